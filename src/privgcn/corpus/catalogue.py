@@ -1,0 +1,14 @@
+"""The datasets that are known by name: one file for each, one line here."""
+
+from __future__ import annotations
+
+from privgcn.corpus import planetoid, text_graphs
+from privgcn.corpus.card import DatasetCard
+
+DATASETS: dict[str, DatasetCard] = {
+    card.name: card
+    for card in (
+        *planetoid.CARDS,
+        *text_graphs.CARDS,
+    )
+}

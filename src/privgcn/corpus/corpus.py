@@ -1,0 +1,277 @@
+"""Documents, what is known about them, and the links between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from privgcn.errors import DataError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+TRAIN, VALIDATION, TEST, OUTSIDE = 0, 1, 2, 3
+"""Codes of ``Corpus.split``; ``OUTSIDE`` marks documents that no step uses."""
+
+SPLIT_NAMES = ("train", "validation", "test", "outside")
+NO_LABEL = -1
+
+SplitOrigin = Literal["given", "random", "benchmark", "stratified"]
+
+
+@dataclass(frozen=True)
+class CorpusFacts:
+    """Where a corpus comes from, as far as a privacy statement has to repeat it.
+
+    Attributes:
+        source: The catalogue name or folder, as the user gave it.
+        classes_declared: The class set was declared and not read off the labels.
+        split_origin: ``given`` by the user, ``random`` from the seed, the ``benchmark``'s
+            own, or ``stratified`` by label (and then not covered by a guarantee).
+        synthetic: Made by this package; no real person wrote or is described in it.
+        public_vectors: What the vectors are when they were published with the dataset.
+        not_covered: Choices in the preparation that depended on the documents, in words.
+    """
+
+    source: str = ""
+    classes_declared: bool = False
+    split_origin: SplitOrigin = "given"
+    synthetic: bool = False
+    public_vectors: str | None = None
+    not_covered: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Corpus:
+    """Documents with their links, labels, owners and split.
+
+    A corpus never changes. ``train``, ``validation``, ``test`` and ``select`` give views: a
+    view holds the chosen documents and only the links among them, and remembers in
+    ``whole`` and ``rows`` where it was taken from.
+
+    Attributes:
+        name: The catalogue name, or the folder's own name.
+        ids: One string for each document.
+        texts: One text for each document, or None where ``vectors`` stand in.
+        vectors: Float32 vectors in document order (dense or CSR), or None.
+        labels: Index into ``classes``; -1 where a document has no label.
+        classes: The class names.
+        edges: ``[2, links]``, each undirected link once with the smaller row first.
+        split: 0 train, 1 validation, 2 test, 3 outside.
+        owners: Index into ``owner_names``, or None where owners are unknown.
+        owner_names: The owners.
+        columns: Further columns, as strings.
+        facts: Where the corpus comes from.
+        whole: The corpus this view was taken from; None for a corpus that is no view.
+        rows: The rows of ``whole`` that this view holds.
+    """
+
+    name: str
+    ids: npt.NDArray[Any]
+    labels: npt.NDArray[np.int64]
+    classes: tuple[str, ...]
+    edges: npt.NDArray[np.int64]
+    split: npt.NDArray[np.int8]
+    texts: tuple[str, ...] | None = None
+    vectors: csr_matrix | npt.NDArray[np.float32] | None = None
+    owners: npt.NDArray[np.int64] | None = None
+    owner_names: tuple[str, ...] | None = None
+    columns: Mapping[str, npt.NDArray[Any]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    facts: CorpusFacts = field(default_factory=CorpusFacts)
+    whole: Corpus | None = field(default=None, repr=False)
+    rows: npt.NDArray[np.int64] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        count = len(self.ids)
+        lengths = {
+            "labels": len(self.labels),
+            "split": len(self.split),
+            **{f"column {name!r}": len(values) for name, values in self.columns.items()},
+        }
+        if self.texts is not None:
+            lengths["texts"] = len(self.texts)
+        if self.vectors is not None:
+            lengths["vectors"] = self.vectors.shape[0]
+        if self.owners is not None:
+            lengths["owners"] = len(self.owners)
+        for part, length in lengths.items():
+            if length != count:
+                raise DataError(
+                    f"The '{part}' of Corpus must have one entry for each of the {count} ids. "
+                    f"Got {length}."
+                )
+        if self.texts is None and self.vectors is None:
+            raise DataError("A Corpus must have 'texts' or 'vectors'. Got neither.")
+        _check_edges(self.edges, count)
+        if count and not -1 <= int(self.labels.min()) <= int(self.labels.max()) < len(
+            self.classes
+        ):
+            raise DataError(
+                "The 'labels' of Corpus must be -1 or an index into its "
+                f"{len(self.classes)} classes. Got values from {self.labels.min()} to "
+                f"{self.labels.max()}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        kind = "synthetic " if self.facts.synthetic else ""
+        return (
+            f"<Corpus {self.name!r}: {len(self)} {kind}documents, {self.edges.shape[1]} links, "
+            f"{self.num_classes} classes>"
+        )
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes there are."""
+        return len(self.classes)
+
+    @cached_property
+    def train(self) -> Corpus:
+        """The training documents and the links among them."""
+        return self.select(self.split == TRAIN)
+
+    @cached_property
+    def validation(self) -> Corpus:
+        """The validation documents and the links among them."""
+        return self.select(self.split == VALIDATION)
+
+    @cached_property
+    def test(self) -> Corpus:
+        """The test documents and the links among them."""
+        return self.select(self.split == TEST)
+
+    @cached_property
+    def owners_cross_splits(self) -> bool:
+        """Whether some owner has documents in more than one of train, validation and test."""
+        if self.owners is None:
+            return False
+        used = self.split != OUTSIDE
+        pairs = np.unique(np.stack([self.owners[used], self.split[used]]), axis=1)
+        return bool(len(np.unique(pairs[0])) < pairs.shape[1])
+
+    def select(self, rows: npt.ArrayLike) -> Corpus:
+        """A view of some documents with the links among them, in the order of ``rows``.
+
+        Args:
+            rows: Row numbers, each at most once, or one boolean for each document.
+
+        Raises:
+            DataError: A row is out of range or given twice.
+        """
+        chosen = np.asarray(rows)
+        if chosen.dtype == np.bool_:
+            if chosen.shape != (len(self),):
+                raise DataError(
+                    "The 'rows' of Corpus.select must be row numbers or one boolean for each "
+                    f"of the {len(self)} documents. Got {chosen.shape} booleans."
+                )
+            chosen = np.flatnonzero(chosen)
+        chosen = chosen.astype(np.int64).reshape(-1)
+        if len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < len(self):
+            raise DataError(
+                f"The 'rows' of Corpus.select must be in 0..{len(self) - 1}. "
+                f"Got values from {chosen.min()} to {chosen.max()}."
+            )
+        place = np.full(len(self), -1, dtype=np.int64)
+        place[chosen] = np.arange(len(chosen), dtype=np.int64)
+        if int((place >= 0).sum()) != len(chosen):
+            raise DataError("The 'rows' of Corpus.select must not repeat. Got a row twice.")
+        return Corpus(
+            name=self.name,
+            ids=self.ids[chosen],
+            texts=None if self.texts is None else tuple(self.texts[row] for row in chosen),
+            vectors=None if self.vectors is None else self.vectors[chosen],
+            labels=self.labels[chosen],
+            classes=self.classes,
+            edges=_induced(self.edges, place),
+            split=self.split[chosen],
+            owners=None if self.owners is None else self.owners[chosen],
+            owner_names=self.owner_names,
+            columns={name: values[chosen] for name, values in self.columns.items()},
+            facts=self.facts,
+            whole=self if self.whole is None else self.whole,
+            rows=chosen if self.rows is None else self.rows[chosen],
+        )
+
+    def check_trainable(self) -> None:
+        """Refuses a corpus that nobody could train on.
+
+        A format check for the moment a training run is set up: every training document
+        needs a label, and there must be two classes to tell apart.
+
+        Raises:
+            DataError: Documents without label, or fewer than two classes.
+        """
+        where = f"The corpus '{self.facts.source or self.name}'"
+        training = self.split == TRAIN
+        if not training.any():
+            raise DataError(
+                f"{where} must have training documents. Got none. "
+                "Set the 'split' of some documents to 'train'."
+            )
+        missing = np.flatnonzero(training & (self.labels == NO_LABEL))
+        if len(missing):
+            raise DataError(
+                f"{where} must have a label for every training document. Document "
+                f"'{self.ids[missing[0]]}' has none ({len(missing)} in all). Fill in the "
+                "'label' column, or give those documents the split 'test'."
+            )
+        if self.num_classes < 2:
+            raise DataError(
+                f"{where} must have at least two classes. Got {list(self.classes)}. Add "
+                "documents of another class, or declare the classes."
+            )
+
+
+def canonical_edges(
+    source: npt.ArrayLike, target: npt.ArrayLike, count: int
+) -> npt.NDArray[np.int64]:
+    """Undirected links, each once with the smaller row first; self-loops are dropped.
+
+    A repeated link and a link of a document with itself carry no information here, because
+    propagation adds its own self-loops.
+    """
+    first = np.asarray(source, dtype=np.int64)
+    second = np.asarray(target, dtype=np.int64)
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    keep = low != high
+    # One integer for each pair makes sorting and duplicates one pass over flat memory.
+    keys = np.unique(low[keep] * np.int64(max(count, 1)) + high[keep])
+    return np.stack([keys // max(count, 1), keys % max(count, 1)])
+
+
+def no_edges() -> npt.NDArray[np.int64]:
+    """The links of a corpus without links."""
+    return np.zeros((2, 0), dtype=np.int64)
+
+
+def _induced(
+    edges: npt.NDArray[np.int64], place: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    moved = place[edges]
+    moved = moved[:, (moved >= 0).all(axis=0)]
+    return np.stack([moved.min(axis=0), moved.max(axis=0)])
+
+
+def _check_edges(edges: npt.NDArray[np.int64], count: int) -> None:
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        raise DataError(
+            f"The 'edges' of Corpus must have the shape [2, links]. Got {edges.shape}."
+        )
+    if edges.shape[1] and not (
+        int(edges.min()) >= 0 and int(edges.max()) < count and bool((edges[0] < edges[1]).all())
+    ):
+        raise DataError(
+            f"The 'edges' of Corpus must be rows of its {count} documents, the smaller first. "
+            "Use canonical_edges to make them so."
+        )
