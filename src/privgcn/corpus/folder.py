@@ -232,7 +232,7 @@ def _vectors(path: Path, count: int) -> npt.NDArray[np.float32] | None:
     if array.shape[0] != count or array.shape[1] == 0:
         raise DataError(
             f"The file {path} must have one row of numbers for each of the {count} documents, "
-            f"in their order. Got the shape {array.shape}. Save it again from the same documents."
+            f"in their order. Got the shape {array.shape}. Save it again from the same files."
         )
     with np.errstate(over="ignore"):
         vectors = np.ascontiguousarray(array, dtype=np.float32)

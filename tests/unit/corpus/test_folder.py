@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from privgcn.corpus import Corpus, load_corpus
+from privgcn.errors import DataError
+
+RECORDS = [
+    {"id": "007", "text": "one, two", "label": "a", "owner": "p"},
+    {"id": "8", "text": 'say "hi"\nagain', "label": "b", "owner": "p"},
+    {"id": "ä", "text": "drei", "label": "a", "owner": "q"},
+    {"id": "10", "text": "vier", "label": "b", "owner": "r"},
+]
+
+
+def write(folder: Path, kind: str, records: list[dict[str, object]] = RECORDS) -> Path:
+    folder.mkdir(exist_ok=True)
+    frame = pl.DataFrame(records)
+    if kind == "jsonl":
+        lines = [json.dumps(record) for record in records]
+        (folder / "documents.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    elif kind == "csv":
+        frame.write_csv(folder / "documents.csv")
+    else:
+        frame.write_parquet(folder / "documents.parquet")
+    return folder
+
+
+def refused(folder: Path, *words: str, **options: object) -> str:
+    with pytest.raises(DataError) as caught:
+        load_corpus(folder, **options)  # type: ignore[arg-type]
+    message = str(caught.value)
+    assert caught.value.exit_code == 2
+    for word in words:
+        assert word.lower() in message.lower()
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_the_three_formats_give_the_same_corpus(tmp_path: Path, kind: str) -> None:
+    folder = write(tmp_path / "letters", kind)
+    (folder / "edges.csv").write_text("source,target\n007,8\n8,007\n8,8\nä,10\n", "utf-8")
+    corpus = load_corpus(folder)
+    assert corpus.name == "letters"
+    assert list(corpus.ids) == ["007", "8", "ä", "10"]
+    assert corpus.texts is not None
+    assert corpus.texts[1] == 'say "hi"\nagain'
+    assert corpus.classes == ("a", "b")
+    assert corpus.labels.tolist() == [0, 1, 0, 1]
+    assert corpus.edges.tolist() == [[0, 2], [1, 3]]
+    assert corpus.owner_names == ("p", "q", "r")
+    assert not corpus.owners_cross_splits
+    assert corpus.facts.split_origin == "random"
+    assert not corpus.facts.classes_declared
+    assert not corpus.facts.synthetic
+    assert corpus.facts.source == str(folder)
+
+
+def test_numbers_in_ids_labels_and_columns_are_read_as_strings(tmp_path: Path) -> None:
+    rows = [{"id": row, "text": "x", "label": row % 2, "ward": 1.5 * row} for row in range(4)]
+    for kind in ("jsonl", "csv", "parquet"):
+        folder = write(tmp_path / kind, kind, rows)  # type: ignore[arg-type]
+        pl.DataFrame({"source": [0, 1], "target": [2, 3]}).write_parquet(
+            folder / "edges.parquet"
+        )
+        corpus = load_corpus(folder)
+        assert list(corpus.ids) == ["0", "1", "2", "3"]
+        assert corpus.classes == ("0", "1")
+        assert list(corpus.columns["ward"]) == ["0.0", "1.5", "3.0", "4.5"]
+        assert corpus.edges.tolist() == [[0, 1], [2, 3]]
+
+
+def test_excel_habits_are_fine(tmp_path: Path) -> None:
+    """A byte order mark, CRLF, blank lines and spaces in the header."""
+    tmp_path.joinpath("documents.csv").write_bytes(
+        b'\xef\xbb\xbfid, text,label\r\n1,"a\r\nb",x\r\n\r\n2,c,y\r\n'
+    )
+    tmp_path.joinpath("edges.csv").write_bytes(b"\xef\xbb\xbfsource,target\r\n1,2\r\n")
+    corpus = load_corpus(tmp_path)
+    assert corpus.texts == ("a\r\nb", "c")
+    assert corpus.edges.shape == (2, 1)
+
+
+def test_jsonl_fields_may_differ_between_lines(tmp_path: Path) -> None:
+    (tmp_path / "documents.jsonl").write_text(
+        '{"id": "a", "text": "x\\u2028y", "label": 1}\n\n'
+        '{"id": 2, "text": "y", "label": "1", "tags": ["q", 1]}\n'
+        '{"id": 3, "text": "z", "label": true}\n'
+    )
+    corpus = load_corpus(tmp_path)
+    assert corpus.classes == ("1", "true")
+    assert list(corpus.columns["tags"]) == ["", '["q", 1]', ""]
+    assert corpus.texts is not None
+    assert corpus.texts[0] == "x\u2028y"
+
+
+def test_long_texts_are_read(tmp_path: Path) -> None:
+    rows = [
+        {"id": str(row), "text": "word " * 40_000, "label": "ab"[row % 2]} for row in range(3)
+    ]
+    assert load_corpus(write(tmp_path, "csv", rows)).texts is not None  # type: ignore[arg-type]
+
+
+def test_a_folder_without_labels_or_links_is_fine_for_predictions(tmp_path: Path) -> None:
+    (tmp_path / "documents.csv").write_text("id,text\n1,a\n2,b\n")
+    corpus = load_corpus(tmp_path)
+    assert corpus.labels.tolist() == [-1, -1]
+    assert corpus.classes == ()
+    assert corpus.edges.shape == (2, 0)
+    with pytest.raises(DataError, match="label"):
+        corpus.check_trainable()
+
+
+def test_a_given_split_is_kept(tmp_path: Path) -> None:
+    rows = [
+        {"id": "1", "text": "a", "label": "x", "split": "train"},
+        {"id": "2", "text": "b", "label": "y", "split": "train"},
+        {"id": "3", "text": "c", "label": None, "split": "test"},
+        {"id": "4", "text": "d", "label": "y", "split": "validation"},
+    ]
+    corpus = load_corpus(write(tmp_path, "jsonl", rows))  # type: ignore[arg-type]
+    assert corpus.split.tolist() == [0, 0, 2, 1]
+    assert corpus.facts.split_origin == "given"
+    corpus.check_trainable()
+
+
+def test_vectors_stand_in_for_text(tmp_path: Path) -> None:
+    (tmp_path / "documents.csv").write_text("id,label\n1,a\n2,b\n")
+    np.save(tmp_path / "features.npy", np.arange(6).reshape(2, 3))
+    corpus = load_corpus(tmp_path)
+    assert corpus.texts is None
+    assert isinstance(corpus.vectors, np.ndarray)
+    assert corpus.vectors.dtype == np.float32
+    assert corpus.facts.public_vectors is None
+
+
+def test_declared_classes(tmp_path: Path) -> None:
+    folder = write(tmp_path, "csv")
+    corpus = load_corpus(folder, classes=["b", "a", "c"])
+    assert corpus.classes == ("b", "a", "c")
+    assert corpus.labels.tolist() == [1, 0, 1, 0]
+    assert corpus.facts.classes_declared
+    refused(folder, "'label'", "declared classes", "'b'", "'8'", "line 3", classes=["a", "c"])
+    refused(folder, "'classes'", "two different", classes=["a", "a"])
+    refused(folder, "'classes'", classes="ab")
+
+
+def test_the_random_split_follows_the_seed(tmp_path: Path) -> None:
+    rows = [{"id": str(row), "text": "x", "label": "ab"[row % 2]} for row in range(40)]
+    folder = write(tmp_path, "csv", rows)  # type: ignore[arg-type]
+    one, same, other = (load_corpus(folder, seed=seed).split for seed in (1, 1, 2))
+    assert (one == same).all()
+    assert (one != other).any()
+    assert np.bincount(one).tolist() == [32, 4, 4]
+
+
+# Every way in which documents can be wrong: file name, content, words of the message.
+BAD_DOCUMENTS = {
+    "duplicate id": ("documents.csv", "id,text\n1,a\n2,b\n1,c\n", ["'1'", "line 2", "line 4"]),
+    "empty id": ("documents.csv", "id,text\n,a\n", ["'id'", "line 2"]),
+    "empty text": ("documents.csv", "id,text\n1,a\n2,\n", ["'text'", "'2'", "line 3"]),
+    "blank text": (
+        "documents.jsonl",
+        '{"id":"1","text":" \\n"}\n',
+        ["'text'", "'1'", "line 1"],
+    ),
+    "null text": ("documents.jsonl", '{"id":"1","text":null}\n', ["'text'", "'1'"]),
+    "number as text": (
+        "documents.jsonl",
+        '{"id":"1","text":5}\n',
+        ["'text'", "string", "line 1"],
+    ),
+    "list as id": ("documents.jsonl", '{"id":[1],"text":"a"}\n', ["'id'", "line 1"]),
+    "missing label": (
+        "documents.csv",
+        "id,text,label\n1,a,x\n2,b,\n3,c,y\n",
+        ["'label'", "'2'", "line 3"],
+    ),
+    "missing training label": (
+        "documents.csv",
+        "id,text,label,split\n1,a,x,train\n2,b,,train\n3,c,y,train\n4,d,,test\n",
+        ["'label'", "'2'", "line 3", "1 in all"],
+    ),
+    "one class": ("documents.csv", "id,text,label\n1,a,x\n2,b,x\n", ["two classes", "'x'"]),
+    "no id column": ("documents.csv", "key,text\n1,a\n", ["'id'", "'key'"]),
+    "no text column": ("documents.csv", "id,body\n1,a\n", ["'text'", "'body'"]),
+    "column twice": ("documents.csv", "id,text,text\n1,a,b\n", ["'text' twice"]),
+    "bad split": ("documents.csv", "id,text,split\n1,a,dev\n", ["'split'", "'dev'", "line 2"]),
+    "empty split": ("documents.csv", "id,text,split\n1,a,\n", ["'split'", "line 2"]),
+    "owner missing": ("documents.csv", "id,text,owner\n1,a,p\n2,b,\n", ["'owner'", "'2'"]),
+    "no documents": ("documents.csv", "id,text\n", ["at least one document"]),
+    "empty file": ("documents.jsonl", "", ["at least one document"]),
+    "cut json": ("documents.jsonl", '{"id":"1","text":"a"}\n{"id":"2","te', ["line 2", "cut"]),
+    "not an object": ("documents.jsonl", "[1]\n", ["line 1", "JSON object", "list"]),
+    "cut in quotes": ("documents.csv", 'id,text\n1,"a\nb"\n2,"c\nd', ["line 4", "cut"]),
+    "cut in a row": ("documents.csv", "id,text,label\n1,a,x\n2,b", ["line 3", "fields", "cut"]),
+    "too many fields": ("documents.csv", "id,text\n1,a,b\n", ["line 2", "2 fields", "quotes"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_DOCUMENTS)
+def test_bad_documents_get_one_clear_error(tmp_path: Path, case: str) -> None:
+    name, content, words = BAD_DOCUMENTS[case]
+    (tmp_path / name).write_text(content)
+    refused(tmp_path, str(tmp_path / name), *words)
+
+
+def test_gaps_and_one_class_are_fine_where_labels_are_not_needed(tmp_path: Path) -> None:
+    (tmp_path / "documents.csv").write_text("id,text,label\n1,a,x\n2,b,\n")
+    assert load_corpus(tmp_path, require_labels=False).labels.tolist() == [0, -1]
+
+
+@pytest.mark.parametrize("name", ["documents.jsonl", "documents.csv"])
+def test_wrong_encoding(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes("id,text\n1,a\n2,gr\u00fcn\n".encode("latin-1"))
+    refused(tmp_path, name, "UTF-8", "Line 3", "0xfc")
+
+
+def test_utf16_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "documents.csv").write_bytes("id,text\n1,a\n".encode("utf-16"))
+    refused(tmp_path, "UTF-8", "Line 1")
+
+
+def test_truncated_parquet(tmp_path: Path) -> None:
+    path = write(tmp_path, "parquet") / "documents.parquet"
+    whole = path.read_bytes()
+    for size in (0, 3, len(whole) // 2, len(whole) - 5):
+        path.write_bytes(whole[:size])
+        refused(tmp_path, str(path), "cut")
+
+
+def test_nested_parquet_columns(tmp_path: Path) -> None:
+    pl.DataFrame({"id": ["1"], "text": ["a"], "tags": [["p", "q"]]}).write_parquet(
+        tmp_path / "documents.parquet"
+    )
+    assert list(load_corpus(tmp_path).columns["tags"]) == ['["p", "q"]']
+    pl.DataFrame({"id": ["1"], "text": [["a"]]}).write_parquet(tmp_path / "documents.parquet")
+    refused(tmp_path, "'text'", "strings")
+
+
+def test_which_file_is_meant_must_be_clear(tmp_path: Path) -> None:
+    refused(tmp_path, "documents.jsonl, documents.csv, documents.parquet", "none")
+    write(write(tmp_path, "csv"), "jsonl")
+    refused(tmp_path, "documents.jsonl and documents.csv", "all but one")
+
+
+BAD_EDGES = {
+    "unknown source": ("source,target\n007,8\n9,8\n", ["'source'", "'9'", "line 3"]),
+    "unknown target": ("source,target\n8,7\n", ["'target'", "'7'", "line 2"]),
+    "cut row": ("source,target\n007,8\n8", ["'target'", "empty", "line 3", "cut"]),
+    "wrong columns": ("from,to\n007,8\n", ["'source' and 'target'", "'from'"]),
+    "semicolons": ("source;target\n007;8\n", ["'source' and 'target'", "'source;target'"]),
+    "too many fields": ("source,target\n007,8,1\n", ["CSV"]),
+    "open quote": ('source,target\n007,"8\n', ["CSV"]),
+    "empty file": ("", ["header"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_EDGES)
+def test_bad_links_get_one_clear_error(tmp_path: Path, case: str) -> None:
+    content, words = BAD_EDGES[case]
+    write(tmp_path, "csv")
+    (tmp_path / "edges.csv").write_text(content)
+    refused(tmp_path, str(tmp_path / "edges.csv"), *words)
+
+
+def test_a_file_of_no_links_is_fine(tmp_path: Path) -> None:
+    write(tmp_path, "csv")
+    (tmp_path / "edges.csv").write_text("source,target\n")
+    assert load_corpus(tmp_path).edges.shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.zeros((3, 2)), ["4 documents", "(3, 2)"]),
+        (np.zeros(4), ["two-dimensional", "(4,)"]),
+        (np.zeros((4, 0)), ["(4, 0)"]),
+        (np.array([["a"]] * 4), ["numeric"]),
+        (np.array([[1.0], [np.nan], [0], [0]]), ["finite", "Row 1"]),
+        (np.array([[1.0], [0], [1e300], [0]]), ["float32", "Row 2"]),
+        (np.array([[None]] * 4, dtype=object), ["numpy.save"]),
+    ],
+)
+def test_bad_vectors(tmp_path: Path, array: np.ndarray, words: list[str]) -> None:
+    np.save(write(tmp_path, "csv") / "features.npy", array, allow_pickle=True)
+    refused(tmp_path, str(tmp_path / "features.npy"), *words)
+
+
+def test_truncated_vectors(tmp_path: Path) -> None:
+    path = write(tmp_path, "csv") / "features.npy"
+    np.save(path, np.zeros((4, 5)))
+    whole = path.read_bytes()
+    for size in (0, 5, 60, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        refused(tmp_path, str(path), "cut")
+
+
+def test_a_million_links_load_quickly(tmp_path: Path) -> None:
+    count = 20_000
+    rows = [{"id": f"d{row}", "text": "x", "label": "ab"[row % 2]} for row in range(count)]
+    folder = write(tmp_path, "csv", rows)  # type: ignore[arg-type]
+    ends = np.random.default_rng(0).integers(0, count, (2, 1_000_000))
+    pl.DataFrame({"source": ends[0], "target": ends[1]}).select(
+        pl.format("d{}", "source").alias("source"), pl.format("d{}", "target").alias("target")
+    ).write_csv(folder / "edges.csv")
+    corpus: Corpus = load_corpus(folder)
+    assert 990_000 < corpus.edges.shape[1] < 1_000_000
+    assert corpus.train.edges.shape[1] < corpus.edges.shape[1]
