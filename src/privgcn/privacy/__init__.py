@@ -1,0 +1,1 @@
+"""Units, schedules, clipping, noise and the accounting that binds them to one claim."""

@@ -1,0 +1,188 @@
+"""Which parts a step uses, and what that costs: one object answers both.
+
+The sampler and the accounting event come from the same frozen object, so a run cannot
+visit every part and account for random ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from privgcn.errors import ConfigError
+from privgcn.privacy.checks import require_choice, require_count, require_real
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from privgcn.randomness import RandomSource
+
+_OWNER = "a sampling schedule"
+
+
+@dataclass(frozen=True)
+class Composition:
+    """What is accounted: ``count`` Gaussian releases, each Poisson-sampled at one rate."""
+
+    sampling_probability: float
+    count: int
+
+
+@runtime_checkable
+class Schedule(Protocol):
+    """A sampler together with its accounting event."""
+
+    name: ClassVar[str]
+
+    @property
+    def parts(self) -> int:
+        """How many parts there are."""
+
+    @property
+    def expected_parts(self) -> float:
+        """How many parts a step uses in expectation; the divisor of the noisy sum."""
+
+    def sample(self, step: int, source: RandomSource) -> npt.NDArray[np.int64] | None:
+        """The parts that step number ``step`` uses; ``None`` means all of them."""
+
+    def composition(self, steps: int) -> Composition:
+        """What ``steps`` steps of :meth:`sample` cost."""
+
+
+@dataclass(frozen=True)
+class AllParts:
+    """Every step uses every part: the Gaussian mechanism, once for each step."""
+
+    parts: int
+    name: ClassVar[str] = "all"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", require_count(self.parts, "parts", _OWNER))
+
+    @property
+    def expected_parts(self) -> float:
+        """All of them."""
+        return float(self.parts)
+
+    def sample(self, step: int, source: RandomSource) -> npt.NDArray[np.int64] | None:
+        """Always ``None``: all parts."""
+        return None
+
+    def composition(self, steps: int) -> Composition:
+        """One unsampled release for each step."""
+        return Composition(1.0, require_count(steps, "steps", _OWNER))
+
+
+@dataclass(frozen=True)
+class PoissonParts:
+    """Each part joins a step independently with ``sampling_probability``.
+
+    Assumes:
+        The source of the samples stays as secret as the noise.
+    """
+
+    parts: int
+    sampling_probability: float
+    name: ClassVar[str] = "poisson"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", require_count(self.parts, "parts", _OWNER))
+        probability = require_real(
+            self.sampling_probability,
+            "sampling_probability",
+            _OWNER,
+            above=0.0,
+            high=1.0,
+            remedy="Use sampling 'all' to take every part in every step.",
+        )
+        object.__setattr__(self, "sampling_probability", probability)
+
+    @property
+    def expected_parts(self) -> float:
+        """The expectation, never the size of a realised sample: that size is private."""
+        return self.parts * self.sampling_probability
+
+    def sample(self, step: int, source: RandomSource) -> npt.NDArray[np.int64] | None:
+        """A fresh independent sample, possibly empty; ``step`` has no influence."""
+        return source.choose(self.parts, self.sampling_probability)
+
+    def composition(self, steps: int) -> Composition:
+        """One Poisson-sampled release for each step."""
+        return Composition(self.sampling_probability, require_count(steps, "steps", _OWNER))
+
+
+@dataclass(frozen=True)
+class EpochParts:
+    """One part after the other, each once per epoch; no amplification is claimed.
+
+    Parts are disjoint, so a unit is touched once per epoch begun. Given the past, a step on
+    another part has the same law on both neighbours, which is why this holds for adaptive
+    steps too.
+    """
+
+    parts: int
+    name: ClassVar[str] = "epoch"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", require_count(self.parts, "parts", _OWNER))
+
+    @property
+    def expected_parts(self) -> float:
+        """Exactly one."""
+        return 1.0
+
+    def sample(self, step: int, source: RandomSource) -> npt.NDArray[np.int64] | None:
+        """Part ``step`` modulo ``parts``."""
+        return np.array(
+            [require_count(step, "step", _OWNER, low=0) % self.parts], dtype=np.int64
+        )
+
+    def composition(self, steps: int) -> Composition:
+        """One unsampled release for each epoch begun."""
+        return Composition(1.0, -(-require_count(steps, "steps", _OWNER) // self.parts))
+
+
+SCHEDULES: dict[str, type[AllParts] | type[PoissonParts] | type[EpochParts]] = {
+    kind.name: kind for kind in (AllParts, PoissonParts, EpochParts)
+}
+
+
+def make_schedule(name: str, parts: int, sampling_probability: float | None = None) -> Schedule:
+    """Builds a schedule by name.
+
+    Args:
+        name: ``all``, ``poisson`` or ``epoch``.
+        parts: how many parts the partition has.
+        sampling_probability: for ``poisson`` only; by default ``1 / parts``, the paper's.
+
+    Raises:
+        ConfigError: a probability for a schedule that has none, or none for one part, where
+            the default would silently mean ``all``.
+    """
+    require_choice(name, "sampling", _OWNER, tuple(SCHEDULES))
+    if name != "poisson":
+        if sampling_probability is not None:
+            raise ConfigError(
+                f"The 'sampling_probability' of {_OWNER} must be left out for sampling "
+                f"'{name}'. Got {sampling_probability!r}. "
+                "Use sampling 'poisson' for random parts."
+            )
+        return AllParts(parts) if name == "all" else EpochParts(parts)
+    if sampling_probability is None:
+        if require_count(parts, "parts", _OWNER) == 1:
+            raise ConfigError(
+                f"The 'sampling_probability' of {_OWNER} must be given for sampling 'poisson' "
+                "with one part. Got None. Use sampling 'all' to train on everything."
+            )
+        sampling_probability = 1.0 / parts
+    return PoissonParts(parts, sampling_probability)
+
+
+def schedule_to_dict(schedule: Schedule) -> dict[str, Any]:
+    """The schedule in plain values, for a plan on disk."""
+    record: dict[str, Any] = {"name": schedule.name, "parts": schedule.parts}
+    if isinstance(schedule, PoissonParts):
+        record["sampling_probability"] = schedule.sampling_probability
+    return record
