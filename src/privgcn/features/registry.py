@@ -1,0 +1,98 @@
+"""The feature kinds by name: one file for each, one line here."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+from privgcn.errors import ConfigError
+
+if TYPE_CHECKING:
+    from privgcn.corpus import Corpus
+    from privgcn.features.base import Featurizer
+
+
+@dataclass(frozen=True)
+class FeatureKind:
+    """A feature kind before its module is imported.
+
+    Attributes:
+        summary: What it does, for help texts.
+        module: Where its class is.
+        name: The class.
+    """
+
+    summary: str
+    module: str
+    name: str
+
+    def load(self) -> type[Featurizer]:
+        """The class."""
+        return cast("type[Featurizer]", getattr(import_module(self.module), self.name))
+
+
+FEATURES: dict[str, FeatureKind] = {
+    "given": FeatureKind(
+        "the vectors that came with the documents", "privgcn.features.given", "GivenVectors"
+    ),
+    "hashing": FeatureKind(
+        "bag of words without a vocabulary: learns nothing from the texts",
+        "privgcn.features.hashing",
+        "HashingWords",
+    ),
+    "bow": FeatureKind(
+        "bag of words; the vocabulary is learned", "privgcn.features.bow", "BagOfWords"
+    ),
+    "tfidf": FeatureKind(
+        "bag of words, rare words weigh more; vocabulary and weights are learned",
+        "privgcn.features.tfidf",
+        "TfIdf",
+    ),
+}
+
+
+def make_featurizer(
+    kind: str | None, options: Mapping[str, Any] | None, corpus: Corpus
+) -> Featurizer:
+    """A featurizer that is not fitted yet.
+
+    Args:
+        kind: A name of the registry. None takes ``given`` where the corpus has vectors and
+            ``hashing`` otherwise; both learn nothing from text here.
+        options: What the kind's class accepts.
+        corpus: Decides what None means, by its form and not by its content.
+
+    Raises:
+        ConfigError: The kind or an option is unknown, or an option breaks its rule.
+    """
+    if kind is None:
+        kind = "hashing" if corpus.vectors is None else "given"
+    return _build(kind, dict(options or {}))
+
+
+def featurizer_from_state(state: Mapping[str, Any]) -> Featurizer:
+    """The fitted featurizer that ``Featurizer.state`` described.
+
+    Raises:
+        ConfigError: The kind is unknown.
+    """
+    return _kind(str(state.get("kind"))).load().from_state(dict(state))
+
+
+def _kind(name: str) -> FeatureKind:
+    if name not in FEATURES:
+        raise ConfigError(f"The 'features' must be one of {', '.join(FEATURES)}. Got {name!r}.")
+    return FEATURES[name]
+
+
+def _build(name: str, options: dict[str, Any]) -> Featurizer:
+    made = _kind(name).load()
+    allowed = list(inspect.signature(made).parameters)
+    for option in options:
+        if option not in allowed:
+            known = f"Its options are {', '.join(allowed)}." if allowed else "It has none."
+            raise ConfigError(f"The features '{name}' have no option '{option}'. {known}")
+    return made(**options)

@@ -1,0 +1,65 @@
+"""How texts are cut into words, and which words are kept."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from privgcn.errors import ConfigError, DataError
+
+_PUNCTUATION = re.compile(r"[^\w\s]|_")
+
+
+def split_words(text: str) -> list[str]:
+    """Lower-cased words between white space, punctuation removed, as the paper does it."""
+    return _PUNCTUATION.sub("", text.lower()).split()
+
+
+def stop_words(language: str | None, owner: str) -> frozenset[str]:
+    """A fixed, public list of words to leave out.
+
+    Raises:
+        ConfigError: There is no list for the language.
+    """
+    if language is None:
+        return frozenset()
+    if language != "english":
+        raise ConfigError(
+            f"The 'stop_words' of the features '{owner}' must be 'english' or null. "
+            f"Got {language!r}."
+        )
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    return frozenset(ENGLISH_STOP_WORDS)
+
+
+def vocabulary(
+    texts: Iterable[str],
+    *,
+    min_count: int,
+    max_count: int | None,
+    left_out: frozenset[str],
+    owner: str,
+) -> list[str]:
+    """The words that occur between ``min_count`` and ``max_count`` times, in order.
+
+    Raises:
+        DataError: No word is left.
+    """
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(split_words(text))
+    words = sorted(
+        word
+        for word, count in counts.items()
+        if count >= min_count
+        and (max_count is None or count <= max_count)
+        and word not in left_out
+    )
+    if not words:
+        raise DataError(
+            f"The features '{owner}' must find words that occur between {min_count} and "
+            f"{max_count or 'any number of'} times. Got none. Widen the interval."
+        )
+    return words
