@@ -1,0 +1,41 @@
+"""Joins the verbs and turns errors into one clear line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from privgcn.cli import account, calibrate, verify
+from privgcn.errors import PrivGCNError
+
+app = typer.Typer(
+    name="privgcn",
+    help="Text classification on graphs of documents, under differential privacy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+for verb, command in (
+    ("account", account.account),
+    ("calibrate", calibrate.calibrate),
+    ("verify", verify.verify),
+):
+    app.command(verb)(command)
+
+
+def main() -> None:
+    """Runs the command line: exit code 0, 2 (user), 3 (data not available), 130 or 1 (bug)."""
+    # Threads of a busy machine must sleep, not spin, while they wait for each other.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    try:
+        app()
+    except PrivGCNError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("Stopped. Nothing unfinished was left behind.", file=sys.stderr)
+        sys.exit(130)

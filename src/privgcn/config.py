@@ -1,0 +1,214 @@
+"""Settings of a run: typed, checked, written to ``settings.toml`` and read back.
+
+A recipe (``privgcn.training.recipes``) fills them; a settings file and ``--set a.b=c``
+change single values. Nothing here imports a room.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from privgcn.errors import ConfigError
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+
+class FeatureSettings(_Section):
+    """How text becomes numbers.
+
+    Attributes:
+        kind: A registered feature kind; ``None`` takes given vectors, else hashing.
+        normalise: Per-document scaling of the feature rows.
+        options: Options of the feature kind.
+    """
+
+    kind: str | None = None
+    normalise: Literal["none", "l1", "l2"] = "none"
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class ModelSettings(_Section):
+    """Which model scores the documents."""
+
+    kind: Literal["gcn", "linear", "mlp"] = "gcn"
+    hidden: int = Field(32, ge=1)
+    hops: int = Field(2, ge=0)
+    dropout: float = Field(0.5, ge=0, lt=1)
+
+
+class TrainingSettings(_Section):
+    """How parameters are found.
+
+    Attributes:
+        optimizer: ``sgd`` or ``adam``.
+        learning_rate: Step size.
+        momentum: Of ``sgd``.
+        epochs: Passes over the training documents, at most.
+        patience: Epochs without a better validation loss before training stops; 0 trains
+            to the end. Private runs never stop early.
+        averaging: Whether the mean of all iterates is taken instead of the last.
+        zero_start: Whether weights start at zero (only for models without hidden layers).
+        parts: Parts of a non-private run; each is one step of an epoch.
+    """
+
+    optimizer: Literal["sgd", "adam"] = "adam"
+    learning_rate: float = Field(0.01, gt=0)
+    momentum: float = Field(0.0, ge=0, lt=1)
+    epochs: int = Field(500, ge=1)
+    patience: int = Field(20, ge=0)
+    averaging: bool = False
+    zero_start: bool = False
+    parts: int | Literal["each"] = 1
+
+
+class PrivacySettings(_Section):
+    """What is protected, and how strongly.
+
+    Attributes:
+        epsilon: The target; ``None`` where ``noise_multiplier`` is given instead.
+        parts: A number, ``each``, or ``column:NAME`` for a column declared public.
+        sampling_probability: Of ``poisson``; default one over the number of parts.
+        reproducible: Seeds noise and samples too; such a run must not be released.
+    """
+
+    epsilon: float | None = Field(None, gt=0)
+    delta: float = Field(1e-5, gt=0, lt=1)
+    unit: Literal["document", "person", "part", "graph"] = "document"
+    relation: Literal["remove", "replace"] = "remove"
+    parts: int | str = "each"
+    sampling: Literal["all", "poisson", "epoch"] = "all"
+    sampling_probability: float | None = Field(None, gt=0, le=1)
+    clip_norm: float = Field(1.0, gt=0)
+    noise_multiplier: float | None = Field(None, gt=0)
+    accountant: Literal["pld", "rdp", "moments"] = "pld"
+    reproducible: bool = False
+
+
+class PredictionSettings(_Section):
+    """What happens at prediction time.
+
+    Attributes:
+        method: ``direct`` scores with the model as trained; ``matched`` fits it anew to
+            the documents in sight (see ``docs/concepts/recipe.md``).
+        hops: Hops of the personalised PageRank along which features travel.
+        restart: Restart probability of that PageRank.
+    """
+
+    method: Literal["direct", "matched"] = "direct"
+    hops: int = Field(10, ge=0)
+    restart: float = Field(0.1, gt=0, le=1)
+
+
+class Settings(_Section):
+    """All settings of one run."""
+
+    recipe: str = "plain"
+    seed: int = Field(0, ge=0)
+    features: FeatureSettings = FeatureSettings()
+    model: ModelSettings = ModelSettings()
+    training: TrainingSettings = TrainingSettings()
+    prediction: PredictionSettings = PredictionSettings()
+    privacy: PrivacySettings | None = None
+
+    def changed(self, changes: Mapping[str, Any]) -> Settings:
+        """The same settings with dotted names set to new values.
+
+        Examples:
+            >>> Settings().changed({"training.epochs": 10}).training.epochs
+            10
+        """
+        tree = self.model_dump()
+        for name, value in changes.items():
+            *path, last = name.split(".")
+            node = tree
+            for key in path:
+                if key == "privacy" and node.get(key) is None:
+                    node[key] = {}
+                if not isinstance(node.get(key), dict):
+                    known = ", ".join(tree)
+                    raise ConfigError(
+                        f"There is no setting '{name}'. Settings begin with one of {known}."
+                    )
+                node = node[key]
+            node[last] = value
+        return parse_settings(tree)
+
+
+def parse_settings(tree: Mapping[str, Any]) -> Settings:
+    """Checks a tree of settings.
+
+    Raises:
+        ConfigError: Naming the first setting that breaks its rule.
+    """
+    try:
+        return Settings.model_validate(dict(tree))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(key) for key in first["loc"])
+        rule = first["msg"][:1].lower() + first["msg"][1:]
+        raise ConfigError(
+            f"The '{name}' of the settings is wrong: {rule}. Got {first['input']!r}."
+        ) from None
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Reads a settings file (TOML) into dotted names, for ``Settings.changed``."""
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"The settings file {path} does not exist.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The settings file {path} is not valid TOML: {error}.") from None
+    return dict(_flattened(tree, ""))
+
+
+def _flattened(tree: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for key, value in tree.items():
+        name = prefix + key
+        if isinstance(value, dict) and name != "features.options":
+            pairs += _flattened(value, name + ".")
+        else:
+            pairs.append((name, value))
+    return pairs
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """Reads ``a.b=c`` of the command line; the value is TOML, or else plain text."""
+    name, separator, value = text.partition("=")
+    if not separator or not name.strip():
+        raise ConfigError(f"An override must look like a.b=c. Got {text!r}.")
+    try:
+        return name.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name.strip(), value.strip()
+
+
+def to_toml(tree: Mapping[str, Any]) -> str:
+    """Writes nested settings as TOML; ``None`` is left out, as TOML has no word for it."""
+    lines: list[str] = []
+    _write_table(tree, "", lines)
+    return "\n".join(lines).strip() + "\n"
+
+
+def _write_table(tree: Mapping[str, Any], prefix: str, lines: list[str]) -> None:
+    tables = {key: value for key, value in tree.items() if isinstance(value, Mapping)}
+    for key, value in tree.items():
+        if key not in tables and value is not None:
+            # JSON's strings, numbers, booleans and lists of these are TOML's as well.
+            lines.append(
+                f"{json.dumps(key) if not key.isidentifier() else key} = "
+                f"{json.dumps(value, ensure_ascii=False)}"
+            )
+    for key, value in tables.items():
+        if value:
+            lines += ["", f"[{prefix}{key}]"]
+            _write_table(value, f"{prefix}{key}.", lines)

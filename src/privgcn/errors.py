@@ -1,0 +1,53 @@
+"""What can go wrong, in words: every error states the rule, the value and the remedy."""
+
+from __future__ import annotations
+
+
+class PrivGCNError(Exception):
+    """Base of all errors that this package raises on purpose.
+
+    ``exit_code`` is what the command line returns: 2 for a mistake of the user, 3 for data
+    that cannot be had, 1 for a bug.
+    """
+
+    exit_code = 1
+
+
+class ConfigError(PrivGCNError, ValueError):
+    """A setting is outside its rule."""
+
+    exit_code = 2
+
+
+class DataError(PrivGCNError):
+    """A file or a corpus breaks the input contract."""
+
+    exit_code = 2
+
+
+class DataNotAvailableError(DataError):
+    """Data are not on this machine and could not be fetched."""
+
+    exit_code = 3
+
+
+class NotCalibratedError(PrivGCNError):
+    """No noise multiplier reaches the asked-for epsilon."""
+
+    exit_code = 2
+
+
+class PrivacyContractError(PrivGCNError):
+    """A private run would break a precondition of its own guarantee."""
+
+    exit_code = 2
+
+
+class MissingExtraError(ConfigError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(
+            f"{feature} needs the optional dependencies '{extra}', which are not installed. "
+            f"Install them with: pip install 'privgcn[{extra}]'"
+        )

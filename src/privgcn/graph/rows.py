@@ -1,0 +1,238 @@
+"""Feature rows, one per document: sparse or dense, behind one small interface.
+
+A product of sparse rows with a dense table is an ``embedding_bag``: on a CPU it is about
+twice as fast as a CSR product, and it serves features, their transpose and the
+propagation matrix alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding_bag
+
+
+def segment_positions(starts: Tensor, lengths: Tensor) -> Tensor:
+    """Positions of all segments ``starts[i] .. starts[i] + lengths[i]``, one after another."""
+    ends = lengths.cumsum(0)
+    total = int(ends[-1]) if len(ends) else 0
+    shift = torch.repeat_interleave(starts - (ends - lengths), lengths, output_size=total)
+    return torch.arange(total, device=starts.device) + shift
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows:
+    """A sparse float32 matrix in CSR form.
+
+    Attributes:
+        offsets: Where each row begins in ``columns``; one more entry than rows.
+        columns: Column of each stored value.
+        values: The stored values.
+        width: Number of columns.
+    """
+
+    offsets: Tensor
+    columns: Tensor
+    values: Tensor
+    width: int
+    _transposed: list[SparseRows] = field(default_factory=list, repr=False)
+
+    @classmethod
+    def from_scipy(cls, matrix: Any) -> SparseRows:
+        """Takes over a SciPy sparse matrix, dropping explicit zeros."""
+        csr = matrix.tocsr().astype(np.float32)
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+        return cls(
+            torch.from_numpy(csr.indptr.astype(np.int64)),
+            torch.from_numpy(csr.indices.astype(np.int64)),
+            torch.from_numpy(csr.data.copy()),
+            int(csr.shape[1]),
+        )
+
+    def to_scipy(self) -> Any:
+        """The same matrix as ``scipy.sparse.csr_matrix``."""
+        from scipy.sparse import csr_matrix
+
+        arrays = (self.values.cpu(), self.columns.cpu(), self.offsets.cpu())
+        return csr_matrix(tuple(a.numpy() for a in arrays), shape=self.shape)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return len(self.offsets) - 1, self.width
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """Stored values in each row."""
+        return self.offsets.diff()
+
+    @property
+    def stored(self) -> int:
+        """Number of stored values."""
+        return len(self.values)
+
+    def to(self, device: torch.device | str) -> SparseRows:
+        """The same rows on another device."""
+        tensors = (self.offsets, self.columns, self.values)
+        return SparseRows(*(tensor.to(device) for tensor in tensors), self.width)
+
+    def double(self) -> SparseRows:
+        """The same rows in float64."""
+        return SparseRows(self.offsets, self.columns, self.values.double(), self.width)
+
+    def times(self, table: Tensor) -> Tensor:
+        """The product with a dense table of ``width`` rows."""
+        return embedding_bag(
+            self.columns,
+            table,
+            self.offsets,
+            mode="sum",
+            per_sample_weights=self.values,
+            include_last_offset=True,
+        )
+
+    def transposed(self) -> SparseRows:
+        """The transpose, computed once."""
+        if not self._transposed:
+            rows, width = self.shape
+            order = torch.argsort(self.columns, stable=True)
+            row_of = torch.repeat_interleave(
+                torch.arange(rows, device=self.offsets.device), self.lengths
+            )
+            counts = torch.bincount(self.columns, minlength=width)
+            offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+            self._transposed.append(
+                SparseRows(offsets, row_of[order], self.values[order], rows)
+            )
+        return self._transposed[0]
+
+    def transposed_times(self, table: Tensor) -> Tensor:
+        """The product of the transpose with a dense table of one row per document."""
+        return self.transposed().times(table)
+
+    def select(self, index: Tensor) -> SparseRows:
+        """The named rows, in that order."""
+        lengths = self.lengths[index]
+        positions = segment_positions(self.offsets[index], lengths)
+        offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+        return SparseRows(offsets, self.columns[positions], self.values[positions], self.width)
+
+    def scaled(self, factors: Tensor) -> SparseRows:
+        """Each row times its factor."""
+        values = self.values * torch.repeat_interleave(factors, self.lengths)
+        return SparseRows(self.offsets, self.columns, values, self.width)
+
+    def row_sums(self, power: int) -> Tensor:
+        """Float64 sum over each row of ``|value| ** power``."""
+        sums = torch.zeros(self.shape[0], dtype=torch.float64, device=self.values.device)
+        row_of = torch.repeat_interleave(
+            torch.arange(self.shape[0], device=self.values.device), self.lengths
+        )
+        return sums.index_add_(0, row_of, self.values.double().abs() ** power)
+
+    def finite(self) -> SparseRows:
+        """The same rows, with every row that holds a non-finite value emptied of it.
+
+        A document with such a row counts as a document without words. Nothing is raised:
+        an error that depends on private values would be a release.
+        """
+        bad = ~torch.isfinite(self.row_sums(2))
+        if not bool(bad.any()):
+            return self
+        keep = ~torch.repeat_interleave(bad, self.lengths)
+        lengths = torch.where(bad, torch.zeros_like(self.lengths), self.lengths)
+        offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+        return SparseRows(offsets, self.columns[keep], self.values[keep], self.width)
+
+    def dense(self) -> Tensor:
+        """The rows as a dense tensor."""
+        eye = torch.eye(self.width, dtype=self.values.dtype, device=self.values.device)
+        return self.times(eye)
+
+
+@dataclass(frozen=True, eq=False)
+class DenseRows:
+    """Dense float32 feature rows with the interface of ``SparseRows``."""
+
+    values: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.values.shape[0], self.values.shape[1]
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return self.values.shape[1]
+
+    @property
+    def stored(self) -> int:
+        """Number of stored values."""
+        return self.values.numel()
+
+    def to(self, device: torch.device | str) -> DenseRows:
+        """The same rows on another device."""
+        return DenseRows(self.values.to(device))
+
+    def double(self) -> DenseRows:
+        """The same rows in float64."""
+        return DenseRows(self.values.double())
+
+    def times(self, table: Tensor) -> Tensor:
+        """The product with a dense table of ``width`` rows."""
+        return self.values @ table
+
+    def transposed_times(self, table: Tensor) -> Tensor:
+        """The product of the transpose with a dense table of one row per document."""
+        return self.values.T @ table
+
+    def select(self, index: Tensor) -> DenseRows:
+        """The named rows, in that order."""
+        return DenseRows(self.values[index])
+
+    def scaled(self, factors: Tensor) -> DenseRows:
+        """Each row times its factor."""
+        return DenseRows(self.values * factors[:, None])
+
+    def row_sums(self, power: int) -> Tensor:
+        """Float64 sum over each row of ``|value| ** power``."""
+        return (self.values.double().abs() ** power).sum(1)
+
+    def finite(self) -> DenseRows:
+        """The same rows, with every row that holds a non-finite value set to zero."""
+        bad = ~torch.isfinite(self.row_sums(2))
+        if not bool(bad.any()):
+            return self
+        return DenseRows(torch.where(bad[:, None], 0.0, self.values))
+
+    def dense(self) -> Tensor:
+        """The rows as a dense tensor."""
+        return self.values
+
+
+Rows = SparseRows | DenseRows
+
+
+def rows_of(matrix: Any) -> Rows:
+    """Wraps a SciPy sparse matrix, an array or a tensor."""
+    if hasattr(matrix, "tocsr"):
+        return SparseRows.from_scipy(matrix)
+    return DenseRows(torch.as_tensor(matrix, dtype=torch.float32))
+
+
+def normalised(rows: Rows, norm: str) -> Rows:
+    """Divides each row by its own L1 or L2 norm (``"none"``: leaves it); zero rows stay zero.
+
+    Only the document's own row decides, so the step is free of privacy cost.
+    """
+    if norm == "none":
+        return rows
+    size = rows.row_sums(1) if norm == "l1" else rows.row_sums(2).sqrt()
+    return rows.scaled(torch.where(size > 0, 1.0 / size, 0.0).float())

@@ -1,0 +1,142 @@
+"""Documents as tensors: features, links, labels and splits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from privgcn.errors import DataError
+from privgcn.graph.propagation import propagation_matrix
+from privgcn.graph.rows import DenseRows, Rows, SparseRows, rows_of
+
+if TYPE_CHECKING:
+    from privgcn.corpus import Corpus
+
+
+@dataclass(frozen=True, eq=False)
+class TextGraph:
+    """A graph of documents, ready for a model.
+
+    Attributes:
+        features: One row per document.
+        edges: ``[2, m]``, undirected, each link once with the smaller index first.
+        labels: Class index of each document, -1 where there is none.
+        classes: Number of classes.
+        split: 0 train, 1 validation, 2 test, 3 outside.
+        owners: Owner index of each document, or ``None``.
+    """
+
+    features: Rows
+    edges: Tensor
+    labels: Tensor
+    classes: int
+    split: Tensor
+    owners: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        documents = self.features.shape[0]
+        for name in ("labels", "split", "owners"):
+            value = getattr(self, name)
+            if value is not None and len(value) != documents:
+                raise DataError(
+                    f"The '{name}' of TextGraph must have one entry per document "
+                    f"({documents}). Got {len(value)}."
+                )
+
+    def __len__(self) -> int:
+        return self.features.shape[0]
+
+    @classmethod
+    def from_corpus(cls, corpus: Corpus, features: Any) -> TextGraph:
+        """Joins a corpus with the feature matrix made of it.
+
+        Feature rows with a non-finite value count as empty.
+        """
+        return cls(
+            features=rows_of(features).finite(),
+            edges=torch.as_tensor(corpus.edges, dtype=torch.int64),
+            labels=torch.as_tensor(corpus.labels, dtype=torch.int64),
+            classes=corpus.num_classes,
+            split=torch.as_tensor(corpus.split, dtype=torch.int8),
+            owners=None if corpus.owners is None else torch.as_tensor(corpus.owners),
+        )
+
+    def to(self, device: torch.device | str) -> TextGraph:
+        """The same graph on another device."""
+        return TextGraph(
+            self.features.to(device),
+            self.edges.to(device),
+            self.labels.to(device),
+            self.classes,
+            self.split.to(device),
+            None if self.owners is None else self.owners.to(device),
+        )
+
+    def propagation(self) -> SparseRows:
+        """The normalised adjacency of the whole graph."""
+        return propagation_matrix(self.edges, len(self))
+
+    def induced(self, rows: Tensor) -> TextGraph:
+        """The subgraph of the named documents, with the links among them only."""
+        place = torch.full((len(self),), -1, dtype=torch.int64, device=self.edges.device)
+        place[rows] = torch.arange(len(rows), device=self.edges.device)
+        edges = place[self.edges]
+        edges = edges[:, (edges >= 0).all(0)]
+        return TextGraph(
+            self.features.select(rows),
+            torch.stack([edges.amin(0), edges.amax(0)]),
+            self.labels[rows],
+            self.classes,
+            self.split[rows],
+            None if self.owners is None else self.owners[rows],
+        )
+
+    @classmethod
+    def from_pyg(cls, data: Any) -> TextGraph:
+        """Takes a PyTorch Geometric ``Data`` with ``x``, ``edge_index`` and ``y``.
+
+        Masks become the split; without masks every labelled document trains. Links are
+        made undirected, doubles and self-loops are dropped.
+        """
+        if data.x is None or data.y is None or data.edge_index is None:
+            raise DataError(
+                "TextGraph.from_pyg needs a Data with 'x', 'edge_index' and 'y'. "
+                f"Got {sorted(data.keys())}."
+            )
+        documents = int(data.x.shape[0])
+        low, high = data.edge_index.amin(0), data.edge_index.amax(0)
+        links = torch.stack([low, high])[:, low != high].unique(dim=1)
+        split = torch.full((documents,), 3, dtype=torch.int8)
+        for code, name in enumerate(("train_mask", "val_mask", "test_mask")):
+            mask = getattr(data, name, None)
+            if mask is not None:
+                split[mask] = code
+        if not hasattr(data, "train_mask") or data.train_mask is None:
+            split[:] = 0
+        sparse = data.x.layout != torch.strided
+        features = _sparse_rows(data.x) if sparse else DenseRows(data.x.float())
+        owners = getattr(data, "owners", None)
+        labels = data.y.long()
+        classes = int(labels.max()) + 1 if len(labels) else 0
+        return cls(features, links, labels, classes, split, owners)
+
+    def to_pyg(self) -> Any:
+        """The same graph as a PyTorch Geometric ``Data``, links in both directions."""
+        from torch_geometric.data import Data
+
+        both = torch.cat([self.edges, self.edges.flip(0)], dim=1)
+        masks = {
+            name: self.split == code
+            for code, name in enumerate(("train_mask", "val_mask", "test_mask"))
+        }
+        extra = {} if self.owners is None else {"owners": self.owners}
+        return Data(x=self.features.dense(), edge_index=both, y=self.labels, **masks, **extra)
+
+
+def _sparse_rows(matrix: Tensor) -> SparseRows:
+    csr = matrix.to_sparse_csr()
+    values = csr.values().float()
+    return SparseRows(csr.crow_indices(), csr.col_indices(), values, csr.shape[1])

@@ -1,0 +1,208 @@
+"""Layer stacks with a hand-written backward pass.
+
+Every model here is a stack of layers ``propagate(inputs @ weight) + bias`` with ReLU and
+dropout between them. Writing the backward pass by hand gives, for each weight, the two row
+sets whose products are the gradient: input rows Z and output-gradient rows D, with
+``gradient = Z^T D``. Clipping needs exactly these (see ``privgcn.privacy.clipping``), and a
+step costs a fraction of what automatic differentiation takes on small graphs.
+
+All tensors carry a replica dimension R, so that several seeds train in one pass: weights
+``[inputs, R, outputs]``, biases ``[R, outputs]``, activations ``[documents, R, width]``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from privgcn.graph.propagation import propagate
+from privgcn.graph.rows import Rows, SparseRows
+from privgcn.randomness import RandomSource
+
+
+class Layer(NamedTuple):
+    """Widths of a layer and how many hops its output travels along the links."""
+
+    inputs: int
+    outputs: int
+    hops: int
+
+
+class LayerGradient(NamedTuple):
+    """The gradient of one layer, as row sets that are not multiplied yet.
+
+    The weight's gradient is ``inputs^T outputs``; the bias's is the sum of ``bias_rows``.
+    """
+
+    inputs: Rows | Tensor
+    outputs: Tensor
+    bias_rows: Tensor | None
+
+    def totals(self) -> list[Tensor]:
+        """The gradients of weight and bias, summed over all rows."""
+        weight = transposed_product(self.inputs, self.outputs)
+        return [weight] if self.bias_rows is None else [weight, self.bias_rows.sum(0)]
+
+
+def transposed_product(inputs: Rows | Tensor, outputs: Tensor) -> Tensor:
+    """``inputs^T outputs`` for each replica, as ``[inputs, R, outputs]``."""
+    documents, replicas, width = outputs.shape
+    if not isinstance(inputs, Tensor):
+        flat = inputs.transposed_times(outputs.reshape(documents, replicas * width))
+        return flat.view(-1, replicas, width)
+    if replicas == 1:
+        return (inputs[:, 0].T @ outputs[:, 0]).unsqueeze(1)
+    return torch.bmm(inputs.permute(1, 2, 0), outputs.transpose(0, 1)).transpose(0, 1)
+
+
+def product(inputs: Rows | Tensor, weight: Tensor) -> Tensor:
+    """``inputs @ weight`` for each replica, as ``[documents, R, outputs]``."""
+    width, replicas, outputs = weight.shape
+    if not isinstance(inputs, Tensor):
+        return inputs.times(weight.reshape(width, replicas * outputs)).view(
+            -1, replicas, outputs
+        )
+    if replicas == 1:
+        return (inputs[:, 0] @ weight[:, 0]).unsqueeze(1)
+    return torch.bmm(inputs.transpose(0, 1), weight.transpose(0, 1)).transpose(0, 1)
+
+
+class Tape(NamedTuple):
+    """What the backward pass needs of a forward pass."""
+
+    scores: Tensor
+    inputs: list[Rows | Tensor]
+
+
+@dataclass(frozen=True)
+class LayerStack:
+    """A model: its layers, its dropout and whether its layers have biases."""
+
+    name: str
+    layers: tuple[Layer, ...]
+    dropout: float = 0.0
+    bias: bool = True
+
+    def parameter_names(self) -> list[str]:
+        """Names of the parameters, in order."""
+        kinds = ("weight", "bias") if self.bias else ("weight",)
+        return [f"layers.{i}.{kind}" for i in range(len(self.layers)) for kind in kinds]
+
+    def initial(self, seeds: Sequence[int], *, zero: bool = False) -> list[Tensor]:
+        """First parameters, one replica per seed: Glorot-uniform weights, zero biases."""
+        parameters: list[Tensor] = []
+        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        for inputs, outputs, _ in self.layers:
+            weight = torch.zeros(inputs, len(seeds), outputs)
+            if not zero:
+                bound = math.sqrt(6.0 / (inputs + outputs))
+                for replica, generator in enumerate(generators):
+                    draw = torch.rand(inputs, outputs, generator=generator)
+                    weight[:, replica] = draw.mul_(2 * bound).sub_(bound)
+            parameters.append(weight)
+            if self.bias:
+                parameters.append(torch.zeros(len(seeds), outputs))
+        return parameters
+
+    def forward(
+        self,
+        parameters: Sequence[Tensor],
+        features: Rows,
+        matrix: SparseRows | None,
+        masks: RandomSource | None = None,
+    ) -> Tape:
+        """Scores of all documents; with ``masks``, hidden units drop out as in training."""
+        step = 2 if self.bias else 1
+        inputs: list[Rows | Tensor] = [features]
+        hidden = torch.empty(0)
+        for number, layer in enumerate(self.layers):
+            weight = parameters[number * step]
+            hidden = propagate(matrix, product(inputs[-1], weight), layer.hops)
+            if self.bias:
+                hidden = hidden + parameters[number * step + 1]
+            if number + 1 < len(self.layers):
+                hidden = hidden.relu_()
+                if masks is not None and self.dropout > 0:
+                    hidden = hidden.mul_(dropout_mask(hidden, self.dropout, masks))
+                inputs.append(hidden)
+        return Tape(hidden, inputs)
+
+    def scores(
+        self, parameters: Sequence[Tensor], features: Rows, matrix: SparseRows | None
+    ) -> Tensor:
+        """Scores ``[documents, R, classes]`` without dropout."""
+        return self.forward(parameters, features, matrix).scores
+
+    def backward(
+        self,
+        parameters: Sequence[Tensor],
+        tape: Tape,
+        score_gradient: Tensor,
+        matrix: SparseRows | None,
+        *,
+        dropped: bool,
+    ) -> list[LayerGradient]:
+        """The gradient rows of each layer.
+
+        Args:
+            parameters: The parameters of the forward pass.
+            tape: What the forward pass returned.
+            score_gradient: Gradient of the loss in the scores, one row per document.
+            matrix: The propagation matrix of the forward pass; it is symmetric.
+            dropped: Whether the forward pass dropped hidden units.
+        """
+        step = 2 if self.bias else 1
+        gradients: list[LayerGradient] = []
+        rows = score_gradient
+        for number in reversed(range(len(self.layers))):
+            outputs = propagate(matrix, rows, self.layers[number].hops)
+            inputs = tape.inputs[number]
+            gradients.append(LayerGradient(inputs, outputs, rows if self.bias else None))
+            if isinstance(inputs, Tensor):
+                weight = parameters[number * step].permute(2, 1, 0)
+                rows = product(outputs, weight)
+                # An input is positive exactly where its unit was active and kept.
+                active = (inputs > 0).to(rows.dtype)
+                if dropped and self.dropout > 0:
+                    active = active.mul_(1.0 / kept_share(self.dropout))
+                rows = rows * active
+        return gradients[::-1]
+
+
+def kept_share(dropout: float) -> float:
+    """Share of units that a dropout mask keeps: the asked-for one, in steps of 1/256."""
+    return min(255, max(1, round(256 * (1.0 - dropout)))) / 256
+
+
+def dropout_mask(like: Tensor, dropout: float, masks: RandomSource) -> Tensor:
+    """A random mask of 0 and 1/kept, from one byte per unit.
+
+    A byte of a block cipher costs a hundredth of a ``bernoulli_`` draw.
+    """
+    kept = kept_share(dropout)
+    count = like.numel()
+    draws = masks.words((count + 7) // 8).view(np.uint8)[:count]
+    mask = torch.from_numpy(draws < np.uint8(round(kept * 256)))
+    return mask.view(like.shape).to(like.device, like.dtype).mul_(1.0 / kept)
+
+
+def loss_gradient(scores: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+    """Gradient in the scores of the weighted cross-entropy; rows of weight 0 give 0.
+
+    Args:
+        scores: ``[documents, R, classes]``.
+        labels: Class index of each document; ignored where the weight is 0.
+        weights: Weight of each document.
+    """
+    top = scores.amax(-1, keepdim=True)
+    gradient = (scores - top).exp_()
+    gradient.div_(gradient.sum(-1, keepdim=True))
+    target = labels.clamp(min=0)[:, None, None].expand(-1, scores.shape[1], 1)
+    gradient.scatter_add_(2, target, gradient.new_full((1, 1, 1), -1.0).expand_as(target))
+    return gradient.mul_(weights[:, None, None])

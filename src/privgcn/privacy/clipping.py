@@ -1,0 +1,284 @@
+"""Exact sums of jointly clipped part gradients, without one gradient copy per part.
+
+For a weight with input rows Z and output-gradient rows D, part i's gradient is Z_i^T D_i.
+Its squared norm needs no product of that size: it is the sum over pairs of rows inside the
+part of (z_u . z_v)(d_u . d_v). With one document per part this is |z|^2 |d|^2. The clipped
+sum is then one ordinary product, Z^T (c D), with c the scale of each row's part. For few
+large parts the pairs outnumber the weights, and a direct product per part is cheaper.
+
+Rounding. Rows that are huge and cancel make pairwise norms come out far too small, and the
+rounding of their product can exceed the clip norm by itself. Each method answers for that:
+
+- one document per part: norm and gradient are products without a sum, nothing cancels;
+- pairs: norms *and* the clipped sum are taken in float64, and the scale also pays for the
+  largest error float64 could make on these rows;
+- direct: the norm is that of the very vector that is added, rounding included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from privgcn.errors import ConfigError
+from privgcn.graph.partition import PartitionedGraph
+from privgcn.graph.rows import Rows
+from privgcn.models.stack import LayerGradient, transposed_product
+
+Method = Literal["rows", "pairs", "direct"]
+
+# Relative slack for the roundings of scale, product and norm in float32.
+_SLACK = 1e-6
+_ROUNDOFF = 2.0**-53
+
+
+def clip_scales(norms: Tensor, clip_norm: float) -> Tensor:
+    """The factor by which each part's gradient is scaled, as float64.
+
+    Guarantees:
+        ``scale * norm <= clip_norm * (1 - 1e-6)`` where anything is scaled; a non-finite
+        norm gives 0.
+    """
+    scales = torch.clamp(clip_norm * (1 - _SLACK) / norms.clamp(min=1e-300), max=1.0)
+    return torch.where(torch.isfinite(norms), scales, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedSums:
+    """Computes clipped sums over the parts of one partitioned graph.
+
+    What depends on the features alone (row norms, inner products) is computed once.
+
+    Guarantees:
+        ``clipped_sum`` returns the sum over parts of part gradients, each scaled as a
+        whole, over all tensors together, to norm at most ``clip_norm``. A part whose
+        gradient is not finite adds exactly zero and leaves the others' sum intact.
+    Assumes:
+        The gradient rows of a part depend on that part only.
+    """
+
+    graph: PartitionedGraph
+    clip_norm: float
+
+    def __post_init__(self) -> None:
+        if not self.clip_norm > 0:
+            raise ConfigError(
+                f"The 'clip_norm' of ClippedSums must be positive. Got {self.clip_norm}."
+            )
+
+    def clipped_sum(
+        self,
+        gradients: Sequence[LayerGradient],
+        *,
+        included: Tensor | None = None,
+        method: Method | None = None,
+    ) -> list[Tensor]:
+        """The sum of the clipped part gradients, for weights and biases in layer order.
+
+        Args:
+            gradients: Gradient rows of all parts, layer by layer.
+            included: ``[parts, R]``, which parts count for which replica; ``None``: all.
+            method: How norms are found; by default whatever is cheapest.
+        """
+        method = method or self._cheapest(gradients)
+        if method == "direct":
+            return self._direct_sum(gradients, included)
+        if method == "rows":
+            scales = _only(included, clip_scales(self._row_norms(gradients), self.clip_norm))
+            return _scaled_sum(gradients, scales.float())
+        scales = _only(included, clip_scales(self._pair_norms(gradients), self.clip_norm))
+        exact = [self._double(gradient) for gradient in gradients]
+        return [t.float() for t in _scaled_sum(exact, scales[self.graph.part_of_row])]
+
+    def _cheapest(self, gradients: Sequence[LayerGradient]) -> Method:
+        if self.graph.one_document_each:
+            return "rows"
+        weights = sum(_width(g.inputs) * g.outputs.shape[2] for g in gradients)
+        pairs = sum(len(members) * members.shape[1] ** 2 for members, _ in self._groups)
+        # A pair costs about as much as 16 weights' worth of streaming: it takes a float64
+        # inner product per layer. Only sizes decide, so the choice reveals nothing else.
+        return "pairs" if 16 * pairs < self.graph.parts * weights else "direct"
+
+    # -- one document per part ------------------------------------------------------------
+
+    @cached_property
+    def _feature_squares(self) -> Tensor:
+        return self.graph.features.row_sums(2)[:, None]
+
+    def _input_squares(self, inputs: Rows | Tensor) -> Tensor:
+        return _row_squares(inputs) if isinstance(inputs, Tensor) else self._feature_squares
+
+    def _row_norms(self, gradients: Sequence[LayerGradient]) -> Tensor:
+        squares = torch.zeros((), dtype=torch.float64)
+        for inputs, outputs, bias_rows in gradients:
+            lengths = _row_squares(outputs)
+            squares = squares + self._input_squares(inputs) * lengths
+            if bias_rows is not None:
+                # Without links between documents the bias rows are the output rows.
+                squares = squares + (
+                    lengths if bias_rows is outputs else _row_squares(bias_rows)
+                )
+        return squares.sqrt()
+
+    # -- pairs of rows inside a part ------------------------------------------------------
+
+    def _pair_norms(self, gradients: Sequence[LayerGradient]) -> Tensor:
+        parts, replicas = self.graph.parts, gradients[0].outputs.shape[1]
+        squares = gradients[0].outputs.new_zeros(parts, replicas, dtype=torch.float64)
+        reach = torch.zeros_like(squares)
+        for gradient in gradients:
+            lengths = _row_squares(gradient.outputs)
+            reach += self._sum_by_part((self._input_squares(gradient.inputs) * lengths).sqrt())
+            squares += self._pair_squares(gradient)
+            if gradient.bias_rows is not None:
+                squares += self._sum_by_part(gradient.bias_rows.double()).square().sum(-1)
+                reach += self._sum_by_part(_row_squares(gradient.bias_rows).sqrt())
+        terms = (self.graph.sizes[:, None] + self.graph.features.width).double()
+        return (squares.clamp(min=0) + terms * _ROUNDOFF * reach.square()).sqrt()
+
+    def _sum_by_part(self, rows: Tensor) -> Tensor:
+        sums = rows.new_zeros(self.graph.parts, *rows.shape[1:])
+        return sums.index_add_(0, self.graph.part_of_row, rows)
+
+    @cached_property
+    def _features(self) -> Rows:
+        return self.graph.features.double()
+
+    def _double(self, gradient: LayerGradient) -> LayerGradient:
+        inputs, outputs, bias = gradient
+        doubled = inputs.double() if isinstance(inputs, Tensor) else self._features
+        return LayerGradient(doubled, outputs.double(), None if bias is None else bias.double())
+
+    @cached_property
+    def _groups(self) -> list[tuple[Tensor, Tensor]]:
+        """Parts of similar size, padded to a common one: ``(rows [parts, size], parts)``.
+
+        Row index -1 pads. Sizes are rounded up to powers of two, so that one large part
+        does not pad all others to its size.
+        """
+        sizes, groups = self.graph.sizes, []
+        levels = torch.where(sizes > 0, (sizes.double().log2().ceil()).long(), -1)
+        for level in levels.unique().tolist():
+            if level < 0:
+                continue
+            parts = torch.nonzero(levels == level)[:, 0]
+            widest = int(sizes[parts].max())
+            slots = torch.arange(widest, device=sizes.device)
+            rows = self.graph.offsets[parts][:, None] + slots
+            groups.append((torch.where(slots < sizes[parts][:, None], rows, -1), parts))
+        return groups
+
+    @cached_property
+    def _feature_products(self) -> list[Tensor]:
+        """Inner products of feature rows inside each part, in float64, for each group."""
+        products = []
+        for members, _ in self._groups:
+            product = torch.zeros(*members.shape, members.shape[1], dtype=torch.float64)
+            for i, rows in enumerate(members):
+                block = self._features.select(rows[rows >= 0]).dense()
+                product[i, : len(block), : len(block)] = (block @ block.T).cpu()
+            products.append(product.to(members.device))
+        return products
+
+    def _pair_squares(self, gradient: LayerGradient) -> Tensor:
+        replicas = gradient.outputs.shape[1]
+        squares = gradient.outputs.new_zeros(self.graph.parts, replicas, dtype=torch.float64)
+        for number, (members, parts) in enumerate(self._groups):
+            outputs = _gathered_products(gradient.outputs, members)
+            if isinstance(gradient.inputs, Tensor):
+                inputs = _gathered_products(gradient.inputs, members)
+            else:
+                inputs = self._feature_products[number][:, None]
+            squares[parts] = (inputs * outputs).sum((-1, -2))
+        return squares
+
+    # -- few large parts ------------------------------------------------------------------
+
+    @cached_property
+    def _single_parts(self) -> list[PartitionedGraph]:
+        if self.graph.parts == 1:
+            return [self.graph]
+        parts = torch.arange(self.graph.parts, device=self.graph.offsets.device)
+        return [self.graph.select(part[None]) for part in parts]
+
+    def _direct_sum(
+        self, gradients: Sequence[LayerGradient], included: Tensor | None
+    ) -> list[Tensor]:
+        totals: list[Tensor] = []
+        starts = self.graph.offsets.tolist()
+        for part, (begin, end) in enumerate(pairwise(starts)):
+            own = [self._of_part(gradient, part, begin, end) for gradient in gradients]
+            tensors = [tensor for gradient in own for tensor in gradient.totals()]
+            own_part = None if included is None else included[part]
+            scales = _only(own_part, clip_scales(_joint_norms(tensors), self.clip_norm))
+            kept = scales > 0
+            for number, tensor in enumerate(tensors):
+                scaled = torch.where(kept[:, None], tensor * scales.float()[:, None], 0.0)
+                if part == 0:
+                    totals.append(scaled)
+                else:
+                    totals[number] += scaled
+        return totals
+
+    def _of_part(
+        self, gradient: LayerGradient, part: int, begin: int, end: int
+    ) -> LayerGradient:
+        whole = isinstance(gradient.inputs, Tensor)
+        inputs = gradient.inputs[begin:end] if whole else self._single_parts[part].features
+        bias = gradient.bias_rows
+        return LayerGradient(
+            inputs, gradient.outputs[begin:end], None if bias is None else bias[begin:end]
+        )
+
+
+def _only(included: Tensor | None, scales: Tensor) -> Tensor:
+    """Scales of the included parts; 0 for the others."""
+    return scales if included is None else torch.where(included, scales, 0.0)
+
+
+def _joint_norms(tensors: Sequence[Tensor]) -> Tensor:
+    """Float64 norm of each replica over all tensors together."""
+    flat = [tensor.transpose(0, -2).flatten(1) for tensor in tensors]
+    return torch.stack([rows.double().square().sum(1) for rows in flat]).sum(0).sqrt()
+
+
+def _row_squares(rows: Tensor) -> Tensor:
+    """Float64 squared norm of each row ``[documents, R]``."""
+    return rows.double().square().sum(-1)
+
+
+def _width(inputs: Rows | Tensor) -> int:
+    return inputs.shape[-1]
+
+
+def _gathered_products(rows: Tensor, members: Tensor) -> Tensor:
+    """Float64 inner products of the rows of each part: ``[parts, R, size, size]``."""
+    taken = rows.double()[members.clamp(min=0)]
+    taken = torch.where((members >= 0)[..., None, None], taken, 0.0).transpose(1, 2)
+    return taken @ taken.transpose(2, 3)
+
+
+def _scaled_sum(gradients: Sequence[LayerGradient], row_scales: Tensor) -> list[Tensor]:
+    """Sums over all rows, each row of output gradients times its scale."""
+    scales = row_scales[:, :, None]
+    kept = scales > 0
+    everything = bool(kept.all())
+
+    def scaled(rows: Tensor) -> Tensor:
+        # Zero times infinity is no number: rows of a dropped part are replaced, not scaled.
+        return rows * scales if everything else torch.where(kept, rows * scales, 0.0)
+
+    totals: list[Tensor] = []
+    for inputs, outputs, bias_rows in gradients:
+        if isinstance(inputs, Tensor) and not everything:
+            inputs = torch.where(kept, inputs, 0.0)
+        totals.append(transposed_product(inputs, scaled(outputs)))
+        if bias_rows is not None:
+            totals.append(scaled(bias_rows).sum(0))
+    return totals

@@ -1,0 +1,71 @@
+"""Optimisers: plain PyTorch ones, fed with gradients that are already noisy or plain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from privgcn.config import TrainingSettings
+
+
+class Optimiser:
+    """Moves parameters along given gradients and, on request, averages the iterates.
+
+    In private training the gradient it is fed is the noisy mean, so SGD-DP and Adam-DP,
+    momentum and averaging are all post-processing.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], settings: TrainingSettings) -> None:
+        self.parameters = [torch.nn.Parameter(p.clone(), requires_grad=False) for p in parameters]
+        if settings.optimizer == "adam":
+            self.inner: torch.optim.Optimizer = torch.optim.Adam(
+                self.parameters, lr=settings.learning_rate
+            )
+        else:
+            self.inner = torch.optim.SGD(
+                self.parameters, lr=settings.learning_rate, momentum=settings.momentum
+            )
+        self.steps = 0
+        self._mean = [torch.zeros_like(p) for p in parameters] if settings.averaging else None
+
+    def step(self, gradients: Sequence[Tensor]) -> None:
+        """One step along ``gradients``."""
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient
+        self.inner.step()
+        self.steps += 1
+        if self._mean is not None:
+            for mean, parameter in zip(self._mean, self.parameters, strict=True):
+                mean.lerp_(parameter, 1.0 / self.steps)
+
+    def result(self) -> list[Tensor]:
+        """The last iterate, or the mean of all."""
+        source = self.parameters if self._mean is None else self._mean
+        return [parameter.detach().clone() for parameter in source]
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything needed to go on later, as named tensors."""
+        state = {"steps": torch.tensor(self.steps)}
+        for number, parameter in enumerate(self.parameters):
+            state[f"parameter.{number}"] = parameter.detach().clone()
+            if self._mean is not None:
+                state[f"mean.{number}"] = self._mean[number].clone()
+            for name, value in self.inner.state[parameter].items():
+                if isinstance(value, Tensor):
+                    state[f"{name}.{number}"] = value.clone()
+        return state
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Goes on from ``state``."""
+        self.steps = int(state["steps"])
+        for number, parameter in enumerate(self.parameters):
+            parameter.copy_(state[f"parameter.{number}"])
+            if self._mean is not None:
+                self._mean[number].copy_(state[f"mean.{number}"])
+            self.inner.state[parameter] = {
+                name: state[f"{name}.{number}"].clone()
+                for name in ("momentum_buffer", "step", "exp_avg", "exp_avg_sq")
+                if f"{name}.{number}" in state
+            }

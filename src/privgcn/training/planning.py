@@ -1,0 +1,98 @@
+"""From settings and public facts of the training documents to a privacy plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from privgcn.config import PrivacySettings
+from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.graph.textgraph import TextGraph
+from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.privacy.partitioning import members_of, public_column
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.schedule import PoissonParts, Schedule, make_schedule
+
+_COLUMN = "column:"
+
+
+def make_plan(
+    privacy: PrivacySettings,
+    graph: TextGraph,
+    *,
+    epochs: int,
+    seed: int,
+    columns: Mapping[str, Any],
+) -> PrivacyPlan:
+    """The plan of a run, calibrated to its epsilon or with the noise multiplier given.
+
+    Only public facts of the graph are read: how many documents or owners train, and a
+    column that the user declared public.
+
+    Args:
+        privacy: What is protected, and how strongly.
+        graph: The training documents.
+        epochs: Passes over the training documents.
+        seed: Of the random partition.
+        columns: Extra columns of the corpus.
+    """
+    if (privacy.epsilon is None) == (privacy.noise_multiplier is None):
+        raise ConfigError(
+            "The privacy settings must have either 'epsilon' or 'noise_multiplier'. "
+            f"Got {privacy.epsilon} and {privacy.noise_multiplier}."
+        )
+    by = "owner" if privacy.unit == "person" else "document"
+    _, units = members_of(graph, by)
+    facts = _partition_facts(privacy, units, by, seed, columns)
+    schedule = make_schedule(privacy.sampling, facts.parts, privacy.sampling_probability)
+    fields: dict[str, Any] = {
+        "unit": privacy.unit,
+        "relation": privacy.relation,
+        "partition": facts,
+        "schedule": schedule,
+        "clip_norm": privacy.clip_norm,
+        "steps": epochs * steps_per_epoch(schedule),
+        "delta": privacy.delta,
+        "units": units,
+        "accountant": privacy.accountant,
+    }
+    if privacy.noise_multiplier is not None:
+        return PrivacyPlan(noise_multiplier=privacy.noise_multiplier, **fields)
+    return PrivacyPlan.for_epsilon(float(privacy.epsilon or 0), **fields)
+
+
+def steps_per_epoch(schedule: Schedule) -> int:
+    """Steps in which each part is used once, or once in expectation."""
+    if isinstance(schedule, PoissonParts):
+        return max(1, round(1.0 / schedule.sampling_probability))
+    return round(schedule.parts / schedule.expected_parts)
+
+
+def _partition_facts(
+    privacy: PrivacySettings, units: int, by: str, seed: int, columns: Mapping[str, Any]
+) -> PartitionFacts:
+    parts = privacy.parts
+    values: dict[str, Any] = {"by": by}
+    if isinstance(parts, str) and parts.startswith(_COLUMN):
+        name = parts.removeprefix(_COLUMN)
+        _, count = public_column(columns, name)
+        values |= {"kind": "column", "parts": count, "column": name}
+    elif parts == "each":
+        values |= {"kind": "each", "parts": units}
+    elif isinstance(parts, int) or parts.isdigit():
+        count = int(parts)
+        if count < 1 or count > units:
+            raise PrivacyContractError(
+                f"The 'parts' of the privacy settings must be between 1 and {units}, the "
+                f"number of training {'owners' if by == 'owner' else 'documents'}. Got {count}."
+            )
+        if count == 1:
+            values |= {"kind": "single", "parts": 1}
+        else:
+            values |= {"kind": "random", "parts": count, "seed": seed}
+    else:
+        raise ConfigError(
+            "The 'parts' of the privacy settings must be a number, 'each' or "
+            f"'column:NAME'. Got {parts!r}."
+        )
+    return PartitionFacts(**values)

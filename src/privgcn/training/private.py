@@ -1,0 +1,77 @@
+"""Private training: clipped sums, noise, a plain optimiser. Nothing else touches the data.
+
+No loss and no score of the training documents is computed, printed or stored, nothing
+stops early, and the last (or the averaged) iterate is the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from privgcn.config import TrainingSettings
+from privgcn.errors import PrivacyContractError
+from privgcn.privacy.noise import noisy_mean
+from privgcn.privacy.part_gradients import GradientSource, Samples
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.randomness import RandomSource
+from privgcn.training.optimisers import Optimiser
+
+Progress = Callable[[int, int], None]
+
+
+class PrivateTrainer:
+    """Runs exactly the steps that a plan was accounted for.
+
+    Guarantees:
+        Each step is one release of the plan's mechanism; the number of steps is the
+        plan's, also over a stop and a resume.
+    Assumes:
+        ``gradients`` clips to ``plan.clip_norm`` over the plan's partition.
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[Tensor],
+        gradients: GradientSource,
+        plan: PrivacyPlan,
+        settings: TrainingSettings,
+        source: RandomSource,
+    ) -> None:
+        if type(plan) is not PrivacyPlan:
+            raise PrivacyContractError(
+                f"Private training takes a PrivacyPlan and nothing looser. Got {plan!r}."
+            )
+        self.gradients = gradients
+        self.plan = plan
+        self.source = source
+        self.replicas = parameters[0].shape[-2]
+        self.optimiser = Optimiser(parameters, settings)
+
+    def run(self, progress: Progress | None = None) -> list[Tensor]:
+        """Takes the steps that are left, and returns the parameters."""
+        with torch.no_grad():
+            while self.optimiser.steps < self.plan.steps:
+                self.step()
+                if progress is not None:
+                    progress(self.optimiser.steps, self.plan.steps)
+        return self.optimiser.result()
+
+    def step(self) -> None:
+        """One step of the plan."""
+        number = self.optimiser.steps
+        if number >= self.plan.steps:
+            raise PrivacyContractError(
+                f"The plan accounts for {self.plan.steps} steps, and all of them were taken. "
+                "Make a plan with more steps."
+            )
+        sums = self.gradients.clipped_sum(self.optimiser.parameters, self._samples(number))
+        self.optimiser.step(noisy_mean(sums, self.plan, self.source))
+
+    def _samples(self, number: int) -> Samples:
+        """What each replica's step uses; drawn anew for each replica."""
+        drawn = [self.plan.schedule.sample(number, self.source) for _ in range(self.replicas)]
+        chosen = [parts for parts in drawn if parts is not None]
+        return chosen if len(chosen) == self.replicas else None
