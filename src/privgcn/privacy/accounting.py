@@ -107,6 +107,9 @@ def _pld(releases: tuple[GaussianRelease, ...], delta: float) -> float:
     ratio, sampled = merge(releases)
     if not sampled:
         return gaussian_epsilon(ratio, delta)
+    if ratio == 0.0 and sum(r.count * r.sampling_probability for r in sampled) <= delta:
+        # The unit is never sampled at all but with a probability of at most delta.
+        return 0.0
     open_ratio, _ = merge(tuple(release.without_amplification() for release in releases))
     rough = min(renyi_epsilon(releases, delta), gaussian_epsilon(open_ratio, delta))
     return min(rough, distribution_epsilon(releases, delta, rough=rough))

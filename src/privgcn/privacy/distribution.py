@@ -1,9 +1,8 @@
 """The ``pld`` accountant: privacy loss distributions, composed numerically, pessimistically.
 
-The library (dp_accounting) builds the distribution of one step on a grid that dominates the
-true one, and composes it by Fourier transforms. What this module adds is care about floating
-point: which grid, how much of delta is set aside for rounding, and when the distribution no
-longer fits and must not be used.
+One release becomes a distribution of losses on a grid that dominates the true one; the
+library (dp_accounting) composes such distributions by Fourier transforms. This module decides
+about the grid, sets part of delta aside for rounding, and says when no distribution fits.
 """
 
 from __future__ import annotations
@@ -11,21 +10,27 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from privgcn.privacy.hockey_stick import (
+    SteppedLosses,
+    largest_loss,
+    removal_losses,
+    replacement_losses,
+)
 from privgcn.privacy.releases import GaussianRelease, merge
 
-_FINEST_GRID = 1e-10
-_COARSEST_BASE_GRID = 1e-4
-#: Points of one step's distribution, and of the composed one, that stay quick to handle.
-_STEP_POINTS = 120_000
-_COMPOSED_POINTS = 1_000_000
-#: Rounding of one release's distribution, relative to a total mass of 1.
-_ROUNDING = 1e-15
+_COARSEST_GRID = 1e-4
+#: Points of one release's distribution, and of the composed one, that stay quick to handle.
+_STEP_POINTS = 200_000
+_COMPOSED_POINTS = 2_500_000
+#: What rounding can take from delta: several times what was measured, for any number of steps.
+_ROUNDING_PER_STEP = 2e-15
+_ROUNDING_AT_LEAST = 1e-11
 #: Mass that rounding may add over all steps before a coarser grid is the better bound.
-_MASS_TOLERANCE = 0.02
-#: The tail of the Gaussian that the library moves to infinite loss, in standard deviations.
-_TAIL = 9.75
-#: Above this loss, exp(-loss) leaves the range of floating point.
+_MASS_TOLERANCE = 1e-3
+#: Above this loss, exp(-loss) comes near the end of floating point.
 _LARGEST_LOSS = 600.0
+#: Composed spreads beyond this many single ranges take two rounds; see ``_repeat``.
+_ONE_ROUND = 10.0
 
 
 def distribution_epsilon(
@@ -45,74 +50,90 @@ def distribution_epsilon(
     """
     ratio, sampled = merge(releases)
     steps = sum(release.count for release in sampled) + 1
-    reserve = _ROUNDING * (10.0 * steps + _COMPOSED_POINTS)
-    if rough > _LARGEST_LOSS or reserve > 0.1 * delta:
-        return math.inf
-    span = max(_span(release) for release in sampled)
+    reserve = _ROUNDING_PER_STEP * steps + _ROUNDING_AT_LEAST
+    span = max(largest_loss(release) for release in sampled)
     if ratio > 0.0:
-        span = max(span, ratio * (2.0 * _TAIL + ratio))
-    base = min(
-        _COARSEST_BASE_GRID,
+        span = max(span, ratio * (10.0 + ratio))
+    if rough > _LARGEST_LOSS or span > _LARGEST_LOSS or reserve > 0.1 * delta:
+        return math.inf
+    grid = min(
+        _COARSEST_GRID,
         *(r.sampling_probability / (20.0 * r.noise_multiplier) for r in sampled),
     )
-    width = 2.0 * rough + 2.0 * span + 40.0 * min(1.0, rough + span)
-    grid = max(base, _FINEST_GRID, span / _STEP_POINTS, width / _COMPOSED_POINTS) / refine
-    while True:
-        composed, excess = _compose(ratio, sampled, grid)
-        if excess <= _MASS_TOLERANCE:
-            break
-        # A finer grid divides rounding errors by a smaller number: fewer, wider steps help.
+    grid = max(grid, span / _STEP_POINTS, 4.0 * (rough + span) / _COMPOSED_POINTS) / refine
+    composed = _compose(ratio, sampled, grid)
+    while composed is None:
+        # Rounding errors are divided by the grid: a coarser one has fewer of them.
         grid *= 2.0
         if grid > span:
             return math.inf
+        composed = _compose(ratio, sampled, grid)
     epsilon = float(composed.get_epsilon_for_delta(delta - reserve))
     return math.inf if math.isnan(epsilon) else epsilon
 
 
-def _span(release: GaussianRelease) -> float:
-    """The largest finite loss of one sampled release, in either direction, up to rounding."""
-    noise, probability = release.noise_multiplier, release.sampling_probability
-    exponent = (_TAIL * noise + 1.0) / (noise * noise)
-    log_odds = math.log(probability) + exponent
-    largest = (
-        log_odds + math.log1p(math.exp(-log_odds))
-        if log_odds > 0
-        else math.log1p(math.exp(log_odds))
-    )
-    return 2.0 * max(largest, -math.log1p(-probability))
-
-
-def _compose(
-    ratio: float, sampled: tuple[GaussianRelease, ...], grid: float
-) -> tuple[Any, float]:
-    """The composed distribution on ``grid`` and the mass that rounding added to it."""
+def _compose(ratio: float, sampled: tuple[GaussianRelease, ...], grid: float) -> Any | None:
+    """The composed distribution on ``grid``; ``None`` if rounding adds too much mass."""
     from dp_accounting.pld import privacy_loss_distribution as library
-    from dp_accounting.privacy_accountant import NeighboringRelation
 
     excess = 0.0
     composed = None
     for release in sampled:
-        relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-        if release.sensitivity == 2:
-            # Exchanging a vector of norm 1 for another: sensitivity stays 1 here, the pair of
-            # mixtures at -1 and +1 is what makes it two clip norms.
-            relation = NeighboringRelation.REPLACE_ONE
-        one = library.from_gaussian_mechanism(
-            release.noise_multiplier,
-            sensitivity=1.0,
-            sampling_prob=release.sampling_probability,
-            value_discretization_interval=grid,
-            neighboring_relation=relation,
-        )
-        mass = float(one.get_delta_for_epsilon(-1e6))
-        excess += release.count * max(0.0, mass - 1.0)
+        first, second = _one(release, grid)
+        excess += release.count * max(first.excess, second.excess)
         if excess > _MASS_TOLERANCE:
-            return None, excess
-        many = one.self_compose(release.count)
+            return None
+        spread = math.sqrt(release.count * first.second_moment) / len(first.masses)
+        one = _to_library(first, second, grid)
+        many = _repeat(one, release.count, in_rounds=spread > _ONE_ROUND)
         composed = many if composed is None else composed.compose(many)
     if ratio > 0.0 and composed is not None:
         gaussian = library.from_gaussian_mechanism(
             1.0 / ratio, value_discretization_interval=grid
         )
         composed = composed.compose(gaussian)
-    return composed, excess
+    return composed
+
+
+def _one(release: GaussianRelease, grid: float) -> tuple[SteppedLosses, SteppedLosses]:
+    """The losses of one release in both directions."""
+    if release.sensitivity == 1:
+        return removal_losses(release, grid)
+    both = replacement_losses(release, grid)
+    return both, both
+
+
+def _to_library(first: SteppedLosses, second: SteppedLosses, grid: float) -> Any:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    def masses(losses: SteppedLosses) -> dict[int, float]:
+        return dict(enumerate(losses.masses.tolist(), start=losses.start))
+
+    if first is second:
+        return PrivacyLossDistribution.create_from_rounded_probability(
+            masses(first), first.infinite, grid
+        )
+    return PrivacyLossDistribution.create_from_rounded_probability(
+        masses(first),
+        first.infinite,
+        grid,
+        rounded_probability_mass_function_add=masses(second),
+        infinity_mass_add=second.infinite,
+        symmetric=False,
+    )
+
+
+def _repeat(one: Any, count: int, *, in_rounds: bool) -> Any:
+    """``count`` times the same release.
+
+    The library bounds the composed range with moments at orders of one over the range of a
+    single release and above: too high where the composed spread is many times that range,
+    and the range comes out far too wide. Two rounds of about the square root of ``count``
+    keep it narrow.
+    """
+    if not in_rounds:
+        return one.self_compose(count)
+    inner = math.isqrt(count)
+    outer, rest = divmod(count, inner)
+    many = one.self_compose(inner).self_compose(outer)
+    return many.compose(one.self_compose(rest)) if rest else many
