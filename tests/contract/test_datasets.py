@@ -15,6 +15,7 @@ from privgcn.corpus.location import data_folder
 
 # train, validation, test; the paper's sizes where it has the dataset.
 SIZES = {
+    "clinic": (2909, 364, 327),
     "cora": (1208, 500, 1000),
     "citeseer": (1827, 500, 1000),
     "pubmed": (18217, 500, 1000),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from privgcn.corpus import planetoid, text_graphs
+from privgcn.corpus import clinic, planetoid, text_graphs
 from privgcn.corpus.card import DatasetCard
 
 DATASETS: dict[str, DatasetCard] = {
     card.name: card
     for card in (
+        clinic.CARD,
         *planetoid.CARDS,
         *text_graphs.CARDS,
     )
