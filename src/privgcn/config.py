@@ -57,6 +57,7 @@ class TrainingSettings(_Section):
         averaging: Whether the mean of all iterates is taken instead of the last.
         zero_start: Whether weights start at zero (only for models without hidden layers).
         parts: Parts of a non-private run; each is one step of an epoch.
+        device: Where training runs; noise is always drawn on the CPU.
     """
 
     optimizer: Literal["sgd", "adam"] = "adam"
@@ -67,6 +68,7 @@ class TrainingSettings(_Section):
     averaging: bool = False
     zero_start: bool = False
     parts: int | Literal["each"] = 1
+    device: Literal["cpu", "cuda"] = "cpu"
 
 
 class PrivacySettings(_Section):

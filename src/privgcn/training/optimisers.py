@@ -18,7 +18,9 @@ class Optimiser:
     """
 
     def __init__(self, parameters: Sequence[Tensor], settings: TrainingSettings) -> None:
-        self.parameters = [torch.nn.Parameter(p.clone(), requires_grad=False) for p in parameters]
+        self.parameters = [
+            torch.nn.Parameter(p.clone(), requires_grad=False) for p in parameters
+        ]
         if settings.optimizer == "adam":
             self.inner: torch.optim.Optimizer = torch.optim.Adam(
                 self.parameters, lr=settings.learning_rate

@@ -17,6 +17,7 @@ from privgcn.privacy.noise import noisy_mean
 from privgcn.privacy.part_gradients import GradientSource, Samples
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import RandomSource
+from privgcn.training.checkpoint import Checkpoint
 from privgcn.training.optimisers import Optimiser
 
 Progress = Callable[[int, int], None]
@@ -50,11 +51,15 @@ class PrivateTrainer:
         self.replicas = parameters[0].shape[-2]
         self.optimiser = Optimiser(parameters, settings)
 
-    def run(self, progress: Progress | None = None) -> list[Tensor]:
+    def run(
+        self, progress: Progress | None = None, checkpoint: Checkpoint | None = None
+    ) -> list[Tensor]:
         """Takes the steps that are left, and returns the parameters."""
         with torch.no_grad():
             while self.optimiser.steps < self.plan.steps:
                 self.step()
+                if checkpoint is not None:
+                    checkpoint.offer(self.optimiser.state)
                 if progress is not None:
                     progress(self.optimiser.steps, self.plan.steps)
         return self.optimiser.result()

@@ -1,0 +1,1 @@
+"""The classifier that users hold in hand, its replicas, and runs on disk."""

@@ -1,0 +1,1 @@
+"""Evaluation: inference modes, metrics and baselines."""

@@ -1,0 +1,21 @@
+"""What a classifier must beat: no knowledge, and no links."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+
+def majority(truth: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.int64]:
+    """The most frequent class among the evaluated documents, for all of them.
+
+    It is read off the evaluated labels, never off training labels: that would be a query
+    to protected data.
+    """
+    counts = np.bincount(truth[truth >= 0], minlength=classes)
+    return np.full(len(truth), int(counts.argmax()), dtype=np.int64)
+
+
+def uniform(truth: npt.NDArray[np.int64], classes: int, seed: int) -> npt.NDArray[np.int64]:
+    """A class drawn at random for each document."""
+    return np.random.default_rng(seed).integers(0, classes, len(truth))

@@ -1,0 +1,52 @@
+"""Inference modes: what a prediction may look at, and so what it may reveal.
+
+``alone`` sees the new document only, ``own-graph`` the new documents and the links among
+them: both are covered by the guarantee of the training documents. ``full-graph``, the
+paper's protocol, also sees texts of and links to training documents, which flow into the
+predictions without noise: it is **not** covered.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from privgcn.errors import ConfigError
+from privgcn.graph.textgraph import TextGraph
+from privgcn.training.fit import Fit
+
+Mode = Literal["alone", "own-graph", "full-graph"]
+MODES: tuple[Mode, ...] = ("alone", "own-graph", "full-graph")
+COVERED: tuple[Mode, ...] = ("alone", "own-graph")
+
+
+def check_mode(mode: str) -> Mode:
+    """The mode, or an error that names the known ones."""
+    for known in MODES:
+        if mode == known:
+            return known
+    raise ConfigError(f"The 'inference' must be one of {', '.join(MODES)}. Got {mode!r}.")
+
+
+def scores_in_mode(fitted: Fit, graph: TextGraph, rows: Tensor, mode: Mode) -> Tensor:
+    """Class scores ``[rows, R, classes]`` of some documents.
+
+    Args:
+        fitted: The trained model.
+        graph: The whole graph the documents are part of.
+        rows: The documents to score; in ``own-graph`` they are all that is seen.
+        mode: What else may be seen.
+    """
+    with torch.no_grad():
+        if mode == "full-graph":
+            return _scores(fitted, graph)[rows]
+        seen = graph.induced(rows)
+        if mode == "alone":
+            return fitted.model.scores(fitted.parameters, seen.features, None)
+        return _scores(fitted, seen)
+
+
+def _scores(fitted: Fit, seen: TextGraph) -> Tensor:
+    return fitted.model.scores(fitted.parameters, seen.features, seen.propagation())

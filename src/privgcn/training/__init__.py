@@ -1,0 +1,1 @@
+"""Training: recipes, optimisers, plain and private trainers."""

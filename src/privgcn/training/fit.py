@@ -1,0 +1,156 @@
+"""One door to training: settings and training documents in, parameters and plan out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from privgcn.config import Settings
+from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.graph.textgraph import TextGraph
+from privgcn.models import LayerStack, make_model
+from privgcn.privacy.part_gradients import StackGradients
+from privgcn.privacy.partitioning import cut_as_planned
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.randomness import RandomSource
+from privgcn.training.checkpoint import Checkpoint
+from privgcn.training.plain import train_plain
+from privgcn.training.planning import make_plan
+from privgcn.training.private import PrivateTrainer
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A trained model.
+
+    Attributes:
+        model: Its layers.
+        parameters: One replica per seed.
+        settings: What it was trained with.
+        plan: What its guarantee rests on; ``None`` for a non-private run.
+        releasable: Whether noise and samples came from a secret source.
+    """
+
+    model: LayerStack
+    parameters: list[Tensor]
+    settings: Settings
+    plan: PrivacyPlan | None = None
+    releasable: bool = False
+
+    def replica(self, number: int) -> Fit:
+        """One replica alone."""
+        chosen = [p[..., number : number + 1, :].contiguous() for p in self.parameters]
+        return replace(self, parameters=chosen)
+
+
+def fit(
+    train: TextGraph,
+    settings: Settings,
+    *,
+    seeds: Sequence[int] | None = None,
+    visible: TextGraph | None = None,
+    columns: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    checkpoint_folder: Path | None = None,
+) -> Fit:
+    """Trains as the settings say, one replica per seed.
+
+    Args:
+        train: Training documents and the links among them.
+        settings: Everything that decides the run.
+        seeds: Seeds of the replicas; default the settings' own seed alone.
+        visible: Training and validation documents, for early stopping of a non-private run.
+        columns: Extra columns of the training documents, for a public partition.
+        progress: Called with steps done and steps in all.
+        checkpoint_folder: Where a private run leaves its state to be resumed.
+    """
+    seeds = [settings.seed] if seeds is None else list(seeds)
+    device = _device(settings.training.device)
+    model_settings = settings.model
+    model = make_model(
+        model_settings.kind,
+        train.features.width,
+        train.classes,
+        hidden=model_settings.hidden,
+        hops=model_settings.hops,
+        dropout=model_settings.dropout,
+    )
+    if settings.training.zero_start and len(model.layers) > 1:
+        raise ConfigError(
+            "The 'training.zero_start' of the settings must be false for a model with hidden "
+            f"layers. Got true for '{model.name}': its gradient would stay zero."
+        )
+    if settings.privacy is None:
+        parameters = train_plain(
+            model,
+            train.to(device),
+            settings.training,
+            seeds,
+            visible=None if visible is None else visible.to(device),
+            progress=progress,
+        )
+        return Fit(model, [p.cpu() for p in parameters], settings)
+    if settings.training.patience > 0:
+        raise PrivacyContractError(
+            "A private run must not stop early: the validation loss would be one more query. "
+            f"Got patience {settings.training.patience}. Set training.patience to 0."
+        )
+    plan = make_plan(
+        settings.privacy,
+        train,
+        epochs=settings.training.epochs,
+        seed=settings.seed,
+        columns=columns or {},
+    )
+    checkpoint = None
+    if checkpoint_folder is not None:
+        purpose = {"settings": settings.model_dump(), "plan": plan.to_dict(), "seeds": seeds}
+        checkpoint = Checkpoint(checkpoint_folder, purpose)
+    trainer = _private_trainer(model, train, plan, settings, seeds, columns or {}, checkpoint)
+    parameters = trainer.run(progress, checkpoint)
+    return Fit(model, [p.cpu() for p in parameters], settings, plan, trainer.source.releasable)
+
+
+def _private_trainer(
+    model: LayerStack,
+    train: TextGraph,
+    plan: PrivacyPlan,
+    settings: Settings,
+    seeds: Sequence[int],
+    columns: Mapping[str, Any],
+    checkpoint: Checkpoint | None,
+) -> PrivateTrainer:
+    device = _device(settings.training.device)
+    state = None if checkpoint is None else checkpoint.load()
+    begun = 0 if state is None else int(state["steps"])
+    reproducible = settings.privacy is not None and settings.privacy.reproducible
+    if reproducible:
+        source = RandomSource.reproducible(seeds[0], f"noise and samples from step {begun}")
+    else:
+        source = RandomSource.secret()
+    # Dropout masks need no secrecy: the guarantee holds for every fixed mask.
+    masks = RandomSource.reproducible(seeds[0], f"dropout from step {begun}")
+    graph = cut_as_planned(train.to(device), plan, columns)
+    gradients = StackGradients(model, graph, plan.clip_norm, masks)
+    first = model.initial(seeds, zero=settings.training.zero_start)
+    parameters = [parameter.to(device) for parameter in first]
+    trainer = PrivateTrainer(parameters, gradients, plan, settings.training, source)
+    if state is not None:
+        trainer.optimiser.restore(state)
+    return trainer
+
+
+def _device(name: str) -> torch.device:
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(
+            "The 'training.device' of the settings is 'cuda', but no CUDA device is there. "
+            "Use 'cpu'."
+        )
+    return torch.device(name)
