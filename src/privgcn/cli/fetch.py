@@ -1,0 +1,79 @@
+"""``privgcn fetch``: downloads a dataset and checks it."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from privgcn.cli.output import print_json
+from privgcn.errors import DataError
+
+if TYPE_CHECKING:
+    from privgcn.corpus.card import DatasetCard
+
+
+def fetch(
+    name: Annotated[str, typer.Argument(help="A dataset; 'privgcn datasets' lists them.")],
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Where to put it; default PRIVGCN_DATA or the user cache folder."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Download a dataset, check its sha256, and continue where an earlier try was cut."""
+    from privgcn.corpus.location import data_folder
+
+    card = _card(name)
+    folder = data_folder(data_dir)
+    files = _download(card, folder)
+    if as_json:
+        print_json(
+            {"dataset": card.name, "data_dir": str(folder), "files": [str(f) for f in files]}
+        )
+    elif files:
+        typer.echo(f"{card.name}: {len(files)} files, checked, in {files[0].parent}")
+    else:
+        typer.echo(f"{card.name} is synthetic and made on this machine: nothing to download.")
+
+
+def _card(name: str) -> DatasetCard:
+    from privgcn.corpus.catalogue import DATASETS
+
+    if name not in DATASETS:
+        near = difflib.get_close_matches(name, DATASETS, n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        raise DataError(
+            f"The 'name' of fetch must be one of {', '.join(DATASETS)}. Got '{name}'.{hint}"
+        )
+    return DATASETS[name]
+
+
+def _download(card: DatasetCard, folder: Path) -> list[Path]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    from privgcn.corpus.fetch import fetch as fetch_files
+
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    tasks = {Path(file.path).name: bars.add_task(Path(file.path).name) for file in card.files}
+    with bars:
+        return fetch_files(
+            card,
+            folder,
+            lambda file, done, total: bars.update(tasks[file], completed=done, total=total),
+        )
