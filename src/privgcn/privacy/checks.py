@@ -6,6 +6,7 @@ them can reach an accountant and come back as a small epsilon.
 
 from __future__ import annotations
 
+import json
 import math
 import numbers
 import operator
@@ -78,6 +79,21 @@ def require_keys(record: Any, names: tuple[str, ...], owner: str) -> Mapping[str
             f"The keys of {owner} must be exactly {', '.join(names)}. Got {got!r}."
         )
     return record
+
+
+def read_json(text: str) -> Any:
+    """Parses JSON as everyone would read it: doubled names and ``NaN`` raise ``ValueError``."""
+
+    def no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        record = dict(pairs)
+        if len(record) != len(pairs):
+            raise ValueError("A field appears twice")
+        return record
+
+    def no_constants(word: str) -> float:
+        raise ValueError(f"{word} is no number")
+
+    return json.loads(text, object_pairs_hook=no_doubles, parse_constant=no_constants)
 
 
 def _range(above: float, low: float, high: float) -> str:

@@ -114,10 +114,10 @@ def _connect_dots(
     """
     top = max(1, math.ceil(largest / grid))
     bottom = max(1, math.ceil(smallest / grid))
-    above = forward(np.arange(top + 1) * grid)
+    above = forward(np.arange(top + 1, dtype=np.float64) * grid)
     # For a negative loss the divergence is 1 - exp(loss) + exp(loss) * backward(-loss), and
     # the first two terms put no mass on the grid. Leaving them out keeps the digits.
-    losses = np.arange(-bottom, 1) * grid
+    losses = np.arange(-bottom, 1, dtype=np.float64) * grid
     below = np.exp(losses) * backward(-losses)
     rise, fall = math.expm1(grid), math.expm1(-grid)
     steps_above, steps_below = np.diff(above), np.diff(below)
@@ -136,33 +136,25 @@ def _connect_dots(
 
 def _removing(loss: Array, noise: float, probability: float) -> Array:
     """(1-p) N(0) + p N(-1) against N(0), at losses of at least 0."""
-    from scipy.special import ndtr
-
     growth = np.expm1(loss)
     cut = -0.5 / noise - noise * np.log1p(growth / probability)
-    return np.maximum(
-        probability * _interval(cut, 1.0 / noise) - growth * np.asarray(ndtr(cut)), 0.0
-    )
+    gain: Array = probability * _interval(cut, 1.0 / noise) - growth * _below(cut)
+    return np.maximum(gain, 0.0)
 
 
 def _adding(loss: Array, noise: float, probability: float) -> Array:
     """N(0) against (1-p) N(0) + p N(+1), at losses of at least 0."""
-    from scipy.special import ndtr
-
     shrink = np.expm1(-loss)
     inside = -shrink < probability
     cut = np.full_like(loss, -np.inf)
     cut[inside] = 0.5 / noise + noise * np.log1p(shrink[inside] / probability)
-    gain = probability * _interval(cut - 1.0 / noise, 1.0 / noise)
-    return np.where(
-        inside, np.maximum(gain + shrink * np.asarray(ndtr(cut)), 0.0), 0.0
-    ) * np.exp(loss)
+    gain = probability * _interval(cut - 1.0 / noise, 1.0 / noise) + shrink * _below(cut)
+    result: Array = np.exp(loss) * np.where(inside, np.maximum(gain, 0.0), 0.0)
+    return result
 
 
 def _replacing(loss: Array, noise: float, probability: float) -> Array:
     """(1-p) N(0) + p N(-1) against (1-p) N(0) + p N(+1), at losses of at least 0."""
-    from scipy.special import ndtr
-
     # The cut solves sinh(loss/2 + cut/s^2) = -exp(1/(2 s^2)) sinh(loss/2) (1-p)/p.
     with np.errstate(divide="ignore"):
         log_sinh = 0.5 * loss + np.log(-np.expm1(-loss)) - math.log(2.0)
@@ -170,25 +162,29 @@ def _replacing(loss: Array, noise: float, probability: float) -> Array:
     size = log_sinh + log_ratio
     arsinh = np.logaddexp(0.5 * np.logaddexp(0.0, 2.0 * size), size)
     cut = -noise * (arsinh + 0.5 * loss)
-    growth = np.expm1(loss)
     moved = probability * _interval(cut - 1.0 / noise, 2.0 / noise)
-    paid = (1.0 - probability) * np.asarray(ndtr(cut)) + probability * np.asarray(
-        ndtr(cut - 1.0 / noise)
-    )
-    return np.maximum(moved - growth * paid, 0.0)
+    paid = (1.0 - probability) * _below(cut) + probability * _below(cut - 1.0 / noise)
+    gain: Array = moved - np.expm1(loss) * paid
+    return np.maximum(gain, 0.0)
+
+
+def _below(point: Array) -> Array:
+    """The standard normal's mass below ``point``."""
+    from scipy.special import ndtr
+
+    return np.asarray(ndtr(point), dtype=np.float64)
 
 
 def _interval(left: Array, width: float) -> Array:
     """The standard normal's mass on ``[left, left + width]``, to full relative precision."""
-    from scipy.special import ndtr
-
     if width > _NARROW:
         right = left + width
         # Differences of upper tails where the lower ones are close to 1.
         flip = left > 0.0
-        return np.asarray(ndtr(np.where(flip, -left, right))) - np.asarray(
-            ndtr(np.where(flip, -right, left))
+        wide: Array = _below(np.where(flip, -left, right)) - _below(
+            np.where(flip, -right, left)
         )
+        return wide
     nodes, weights = np.polynomial.legendre.leggauss(5)
     total = np.zeros_like(left)
     for node, weight in zip(nodes, weights, strict=True):

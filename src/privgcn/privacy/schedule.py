@@ -180,6 +180,11 @@ def make_schedule(name: str, parts: int, sampling_probability: float | None = No
     return PoissonParts(parts, sampling_probability)
 
 
+def steps_per_epoch(schedule: Schedule) -> int:
+    """Steps in which each part is used once, or once in expectation."""
+    return max(1, round(schedule.parts / schedule.expected_parts))
+
+
 def schedule_to_dict(schedule: Schedule) -> dict[str, Any]:
     """The schedule in plain values, for a plan on disk."""
     record: dict[str, Any] = {"name": schedule.name, "parts": schedule.parts}

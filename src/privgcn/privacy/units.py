@@ -19,8 +19,8 @@ UNIT_WORDS: dict[str, str] = {
     "graph": "the whole training graph, as one part",
 }
 RELATION_WORDS: dict[str, str] = {
-    "remove": "data with the unit and data where the unit's content is absent",
-    "replace": "data with the unit and data where the unit's content is any other",
+    "remove": "if its content were absent",
+    "replace": "if its content were any other",
 }
 
 

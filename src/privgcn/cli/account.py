@@ -1,0 +1,65 @@
+"""``privgcn account``: what does this much noise guarantee?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from privgcn.cli.output import print_json
+
+Steps = Annotated[int, typer.Option("--steps", help="Noisy steps (for 'epoch': epochs begun).")]
+SamplingProbability = Annotated[
+    float,
+    typer.Option(
+        "--sampling-probability", help="The rate at which each part joins a step; 1 for all."
+    ),
+]
+Sensitivity = Annotated[
+    int, typer.Option("--sensitivity", help="How far one unit moves a step: 1 or 2 clip norms.")
+]
+Delta = Annotated[float, typer.Option("--delta", help="The delta of the guarantee.")]
+Accountant = Annotated[
+    str, typer.Option("--accountant", help="pld (tight), rdp, or moments (the paper's).")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def account(
+    noise_multiplier: Annotated[
+        float,
+        typer.Option("--noise-multiplier", help="Noise deviation over clip norm."),
+    ],
+    steps: Steps,
+    sampling_probability: SamplingProbability = 1.0,
+    sensitivity: Sensitivity = 1,
+    delta: Delta = 1e-5,
+    accountant: Accountant = "pld",
+    as_json: AsJson = False,
+) -> None:
+    """The epsilon that a noise multiplier gives, without training anything."""
+    from privgcn.privacy.accounting import epsilon_of
+    from privgcn.privacy.statement_text import round_up
+
+    epsilon = epsilon_of(
+        noise_multiplier=noise_multiplier,
+        steps=steps,
+        sampling_probability=sampling_probability,
+        sensitivity=sensitivity,
+        delta=delta,
+        accountant=accountant,
+    )
+    if as_json:
+        print_json(
+            {
+                "epsilon": epsilon,
+                "delta": delta,
+                "accountant": accountant,
+                "noise_multiplier": noise_multiplier,
+                "steps": steps,
+                "sampling_probability": sampling_probability,
+                "sensitivity": sensitivity,
+            }
+        )
+        return
+    typer.echo(f"epsilon <= {round_up(epsilon)} at delta = {delta:g}, accountant {accountant}")

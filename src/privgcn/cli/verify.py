@@ -1,0 +1,48 @@
+"""``privgcn verify``: does a run's claim hold, from its files alone?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privgcn.cli.account import AsJson
+from privgcn.cli.output import print_json
+
+
+def verify(
+    run: Annotated[
+        Path,
+        typer.Argument(help="A run or release folder, or its statement.", metavar="RUN"),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Computes epsilon again from a run's files, and fails if any of them was edited."""
+    from privgcn.privacy.statement_text import round_up
+    from privgcn.privacy.verification import verify_run
+
+    found = verify_run(run)
+    statement = found.statement
+    if as_json:
+        print_json(
+            {
+                "verified": True,
+                "epsilon": statement.epsilon,
+                "delta": statement.delta,
+                "unit": statement.unit,
+                "relation": statement.relation,
+                "accountant": statement.accountant,
+                "releasable": statement.releasable,
+                "checked": list(found.checked),
+                "digest": statement.digest(),
+            }
+        )
+        return
+    typer.echo(
+        f"verified: epsilon <= {round_up(statement.epsilon)} at delta = {statement.delta:g}, "
+        f"unit {statement.unit}, relation {statement.relation}"
+    )
+    typer.echo(f"compared with each other: {', '.join(found.checked)}")
+    if not statement.releasable:
+        typer.echo("not releasable: noise and samples came from a seed")

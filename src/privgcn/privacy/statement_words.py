@@ -1,0 +1,39 @@
+"""What every statement says about what is public, what is covered and what is not."""
+
+from __future__ import annotations
+
+#: Public in every row of the sensitivity table.
+ALWAYS_PUBLIC: tuple[str, ...] = (
+    "Which documents (or owners) exist, by their order; not what they say.",
+    "How they are cut into parts, and which of them train.",
+    "The set of classes and the number of features.",
+)
+
+#: Outside the guarantee whatever the plan.
+NEVER_COVERED: tuple[str, ...] = (
+    "New documents that are classified: they have no guarantee.",
+    "Predictions and scores with inference 'full-graph': training documents flow into them "
+    "without noise.",
+    "Counts, timings, error messages and logs of the run: no part of a release.",
+)
+
+#: Outside the guarantee for a given unit.
+NOT_COVERED_FOR: dict[str, tuple[str, ...]] = {
+    "document": ("What other documents say about a document, or repeat of it.",),
+    "person": ("A person's words in documents of other people.",),
+    "part": ("A document is protected only as far as its whole part is.",),
+    "graph": (),
+}
+
+#: True of every statement.
+NOTES: tuple[str, ...] = (
+    "Every released model adds up: two models trained on the same documents cost more than "
+    "either of them. Record each release in one ledger.",
+    "Computers round: floating-point noise only approximates the noise of the proof.",
+)
+
+MODES: dict[str, tuple[bool, str]] = {
+    "alone": (True, "the new document only"),
+    "own-graph": (True, "the new documents and the links among them"),
+    "full-graph": (False, "also links to, and texts of, training documents"),
+}
