@@ -21,6 +21,18 @@ class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
 
 
+class DataSettings(_Section):
+    """Which documents: part of a run's own folder, left out of what is released.
+
+    Attributes:
+        source: A dataset's name or a folder.
+        classes: The class set, where the user declared it; else it is read off the labels.
+    """
+
+    source: str | None = None
+    classes: list[str] | None = None
+
+
 class FeatureSettings(_Section):
     """How text becomes numbers.
 
@@ -114,6 +126,7 @@ class Settings(_Section):
 
     recipe: str = "plain"
     seed: int = Field(0, ge=0)
+    data: DataSettings = DataSettings()
     features: FeatureSettings = FeatureSettings()
     model: ModelSettings = ModelSettings()
     training: TrainingSettings = TrainingSettings()

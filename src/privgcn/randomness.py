@@ -73,7 +73,8 @@ class RandomSource:
         """
         if not 0.0 < probability <= 1.0:
             raise ConfigError(
-                f"The 'probability' of RandomSource.choose must be in (0, 1]. Got {probability}."
+                "The 'probability' of RandomSource.choose must be in (0, 1]. "
+                f"Got {probability}."
             )
         if probability == 1.0:
             return np.arange(count, dtype=np.int64)
@@ -106,5 +107,5 @@ class RandomSource:
         angle = turns.float().mul_(math.pi * 2.0**-31)
         draws = torch.cat([angle.cos().mul_(radius), angle.sin().mul_(radius)])[:total]
         return [
-            piece.view(shape) for piece, shape in zip(draws.split(sizes), shapes, strict=True)
+            piece.view(shape) for piece, shape in zip(torch.split(draws, sizes), shapes, strict=True)
         ]

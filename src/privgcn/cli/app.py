@@ -7,7 +7,18 @@ import sys
 
 import typer
 
-from privgcn.cli import account, calibrate, verify
+from privgcn.cli import (
+    account,
+    calibrate,
+    datasets,
+    demo,
+    evaluate,
+    fetch,
+    predict,
+    release,
+    train,
+    verify,
+)
 from privgcn.errors import PrivGCNError
 
 app = typer.Typer(
@@ -20,9 +31,16 @@ app = typer.Typer(
 )
 
 for verb, command in (
+    ("demo", demo.demo),
+    ("datasets", datasets.datasets),
+    ("fetch", fetch.fetch),
+    ("train", train.train),
+    ("evaluate", evaluate.evaluate),
+    ("predict", predict.predict),
     ("account", account.account),
     ("calibrate", calibrate.calibrate),
     ("verify", verify.verify),
+    ("release", release.release),
 ):
     app.command(verb)(command)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from privgcn.config import Settings
@@ -29,3 +33,9 @@ def graph_of(corpus: Corpus, featurizer: Featurizer, settings: Settings) -> Text
 def rows_with_split(graph: TextGraph, *codes: int) -> torch.Tensor:
     """Rows of the documents whose split is one of ``codes``."""
     return torch.nonzero(torch.isin(graph.split, torch.tensor(codes, dtype=torch.int8)))[:, 0]
+
+
+def with_split(corpus: Corpus, codes: npt.ArrayLike) -> Corpus:
+    """The same documents with another split: one code for all, or one for each."""
+    split = np.broadcast_to(np.asarray(codes, dtype=np.int8), (len(corpus),))
+    return replace(corpus, split=split)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from privgcn.config import Settings
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
+from privgcn.estimator.claims import check_owners
 from privgcn.estimator.prepare import fitted_featurizer, graph_of, rows_with_split
 from privgcn.evaluation.baselines import majority, uniform
 from privgcn.evaluation.inference import MODES, Mode, scores_in_mode
@@ -59,8 +60,12 @@ class Replicas:
     @cached_property
     def scores(self) -> list[dict[Mode, dict[str, Any]]]:
         """For each seed and inference mode, the scores on the test documents."""
+        return self.scored(MODES)
+
+    def scored(self, modes: Sequence[Mode]) -> list[dict[Mode, dict[str, Any]]]:
+        """For each seed and some modes, the scores on the test documents."""
         tables: list[dict[Mode, dict[str, Any]]] = [{} for _ in self.seeds]
-        for mode in MODES:
+        for mode in modes:
             for table, predicted in zip(tables, self.predictions(mode), strict=True):
                 table[mode] = classification_scores(self.truth, predicted, self.corpus.classes)
         return tables
@@ -84,6 +89,7 @@ def train_replicas(
         checkpoint_folder: Where a private run leaves its state to be resumed.
     """
     corpus.check_trainable()
+    check_owners(corpus, settings.privacy.unit if settings.privacy else None)
     chosen = [settings.seed] if seeds is None else list(seeds)
     featurizer = fitted_featurizer(corpus.train, settings)
     graph = graph_of(corpus, featurizer, settings)

@@ -79,8 +79,9 @@ class SparseRows:
 
     def to(self, device: torch.device | str) -> SparseRows:
         """The same rows on another device."""
-        tensors = (self.offsets, self.columns, self.values)
-        return SparseRows(*(tensor.to(device) for tensor in tensors), self.width)
+        return SparseRows(
+            self.offsets.to(device), self.columns.to(device), self.values.to(device), self.width
+        )
 
     def double(self) -> SparseRows:
         """The same rows in float64."""

@@ -108,7 +108,7 @@ class TextGraph:
             )
         documents = int(data.x.shape[0])
         low, high = data.edge_index.amin(0), data.edge_index.amax(0)
-        links = torch.stack([low, high])[:, low != high].unique(dim=1)
+        links = torch.unique(torch.stack([low, high])[:, low != high], dim=1)
         split = torch.full((documents,), 3, dtype=torch.int8)
         for code, name in enumerate(("train_mask", "val_mask", "test_mask")):
             mask = getattr(data, name, None)

@@ -38,14 +38,26 @@ _SLACK = 1e-6
 _ROUNDOFF = 2.0**-53
 
 
-def clip_scales(norms: Tensor, clip_norm: float) -> Tensor:
+# Below this norm a gradient is rounding; normalising would only blow that up.
+_NOTHING = 1e-20
+
+
+def clip_scales(norms: Tensor, clip_norm: float, *, normalise: bool = False) -> Tensor:
     """The factor by which each part's gradient is scaled, as float64.
+
+    Args:
+        norms: Norm of each part's gradient, of any shape.
+        clip_norm: The bound.
+        normalise: Scale shorter gradients *up* to the bound as well. The bound, and so the
+            sensitivity, stays the same.
 
     Guarantees:
         ``scale * norm <= clip_norm * (1 - 1e-6)`` where anything is scaled; a non-finite
         norm gives 0.
     """
-    scales = torch.clamp(clip_norm * (1 - _SLACK) / norms.clamp(min=1e-300), max=1.0)
+    scales = clip_norm * (1 - _SLACK) / norms.clamp(min=_NOTHING)
+    if not normalise:
+        scales = scales.clamp(max=1.0)
     return torch.where(torch.isfinite(norms), scales, 0.0)
 
 
@@ -65,6 +77,7 @@ class ClippedSums:
 
     graph: PartitionedGraph
     clip_norm: float
+    normalise: bool = False
 
     def __post_init__(self) -> None:
         if not self.clip_norm > 0:
@@ -90,11 +103,14 @@ class ClippedSums:
         if method == "direct":
             return self._direct_sum(gradients, included)
         if method == "rows":
-            scales = _only(included, clip_scales(self._row_norms(gradients), self.clip_norm))
+            scales = _only(included, self._scales(self._row_norms(gradients)))
             return _scaled_sum(gradients, scales.float())
-        scales = _only(included, clip_scales(self._pair_norms(gradients), self.clip_norm))
+        scales = _only(included, self._scales(self._pair_norms(gradients)))
         exact = [self._double(gradient) for gradient in gradients]
         return [t.float() for t in _scaled_sum(exact, scales[self.graph.part_of_row])]
+
+    def _scales(self, norms: Tensor) -> Tensor:
+        return clip_scales(norms, self.clip_norm, normalise=self.normalise)
 
     def _cheapest(self, gradients: Sequence[LayerGradient]) -> Method:
         if self.graph.one_document_each:
@@ -164,7 +180,7 @@ class ClippedSums:
         """
         sizes, groups = self.graph.sizes, []
         levels = torch.where(sizes > 0, (sizes.double().log2().ceil()).long(), -1)
-        for level in levels.unique().tolist():
+        for level in torch.unique(levels).tolist():
             if level < 0:
                 continue
             parts = torch.nonzero(levels == level)[:, 0]
@@ -216,7 +232,7 @@ class ClippedSums:
             own = [self._of_part(gradient, part, begin, end) for gradient in gradients]
             tensors = [tensor for gradient in own for tensor in gradient.totals()]
             own_part = None if included is None else included[part]
-            scales = _only(own_part, clip_scales(_joint_norms(tensors), self.clip_norm))
+            scales = _only(own_part, self._scales(_joint_norms(tensors)))
             kept = scales > 0
             for number, tensor in enumerate(tensors):
                 scaled = torch.where(kept[:, None], tensor * scales.float()[:, None], 0.0)
@@ -229,9 +245,9 @@ class ClippedSums:
     def _of_part(
         self, gradient: LayerGradient, part: int, begin: int, end: int
     ) -> LayerGradient:
-        whole = isinstance(gradient.inputs, Tensor)
-        inputs = gradient.inputs[begin:end] if whole else self._single_parts[part].features
-        bias = gradient.bias_rows
+        inputs, bias = gradient.inputs, gradient.bias_rows
+        own = self._single_parts[part].features
+        inputs = inputs[begin:end] if isinstance(inputs, Tensor) else own
         return LayerGradient(
             inputs, gradient.outputs[begin:end], None if bias is None else bias[begin:end]
         )

@@ -45,10 +45,13 @@ class StackGradients:
         graph: PartitionedGraph,
         clip_norm: float,
         dropout: RandomSource | None,
+        *,
+        normalise: bool = False,
     ) -> None:
         self.model = model
         self.graph = graph
         self.clip_norm = clip_norm
+        self.normalise = normalise
         self.dropout = dropout if model.dropout > 0 and len(model.layers) > 1 else None
 
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
@@ -65,7 +68,7 @@ class StackGradients:
             return totals
         if len(self.graph) < _LARGE_PART * self.graph.parts:
             chosen = torch.from_numpy(used).to(self.graph.offsets.device)
-            block = ClippedSums(self.graph.select(chosen), self.clip_norm)
+            block = self._block(self.graph.select(chosen))
             return self._sum(block, parameters, mask)
         for row, part in enumerate(used.tolist()):
             addition = self._sum(self._single(part), parameters, mask[row : row + 1])
@@ -82,9 +85,12 @@ class StackGradients:
         gradients = self.model.backward(parameters, tape, rows, graph.matrix, dropped=dropped)
         return block.clipped_sum(gradients, included=included)
 
+    def _block(self, graph: PartitionedGraph) -> ClippedSums:
+        return ClippedSums(graph, self.clip_norm, self.normalise)
+
     @cached_property
     def _everything(self) -> ClippedSums:
-        return ClippedSums(self.graph, self.clip_norm)
+        return self._block(self.graph)
 
     @cached_property
     def _singles(self) -> dict[int, ClippedSums]:
@@ -93,5 +99,5 @@ class StackGradients:
     def _single(self, part: int) -> ClippedSums:
         if part not in self._singles:
             chosen = torch.tensor([part], device=self.graph.offsets.device)
-            self._singles[part] = ClippedSums(self.graph.select(chosen), self.clip_norm)
+            self._singles[part] = self._block(self.graph.select(chosen))
         return self._singles[part]

@@ -49,6 +49,13 @@ class Fit:
         chosen = [p[..., number : number + 1, :].contiguous() for p in self.parameters]
         return replace(self, parameters=chosen)
 
+    def serialised(self, metadata: dict[str, str] | None = None) -> bytes:
+        """The parameters by name, as safetensors bytes."""
+        from safetensors.torch import save
+
+        named = zip(self.model.parameter_names(), self.parameters, strict=True)
+        return save({name: tensor.contiguous() for name, tensor in named}, metadata)
+
 
 def fit(
     train: TextGraph,

@@ -11,7 +11,7 @@ from privgcn.graph.textgraph import TextGraph
 from privgcn.privacy.partition_facts import PartitionFacts
 from privgcn.privacy.partitioning import members_of, public_column
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.privacy.schedule import PoissonParts, Schedule, make_schedule
+from privgcn.privacy.schedule import make_schedule, steps_per_epoch
 
 _COLUMN = "column:"
 
@@ -59,13 +59,6 @@ def make_plan(
     if privacy.noise_multiplier is not None:
         return PrivacyPlan(noise_multiplier=privacy.noise_multiplier, **fields)
     return PrivacyPlan.for_epsilon(float(privacy.epsilon or 0), **fields)
-
-
-def steps_per_epoch(schedule: Schedule) -> int:
-    """Steps in which each part is used once, or once in expectation."""
-    if isinstance(schedule, PoissonParts):
-        return max(1, round(1.0 / schedule.sampling_probability))
-    return round(schedule.parts / schedule.expected_parts)
 
 
 def _partition_facts(

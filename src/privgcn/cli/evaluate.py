@@ -1,0 +1,42 @@
+"""``privgcn evaluate``: scores of a run's model on its test documents, computed again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privgcn.cli.options import AsJson
+from privgcn.cli.output import print_json
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A run folder.", metavar="RUN")],
+    inference: Annotated[
+        str, typer.Option(help="alone, own-graph, full-graph or all.", metavar="MODE")
+    ] = "all",
+    as_json: AsJson = False,
+) -> None:
+    """Score a trained model on the test documents of its corpus."""
+    from privgcn.estimator.run_folder import Run
+    from privgcn.evaluation.inference import MODES, check_mode
+
+    modes = MODES if inference == "all" else (check_mode(inference),)
+    finished = Run(run)
+    replicas = finished.replicas()
+    scores = {
+        "dataset": replicas.corpus.name,
+        "synthetic": replicas.corpus.facts.synthetic,
+        "modes": replicas.scored(modes)[0],
+        "baselines": finished.scores["baselines"],
+    }
+    if as_json:
+        print_json({"run": str(run), "dataset": scores["dataset"], "scores": scores["modes"]})
+        return
+    from rich.console import Console
+
+    from privgcn.cli.scores import guarantee_line, scores_table
+
+    Console().print(scores_table(scores, private=finished.statement is not None))
+    typer.echo(guarantee_line(finished.statement))

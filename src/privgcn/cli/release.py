@@ -1,0 +1,61 @@
+"""``privgcn release``: what may leave the house."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privgcn.cli.options import AsJson
+from privgcn.cli.output import print_json
+
+
+def release(
+    run: Annotated[Path, typer.Argument(help="A run folder.", metavar="RUN")],
+    folder: Annotated[Path, typer.Argument(help="Where to write.", metavar="DIR")],
+    ledger: Annotated[
+        Path | None, typer.Option(help="Record the release in this ledger file.")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Epsilon that all releases of the ledger may cost.")
+    ] = None,
+    with_learned_features: Annotated[
+        bool, typer.Option(help="Release features that were learned from protected text.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write model, statement and card, without anything that is not covered."""
+    from privgcn.errors import ConfigError
+    from privgcn.estimator.release import check_releasable, write_release
+    from privgcn.estimator.run_folder import Run
+    from privgcn.privacy.ledger import Budget, Ledger
+    from privgcn.privacy.verification import verify_run
+    from privgcn.report import card_html, card_markdown
+
+    if budget is not None and ledger is None:
+        raise ConfigError("The option --budget needs --ledger: a budget is kept in a ledger.")
+    finished = Run(run)
+    check_releasable(finished, learned_features=with_learned_features)
+    verify_run(run)
+    statement = finished.statement
+    if statement is None:  # check_releasable refused it
+        raise ConfigError(f"The run in {run} has no statement.")
+    spent = None
+    if ledger is not None:
+        limit = None if budget is None else Budget(budget, statement.delta)
+        spent = Ledger(ledger).record(statement, budget=limit)
+    described = finished.settings.model_dump(
+        include={"recipe", "features", "model", "prediction"}
+    )
+    pages = {
+        "card.md": card_markdown(statement, described),
+        "card.html": card_html(statement, described),
+    }
+    write_release(finished, folder, pages)
+    if as_json:
+        print_json({"release": str(folder), "epsilon": statement.epsilon, "spent": spent})
+        return
+    typer.echo(f"Released to {folder}: model, statement and card.")
+    if spent is not None:
+        typer.echo(f"All releases in {ledger} together: epsilon {spent:.4g}.")

@@ -1,0 +1,55 @@
+"""How scores look on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from privgcn.privacy.statement import PrivacyStatement
+
+_SIGHT = {
+    "alone": ("the document alone", True),
+    "own-graph": ("new documents and links among them", True),
+    "full-graph": ("training documents too", False),
+}
+
+
+def scores_table(scores: dict[str, Any], *, private: bool) -> Table:
+    """Scores by inference mode, with the baselines below."""
+    from rich.table import Table
+    from rich.text import Text
+
+    name = scores["dataset"] + (" (synthetic)" if scores["synthetic"] else "")
+    table = Table(title=Text(f"Test documents of {name}"), title_justify="left")
+    table.add_column("prediction sees")
+    for column in ("micro F1", "macro F1"):
+        table.add_column(column, justify="right")
+    if private:
+        table.add_column("covered")
+    for mode, row in scores["modes"].items():
+        sight, covered = _SIGHT[mode]
+        mark = [("yes" if covered else "no")] if private else []
+        table.add_row(f"{mode}: {sight}", *_figures(row), *mark)
+    table.add_section()
+    for baseline, row in scores["baselines"].items():
+        table.add_row(f"baseline: {baseline}", *_figures(row), *([""] if private else []))
+    return table
+
+
+def guarantee_line(statement: PrivacyStatement | None) -> str:
+    """The guarantee in one sentence."""
+    if statement is None:
+        return "No privacy guarantee: trained without --epsilon."
+    from privgcn.privacy.statement_text import round_up
+
+    return (
+        f"Guarantee: epsilon {round_up(statement.epsilon)} at delta {statement.delta:g}, "
+        f"unit {statement.unit}, relation {statement.relation}."
+    )
+
+
+def _figures(row: dict[str, Any]) -> list[str]:
+    values = [row[key] for key in ("micro_f1", "macro_f1")]
+    return ["-" if value is None else f"{value:.3f}" for value in values]

@@ -1,0 +1,231 @@
+"""The classifier: scikit-learn's contract over a corpus of linked documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from privgcn.corpus import Corpus
+from privgcn.corpus.corpus import TRAIN, VALIDATION
+from privgcn.errors import ConfigError, DataError
+from privgcn.estimator.arrays import corpus_of_arrays
+from privgcn.estimator.claims import check_owners, statement_of
+from privgcn.estimator.model_folder import SavedModel, read_model, write_model
+from privgcn.estimator.prepare import fitted_featurizer, graph_of, with_split
+from privgcn.evaluation.inference import check_mode, scores_in_mode
+from privgcn.privacy.statement import PrivacyStatement
+from privgcn.training.fit import fit
+from privgcn.training.recipes import make_settings
+
+
+class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Classifies documents by their text and links, privately when given an epsilon.
+
+    Args:
+        epsilon: The privacy budget; ``None`` trains without privacy.
+        delta: The delta of the guarantee.
+        unit: What is protected: ``document``, ``person``, ``part`` or ``graph``; ``None``
+            takes the recipe's own.
+        relation: ``remove`` or ``replace``; ``None`` takes the recipe's own.
+        recipe: ``auto``, ``plain``, ``paper-full`` or ``paper-split``.
+        optimizer: ``sgd`` or ``adam``; ``None`` takes the recipe's own.
+        features: A feature kind; ``None`` takes given vectors, or hashing for text.
+        seed: Of partition and first weights. Noise is never seeded by it.
+        reproducible: Seeds noise and samples too; such a model must not be released.
+        settings: Dotted settings to change, such as ``{"training.epochs": 10}``.
+
+    Attributes:
+        classes_: The class labels.
+        statement_: What may be claimed about the model; ``None`` without privacy.
+        settings_: All settings of the fit.
+
+    Examples:
+        >>> from privgcn import GraphClassifier, load_corpus
+        >>> corpus = load_corpus("clinic")
+        >>> model = GraphClassifier(epsilon=1.0, unit="person").fit(corpus.train)
+        >>> labels = model.predict(corpus.test, inference="own-graph")
+    """
+
+    classes_: npt.NDArray[Any]
+    statement_: PrivacyStatement | None
+
+    def __init__(
+        self,
+        epsilon: float | None = None,
+        delta: float = 1e-5,
+        *,
+        unit: str | None = None,
+        relation: str | None = None,
+        recipe: str = "auto",
+        optimizer: str | None = None,
+        features: str | None = None,
+        seed: int = 0,
+        reproducible: bool = False,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit = unit
+        self.relation = relation
+        self.recipe = recipe
+        self.optimizer = optimizer
+        self.features = features
+        self.seed = seed
+        self.reproducible = reproducible
+        self.settings = settings
+
+    def fit(self, X: Any, y: Any = None, *, validation: Corpus | None = None) -> Self:
+        """Trains on the documents of a corpus, or on arrays of vectors and labels.
+
+        Args:
+            X: A ``Corpus``; all its documents train. Or vectors, without links.
+            y: Labels, where ``X`` are vectors.
+            validation: Documents on which a non-private run may decide to stop.
+        """
+        corpus = X if isinstance(X, Corpus) else self._corpus_of_arrays(X, y)
+        if isinstance(X, Corpus):
+            self.classes_ = np.asarray(corpus.classes)
+        settings = self._make_settings()
+        training = with_split(corpus, TRAIN)
+        training.check_trainable()
+        check_owners(corpus, settings.privacy.unit if settings.privacy else None)
+        featurizer = fitted_featurizer(training, settings)
+        graph = graph_of(training, featurizer, settings)
+        visible = None
+        if validation is not None and settings.privacy is None:
+            joined = _joined(corpus, validation)
+            visible = graph_of(joined, featurizer, settings)
+        fitted = fit(graph, settings, visible=visible, columns=training.columns)
+        statement = statement_of(fitted, training, featurizer)
+        self._saved = SavedModel(fitted, featurizer, tuple(map(str, self.classes_)), statement)
+        self.n_features_in_ = featurizer.dimension
+        self.settings_ = settings
+        self.statement_ = statement
+        return self
+
+    def predict_proba(self, X: Any, *, inference: str = "own-graph") -> npt.NDArray[np.float64]:
+        """Class probabilities of each document.
+
+        Args:
+            X: A ``Corpus`` of new documents, or vectors.
+            inference: ``alone``, ``own-graph``, or ``full-graph``, which needs a view of a
+                whole corpus and is not covered by the guarantee.
+        """
+        check_is_fitted(self, "_saved")
+        mode = check_mode(inference)
+        corpus = X
+        if not isinstance(X, Corpus):
+            vectors = validate_data(self, X, reset=False, accept_sparse="csr")
+            corpus = corpus_of_arrays(vectors, None, self._saved.classes)
+        rows = torch.arange(len(corpus))
+        if mode == "full-graph":
+            if corpus.whole is None:
+                raise ConfigError(
+                    "Inference 'full-graph' needs a view such as corpus.test, so that the "
+                    "rest of the corpus can be seen. Got a whole corpus. Use 'own-graph'."
+                )
+            rows, corpus = torch.as_tensor(corpus.rows), corpus.whole
+        saved = self._saved
+        graph = graph_of(corpus, saved.featurizer, saved.fitted.settings)
+        scores = scores_in_mode(saved.fitted, graph, rows, mode)[:, 0]
+        return np.asarray(scores.double().softmax(-1).numpy())
+
+    def predict(self, X: Any, *, inference: str = "own-graph") -> npt.NDArray[Any]:
+        """The class label of each document."""
+        best = self.predict_proba(X, inference=inference).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def score(self, X: Any, y: Any = None, *, inference: str = "own-graph") -> float:
+        """Accuracy, which is micro F1 for one label per document."""
+        predicted = self.predict(X, inference=inference)
+        if isinstance(X, Corpus):
+            known = X.labels >= 0
+            if not known.any():
+                raise DataError("Scoring needs labels, and no document here has one.")
+            return float((predicted[known] == self.classes_[X.labels[known]]).mean())
+        return float((predicted == np.asarray(y)).mean())
+
+    def save(self, folder: str | Path) -> None:
+        """Writes the model into a folder: safetensors and JSON, atomically, no pickle."""
+        check_is_fitted(self, "_saved")
+        write_model(Path(folder), self._saved)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Reads a model that ``save`` or ``privgcn train`` wrote."""
+        saved = read_model(Path(folder))
+        settings = saved.fitted.settings
+        privacy = settings.privacy
+        model = cls(recipe=settings.recipe, seed=settings.seed)
+        if privacy is not None:
+            model.set_params(epsilon=privacy.epsilon, delta=privacy.delta, unit=privacy.unit)
+        model._saved = saved
+        model.classes_ = np.asarray(saved.classes)
+        model.n_features_in_ = saved.featurizer.dimension
+        model.settings_ = settings
+        model.statement_ = saved.statement
+        return model
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_saved")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.non_deterministic = self.epsilon is not None and not self.reproducible
+        return tags
+
+    def _make_settings(self) -> Any:
+        changes = dict(self.settings or {})
+        changes["features.kind"] = self.features
+        if self.epsilon is not None:
+            changes |= {
+                "privacy.delta": self.delta,
+                "privacy.unit": self.unit,
+                "privacy.relation": self.relation,
+                "privacy.reproducible": self.reproducible or None,
+            }
+        return make_settings(
+            self.recipe,
+            epsilon=self.epsilon,
+            optimizer=self.optimizer,
+            seed=self.seed,
+            changes=changes,
+        )
+
+    def _corpus_of_arrays(self, X: Any, y: Any) -> Corpus:
+        if y is None:
+            raise ValueError(
+                "GraphClassifier requires y to be passed, but the target y is None: "
+                "give a Corpus, or vectors and labels."
+            )
+        X, y = validate_data(self, X, y, accept_sparse="csr")
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "GraphClassifier needs at least two classes to tell apart. "
+                f"Got {len(self.classes_)} class: {self.classes_}."
+            )
+        return corpus_of_arrays(X, y, self.classes_)
+
+
+def _joined(train: Corpus, validation: Corpus) -> Corpus:
+    """Training and validation documents of one whole corpus, with all links among them."""
+    whole = train.whole
+    if whole is None or validation.whole is not whole:
+        raise ConfigError(
+            "The 'validation' of GraphClassifier.fit must be a view of the corpus that the "
+            "training documents are a view of, such as corpus.validation."
+        )
+    rows = np.concatenate([train.rows, validation.rows])
+    codes = np.repeat([TRAIN, VALIDATION], [len(train), len(validation)])
+    return with_split(whole.select(rows), codes)

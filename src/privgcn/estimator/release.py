@@ -1,0 +1,51 @@
+"""Releases: the part of a run that may leave the house, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from privgcn.config import DataSettings
+from privgcn.errors import PrivacyContractError
+from privgcn.estimator.model_folder import MODEL, write_model_files
+from privgcn.estimator.run_folder import Run
+from privgcn.files import folder_written_atomically
+
+
+def check_releasable(run: Run, *, learned_features: bool) -> None:
+    """Refuses a run whose model must stay where it is.
+
+    Raises:
+        PrivacyContractError: The run has no guarantee, seeded noise, or features that were
+            learned from protected text.
+    """
+    if run.statement is None:
+        raise PrivacyContractError(
+            f"The run in {run.folder} was trained without privacy; there is nothing to "
+            "release. Train with --epsilon."
+        )
+    run.statement.verify()
+    if not run.statement.releasable or not run.saved.fitted.releasable:
+        raise PrivacyContractError(
+            f"The noise of the run in {run.folder} was seeded (--reproducible): whoever knows "
+            "the seed can subtract it. Train again without --reproducible."
+        )
+    learned = run.saved.featurizer.learned
+    if learned is not None and not learned_features:
+        raise PrivacyContractError(
+            f"The features of the run in {run.folder} are not covered by the guarantee: "
+            f"{learned}. Train with features that learn nothing, or accept it with "
+            "--with-learned-features."
+        )
+
+
+def write_release(run: Run, folder: Path, pages: Mapping[str, str]) -> None:
+    """Writes model, statement and pages, without scores and without where the data were."""
+    saved = run.saved
+    settings = saved.fitted.settings.model_copy(update={"data": DataSettings()})
+    bare = replace(saved, fitted=replace(saved.fitted, settings=settings))
+    with folder_written_atomically(folder, marker=MODEL) as draft:
+        write_model_files(draft, bare)
+        for name, text in pages.items():
+            (draft / name).write_text(text, encoding="utf-8")

@@ -1,0 +1,102 @@
+"""The general path: clipped sums for any PyTorch (Geometric) module.
+
+One gradient per part through ``torch.func``, one part at a time: slower than the layer
+stacks' own path, but it takes whatever module the user brings, as long as its output for a
+part depends on that part alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad
+
+from privgcn.errors import PrivacyContractError
+from privgcn.graph.partition import PartitionedGraph
+from privgcn.privacy.clipping import clip_scales
+from privgcn.privacy.part_gradients import Samples
+
+
+class ModuleGradients:
+    """Clipped part gradients of ``module(x, edge_index) -> scores``.
+
+    Guarantees:
+        Each part's gradient comes from that part's own features, links and labels, and is
+        scaled, over all parameters together, to norm at most ``clip_norm``. A non-finite
+        gradient counts as zero.
+    Raises:
+        PrivacyContractError: The module keeps statistics over several parts (such as batch
+            normalisation), which no clipping can bound.
+    """
+
+    def __init__(self, module: nn.Module, graph: PartitionedGraph, clip_norm: float) -> None:
+        _refuse_shared_state(module)
+        self.module = module
+        self.graph = graph
+        self.clip_norm = clip_norm
+        self.names = [name for name, _ in module.named_parameters()]
+        self._gradient = grad(self._loss)
+        self._starts = graph.offsets.tolist()
+
+    def initial(self) -> list[Tensor]:
+        """The module's own parameters, as one replica."""
+        return [p.detach().clone().unsqueeze(-2) for p in self.module.parameters()]
+
+    def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
+        """The sum over the sampled parts of part gradients clipped to the clip norm."""
+        values = {
+            name: parameter.detach().squeeze(-2)
+            for name, parameter in zip(self.names, parameters, strict=True)
+        }
+        parts = range(self.graph.parts) if samples is None else samples[0].tolist()
+        totals = [torch.zeros_like(value) for value in values.values()]
+        for part in parts:
+            for total, addition in zip(totals, self._clipped(values, part), strict=True):
+                total += addition
+        return [total.unsqueeze(-2) for total in totals]
+
+    def _clipped(self, values: dict[str, Tensor], part: int) -> list[Tensor]:
+        begin, end = self._starts[part], self._starts[part + 1]
+        weights = self.graph.loss_weights[begin:end]
+        if not bool((weights > 0).any()):
+            return [torch.zeros_like(value) for value in values.values()]
+        own = self.graph.select(torch.tensor([part], device=self.graph.offsets.device))
+        with torch.enable_grad():
+            gradients = list(self._gradient(values, own, weights).values())
+        squares = torch.stack([g.double().square().sum() for g in gradients])
+        scale = clip_scales(squares.sum().sqrt(), self.clip_norm)
+        if float(scale) == 0.0:
+            return [torch.zeros_like(value) for value in values.values()]
+        return [gradient * scale.to(gradient.dtype) for gradient in gradients]
+
+    def _loss(
+        self, values: dict[str, Tensor], own: PartitionedGraph, weights: Tensor
+    ) -> Tensor:
+        scores = functional_call(self.module, values, (own.features.dense(), links_of(own)))
+        target = own.labels.clamp(min=0)
+        losses = nn.functional.cross_entropy(scores, target, reduction="none")
+        return (losses * weights).sum()
+
+
+def links_of(graph: PartitionedGraph) -> Tensor:
+    """The links inside the parts in both directions, as PyG's ``edge_index``."""
+    if graph.matrix is None:
+        return torch.empty((2, 0), dtype=torch.int64, device=graph.labels.device)
+    rows = torch.repeat_interleave(
+        torch.arange(len(graph), device=graph.labels.device), graph.matrix.lengths
+    )
+    links = torch.stack([rows, graph.matrix.columns])
+    return links[:, links[0] != links[1]]
+
+
+def _refuse_shared_state(module: nn.Module) -> None:
+    for name, child in module.named_modules():
+        buffers = [buffer for buffer, _ in child.named_buffers(recurse=False)]
+        if buffers:
+            raise PrivacyContractError(
+                f"The layer '{name or type(child).__name__}' keeps statistics "
+                f"({', '.join(buffers)}) over several parts, which clipping does not bound. "
+                "Use a layer without buffers, such as LayerNorm instead of batch normalisation."
+            )

@@ -1,0 +1,82 @@
+"""The house has rooms; a room imports only from rooms above it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import privgcn
+
+ROOMS = (
+    "corpus",
+    "features",
+    "graph",
+    "models",
+    "privacy",
+    "training",
+    "evaluation",
+    "estimator",
+    "audit",
+    "experiments",
+    "report",
+    "cli",
+)
+SOURCE = Path(privgcn.__file__).parent
+MODULES = sorted(SOURCE.rglob("*.py"))
+MOST_LINES = 300
+HEAVY = {"torch", "torch_geometric", "sklearn", "polars", "matplotlib", "transformers", "ray"}
+
+
+def imported_names(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names |= {str(node.module)}
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def room_of(path: Path) -> str | None:
+    first = path.relative_to(SOURCE).parts[0]
+    return first if first in ROOMS else None
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_module_imports_only_from_rooms_above(path: Path) -> None:
+    room = room_of(path)
+    used = {
+        name.split(".")[1]
+        for name in imported_names(path)
+        if name.startswith("privgcn.") and name.split(".")[1] in ROOMS
+    }
+    if room is None:
+        assert not used, f"a root module imports the rooms {used}"
+        return
+    allowed = set(ROOMS[: ROOMS.index(room) + 1])
+    assert used <= allowed, f"{room} imports from rooms below it: {used - allowed}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_module_is_short(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+def test_every_folder_is_a_room() -> None:
+    folders = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
+    assert folders <= set(ROOMS)
+
+
+def test_the_command_line_starts_without_heavy_imports() -> None:
+    import subprocess
+    import sys
+
+    probe = "import sys, privgcn, privgcn.cli; print(*{m.split('.')[0] for m in sys.modules})"
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=True
+    )
+    assert not HEAVY & set(done.stdout.split())
