@@ -51,6 +51,21 @@ FEATURES: dict[str, FeatureKind] = {
         "privgcn.features.tfidf",
         "TfIdf",
     ),
+    "word-vectors": FeatureKind(
+        "the mean of public word vectors (GloVe, fastText)",
+        "privgcn.features.word_vectors",
+        "WordVectors",
+    ),
+    "transformer": FeatureKind(
+        "a frozen Hugging Face encoder, by name or folder",
+        "privgcn.features.transformer",
+        "TransformerFeatures",
+    ),
+    "minilm": FeatureKind(
+        "the frozen encoder all-MiniLM-L6-v2: English, offline, extra 'text'",
+        "privgcn.features.transformer",
+        "MiniLM",
+    ),
 }
 
 

@@ -11,9 +11,9 @@ from privgcn.errors import ConfigError, DataError
 _PUNCTUATION = re.compile(r"[^\w\s]|_")
 
 
-def split_words(text: str) -> list[str]:
-    """Lower-cased words between white space, punctuation removed, as the paper does it."""
-    return _PUNCTUATION.sub("", text.lower()).split()
+def split_words(text: str, *, lowercase: bool = True) -> list[str]:
+    """Words between white space, lower-cased, punctuation removed, as the paper does it."""
+    return _PUNCTUATION.sub("", text.lower() if lowercase else text).split()
 
 
 def stop_words(language: str | None, owner: str) -> frozenset[str]:

@@ -1,0 +1,138 @@
+"""Encoded texts on disk, found by their content, so that a text is encoded once.
+
+A cache is a folder of shards. A shard holds some keys and their vectors, is never changed,
+and is named after the sha256 of its own bytes. It is written under another name and then
+moved, so runs in parallel never see half of one, need no lock, and at worst store a vector
+twice. A shard whose bytes do not match its name is thrown away.
+
+Vectors of a text tell much about the text: the folder is readable by its owner only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from privgcn.errors import DataError
+
+_KEY_BYTES = 32
+_SHARD_TEXTS = 4096
+
+Encode = Callable[[list[str]], npt.NDArray[np.float32]]
+
+
+class VectorCache:
+    """Vectors of texts under one encoder.
+
+    Args:
+        folder: Where shards of all encoders are.
+        identity: Everything about the encoder that can change a vector.
+        dimension: Length of a vector.
+    """
+
+    def __init__(self, folder: Path, identity: str, dimension: int) -> None:
+        self._identity = hashlib.sha256(identity.encode()).digest()
+        self._folder = folder / self._identity.hex()[:32]
+        self._dimension = dimension
+
+    def vectors(
+        self, texts: Sequence[str], encode: Encode, done: Callable[[int], None] | None = None
+    ) -> npt.NDArray[np.float32]:
+        """The vectors of ``texts``, encoding only those that are not stored.
+
+        Args:
+            texts: May repeat; each different one is encoded at most once.
+            encode: Turns texts into vectors.
+            done: Is told how many different texts are ready, the stored ones first.
+
+        Raises:
+            DataError: The folder can not be written.
+        """
+        keys = [self._key(text) for text in texts]
+        wanted = dict(zip(keys, texts, strict=True))
+        found = self._read(wanted.keys())
+        missing = [key for key in wanted if key not in found]
+        if done is not None:
+            done(len(found))
+        # Texts of about one length share a batch, whatever order the corpus has.
+        missing.sort(key=lambda key: len(wanted[key]), reverse=True)
+        for start in range(0, len(missing), _SHARD_TEXTS):
+            part = missing[start : start + _SHARD_TEXTS]
+            fresh = encode([wanted[key] for key in part])
+            self._write(part, fresh)
+            found.update(zip(part, fresh, strict=True))
+            if done is not None:
+                done(len(found))
+        out = np.empty((len(keys), self._dimension), dtype=np.float32)
+        for row, key in enumerate(keys):
+            out[row] = found[key]
+        return out
+
+    def _key(self, text: str) -> bytes:
+        return hashlib.sha256(self._identity + text.encode("utf-8", "surrogatepass")).digest()
+
+    def _read(self, wanted: Collection[bytes]) -> dict[bytes, npt.NDArray[np.float32]]:
+        found: dict[bytes, npt.NDArray[np.float32]] = {}
+        for path in sorted(self._folder.glob("*.npz")):
+            shard = self._read_shard(path)
+            if shard is None:
+                continue
+            keys, vectors = shard
+            for row, key in enumerate(keys):
+                if key in wanted and key not in found:
+                    found[key] = vectors[row]
+        return found
+
+    def _read_shard(self, path: Path) -> tuple[list[bytes], npt.NDArray[np.float32]] | None:
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            # Another run threw it away between listing and reading.
+            return None
+        if hashlib.sha256(data).hexdigest() != path.stem:
+            warnings.warn(
+                f"The cached vectors in {path} were damaged and are thrown away; their texts "
+                "are encoded again.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            path.unlink(missing_ok=True)
+            return None
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            keys, vectors = arrays["keys"].tobytes(), arrays["vectors"]
+        cut = range(0, len(keys), _KEY_BYTES)
+        return [keys[start : start + _KEY_BYTES] for start in cut], vectors
+
+    def _write(self, keys: list[bytes], vectors: npt.NDArray[np.float32]) -> None:
+        buffer = io.BytesIO()
+        packed = np.frombuffer(b"".join(keys), dtype=np.uint8)
+        np.savez(buffer, keys=packed, vectors=vectors)
+        data = buffer.getvalue()
+        target = self._folder / f"{hashlib.sha256(data).hexdigest()}.npz"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # mkstemp makes the file readable by its owner only.
+            handle, temporary = tempfile.mkstemp(dir=self._folder, suffix=".tmp")
+            try:
+                with os.fdopen(handle, "wb") as stream:
+                    stream.write(data)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                os.replace(temporary, target)
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            raise DataError(
+                f"The cache folder {self._folder} must be writable. Writing failed: "
+                f"{error.strerror}. Give another one with the option 'cache_dir', or set "
+                "XDG_CACHE_HOME."
+            ) from error

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from privgcn.corpus import Corpus
+from privgcn.corpus.corpus import no_edges
+
+MakeCorpus = Callable[..., Corpus]
+
+
+@pytest.fixture(scope="session")
+def of_texts() -> MakeCorpus:
+    """Makes a corpus of the given texts."""
+
+    def make(*texts: str) -> Corpus:
+        return Corpus(
+            name="texts",
+            ids=np.arange(len(texts)).astype(str).astype(object),
+            texts=texts,
+            labels=np.arange(len(texts)) % 2,
+            classes=("a", "b"),
+            edges=no_edges(),
+            split=np.zeros(len(texts), dtype=np.int8),
+        )
+
+    return make
+
+
+WORDS = ["</s>", "pes", "mačka"]
+
+
+def _fasttext_bytes(
+    matrix: np.ndarray,
+    shortest: int = 3,
+    longest: int = 4,
+    buckets: int = 10,
+    quantised: int = 0,
+) -> bytes:
+    """A model as fastText's own writer lays it out."""
+    settings = (matrix.shape[1], 5, 5, 1, 5, 1, 2, 1, buckets, shortest, longest, 100)
+    out = struct.pack("<ii", 793712314, 12) + struct.pack("<12id", *settings, 1e-4)
+    out += struct.pack("<iiiqq", len(WORDS), len(WORDS), 0, 99, -1)
+    for word in WORDS:
+        out += word.encode() + b"\0" + struct.pack("<qb", 7, 0)
+    out += struct.pack("<bqq", quantised, *matrix.shape) + matrix.astype("<f4").tobytes()
+    return out + struct.pack("<bqq", 0, 0, matrix.shape[1])
+
+
+@pytest.fixture(scope="session")
+def fasttext_bytes() -> Callable[..., bytes]:
+    """Makes a fastText model of three words."""
+    return _fasttext_bytes
