@@ -19,7 +19,7 @@ def matrix() -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("data", "value"),
-    # Of fastText's own hash; the last two have bytes above 127.
+    # The published test values of FNV-1a.
     [(b"", 2166136261), (b"a", 3826002220), (b"foobar", 3214735720)],
 )
 def test_the_hash_is_fnv_1a_on_plain_letters(data: bytes, value: int) -> None:
@@ -33,7 +33,7 @@ def test_bytes_above_127_are_signed() -> None:
 
 
 def test_a_word_is_the_mean_of_its_row_and_its_parts(
-    tmp_path: Path, matrix: np.ndarray
+    tmp_path: Path, matrix: np.ndarray, fasttext_bytes: Bytes
 ) -> None:
     path = tmp_path / "model.bin"
     path.write_bytes(fasttext_bytes(matrix))
@@ -63,7 +63,7 @@ def test_letters_of_several_bytes_count_once(
 
 
 def test_without_parts_an_unknown_word_has_no_vector(
-    tmp_path: Path, matrix: np.ndarray
+    tmp_path: Path, matrix: np.ndarray, fasttext_bytes: Bytes
 ) -> None:
     path = tmp_path / "model.bin"
     path.write_bytes(fasttext_bytes(matrix, 0, 0))
