@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
+import numpy as np
+
 from privgcn.errors import ConfigError
 from privgcn.privacy.checks import require_choice, require_real
 from privgcn.privacy.distribution import distribution_epsilon
@@ -23,6 +25,7 @@ ACCOUNTANT_NAMES: tuple[str, ...] = get_args(Accountant)
 _OWNER = "an account"
 #: Closed forms and root searches round; the claim is rounded up by more than they can err.
 _ROUND_UP = 1e-9
+_ROUND_UP_BY = 1e-12
 
 
 def epsilon_of(
@@ -93,7 +96,7 @@ def _epsilon(releases: tuple[GaussianRelease, ...], delta: float, accountant: st
             f"Got {[release.noise_multiplier for release in releases]} with accountant "
             f"'{accountant}'. Use more noise, fewer steps or a larger delta."
         )
-    return epsilon * (1.0 + _ROUND_UP)
+    return epsilon and epsilon * (1.0 + _ROUND_UP) + _ROUND_UP_BY
 
 
 def _pld(releases: tuple[GaussianRelease, ...], delta: float) -> float:
@@ -119,7 +122,8 @@ def gaussian_epsilon(ratio: float, delta: float) -> float:
     """The exact epsilon of one Gaussian release with this sensitivity-to-noise ratio."""
     from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
 
-    return float(get_epsilon_gaussian(1.0 / ratio, delta))
+    with np.errstate(divide="ignore"):  # deltas below 1e-300 on the way to the root
+        return float(get_epsilon_gaussian(1.0 / ratio, delta))
 
 
 ACCOUNTANTS: dict[str, Callable[[tuple[GaussianRelease, ...], float], float]] = {

@@ -101,7 +101,7 @@ def _search(
                 break
         else:
             low, low_cost = here, found
-        if high - low <= 1e-12:
+        if high - low <= 1e-8:
             break
         here = _next(target, low, low_cost, high, high_cost, stride, bisect=turn % 3 == 2)
         here = min(max(here, least), most)

@@ -22,6 +22,8 @@ _COARSEST_GRID = 1e-4
 #: Points of one release's distribution, and of the composed one, that stay quick to handle.
 _STEP_POINTS = 200_000
 _COMPOSED_POINTS = 2_500_000
+#: Above this epsilon there is no privacy whose third digit matters; a fifth will do.
+_COARSE_ABOVE = 40.0
 #: What rounding can take from delta: several times what was measured, for any number of steps.
 _ROUNDING_PER_STEP = 2e-15
 _ROUNDING_AT_LEAST = 1e-11
@@ -60,7 +62,8 @@ def distribution_epsilon(
         _COARSEST_GRID,
         *(r.sampling_probability / (20.0 * r.noise_multiplier) for r in sampled),
     )
-    grid = max(grid, span / _STEP_POINTS, 4.0 * (rough + span) / _COMPOSED_POINTS) / refine
+    points = _COMPOSED_POINTS / (5 if rough > _COARSE_ABOVE else 1)
+    grid = max(grid, span / _STEP_POINTS, 4.0 * (rough + span) / points) / refine
     composed = _compose(ratio, sampled, grid)
     while composed is None:
         # Rounding errors are divided by the grid: a coarser one has fewer of them.

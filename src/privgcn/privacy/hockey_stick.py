@@ -69,7 +69,8 @@ def removal_losses(
         return _adding(loss, noise, probability)
 
     largest = largest_loss(release)
-    smallest = -math.log1p(-probability)
+    # Where the unit's absence shows most: at -log(1 - p) at the latest.
+    smallest = -math.log1p(probability * math.expm1(-(_TAIL * noise + 0.5) / (noise * noise)))
     return (
         _connect_dots(removing, adding, largest, smallest, grid),
         _connect_dots(adding, removing, smallest, largest, grid),

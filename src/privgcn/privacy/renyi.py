@@ -115,24 +115,22 @@ def _log_moments(noise: float, probability: float, orders: tuple[int, ...]) -> A
     Mironov, Talwar and Zhang (2019), equation for integer orders, with the binomial weights'
     total of 1 taken out of the sum.
     """
-    from scipy.special import gammaln, logsumexp
+    from scipy.special import gammaln
 
-    log_factorials = gammaln(np.arange(max(orders) + 1) + 1.0)
+    counts = np.arange(max(orders) + 1, dtype=np.float64)
+    log_factorials = gammaln(counts + 1.0)
+    exponents = counts[2:] * (counts[2:] - 1.0) / (2.0 * noise * noise)
+    # Factors of the terms that belong to 2, 3, ... sampled copies, and to the rest.
+    taken = exponents + np.log(-np.expm1(-exponents))
+    taken += counts[2:] * math.log(probability) - log_factorials[2:]
+    left = counts * math.log1p(-probability) - log_factorials
     result = np.zeros(len(orders))
     for place, order in enumerate(orders):
-        taken = np.arange(2, order + 1)
-        if taken.size == 0:
+        if order < 2:
             continue
-        exponents = taken * (taken - 1.0) / (2.0 * noise * noise)
-        terms = (
-            log_factorials[order]
-            - log_factorials[taken]
-            - log_factorials[order - taken]
-            + taken * math.log(probability)
-            + (order - taken) * math.log1p(-probability)
-            + exponents
-            + np.log(-np.expm1(-exponents))
-        )
-        result[place] = np.logaddexp(0.0, logsumexp(terms))
+        terms = taken[: order - 1] + left[order - 2 :: -1]
+        top = float(terms.max())
+        log_sum = log_factorials[order] + top + math.log(float(np.exp(terms - top).sum()))
+        result[place] = np.logaddexp(0.0, log_sum)
     result.setflags(write=False)
     return result

@@ -66,10 +66,10 @@ def _summary(statement: PrivacyStatement) -> str:
 
 def _meaning(statement: PrivacyStatement) -> str:
     return (
-        f"Protected is {UNIT_WORDS[statement.unit]}. Whatever the trained model shows, it would "
-        f"have shown with nearly the same probability {RELATION_WORDS[statement.relation]}: "
-        "probabilities differ by a factor of at most exp(epsilon), but for a chance of delta. "
-        "Smaller is stronger."
+        f"Protected is {UNIT_WORDS[statement.unit]}. Whatever the trained model shows, it "
+        "would have shown with nearly the same probability "
+        f"{RELATION_WORDS[statement.relation]}: probabilities differ by a factor of at most "
+        "exp(epsilon), but for a chance of delta. Smaller is stronger."
     )
 
 

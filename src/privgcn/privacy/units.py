@@ -19,8 +19,8 @@ UNIT_WORDS: dict[str, str] = {
     "graph": "the whole training graph, as one part",
 }
 RELATION_WORDS: dict[str, str] = {
-    "remove": "if its content were absent",
-    "replace": "if its content were any other",
+    "remove": "if the content of that unit were absent",
+    "replace": "if the content of that unit were any other",
 }
 
 
