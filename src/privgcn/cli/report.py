@@ -1,0 +1,25 @@
+"""``privgcn report``: one page about runs or an experiment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folders that 'train' or 'reproduce' wrote; several runs are compared.",
+            metavar="RUNS...",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+) -> None:
+    """Make one self-contained HTML page: guarantee, scores, curves, settings."""
+    from privgcn.report import Report
+
+    typer.echo(f"report: {Report.of_folders(runs).save(out)}")

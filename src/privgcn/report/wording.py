@@ -1,0 +1,220 @@
+"""A statement in words that a review board understands, as plain values for any page.
+
+Nothing here is computed anew: the statement says what may be claimed, and this module only
+says it so that it can be understood. Numbers are rounded against the claim, never for it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from privgcn.privacy.statement import PrivacyStatement
+from privgcn.privacy.statement_text import round_up
+from privgcn.privacy.units import UNIT_WORDS
+from privgcn.report.formats import number, one_in, share
+
+SHORT_UNIT: dict[str, str] = {
+    "document": "one document",
+    "person": "one person",
+    "part": "one part of the graph",
+    "graph": "the whole graph",
+}
+_RELATION = {
+    "remove": "the data as they are, and the same data with that content absent",
+    "replace": "the data as they are, and the same data with any other content in that place",
+}
+_COUNTED = {
+    "document": "training documents",
+    "person": "people with training documents",
+    "part": "training documents",
+    "graph": "training documents",
+}
+# Above this, the bound lets a determined guesser be right nearly always.
+_LARGE_EPSILON = 8.0
+_LARGEST_FACTOR = 1e6
+
+
+def explained(statement: PrivacyStatement) -> dict[str, Any]:
+    """Everything a page says about a guarantee."""
+    return {
+        "epsilon": round_up(statement.epsilon),
+        "delta": number(statement.delta),
+        "unit": SHORT_UNIT[statement.unit],
+        "claim": claim(statement),
+        "promise": _promise(statement),
+        "meaning": [_factor(statement), _guess(statement), _delta(statement)],
+        "warnings": _warnings(statement),
+        "facts": facts(statement),
+        "modes": [
+            {"mode": m.mode, "covered": m.covered, "sees": m.sees}
+            for m in statement.inference_modes
+        ],
+        "assumed_public": [sentence(line) for line in statement.assumed_public],
+        "not_covered": [sentence(line) for line in statement.not_covered],
+        "notes": [sentence(line) for line in statement.notes],
+        "verdict": verdict(statement),
+        "digest": statement.stored_digest,
+        "package": statement.package_version,
+    }
+
+
+def claim(statement: PrivacyStatement) -> str:
+    """The claim in one line."""
+    return (
+        f"ε ≤ {round_up(statement.epsilon)} at δ = {number(statement.delta)} "
+        f"for {SHORT_UNIT[statement.unit]}"
+    )
+
+
+def sentence(line: str) -> str:
+    """A line of the statement with a capital and a full stop; its words stay as they are."""
+    text = line.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+def verdict(statement: PrivacyStatement) -> dict[str, str]:
+    """Whether the model may be released, and why."""
+    if statement.releasable:
+        return {
+            "tone": "good",
+            "title": "The model may be released",
+            "text": "Noise and samples came from a secret source. The command "
+            "`privgcn release` puts together what may leave the house: the model, its "
+            "statement and a privacy card.",
+        }
+    return {
+        "tone": "bad",
+        "title": "The model must not be released",
+        "text": "The noise of this run came from a seed, so that the run can be repeated. "
+        "Whoever knows the seed can take the noise away, and then nothing is protected. This "
+        "is an experiment. Train again without `--reproducible` for a model to release.",
+    }
+
+
+def facts(statement: PrivacyStatement) -> list[tuple[str, str]]:
+    """What the guarantee was computed from, name by name."""
+    rows = [
+        ("Protected unit", UNIT_WORDS[statement.unit]),
+        ("Relation", f"{statement.relation}: compared are {_RELATION[statement.relation]}"),
+        ("Epsilon (ε)", f"at most {round_up(statement.epsilon)}"),
+        (
+            "Epsilon without amplification",
+            f"at most {round_up(statement.epsilon_without_amplification)}, even if it were "
+            "known which parts each step used",
+        ),
+        ("Delta (δ)", f"{number(statement.delta)}, that is {one_in(statement.delta)}"),
+        (
+            "Delta times units (δ·n)",
+            f"{round_up(statement.delta_times_units, 2)} for n = {statement.units:,} "
+            f"{_COUNTED[statement.unit]}",
+        ),
+        ("Parts", _parts(statement)),
+        ("Sampling", _sampling(statement)),
+        ("Clip norm", f"{number(statement.clip_norm)} for the gradient of each part"),
+        ("Sensitivity", f"{statement.sensitivity} times the clip norm"),
+        ("Noise multiplier", number(statement.noise_multiplier)),
+        ("Steps", f"{statement.steps:,}, accounted as {statement.accounted_steps:,}"),
+        ("Accountant", f"{statement.accountant} ({statement.accountant_version})"),
+    ]
+    rows += [
+        (
+            "Also released",
+            f"{query.name}, with noise multiplier {number(query.noise_multiplier)}; "
+            "included in epsilon",
+        )
+        for query in statement.side_queries
+    ]
+    return rows
+
+
+def _promise(statement: PrivacyStatement) -> str:
+    return (
+        f"Protected is {UNIT_WORDS[statement.unit]}. Compared are "
+        f"{_RELATION[statement.relation]}. Whatever anyone can learn from the trained "
+        "model, with any method and any other knowledge, differs between the two only as far "
+        "as ε (epsilon) and δ (delta) allow."
+    )
+
+
+def _factor(statement: PrivacyStatement) -> str:
+    factor = math.exp(statement.epsilon) if statement.epsilon < 700 else math.inf
+    words = (
+        f"{round_up(factor, 3)} times"
+        if factor < _LARGEST_FACTOR
+        else ("more than a million times")
+    )
+    return (
+        f"ε = {round_up(statement.epsilon)} bounds how much: any outcome of the training is at "
+        f"most {words} as likely in one case as in the other. Smaller is stronger; 0 would "
+        "be perfect."
+    )
+
+
+def _guess(statement: PrivacyStatement) -> str:
+    # For two equally likely neighbours no test beats 1/2 + TV/2, and an (epsilon, delta)
+    # guarantee bounds the total variation by (e^epsilon - 1 + 2 delta) / (e^epsilon + 1).
+    inverse = math.exp(-statement.epsilon)
+    best = min(1.0, (1.0 + statement.delta * inverse) / (1.0 + inverse))
+    return (
+        "In other words: someone who knows all the rest of the data, and must tell from the "
+        "model which of two equally likely cases is true, is right with a probability of at "
+        f"most {share(best)}. A coin is right with 50 %."
+    )
+
+
+def _delta(statement: PrivacyStatement) -> str:
+    return (
+        f"δ = {number(statement.delta)} is the slack of that bound. Over all "
+        f"{statement.units:,} {_COUNTED[statement.unit]} it adds up to δ·n = "
+        f"{round_up(statement.delta_times_units, 2)}, which must stay far below 1."
+    )
+
+
+def _warnings(statement: PrivacyStatement) -> list[str]:
+    lines = []
+    if statement.weak_delta:
+        lines.append(
+            f"Delta is weak: δ·n is {round_up(statement.delta_times_units, 2)}. It should be "
+            "well below 0.1."
+        )
+    if statement.epsilon > _LARGE_EPSILON:
+        lines.append(
+            f"Epsilon is large: a bound of {round_up(statement.epsilon)} says little by itself "
+            "about what a determined attacker could learn."
+        )
+    if statement.unit == "graph" or (
+        statement.unit == "part" and statement.partition.parts == 1
+    ):
+        lines.append(
+            "The unit is everything at once: the claim says little about single documents "
+            "beyond what it says about all of them."
+        )
+    if statement.accountant == "moments":
+        lines.append(
+            "The moments accountant is meant for comparison with published figures; 'pld' is "
+            "tighter and equally valid."
+        )
+    return lines
+
+
+def _parts(statement: PrivacyStatement) -> str:
+    partition = statement.partition
+    whose = "owner" if partition.by == "owner" else "document"
+    words = {
+        "each": f"{partition.parts:,}, each {whose} its own part",
+        "random": f"{partition.parts:,}, drawn at random by {whose} (seed {partition.seed})",
+        "column": f"{partition.parts:,}, by the column '{partition.column}', declared public",
+        "single": "1, the whole training graph",
+    }
+    return words[partition.kind]
+
+
+def _sampling(statement: PrivacyStatement) -> str:
+    words = {
+        "all": "all: every step uses every part",
+        "poisson": "poisson: each part joins a step with probability "
+        f"{number(statement.sampling_probability)}",
+        "epoch": "epoch: one part after the other, each once per epoch",
+    }
+    return words[statement.sampling]
