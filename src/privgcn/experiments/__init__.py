@@ -1,0 +1,1 @@
+"""The paper's experiments: grids, runners, records, tables and figures."""

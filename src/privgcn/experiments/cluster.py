@@ -1,0 +1,111 @@
+"""The Ray engine: the same tasks on a cluster, where nodes may come and go.
+
+Tasks are deterministic and only this process writes records, so a task whose node died is
+simply run again on another one. The package must be installed on every node, and data must
+be found there under the same ``PRIVGCN_DATA``.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from privgcn.errors import ConfigError, MissingExtraError
+from privgcn.experiments.engines import Answer, Outcome, answer, use_one_thread
+from privgcn.experiments.grid import Task
+
+# How often a task is run again because its node or process died under it.
+_RETRIES = 5
+_KNOCK_SECONDS = 5.0
+_PASSED_ON = ("PRIVGCN_DATA", "PYTHONPATH")
+
+
+class RayEngine:
+    """Runs tasks on a Ray cluster, one core each.
+
+    Args:
+        address: Of the cluster; ``None`` joins the one that ``RAY_ADDRESS`` names, or
+            starts one on this machine.
+    """
+
+    def __init__(self, address: str | None = None) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise MissingExtraError("The engine 'ray'", "cluster") from None
+        self._ray: Any = ray
+        self._joined = not ray.is_initialized()
+        if self._joined:
+            _check_reachable(address)
+            variables = {n: os.environ[n] for n in _PASSED_ON if n in os.environ}
+            try:
+                ray.init(
+                    address=address,
+                    runtime_env={"env_vars": {**variables, "OMP_WAIT_POLICY": "passive"}},
+                    log_to_driver=False,
+                    include_dashboard=False if address is None else None,
+                )
+            except ConnectionError as error:
+                raise _unreachable(address, error) from None
+        self.workers = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[Outcome]:
+        """Runs all tasks; closing the iterator cancels what is under way."""
+        ray = self._ray
+        remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(_work)
+        waiting = iter(tasks)
+        under_way: dict[Any, Task] = {}
+        try:
+            while True:
+                # A few more than there are cores, so that no core waits for this process.
+                while len(under_way) < 2 * self.workers:
+                    task = next(waiting, None)
+                    if task is None:
+                        break
+                    reference = remote.remote(task.kind, dict(task.settings), task.seeds)
+                    under_way[reference] = task
+                if not under_way:
+                    return
+                ready, _ = ray.wait(list(under_way), num_returns=1)
+                for reference in ready:
+                    task = under_way.pop(reference)
+                    yield _outcome(task, ray, reference)
+        finally:
+            for reference in under_way:
+                ray.cancel(reference, force=True)
+            if self._joined:
+                ray.shutdown()
+
+
+def _check_reachable(address: str | None) -> None:
+    """Knocks at the address first: Ray itself waits for minutes before it gives up."""
+    host, separator, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not separator or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=_KNOCK_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise _unreachable(address, error) from None
+
+
+def _unreachable(address: str | None, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"The 'address' of engine 'ray' must be a running cluster. Got {address!r}: {error}. "
+        "Start one with: ray start --head"
+    )
+
+
+def _work(kind: str, settings: dict[str, Any], seeds: tuple[int, ...]) -> Answer:
+    use_one_thread()
+    return answer(kind, settings, seeds)
+
+
+def _outcome(task: Task, ray: Any, reference: Any) -> Outcome:
+    try:
+        reply: Answer = ray.get(reference)
+    except ray.exceptions.RayError as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        reply = Answer(None, f"{type(error).__name__}: {first}", 0.0)
+    return Outcome(task, reply.results, reply.reason, reply.seconds)

@@ -1,0 +1,89 @@
+"""The Ray engine against a real cluster of two worker nodes on this machine."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_task
+
+from privgcn.errors import ConfigError, MissingExtraError
+from privgcn.experiments.engines import make_engine
+from privgcn.experiments.grid import Experiment, Grid
+from privgcn.experiments.progress import Tally
+from privgcn.experiments.runner import run_tasks
+from privgcn.experiments.store import RecordStore
+
+pytestmark = [
+    pytest.mark.cluster,
+    # Ray leaves sockets and files to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    pytest.importorskip("ray", reason="needs the 'cluster' extra")
+    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    yield made
+    made.shutdown()
+
+
+def test_a_node_killed_in_the_middle_loses_nothing(cluster: Any, tmp_path: Path) -> None:
+    nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+    cluster.wait_for_nodes()
+    axes = {"shift": [number / 10 for number in range(10)], "pause": [0.3]}
+    tasks = list(Experiment("tiny", [Grid(axes, tiny_task.KIND)], seeds=(0, 1)))
+    broken = list(Experiment("x", [Grid({"shift": [9], "fails": [1]}, tiny_task.KIND)], (0,)))
+
+    class KillsANode:
+        killed = False
+
+        def show(self, tally: Tally) -> None:
+            if tally.done >= 4 and not self.killed:
+                self.killed = True
+                cluster.remove_node(nodes[0], allow_graceful=False)
+
+        def close(self) -> None:
+            pass
+
+    killer = KillsANode()
+    begun = time.monotonic()
+    with RecordStore(tmp_path) as store:
+        engine = make_engine("ray", address=cluster.address)
+        assert engine.workers == 2
+        summary = run_tasks([*tasks, *broken], store, engine, progress=killer)
+        assert killer.killed
+        assert (summary.done, summary.failed) == (20, 1)
+        assert store.failures[0]["reason"].startswith("ArithmeticError")
+        for task in tasks:
+            for seed in task.seeds:
+                record = store.get(task.run_key(seed))
+                assert record is not None
+                assert (
+                    record["result"] == tiny_task.run({**task.settings, "pause": 0}, (seed,))[0]
+                )
+    assert time.monotonic() - begun < 60
+
+
+def test_an_address_without_a_cluster_is_a_clear_error() -> None:
+    pytest.importorskip("ray", reason="needs the 'cluster' extra")
+    with pytest.raises(ConfigError, match="must be a running cluster"):
+        make_engine("ray", address="127.0.0.1:1")
+
+
+def test_without_ray_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"privgcn\[cluster\]"):
+        make_engine("ray")

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import tiny_task
+
+from privgcn.errors import ConfigError
+from privgcn.experiments.engines import make_engine, reason_of
+from privgcn.experiments.grid import Experiment, Grid, Task
+from privgcn.experiments.local import LocalEngine
+from privgcn.experiments.progress import PlainProgress, Tally, duration
+from privgcn.experiments.runner import run_tasks
+from privgcn.experiments.store import RecordStore
+
+
+def _tasks(count: int, **more: object) -> list[Task]:
+    axes = {"shift": [number / count for number in range(count)]}
+    axes |= {name: [value] for name, value in more.items()}
+    return list(Experiment("tiny", [Grid(axes, tiny_task.KIND)], seeds=(0, 1)))
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    records = folder / "records"
+    return {str(p.relative_to(records)): p.read_bytes() for p in records.rglob("*.json")}
+
+
+def test_all_tasks_end_and_are_stored(tmp_path: Path) -> None:
+    tasks = _tasks(6)
+    with RecordStore(tmp_path) as store:
+        summary = run_tasks(tasks, store, LocalEngine(2))
+        assert (summary.runs, summary.done, summary.failed, summary.kept) == (12, 12, 0, 0)
+        for task in tasks:
+            for seed in task.seeds:
+                record = store.get(task.run_key(seed))
+                assert record is not None
+                assert record["result"] == tiny_task.run(dict(task.settings), (seed,))[0]
+
+
+def test_nothing_is_run_twice(tmp_path: Path) -> None:
+    class Forbidden:
+        workers = 1
+
+        def run(self, tasks):
+            assert list(tasks) == []
+            return iter(())
+
+    with RecordStore(tmp_path) as store:
+        run_tasks(_tasks(3), store, LocalEngine(2))
+    with RecordStore(tmp_path) as store:
+        summary = run_tasks(_tasks(3), store, Forbidden())
+        assert (summary.kept, summary.done) == (6, 0)
+
+
+def test_failures_and_crashes_cost_one_task_each(tmp_path: Path) -> None:
+    broken, killed, good = _tasks(1, fails=True), _tasks(1, dies=True), _tasks(4)
+    with RecordStore(tmp_path) as store:
+        summary = run_tasks([*broken, *killed, *good], store, LocalEngine(2))
+        assert (summary.done, summary.failed) == (8, 4)
+        reasons = {failure["configuration"]: failure["reason"] for failure in store.failures}
+        assert reasons[broken[0].configuration].startswith("ArithmeticError: the blob is empty")
+        assert "SIGKILL" in reasons[killed[0].configuration]
+        kept = run_tasks([*broken, *good], store, LocalEngine(1), retry_failed=False)
+        assert (kept.done, kept.failed, kept.kept) == (0, 2, 8)
+
+
+def test_the_same_records_whatever_the_number_of_workers(tmp_path: Path) -> None:
+    for name, workers in (("one", 1), ("three", 3)):
+        with RecordStore(tmp_path / name) as store:
+            run_tasks(_tasks(5), store, LocalEngine(workers))
+    assert _files(tmp_path / "one") == _files(tmp_path / "three")
+
+
+def test_an_interrupt_leaves_everything_resumable(tmp_path: Path) -> None:
+    class Interrupted:
+        def show(self, tally: Tally) -> None:
+            if tally.done >= 4:
+                raise KeyboardInterrupt
+
+        def close(self) -> None:
+            pass
+
+    tasks = _tasks(8, pause=0.01)
+    with RecordStore(tmp_path) as store:
+        with pytest.raises(KeyboardInterrupt):
+            run_tasks(tasks, store, LocalEngine(2), progress=Interrupted())
+        stored = len(store)
+        assert 4 <= stored < 16
+    with RecordStore(tmp_path) as store:
+        summary = run_tasks(tasks, store, LocalEngine(2))
+        assert (summary.kept, summary.done) == (stored, 16 - stored)
+
+
+_SCRIPT = """
+import sys
+from privgcn.experiments.grid import Experiment, Grid
+from privgcn.experiments.local import LocalEngine
+from privgcn.experiments.runner import run_tasks
+from privgcn.experiments.store import RecordStore
+import tiny_task
+
+if __name__ == "__main__":
+    axes = {"shift": [n / 40 for n in range(40)], "pause": [0.04]}
+    experiment = Experiment("tiny", [Grid(axes, tiny_task.KIND)], seeds=(0, 1, 2))
+    with RecordStore(sys.argv[1]) as store:
+        print("ready", flush=True)
+        print(run_tasks(experiment, store, LocalEngine(2)))
+"""
+
+
+def test_five_kills_at_random_moments_leave_the_records_of_an_undisturbed_run(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "grid.py"
+    script.write_text(_SCRIPT)
+    command = [sys.executable, str(script)]
+    subprocess.run([*command, str(tmp_path / "calm")], check=True, capture_output=True)
+    calm = _files(tmp_path / "calm")
+    assert len(calm) == 120
+    draw = random.Random(os.getpid())
+    counts = []
+    for _ in range(5):
+        process = subprocess.Popen([*command, str(tmp_path / "killed")], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(draw.uniform(0.2, 0.8))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        counts.append(len(_files(tmp_path / "killed")))
+    assert counts == sorted(counts), "no kill may lose a record"
+    subprocess.run([*command, str(tmp_path / "killed")], check=True, capture_output=True)
+    assert _files(tmp_path / "killed") == calm
+    assert not (tmp_path / "killed" / "torn").exists()
+    assert not any((tmp_path / "killed" / "failures").iterdir())
+
+
+def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
+    script = tmp_path / "grid.py"
+    script.write_text(_SCRIPT.replace("[0.04]", "[30]"))
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path / "out")], stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    if not children.exists():
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        pytest.skip("needs the list of child processes that Linux keeps")
+    deadline = time.monotonic() + 10
+    while not (workers := children.read_text().split()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    workers = children.read_text().split()
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    while time.monotonic() < deadline and any(Path(f"/proc/{p}").exists() for p in workers):
+        time.sleep(0.05)
+    assert workers
+    assert not any(_running(pid) for pid in workers)
+
+
+def _running(pid: str) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_engines_are_chosen_by_name() -> None:
+    assert make_engine("local", workers=3).workers == 3
+    with pytest.raises(ConfigError, match="'engine' must be one of local, ray"):
+        make_engine("slurm")
+    with pytest.raises(ConfigError, match="for engine 'ray' only"):
+        make_engine("local", address="auto")
+    with pytest.raises(ConfigError, match="'workers' of LocalEngine"):
+        LocalEngine(0)
+
+
+def test_reasons_are_one_line() -> None:
+    assert reason_of(ConfigError("The 'x' must be y.")) == "The 'x' must be y."
+    with pytest.raises(ZeroDivisionError) as caught:
+        raise ZeroDivisionError("nothing")
+    assert reason_of(caught.value).startswith("ZeroDivisionError: nothing (test_engines.py:")
+
+
+def test_progress_says_done_failed_and_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+    tally = Tally(runs=10, weight=10.0, begun=time.monotonic() - 60)
+    assert "time left unknown" in tally.line()
+    tally.done, tally.failed, tally.kept, tally.weight_done = 3, 1, 2, 5.0
+    assert tally.line() == "5 of 10 runs done, 2 of them earlier, 1 failed, about 60 s left"
+    now = [0.0]
+    progress = PlainProgress(sys.stdout, every=5.0, clock=lambda: now[0])
+    for second in (0.0, 1.0, 6.0):
+        now[0] = second
+        progress.show(tally)
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    tally.done = 7
+    progress.show(tally)
+    assert "9 of 10" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(4, "4 s"), (200, "3 min"), (7500, "2 h 05 min")]
+)
+def test_durations_in_words(seconds: float, words: str) -> None:
+    assert duration(seconds) == words

@@ -1,0 +1,37 @@
+"""A real but tiny training task: softmax regression on a seeded blob, in NumPy only."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import numpy as np
+
+KIND = "tiny_task:"
+
+
+def resolve(point: dict[str, Any]) -> dict[str, Any]:
+    return {"rate": 0.5, "steps": 30, **point}
+
+
+def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[dict[str, Any]]:
+    if settings.get("pause"):
+        time.sleep(settings["pause"])
+    if settings.get("fails"):
+        raise ArithmeticError("the blob is empty")
+    if settings.get("dies"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [_train(settings, seed) for seed in seeds]
+
+
+def _train(settings: dict[str, Any], seed: int) -> dict[str, Any]:
+    draw = np.random.default_rng(seed)
+    labels = draw.integers(0, 2, 60)
+    inputs = draw.normal(size=(60, 4)) + settings["shift"] * labels[:, None]
+    weights = np.zeros(4)
+    for _ in range(settings["steps"]):
+        scores = 1.0 / (1.0 + np.exp(-inputs @ weights))
+        weights -= settings["rate"] * inputs.T @ (scores - labels) / len(labels)
+    return {"accuracy": float(((inputs @ weights > 0) == labels).mean()), "w": weights.tolist()}
