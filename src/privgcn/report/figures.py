@@ -13,7 +13,8 @@ from typing import Any
 from markupsafe import Markup
 
 from privgcn.errors import DataError
-from privgcn.report import charts
+from privgcn.report.chart_bars import draw_bars
+from privgcn.report.chart_lines import draw_lines
 from privgcn.report.formats import is_number, number
 from privgcn.report.tables import MeanStd, Table
 from privgcn.report.writing import write_text
@@ -111,7 +112,7 @@ class Figure:
             name: Distinguishes the drawings of one page.
             values: Whether each point shows its value when pointed at or focused.
         """
-        draw = charts.draw_lines if self.kind == "line" else charts.draw_bars
+        draw = draw_lines if self.kind == "line" else draw_bars
         return draw(self, width=width, name=name, values=values)
 
     def save_svg(self, path: str | Path, *, width: int = 720) -> Path:

@@ -10,7 +10,7 @@ from privgcn.report.formats import number
 
 Value = float | str
 # From here on equal distances would crowd the small values of an axis.
-_WIDE_RANGE = 20.0
+_WIDE_RANGE = 12.0
 _MOST_OWN_TICKS = 12
 
 

@@ -1,0 +1,152 @@
+"""Draws lines over an axis, with whiskers and with levels to compare with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from privgcn.report import palette
+from privgcn.report.chart_axes import NARROW, ends, keys_of, target_of, ticks_below
+from privgcn.report.chart_parts import (
+    MUTED,
+    Key,
+    canvas,
+    label,
+    legend,
+    line,
+    shortened,
+    text_width,
+)
+from privgcn.report.markup import coordinate, element, joined
+from privgcn.report.scales import Scale, position_scale, value_scale
+
+if TYPE_CHECKING:
+    from privgcn.report.figures import Figure, Point, Series
+
+_PLOT_HEIGHT = {True: 250.0, False: 300.0}
+_MARKER = 5.0
+_TARGET = 13.0
+
+
+def draw_lines(figure: Figure, *, width: int, name: str, values: bool) -> Markup:
+    """Lines with markers and whiskers for the standard deviation."""
+    narrow = width < NARROW
+    left, right = 48.0, width - 14.0
+    keys = keys_of(figure)
+    named = [k for k, s in zip(keys, figure.series, strict=True) if not _is_level(s)]
+    head, top = legend(named, 2, 4, width - 4, bars=False, name=name)
+    top += 10
+    if figure.y_label:
+        head += label(
+            shortened(figure.y_label, width - 10), 2, top + 4, class_="axis", fill=MUTED
+        )
+        top += 18
+    bottom = top + _PLOT_HEIGHT[narrow]
+    spread = [y for s in figure.series for p in s.points for y in ends(p)]
+    vertical = value_scale(spread, bottom, top)
+    places = [p.x for s in figure.series for p in s.points if p.x is not None]
+    across = position_scale(places or ["everywhere"], left, right)
+    parts = [head, _grid(vertical, left, right), ticks_below(across, bottom)]
+    height = bottom + 26.0
+    if figure.x_label:
+        words = shortened(figure.x_label, width - 60)
+        parts.append(
+            label(words, (left + right) / 2, bottom + 42, class_="axis", anchor="middle",
+                  fill=MUTED)
+        )  # fmt: skip
+        height += 24
+    marks: list[Markup] = []
+    targets: list[Markup] = []
+    for key, series in zip(keys, figure.series, strict=True):
+        marks += _line_marks(series, key, across, vertical, left, right)
+        for point in series.points:
+            y = vertical.place(point.y)
+            x = right - 24 if point.x is None else across.place(point.x)
+            if point.x is None:
+                target = element(
+                    "rect", x=left, y=y - 8, width=right - left, height=16, class_="target",
+                    fill="transparent",
+                )  # fmt: skip
+            else:
+                target = element(
+                    "circle", cx=x, cy=y, r=_TARGET, class_="target", fill="transparent"
+                )
+            targets.append(target_of(figure, series, point, target, x, y, width))
+    parts += [_level_names(figure, vertical, left, right), *marks]
+    if values:
+        parts += targets
+    return canvas(parts, width=width, height=height, title=figure.title, values=values)
+
+
+def _is_level(series: Series) -> bool:
+    """Whether a series holds everywhere; its line then bears its name itself."""
+    return all(point.x is None for point in series.points)
+
+
+def _level_names(figure: Figure, vertical: Scale, left: float, right: float) -> Markup:
+    """Names on their lines: at the left, where private scores are far below."""
+    levels = [(vertical.place(s.points[0].y), s.name) for s in figure.series if _is_level(s)]
+    parts = []
+    x, last = left + 4, -1e9
+    for y, name in sorted(levels):
+        words = shortened(name, (right - left) * 0.45)
+        # Two lines close together share one row of names.
+        x = left + 4 if y - last > 15 else x
+        parts.append(label(words, x, y - 5, class_="number level", fill=MUTED))
+        x, last = x + text_width(words) + 16, y
+    return joined(parts)
+
+
+def _grid(scale: Scale, left: float, right: float) -> Markup:
+    parts = []
+    for value, words in scale.ticks:
+        y = scale.place(value)
+        parts.append(line(left, y, right, y, class_="grid"))
+        parts.append(label(words, left - 8, y + 4.3, class_="tick", anchor="end", fill=MUTED))
+    return joined(parts)
+
+
+def _line_marks(
+    series: Series, key: Key, across: Scale, vertical: Scale, left: float, right: float
+) -> list[Markup]:
+    kind = palette.series_class(key.index, key.role)
+    reference = key.role == "reference"
+    fill = palette.REFERENCE if reference else palette.colour(key.index)
+    dash = "3 4" if reference else palette.DASHES[key.index % len(palette.DASHES)]
+    stroke: dict[str, str | float] = {
+        "class_": f"stroke {kind}",
+        "stroke": fill,
+        "stroke_width": 2.2,
+    }
+    marks: list[Markup] = []
+    placed = [p for p in series.points if p.x is not None]
+    if across.kind != "names":
+        placed = sorted(placed, key=lambda p: float(p.x or 0))
+    spots = [(across.place(p.x), vertical.place(p.y), p) for p in placed if p.x is not None]
+    for point in series.points:
+        if point.x is None:
+            y = vertical.place(point.y)
+            marks.append(line(left, y, right, y, stroke_dasharray=dash, **stroke))
+    if len(spots) > 1:
+        path = "M" + "L".join(f"{coordinate(x)} {coordinate(y)}" for x, y, _ in spots)
+        marks.append(
+            element("path", d=path, fill="none", stroke_dasharray=dash,
+                    stroke_linejoin="round", **stroke)
+        )  # fmt: skip
+    for x, y, point in spots:
+        if point.std is not None:
+            marks.append(_whisker(point, x, vertical, f"stroke {kind}", fill))
+        marks.append(
+            element("path", d=palette.marker(key.index, x, y, _MARKER), class_=f"mark {kind}",
+                    fill=fill, stroke="#ffffff", stroke_width=1.2)
+        )  # fmt: skip
+    return marks
+
+
+def _whisker(point: Point, x: float, vertical: Scale, kind: str, stroke: str) -> Markup:
+    low, high = (vertical.place(end) for end in ends(point))
+    path = f"M{coordinate(x)} {coordinate(low)}V{coordinate(high)}"
+    for end in (low, high):
+        path += f"M{coordinate(x - 4)} {coordinate(end)}h8"
+    return element("path", d=path, class_=kind, stroke=stroke, stroke_width=1.3, fill="none")
