@@ -41,15 +41,15 @@ def draw_bars(figure: Figure, *, width: int, name: str, values: bool) -> Markup:
     narrow = width < NARROW
     groups = list(dict.fromkeys(place_of(p) for s in figure.series for p in s.points))
     widest = max(text_width(group) for group in groups)
-    left = 4.0 if narrow else min(max(widest + 16, 60), 0.34 * width)
+    left = 10.0 if narrow else min(max(widest + 16, 60), 0.34 * width)
     right = width - (92.0 if _has_spread(figure) else 54.0)
     keys = keys_of(figure)
     head, y = Markup(""), 4.0
     if len(keys) > 1:
         head, y = legend(keys, 2, 4, width - 4, bars=True, name=name)
         y += 10
-    ends = [end for s in figure.series for p in s.points for end in ends(p)]
-    scale = value_scale(ends, left, right, from_zero=True)
+    reach = [end for s in figure.series for p in s.points for end in ends(p)]
+    scale = value_scale(reach, left, right, from_zero=True)
     hatches = [palette.hatch(name, key.index) for key in keys if key.role == "data"]
     top = y
     marks: list[Markup] = []

@@ -63,15 +63,15 @@ def score_rows(scores: Mapping[str, Any], *, private: bool) -> Table:
     rows: list[tuple[Any, ...]] = []
     for mode, entry in scores["modes"].items():
         inside = ("yes" if covered(mode) else "no",) if private else ()
-        rows.append((mode, MODE_WORDS[mode], *inside, *_measures(entry)))
+        rows.append((mode, *_measures(entry), *inside, MODE_WORDS[mode]))
     for name, entry in scores["baselines"].items():
         nothing = (None,) if private else ()
         words = BASELINE_WORDS.get(name, "")
-        rows.append((f"baseline: {name}", words, *nothing, *_measures(entry)))
-    title = ("covered by the guarantee",) if private else ()
+        rows.append((f"baseline: {name}", *_measures(entry), *nothing, words))
+    title = ("covered",) if private else ()
     return Table(
         title="Scores on the test documents, by inference mode, beside the baselines",
-        columns=("mode", "what is seen", *title, *MEASURES.values()),
+        columns=("mode", *MEASURES.values(), *title, "what is seen"),
         rows=tuple(rows),
     )
 
