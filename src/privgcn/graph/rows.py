@@ -73,6 +73,12 @@ class SparseRows:
         return self.offsets.diff()
 
     @property
+    def _row_of(self) -> Tensor:
+        """Row of each stored value."""
+        rows = torch.arange(self.shape[0], device=self.offsets.device)
+        return torch.repeat_interleave(rows, self.lengths, output_size=self.stored)
+
+    @property
     def stored(self) -> int:
         """Number of stored values."""
         return len(self.values)
@@ -103,13 +109,10 @@ class SparseRows:
         if not self._transposed:
             rows, width = self.shape
             order = torch.argsort(self.columns, stable=True)
-            row_of = torch.repeat_interleave(
-                torch.arange(rows, device=self.offsets.device), self.lengths
-            )
             counts = torch.bincount(self.columns, minlength=width)
             offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
             self._transposed.append(
-                SparseRows(offsets, row_of[order], self.values[order], rows)
+                SparseRows(offsets, self._row_of[order], self.values[order], rows)
             )
         return self._transposed[0]
 
@@ -125,17 +128,14 @@ class SparseRows:
         return SparseRows(offsets, self.columns[positions], self.values[positions], self.width)
 
     def scaled(self, factors: Tensor) -> SparseRows:
-        """Each row times its factor."""
+        """Each row times its factor, multiplied in the factors' precision."""
         values = self.values * torch.repeat_interleave(factors, self.lengths)
-        return SparseRows(self.offsets, self.columns, values, self.width)
+        return SparseRows(self.offsets, self.columns, values.to(self.values.dtype), self.width)
 
     def row_sums(self, power: int) -> Tensor:
         """Float64 sum over each row of ``|value| ** power``."""
         sums = torch.zeros(self.shape[0], dtype=torch.float64, device=self.values.device)
-        row_of = torch.repeat_interleave(
-            torch.arange(self.shape[0], device=self.values.device), self.lengths
-        )
-        return sums.index_add_(0, row_of, self.values.double().abs() ** power)
+        return sums.index_add_(0, self._row_of, self.values.double().abs() ** power)
 
     def finite(self) -> SparseRows:
         """The same rows, with every row that holds a non-finite value emptied of it.
@@ -144,8 +144,10 @@ class SparseRows:
         an error that depends on private values would be a release.
         """
         bad = ~torch.isfinite(self.row_sums(2))
-        if not bool(bad.any()):
-            return self
+        return self if not bool(bad.any()) else self.emptied(bad)
+
+    def emptied(self, bad: Tensor) -> SparseRows:
+        """The same rows without the values of the marked ones."""
         keep = ~torch.repeat_interleave(bad, self.lengths)
         lengths = torch.where(bad, torch.zeros_like(self.lengths), self.lengths)
         offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
@@ -153,8 +155,8 @@ class SparseRows:
 
     def dense(self) -> Tensor:
         """The rows as a dense tensor."""
-        eye = torch.eye(self.width, dtype=self.values.dtype, device=self.values.device)
-        return self.times(eye)
+        table = self.values.new_zeros(self.shape)
+        return table.index_put_((self._row_of, self.columns), self.values, accumulate=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,8 +201,8 @@ class DenseRows:
         return DenseRows(self.values[index])
 
     def scaled(self, factors: Tensor) -> DenseRows:
-        """Each row times its factor."""
-        return DenseRows(self.values * factors[:, None])
+        """Each row times its factor, multiplied in the factors' precision."""
+        return DenseRows((self.values * factors[:, None]).to(self.values.dtype))
 
     def row_sums(self, power: int) -> Tensor:
         """Float64 sum over each row of ``|value| ** power``."""
@@ -209,8 +211,10 @@ class DenseRows:
     def finite(self) -> DenseRows:
         """The same rows, with every row that holds a non-finite value set to zero."""
         bad = ~torch.isfinite(self.row_sums(2))
-        if not bool(bad.any()):
-            return self
+        return self if not bool(bad.any()) else self.emptied(bad)
+
+    def emptied(self, bad: Tensor) -> DenseRows:
+        """The same rows with the marked ones set to zero."""
         return DenseRows(torch.where(bad[:, None], 0.0, self.values))
 
     def dense(self) -> Tensor:
@@ -236,4 +240,5 @@ def normalised(rows: Rows, norm: str) -> Rows:
     if norm == "none":
         return rows
     size = rows.row_sums(1) if norm == "l1" else rows.row_sums(2).sqrt()
-    return rows.scaled(torch.where(size > 0, 1.0 / size, 0.0).float())
+    # In float64: the inverse of a tiny norm is no float32, and infinite rows would follow.
+    return rows.scaled(torch.where(size > 0, 1.0 / size, 0.0))
