@@ -60,7 +60,7 @@ class TextGraph:
             edges=torch.as_tensor(corpus.edges, dtype=torch.int64),
             labels=torch.as_tensor(corpus.labels, dtype=torch.int64),
             classes=corpus.num_classes,
-            split=torch.as_tensor(corpus.split, dtype=torch.int8),
+            split=torch.tensor(corpus.split, dtype=torch.int8),
             owners=None if corpus.owners is None else torch.as_tensor(corpus.owners),
         )
 
@@ -137,6 +137,8 @@ class TextGraph:
 
 
 def _sparse_rows(matrix: Tensor) -> SparseRows:
-    csr = matrix.to_sparse_csr()
-    values = csr.values().float()
-    return SparseRows(csr.crow_indices(), csr.col_indices(), values, csr.shape[1])
+    coo = matrix.to_sparse_coo().coalesce()  # sorted by row
+    rows, columns = coo.indices()
+    counts = torch.bincount(rows, minlength=matrix.shape[0])
+    offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    return SparseRows(offsets, columns, coo.values().float(), matrix.shape[1])

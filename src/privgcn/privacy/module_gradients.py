@@ -7,8 +7,10 @@ part depends on that part alone.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad
@@ -17,6 +19,7 @@ from privgcn.errors import PrivacyContractError
 from privgcn.graph.partition import PartitionedGraph
 from privgcn.privacy.clipping import clip_scales
 from privgcn.privacy.part_gradients import Samples
+from privgcn.randomness import RandomSource
 
 
 class ModuleGradients:
@@ -26,14 +29,26 @@ class ModuleGradients:
         Each part's gradient comes from that part's own features, links and labels, and is
         scaled, over all parameters together, to norm at most ``clip_norm``. A non-finite
         gradient counts as zero.
+
     Raises:
         PrivacyContractError: The module keeps statistics over several parts (such as batch
             normalisation), which no clipping can bound.
+
+    Every part meets a fresh copy of the module with secret randomness of its own, so neither
+    what a layer remembers of one part (such as a cached propagation matrix) nor the dropout
+    masks that one part used up ever reach another.
     """
 
-    def __init__(self, module: nn.Module, graph: PartitionedGraph, clip_norm: float) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        graph: PartitionedGraph,
+        clip_norm: float,
+        dropout: RandomSource | None = None,
+    ) -> None:
         _refuse_shared_state(module)
-        self.module = module
+        self.dropout = dropout or RandomSource.secret()
+        self.module = copy.deepcopy(module)
         self.graph = graph
         self.clip_norm = clip_norm
         self.names = [name for name, _ in module.named_parameters()]
@@ -63,7 +78,8 @@ class ModuleGradients:
         if not bool((weights > 0).any()):
             return [torch.zeros_like(value) for value in values.values()]
         own = self.graph.select(torch.tensor([part], device=self.graph.offsets.device))
-        with torch.enable_grad():
+        with torch.enable_grad(), torch.random.fork_rng():
+            torch.manual_seed(int(self.dropout.words(1)[0] >> np.uint64(1)))
             gradients = list(self._gradient(values, own, weights).values())
         squares = torch.stack([g.double().square().sum() for g in gradients])
         scale = clip_scales(squares.sum().sqrt(), self.clip_norm)
@@ -74,7 +90,9 @@ class ModuleGradients:
     def _loss(
         self, values: dict[str, Tensor], own: PartitionedGraph, weights: Tensor
     ) -> Tensor:
-        scores = functional_call(self.module, values, (own.features.dense(), links_of(own)))
+        parameters = {id(p): p for p in self.module.parameters()}
+        fresh = copy.deepcopy(self.module, parameters)
+        scores = functional_call(fresh, values, (own.features.dense(), links_of(own)))
         target = own.labels.clamp(min=0)
         losses = nn.functional.cross_entropy(scores, target, reduction="none")
         return (losses * weights).sum()

@@ -190,9 +190,10 @@ class PrivacyPlan:
             self.clip_norm,
             "clip_norm",
             _OWNER,
-            above=0.0,
-            high=1e30,
-            remedy="It bounds the norm of one part's gradient.",
+            low=1e-6,
+            high=1e6,
+            remedy="It bounds the norm of one part's gradient; outside of this range float32 "
+            "would round noise and gradients.",
         )
         noise = require_real(
             self.noise_multiplier,

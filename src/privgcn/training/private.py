@@ -29,8 +29,10 @@ class PrivateTrainer:
     Guarantees:
         Each step is one release of the plan's mechanism; the number of steps is the
         plan's, also over a stop and a resume.
-    Assumes:
-        ``gradients`` clips to ``plan.clip_norm`` over the plan's partition.
+
+    Raises:
+        PrivacyContractError: ``gradients`` have another clip norm or other parts than the
+            plan.
     """
 
     def __init__(
@@ -44,6 +46,13 @@ class PrivateTrainer:
         if type(plan) is not PrivacyPlan:
             raise PrivacyContractError(
                 f"Private training takes a PrivacyPlan and nothing looser. Got {plan!r}."
+            )
+        bound, parts = gradients.clip_norm, gradients.graph.parts
+        if bound != plan.clip_norm or parts != plan.schedule.parts:
+            raise PrivacyContractError(
+                f"The plan accounts for clip norm {plan.clip_norm} over {plan.schedule.parts} "
+                f"parts. Got gradients with clip norm {bound} over {parts}. Make them from the "
+                "plan's own cut and clip norm."
             )
         self.gradients = gradients
         self.plan = plan

@@ -1,0 +1,179 @@
+"""Part gradients: right, clipped, and each from its own part alone."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from brute_force import (
+    clipped_sum,
+    joint_norm,
+    random_graph,
+    relative_error,
+    replica_of,
+)
+from privgcn.graph import DenseRows, TextGraph, cut, random_parts
+from privgcn.models import make_model
+from privgcn.privacy.part_gradients import StackGradients
+from privgcn.randomness import RandomSource
+
+CLIP = 0.05
+
+
+def sources(
+    graph: TextGraph, part_of: Tensor, kind: str = "gcn", **options: Any
+) -> tuple[StackGradients, list[Tensor]]:
+    model = make_model(kind, graph.features.width, graph.classes, hidden=6, dropout=0.0)
+    pieces = cut(graph, part_of, int(part_of.max()) + 1)
+    return StackGradients(model, pieces, CLIP, None, **options), model.initial([3, 4])
+
+
+@pytest.mark.parametrize("kind", ["gcn", "linear", "mlp"])
+@pytest.mark.parametrize("parts", [1, 2, 9, 50])
+def test_each_replica_sums_its_own_sample(kind: str, parts: int) -> None:
+    graph = random_graph(50, 9, seed=parts, links=120)
+    part_of = random_parts(50, parts, 1)
+    gradients, parameters = sources(graph, part_of, kind)
+    rng = np.random.default_rng(parts)
+    samples = [np.flatnonzero(rng.random(parts) < 0.6) for _ in range(2)]
+    for drawn in (None, samples):
+        sums = gradients.clipped_sum(parameters, drawn)
+        for replica in range(2):
+            expected = clipped_sum(
+                gradients.model,
+                replica_of(parameters, replica),
+                graph,
+                part_of,
+                CLIP,
+                None if drawn is None else drawn[replica],
+            )
+            assert relative_error(replica_of(sums, replica), expected) < 1e-5
+
+
+def test_no_sampled_part_gives_zero() -> None:
+    gradients, parameters = sources(random_graph(), random_parts(40, 4, 0))
+    nothing = [np.array([], dtype=np.int64)] * 2
+    assert joint_norm(gradients.clipped_sum(parameters, nothing)) == 0.0
+    one_only = [np.array([2]), nothing[0]]
+    sums = gradients.clipped_sum(parameters, one_only)
+    assert joint_norm(replica_of(sums, 0)) > 0
+    assert joint_norm(replica_of(sums, 1)) == 0.0
+
+
+def changed(graph: TextGraph, document: int, what: str) -> TextGraph:
+    """The graph with another text, label or other links of one document."""
+    if what == "text":
+        rows = graph.features.dense().clone()
+        rows[document] = 100 * torch.randn(rows.shape[1])
+        return replace(graph, features=DenseRows(rows))
+    if what == "nonsense":
+        rows = graph.features.dense().clone()
+        rows[document] = torch.nan
+        return replace(graph, features=DenseRows(rows))
+    if what in ("label", "no label"):
+        labels = graph.labels.clone()
+        labels[document] = -1 if what == "no label" else (labels[document] + 1) % graph.classes
+        return replace(graph, labels=labels)
+    kept = graph.edges[:, (graph.edges != document).all(0)]
+    if what == "no links":
+        return replace(graph, edges=kept)
+    others = torch.tensor([other for other in range(len(graph)) if other != document])
+    mine = torch.stack([others.clamp(max=document), others.clamp(min=document)])
+    return replace(graph, edges=torch.cat([kept, mine], dim=1))
+
+
+@pytest.mark.parametrize(
+    "what", ["text", "nonsense", "label", "no label", "no links", "linked to all"]
+)
+@pytest.mark.parametrize("kind", ["gcn", "linear"])
+@pytest.mark.parametrize("parts", [3, 12, 48])
+def test_one_document_moves_only_its_own_part(kind: str, parts: int, what: str) -> None:
+    torch.manual_seed(0)
+    graph = replace(
+        random_graph(48, 7, links=150, seed=2), features=DenseRows(torch.randn(48, 7))
+    )
+    part_of = random_parts(48, parts, 5)
+    document = 17
+    before, parameters = sources(graph, part_of, kind)
+    after, _ = sources(changed(graph, document, what), part_of, kind)
+    for part in range(parts):
+        sample = [np.array([part])] * 2
+        first = before.clipped_sum(parameters, sample)
+        second = after.clipped_sum(parameters, sample)
+        if part != int(part_of[document]):
+            for one, other in zip(first, second, strict=True):
+                assert torch.equal(one, other), "another part's gradient must be bit-identical"
+    # The whole sum moves by what the one part moves, and by no more than the table says.
+    sums = [g.clipped_sum(parameters, None) for g in (before, after)]
+    for replica in range(2):
+        apart = [a - b for a, b in zip(*(replica_of(s, replica) for s in sums), strict=True)]
+        assert joint_norm(apart) <= 2 * CLIP * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("parts", [1, 4, 40])
+def test_unit_residuals_are_clipped_too(parts: int) -> None:
+    graph = random_graph(40, 7, seed=8)
+    part_of = random_parts(40, parts, 0)
+    plain, parameters = sources(graph, part_of, "linear")
+    unit, _ = sources(graph, part_of, "linear", unit_residuals=True)
+    for part in range(parts):
+        sample = [np.array([part])] * 2
+        for replica in range(2):
+            lifted = replica_of(unit.clipped_sum(parameters, sample), replica)
+            assert joint_norm(lifted) <= CLIP
+    sums = [g.clipped_sum(parameters, None) for g in (plain, unit)]
+    assert relative_error(*sums) > 1e-3 or parts == 40
+
+
+def test_dropout_changes_the_gradient_and_not_the_bound() -> None:
+    graph = random_graph(40, 7, seed=8)
+    model = make_model("gcn", 7, 4, hidden=6, dropout=0.5)
+    parameters = model.initial([3])
+    pieces = cut(graph, random_parts(40, 5, 0), 5)
+    draws = []
+    for seed in (1, 1, 2):
+        masks = RandomSource.reproducible(seed, "test")
+        gradients = StackGradients(model, pieces, CLIP, masks)
+        draws.append(gradients.clipped_sum(parameters, None))
+        for part in range(5):
+            one = gradients.clipped_sum(parameters, [np.array([part])])
+            assert joint_norm(one) <= CLIP
+    assert relative_error(draws[0], draws[1]) == 0.0
+    assert relative_error(draws[0], draws[2]) > 1e-3
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["mlp", "linear"])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_equal_to_opacus_where_every_part_is_one_document(kind: str, sparse: bool) -> None:
+    from opacus import GradSampleModule
+    from opacus.optimizers import DPOptimizer
+
+    graph = random_graph(30, 8, seed=4, links=0, sparse=sparse, unlabelled=0.0)
+    gradients, parameters = sources(graph, torch.arange(30), kind)
+    weights = replica_of(parameters, 0)
+    sizes = [(layer.inputs, layer.outputs) for layer in gradients.model.layers]
+    modules: list[torch.nn.Module] = []
+    step = 2 if gradients.model.bias else 1
+    for number, (inputs, outputs) in enumerate(sizes):
+        linear = torch.nn.Linear(inputs, outputs, bias=gradients.model.bias)
+        with torch.no_grad():
+            linear.weight.copy_(weights[number * step].T)
+            if gradients.model.bias:
+                linear.bias.copy_(weights[number * step + 1])
+        modules += [linear, torch.nn.ReLU()]
+    module = GradSampleModule(torch.nn.Sequential(*modules[:-1]), loss_reduction="sum")
+    inner = torch.optim.SGD(module.parameters(), lr=1.0)
+    optimizer = DPOptimizer(
+        inner, noise_multiplier=0.0, max_grad_norm=CLIP, expected_batch_size=1
+    )
+    scores = module(graph.features.dense())
+    torch.nn.functional.cross_entropy(scores, graph.labels, reduction="sum").backward()
+    optimizer.clip_and_accumulate()
+    expected = [parameter.summed_grad for parameter in module.parameters()]
+    expected = [tensor.T if tensor.dim() == 2 else tensor for tensor in expected]
+    found = replica_of(gradients.clipped_sum(parameters, None), 0)
+    assert relative_error(found, expected) < 1e-5
