@@ -61,7 +61,12 @@ class TrainingSettings(_Section):
 
     Attributes:
         optimizer: ``sgd`` or ``adam``.
-        learning_rate: Step size.
+        learning_rate: Step size; ``None`` where ``reach`` sets it.
+        reach: Length of all steps together, in units of the number of protected units over
+            the noise of one step as large as all: a step size that fits the noise.
+        unit_residuals: Whether each document's residual is scaled to length one.
+        keep_path: Whether the iterates are kept: they are part of what is released, and
+            prediction by ``matched`` needs them.
         momentum: Of ``sgd``.
         epochs: Passes over the training documents, at most.
         patience: Epochs without a better validation loss before training stops; 0 trains
@@ -73,7 +78,10 @@ class TrainingSettings(_Section):
     """
 
     optimizer: Literal["sgd", "adam"] = "adam"
-    learning_rate: float = Field(0.01, gt=0)
+    learning_rate: float | None = Field(0.01, gt=0)
+    reach: float | None = Field(None, gt=0)
+    unit_residuals: bool = False
+    keep_path: bool = False
     momentum: float = Field(0.0, ge=0, lt=1)
     epochs: int = Field(500, ge=1)
     patience: int = Field(20, ge=0)
@@ -81,6 +89,20 @@ class TrainingSettings(_Section):
     zero_start: bool = False
     parts: int | Literal["each"] = 1
     device: Literal["cpu", "cuda"] = "cpu"
+
+    def with_rate_for(
+        self, units: int, noise_multiplier: float, steps: int
+    ) -> TrainingSettings:
+        """The same settings with the learning rate that ``reach`` asks for.
+
+        A step moves by the noisy mean over ``units``; its noise is ``noise_multiplier /
+        units``. The rule makes the noise of all steps together ``reach``, whatever the
+        budget, the number of documents and the number of steps.
+        """
+        if self.reach is None:
+            return self
+        rate = self.reach * units / (noise_multiplier * steps**0.5)
+        return self.model_copy(update={"learning_rate": rate})
 
 
 class PrivacySettings(_Section):

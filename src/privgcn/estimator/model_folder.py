@@ -18,7 +18,7 @@ from privgcn.models import make_model
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verification import DIGEST_KEY
-from privgcn.training.fit import Fit
+from privgcn.training.fit import PATH, Fit
 
 MODEL, WEIGHTS, SETTINGS, STATEMENT = (
     "model.json",
@@ -85,7 +85,7 @@ def read_model(folder: Path) -> SavedModel:
     record = _record(folder / MODEL)
     settings = read_settings_of(folder)
     statement = read_statement_of(folder)
-    chosen = settings.model
+    chosen, chosen_path = settings.model, settings.training.keep_path
     try:
         model = make_model(
             chosen.kind,
@@ -99,6 +99,7 @@ def read_model(folder: Path) -> SavedModel:
         featurizer = featurizer_from_state(record["features"])
         with safe_open(folder / WEIGHTS, framework="pt") as file:
             parameters = [file.get_tensor(name) for name in model.parameter_names()]
+            path = file.get_tensor(PATH) if chosen_path else None
     except (SafetensorError, OSError, KeyError, TypeError, ConfigError) as error:
         raise DataError(
             f"The model in {folder} cannot be read: {error}. Train or copy it again."
@@ -109,7 +110,7 @@ def read_model(folder: Path) -> SavedModel:
                 f"The weights in {folder / WEIGHTS} do not fit {MODEL}: expected shape "
                 f"{tuple(expected.shape)}, got {tuple(parameter.shape)}. Copy the model again."
             )
-    fitted = Fit(model, parameters, settings, plan, bool(record["releasable"]))
+    fitted = Fit(model, parameters, settings, plan, bool(record["releasable"]), path)
     return SavedModel(fitted, featurizer, tuple(record["classes"]), statement)
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from privgcn.errors import ConfigError
+from privgcn.evaluation.matching import Released, matched_scores
 from privgcn.graph.textgraph import TextGraph
 from privgcn.training.fit import Fit
 
@@ -49,4 +50,40 @@ def scores_in_mode(fitted: Fit, graph: TextGraph, rows: Tensor, mode: Mode) -> T
 
 
 def _scores(fitted: Fit, seen: TextGraph) -> Tensor:
+    prediction = fitted.settings.prediction
+    if prediction.method == "matched" and len(seen) > 0:
+        return matched_scores(
+            released_of(fitted), seen, restart=prediction.restart, hops=prediction.hops
+        )
     return fitted.model.scores(fitted.parameters, seen.features, seen.propagation())
+
+
+def released_of(fitted: Fit) -> list[Released]:
+    """What each replica's training released, in the terms that matching needs.
+
+    Raises:
+        ConfigError: The model was not trained for matching.
+    """
+    plan, path = fitted.plan, fitted.path
+    if plan is None or path is None or len(fitted.model.layers) != 1:
+        raise ConfigError(
+            "Prediction by 'matched' needs a private linear model whose path was kept "
+            "(training.keep_path). Use prediction.method 'direct'."
+        )
+    rate = fitted.settings.training.with_rate_for(
+        plan.units, plan.noise_multiplier, plan.steps
+    ).learning_rate
+    moved = path[0] - fitted.parameters[0]
+    # Plain steps from the first weights on: how far they went is the sum of the gradients.
+    sums = moved * (plan.schedule.expected_parts / (float(rate or 1.0) * plan.steps))
+    sums = sums - sums.mean(-1, keepdim=True)
+    return [
+        Released(
+            path[:, :, replica],
+            fitted.parameters[0][:, replica],
+            sums[:, replica],
+            plan.noise_std / plan.steps**0.5,
+            plan.units,
+        )
+        for replica in range(path.shape[2])
+    ]

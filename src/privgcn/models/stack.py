@@ -192,17 +192,24 @@ def dropout_mask(like: Tensor, dropout: float, masks: RandomSource) -> Tensor:
     return mask.view(like.shape).to(like.device, like.dtype).mul_(1.0 / kept)
 
 
-def loss_gradient(scores: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+def loss_gradient(
+    scores: Tensor, labels: Tensor, weights: Tensor, *, unit: bool = False
+) -> Tensor:
     """Gradient in the scores of the weighted cross-entropy; rows of weight 0 give 0.
 
     Args:
         scores: ``[documents, R, classes]``.
         labels: Class index of each document; ignored where the weight is 0.
         weights: Weight of each document.
+        unit: Scale each document's residual (probabilities minus label) to length one
+            before it is weighted: every document then speaks at the full clip norm, however
+            sure the model is of it already.
     """
     top = scores.amax(-1, keepdim=True)
     gradient = (scores - top).exp_()
     gradient.div_(gradient.sum(-1, keepdim=True))
     target = labels.clamp(min=0)[:, None, None].expand(-1, scores.shape[1], 1)
     gradient.scatter_add_(2, target, gradient.new_full((1, 1, 1), -1.0).expand_as(target))
+    if unit:
+        gradient.div_(gradient.norm(dim=-1, keepdim=True).clamp_(min=1e-9))
     return gradient.mul_(weights[:, None, None])

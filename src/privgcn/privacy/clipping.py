@@ -36,29 +36,19 @@ Method = Literal["rows", "pairs", "direct"]
 # Relative slack for the roundings of scale, product and norm in float32.
 _SLACK = 1e-6
 _ROUNDOFF = 2.0**-53
+# Above this many clip norms a scale is no normal float32, and its rounding is unbounded.
+_BEYOND = 1e36
 
 
-# Below this norm a gradient is rounding; normalising would only blow that up.
-_NOTHING = 1e-20
-
-
-def clip_scales(norms: Tensor, clip_norm: float, *, normalise: bool = False) -> Tensor:
+def clip_scales(norms: Tensor, clip_norm: float) -> Tensor:
     """The factor by which each part's gradient is scaled, as float64.
 
-    Args:
-        norms: Norm of each part's gradient, of any shape.
-        clip_norm: The bound.
-        normalise: Scale shorter gradients *up* to the bound as well. The bound, and so the
-            sensitivity, stays the same.
-
     Guarantees:
-        ``scale * norm <= clip_norm * (1 - 1e-6)`` where anything is scaled; a non-finite
-        norm gives 0.
+        ``scale * norm <= clip_norm * (1 - 1e-6)`` where anything is scaled; a norm that is
+        not finite, or beyond 1e36 clip norms, gives 0.
     """
-    scales = clip_norm * (1 - _SLACK) / norms.clamp(min=_NOTHING)
-    if not normalise:
-        scales = scales.clamp(max=1.0)
-    return torch.where(torch.isfinite(norms), scales, 0.0)
+    scales = torch.clamp(clip_norm * (1 - _SLACK) / norms.clamp(min=1e-300), max=1.0)
+    return torch.where(norms < _BEYOND * clip_norm, scales, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +67,6 @@ class ClippedSums:
 
     graph: PartitionedGraph
     clip_norm: float
-    normalise: bool = False
 
     def __post_init__(self) -> None:
         if not self.clip_norm > 0:
@@ -104,13 +93,13 @@ class ClippedSums:
             return self._direct_sum(gradients, included)
         if method == "rows":
             scales = _only(included, self._scales(self._row_norms(gradients)))
-            return _scaled_sum(gradients, scales.float())
+            return _scaled_sum([self._usable(g) for g in gradients], scales.float())
         scales = _only(included, self._scales(self._pair_norms(gradients)))
         exact = [self._double(gradient) for gradient in gradients]
         return [t.float() for t in _scaled_sum(exact, scales[self.graph.part_of_row])]
 
     def _scales(self, norms: Tensor) -> Tensor:
-        return clip_scales(norms, self.clip_norm, normalise=self.normalise)
+        return clip_scales(norms, self.clip_norm)
 
     def _cheapest(self, gradients: Sequence[LayerGradient]) -> Method:
         if self.graph.one_document_each:
@@ -125,10 +114,27 @@ class ClippedSums:
 
     @cached_property
     def _feature_squares(self) -> Tensor:
-        return self.graph.features.row_sums(2)[:, None]
+        return self._bounded(self.graph.features.row_sums(2)[:, None])
+
+    @cached_property
+    def _features(self) -> Rows:
+        """The features without rows that are not finite: zero times those is no zero."""
+        bad = torch.isinf(self._feature_squares[:, 0])
+        features = self.graph.features
+        return features.emptied(bad) if bool(bad.any()) else features
+
+    def _usable(self, gradient: LayerGradient) -> LayerGradient:
+        own = isinstance(gradient.inputs, Tensor)
+        return gradient if own else gradient._replace(inputs=self._features)
+
+    def _bounded(self, squares: Tensor) -> Tensor:
+        """Squared norms of input rows; infinite for a row that no scale could tame."""
+        return torch.where(squares < (_BEYOND * self.clip_norm) ** 2, squares, torch.inf)
 
     def _input_squares(self, inputs: Rows | Tensor) -> Tensor:
-        return _row_squares(inputs) if isinstance(inputs, Tensor) else self._feature_squares
+        if not isinstance(inputs, Tensor):
+            return self._feature_squares
+        return self._bounded(_row_squares(inputs))
 
     def _row_norms(self, gradients: Sequence[LayerGradient]) -> Tensor:
         squares = torch.zeros((), dtype=torch.float64)
@@ -163,12 +169,12 @@ class ClippedSums:
         return sums.index_add_(0, self.graph.part_of_row, rows)
 
     @cached_property
-    def _features(self) -> Rows:
-        return self.graph.features.double()
+    def _exact_features(self) -> Rows:
+        return self._features.double()
 
     def _double(self, gradient: LayerGradient) -> LayerGradient:
         inputs, outputs, bias = gradient
-        doubled = inputs.double() if isinstance(inputs, Tensor) else self._features
+        doubled = inputs.double() if isinstance(inputs, Tensor) else self._exact_features
         return LayerGradient(doubled, outputs.double(), None if bias is None else bias.double())
 
     @cached_property
@@ -197,7 +203,7 @@ class ClippedSums:
         for members, _ in self._groups:
             product = torch.zeros(*members.shape, members.shape[1], dtype=torch.float64)
             for i, rows in enumerate(members):
-                block = self._features.select(rows[rows >= 0]).dense()
+                block = self._exact_features.select(rows[rows >= 0]).dense()
                 product[i, : len(block), : len(block)] = (block @ block.T).cpu()
             products.append(product.to(members.device))
         return products

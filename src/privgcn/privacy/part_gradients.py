@@ -26,6 +26,9 @@ _LARGE_PART = 32
 class GradientSource(Protocol):
     """Something that sums clipped part gradients."""
 
+    clip_norm: float
+    graph: PartitionedGraph
+
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
         """The sum over the sampled parts of part gradients clipped to the clip norm."""
 
@@ -46,12 +49,12 @@ class StackGradients:
         clip_norm: float,
         dropout: RandomSource | None,
         *,
-        normalise: bool = False,
+        unit_residuals: bool = False,
     ) -> None:
         self.model = model
         self.graph = graph
         self.clip_norm = clip_norm
-        self.normalise = normalise
+        self.unit_residuals = unit_residuals
         self.dropout = dropout if model.dropout > 0 and len(model.layers) > 1 else None
 
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
@@ -80,13 +83,15 @@ class StackGradients:
     ) -> list[Tensor]:
         graph = block.graph
         tape = self.model.forward(parameters, graph.features, graph.matrix, self.dropout)
-        rows = loss_gradient(tape.scores, graph.labels, graph.loss_weights)
+        rows = loss_gradient(
+            tape.scores, graph.labels, graph.loss_weights, unit=self.unit_residuals
+        )
         dropped = self.dropout is not None
         gradients = self.model.backward(parameters, tape, rows, graph.matrix, dropped=dropped)
         return block.clipped_sum(gradients, included=included)
 
     def _block(self, graph: PartitionedGraph) -> ClippedSums:
-        return ClippedSums(graph, self.clip_norm, self.normalise)
+        return ClippedSums(graph, self.clip_norm)
 
     @cached_property
     def _everything(self) -> ClippedSums:

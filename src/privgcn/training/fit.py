@@ -25,6 +25,9 @@ from privgcn.training.private import PrivateTrainer
 
 Progress = Callable[[int, int], None]
 
+PATH = "path"
+"""Name of the kept iterates among a model's tensors."""
+
 
 @dataclass(frozen=True, eq=False)
 class Fit:
@@ -35,6 +38,8 @@ class Fit:
         parameters: One replica per seed.
         settings: What it was trained with.
         plan: What its guarantee rests on; ``None`` for a non-private run.
+        path: The iterates before each step, ``[steps, inputs, R, outputs]``, where they were
+            kept. They come from noisy gradients alone and are released with the model.
         releasable: Whether noise and samples came from a secret source.
     """
 
@@ -43,18 +48,22 @@ class Fit:
     settings: Settings
     plan: PrivacyPlan | None = None
     releasable: bool = False
+    path: Tensor | None = None
 
     def replica(self, number: int) -> Fit:
         """One replica alone."""
         chosen = [p[..., number : number + 1, :].contiguous() for p in self.parameters]
-        return replace(self, parameters=chosen)
+        path = None if self.path is None else self.path[..., number : number + 1, :]
+        return replace(self, parameters=chosen, path=path)
 
     def serialised(self, metadata: dict[str, str] | None = None) -> bytes:
         """The parameters by name, as safetensors bytes."""
         from safetensors.torch import save
 
-        named = zip(self.model.parameter_names(), self.parameters, strict=True)
-        return save({name: tensor.contiguous() for name, tensor in named}, metadata)
+        tensors = dict(zip(self.model.parameter_names(), self.parameters, strict=True))
+        if self.path is not None:
+            tensors[PATH] = self.path
+        return save({name: value.contiguous() for name, value in tensors.items()}, metadata)
 
 
 def fit(
@@ -95,6 +104,11 @@ def fit(
             f"layers. Got true for '{model.name}': its gradient would stay zero."
         )
     if settings.privacy is None:
+        if settings.training.learning_rate is None:
+            raise ConfigError(
+                "The 'training.learning_rate' of the settings must be given for a non-private "
+                "run: 'training.reach' fits it to the noise, and there is none."
+            )
         parameters = train_plain(
             model,
             train.to(device),
@@ -122,7 +136,14 @@ def fit(
         checkpoint = Checkpoint(checkpoint_folder, purpose)
     trainer = _private_trainer(model, train, plan, settings, seeds, columns or {}, checkpoint)
     parameters = trainer.run(progress, checkpoint)
-    return Fit(model, [p.cpu() for p in parameters], settings, plan, trainer.source.releasable)
+    return Fit(
+        model,
+        [p.cpu() for p in parameters],
+        settings,
+        plan,
+        trainer.source.releasable,
+        trainer.optimiser.path(),
+    )
 
 
 def _private_trainer(
@@ -140,15 +161,23 @@ def _private_trainer(
     reproducible = settings.privacy is not None and settings.privacy.reproducible
     if reproducible:
         source = RandomSource.reproducible(seeds[0], f"noise and samples from step {begun}")
+        masks = RandomSource.reproducible(seeds[0], f"dropout from step {begun}")
     else:
-        source = RandomSource.secret()
-    # Dropout masks need no secrecy: the guarantee holds for every fixed mask.
-    masks = RandomSource.reproducible(seeds[0], f"dropout from step {begun}")
+        # Dropout masks are as secret as the noise: which of them a part gets depends on what
+        # else was sampled, and on how many documents an owner has. Known masks would tell.
+        source, masks = RandomSource.secret(), RandomSource.secret()
     graph = cut_as_planned(train.to(device), plan, columns)
-    gradients = StackGradients(model, graph, plan.clip_norm, masks)
+    gradients = StackGradients(
+        model,
+        graph,
+        plan.clip_norm,
+        masks,
+        unit_residuals=settings.training.unit_residuals,
+    )
     first = model.initial(seeds, zero=settings.training.zero_start)
     parameters = [parameter.to(device) for parameter in first]
-    trainer = PrivateTrainer(parameters, gradients, plan, settings.training, source)
+    stepping = settings.training.with_rate_for(plan.units, plan.noise_multiplier, plan.steps)
+    trainer = PrivateTrainer(parameters, gradients, plan, stepping, source)
     if state is not None:
         trainer.optimiser.restore(state)
     return trainer

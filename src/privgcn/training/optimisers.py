@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from privgcn.config import TrainingSettings
+from privgcn.errors import ConfigError
 
 
 class Optimiser:
@@ -18,6 +19,11 @@ class Optimiser:
     """
 
     def __init__(self, parameters: Sequence[Tensor], settings: TrainingSettings) -> None:
+        if settings.learning_rate is None:
+            raise ConfigError(
+                "The 'training' of the settings must have a 'learning_rate' or a 'reach'. "
+                "Got neither."
+            )
         self.parameters = [
             torch.nn.Parameter(p.clone(), requires_grad=False) for p in parameters
         ]
@@ -30,10 +36,13 @@ class Optimiser:
                 self.parameters, lr=settings.learning_rate, momentum=settings.momentum
             )
         self.steps = 0
+        self._path: list[Tensor] | None = [] if settings.keep_path else None
         self._mean = [torch.zeros_like(p) for p in parameters] if settings.averaging else None
 
     def step(self, gradients: Sequence[Tensor]) -> None:
         """One step along ``gradients``."""
+        if self._path is not None:
+            self._path.append(self.parameters[0].detach().clone())
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient
         self.inner.step()
@@ -47,9 +56,15 @@ class Optimiser:
         source = self.parameters if self._mean is None else self._mean
         return [parameter.detach().clone() for parameter in source]
 
+    def path(self) -> Tensor | None:
+        """The first weight before each step, where the settings keep it."""
+        return torch.stack(self._path).cpu() if self._path else None
+
     def state(self) -> dict[str, Tensor]:
         """Everything needed to go on later, as named tensors."""
         state = {"steps": torch.tensor(self.steps)}
+        if self._path:
+            state["path"] = torch.stack(self._path)
         for number, parameter in enumerate(self.parameters):
             state[f"parameter.{number}"] = parameter.detach().clone()
             if self._mean is not None:
@@ -62,6 +77,8 @@ class Optimiser:
     def restore(self, state: dict[str, Tensor]) -> None:
         """Goes on from ``state``."""
         self.steps = int(state["steps"])
+        if self._path is not None and "path" in state:
+            self._path = list(state["path"])
         for number, parameter in enumerate(self.parameters):
             parameter.copy_(state[f"parameter.{number}"])
             if self._mean is not None:

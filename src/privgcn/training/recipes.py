@@ -23,6 +23,12 @@ PAPER_EPOCHS: dict[OptimizerName, int] = {"sgd": 2000, "adam": 500}
 PAPER_LEARNING_RATES = (0.1, 1.0, 10.0, 50.0, 100.0)
 """The range in which the paper tuned Adam-DP; choosing among them costs privacy."""
 
+AUTO_STEPS = 30
+"""Steps of recipe ``auto``: enough to leave the first guess, few enough to stay exact."""
+
+AUTO_REACH = 1.5
+"""How far the noise alone may carry the weights of recipe ``auto``."""
+
 _PAPER_ADAM_DP = 10.0
 _PAPER_PARTS = 10
 
@@ -55,15 +61,31 @@ def paper_split(optimizer: OptimizerName = "adam") -> Settings:
 
 
 def auto(optimizer: OptimizerName = "sgd") -> Settings:
-    """What works at epsilon 1 without tuning; ``docs/concepts/recipe.md`` has the reasons."""
+    """What works at epsilon 1 without tuning; ``docs/concepts/recipe.md`` has the reasons.
+
+    Every document (or owner) is a part of its own, a linear model takes few large steps,
+    and the links are used when predicting.
+    """
+    if optimizer != "sgd":
+        raise ConfigError(
+            "Recipe 'auto' takes plain steps, from which its predictions are computed. "
+            f"Got optimizer {optimizer!r}. Use recipe 'paper-split' for Adam-DP."
+        )
     return Settings(
         recipe="auto",
         features=FeatureSettings(normalise="l2"),
         model=ModelSettings(kind="linear", hops=0, dropout=0.0),
         training=TrainingSettings(
-            optimizer=optimizer, learning_rate=1.0, epochs=3, patience=0, zero_start=True
+            optimizer=optimizer,
+            learning_rate=None,
+            reach=AUTO_REACH,
+            unit_residuals=True,
+            keep_path=True,
+            epochs=AUTO_STEPS,
+            patience=0,
+            zero_start=True,
         ),
-        prediction=PredictionSettings(method="direct"),
+        prediction=PredictionSettings(method="matched"),
         privacy=PrivacySettings(unit="document", parts="each", sampling="all"),
     )
 
