@@ -70,6 +70,10 @@ def epsilon_of_releases(
     """The epsilon of several kinds of Gaussian releases about the same units together."""
     require_choice(accountant, "accountant", _OWNER, ACCOUNTANT_NAMES)
     delta = check_delta(delta)
+    if any(type(release) is not GaussianRelease for release in releases):
+        raise ConfigError(
+            f"The 'releases' of {_OWNER} must be GaussianRelease objects. Got {releases!r}."
+        )
     if not releases:
         return 0.0
     return _epsilon(tuple(releases), delta, accountant)

@@ -87,6 +87,10 @@ class Ledger:
                 another unit than the ledger's, or the budget does not cover it. Nothing is
                 written then.
         """
+        if type(statement) is not PrivacyStatement:
+            raise PrivacyContractError(
+                f"The 'statement' of a release must be a PrivacyStatement. Got {statement!r}."
+            )
         statement.verify()
         if not statement.releasable:
             raise PrivacyContractError(
@@ -175,7 +179,14 @@ class Ledger:
         import fcntl
 
         lock = self.path.with_name(self.path.name + ".lock")
-        with lock.open("w") as handle:
+        try:
+            handle = lock.open("w")
+        except OSError as error:
+            raise DataError(
+                f"The ledger {self.path} cannot be written: {error.strerror}. Name a file in a "
+                "folder that exists."
+            ) from None
+        with handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
 

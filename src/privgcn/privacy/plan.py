@@ -73,6 +73,8 @@ class PrivacyPlan:
         self._check_schedule()
         self._check_delta()
         self._check_accountant()
+        # Whatever an accountant would refuse is refused before any data are touched.
+        self._releases(self.noise_multiplier)
 
     @property
     def part_is_unit(self) -> bool:

@@ -56,7 +56,7 @@ def verify_run(path: Path) -> Verification:
     model = file.parent / MODEL_FILE
     if model.exists():
         _check_model(statement, model)
-        checked.append("model")
+        checked += ["model"] if statement.model_sha256 is None else ["model", "weights"]
     return Verification(statement, tuple(checked))
 
 
@@ -85,6 +85,8 @@ def _check_settings(statement: PrivacyStatement, file: Path) -> None:
         if got is not None and not _same(got, value):
             raise _mismatch(f"privacy.{name}", value, got, file)
     target = None if privacy is None else privacy.epsilon
+    if target is None and (privacy is None or privacy.noise_multiplier is None):
+        raise _mismatch("privacy.epsilon", statement.epsilon, None, file)
     if target is not None and not target * _CALIBRATED <= statement.epsilon <= target:
         raise _mismatch("privacy.epsilon", statement.epsilon, target, file)
     epochs = tree.get("training", {}).get("epochs")

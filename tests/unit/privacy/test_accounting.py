@@ -203,6 +203,18 @@ def test_bad_values_are_refused(change: dict[str, object]) -> None:
         epsilon_of(**{**values, **change})  # type: ignore[arg-type]
 
 
+def test_a_release_that_pretends_to_be_another_is_refused() -> None:
+    class Cheap(GaussianRelease):
+        def __hash__(self) -> int:
+            return hash(GaussianRelease(1e9))
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    with pytest.raises(ConfigError, match="GaussianRelease"):
+        epsilon_of_releases([Cheap(1.0)], delta=1e-5)
+
+
 def test_moments_refuses_what_it_cannot_bound() -> None:
     with pytest.raises(PrivacyContractError):
         epsilon_of(

@@ -76,7 +76,11 @@ def test_what_may_not_be_released(tmp_path: Path) -> None:
         ledger.record(statement(releasable=False))
     with pytest.raises(PrivacyContractError, match="edited"):
         ledger.record(statement().model_copy(update={"epsilon": 0.01}))
+    with pytest.raises(PrivacyContractError, match="PrivacyStatement"):
+        ledger.record("epsilon = 1")  # type: ignore[arg-type]
     assert not ledger.path.exists()
+    with pytest.raises(DataError, match="cannot be written"):
+        Ledger(tmp_path / "nowhere" / "ledger.jsonl").record(statement())
     ledger.record(statement())
     with pytest.raises(PrivacyContractError, match="same unit"):
         ledger.record(statement(relation="replace"))

@@ -158,6 +158,8 @@ def test_broken_contracts(changes: dict[str, Any], match: str) -> None:
         {"relation": "add"},
         {"accountant": "gdp"},
         {"clip_norm": 0.0},
+        {"clip_norm": 1e-40},
+        {"steps": 10**10},
         {"clip_norm": float("inf")},
         {"noise_multiplier": 0.0},
         {"noise_multiplier": float("nan")},

@@ -71,7 +71,7 @@ def reseal(run: Path, **changes: object) -> None:
 def test_an_honest_run_holds(run: Path) -> None:
     for path in (run, run / "statement.json"):
         found = verify_run(path)
-        assert found.checked == ("statement", "settings", "model")
+        assert found.checked == ("statement", "settings", "model", "weights")
         assert 0.999 < found.statement.epsilon <= 1.0
 
 
@@ -103,6 +103,7 @@ def test_a_person_is_not_a_document(run: Path) -> None:
     [
         ("epsilon = 1.0", "epsilon = 0.5"),
         ("epsilon = 1.0", "epsilon = 2.0"),
+        ("epsilon = 1.0", ""),
         ("epsilon = 1.0", "noise_multiplier = 100.0"),
         ("delta = 1e-05", "delta = 1e-06"),
         ('unit = "document"', 'unit = "person"'),
