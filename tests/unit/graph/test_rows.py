@@ -1,0 +1,88 @@
+"""Sparse and dense rows behave alike."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+
+from privgcn.graph.rows import DenseRows, Rows, SparseRows, normalised, rows_of
+
+TABLE = np.array([[1.0, 0, 2, 0], [0, 0, 0, 0], [0, -3, 0, 4]], dtype=np.float32)
+
+
+@pytest.fixture(params=["sparse", "dense"])
+def rows(request: pytest.FixtureRequest) -> Rows:
+    return rows_of(csr_matrix(TABLE) if request.param == "sparse" else TABLE)
+
+
+def test_products(rows: Rows) -> None:
+    table = torch.randn(4, 6)
+    other = torch.randn(3, 6)
+    exact = torch.from_numpy(TABLE)
+    assert torch.allclose(rows.times(table), exact @ table)
+    assert torch.allclose(rows.transposed_times(other), exact.T @ other)
+    assert torch.allclose(rows.double().times(table.double()), exact.double() @ table.double())
+
+
+def test_shape_and_content(rows: Rows) -> None:
+    assert rows.shape == (3, 4)
+    assert rows.width == 4
+    assert torch.equal(rows.dense(), torch.from_numpy(TABLE))
+    assert torch.equal(rows.to("cpu").dense(), rows.dense())
+    assert rows.row_sums(1).tolist() == [3.0, 0.0, 7.0]
+    assert rows.row_sums(2).tolist() == [5.0, 0.0, 25.0]
+
+
+def test_selecting_keeps_the_order_asked_for(rows: Rows) -> None:
+    for index in ([2, 0], [1], [], [0, 1, 2]):
+        chosen = rows.select(torch.tensor(index, dtype=torch.int64))
+        assert torch.equal(chosen.dense(), torch.from_numpy(TABLE)[index])
+
+
+def test_explicit_zeros_and_doubles_are_resolved() -> None:
+    matrix = csr_matrix(([1.0, 0.0, 2.0], [0, 1, 0], [0, 3]), shape=(1, 3))
+    rows = SparseRows.from_scipy(matrix)
+    assert rows.stored == 1
+    assert rows.dense().tolist() == [[3.0, 0.0, 0.0]]
+    assert (rows.to_scipy() != csr_matrix([[3.0, 0.0, 0.0]])).nnz == 0
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_rows_that_are_not_finite_count_as_empty(bad: float) -> None:
+    for sparse in (True, False):
+        table = TABLE.copy()
+        table[2, 1] = bad
+        rows = rows_of(csr_matrix(table) if sparse else table).finite()
+        assert rows.dense()[:2].tolist() == TABLE[:2].tolist()
+        assert rows.dense()[2].tolist() == [0.0] * 4
+
+
+def test_finite_rows_are_left_alone(rows: Rows) -> None:
+    assert rows.finite() is rows
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("size", [1e-44, 1e-30, 1.0, 1e30, 1e38])
+def test_normalising_never_makes_a_row_that_is_not_finite(norm: str, size: float) -> None:
+    """One document with tiny values once turned the whole model into NaN."""
+    for sparse in (True, False):
+        table = TABLE.copy()
+        table[0] = [size, 0, size, 0]
+        scaled = normalised(rows_of(csr_matrix(table) if sparse else table), norm)
+        assert bool(torch.isfinite(scaled.dense()).all())
+        sums = scaled.row_sums(1 if norm == "l1" else 2)
+        assert sums.tolist() == pytest.approx([1.0, 0.0, 1.0], rel=1e-3)
+        assert scaled.dense().dtype == torch.float32
+
+
+def test_without_a_norm_rows_stay(rows: Rows) -> None:
+    assert normalised(rows, "none") is rows
+
+
+def test_dense_rows_take_tensors() -> None:
+    values = torch.ones(2, 3)
+    rows = rows_of(values)
+    assert isinstance(rows, DenseRows)
+    assert rows.stored == 6

@@ -1,0 +1,157 @@
+"""The source of noise and samples: independent draws of the right law, never repeated."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import ndtr
+from scipy.stats import norm
+
+from privgcn.errors import ConfigError
+from privgcn.randomness import RandomSource
+
+
+def test_only_secret_sources_are_releasable() -> None:
+    assert RandomSource.secret().releasable
+    assert not RandomSource.reproducible(1, "noise").releasable
+
+
+def test_secret_sources_never_repeat() -> None:
+    first, second = RandomSource.secret(), RandomSource.secret()
+    assert not np.array_equal(first.words(4), second.words(4))
+    assert not np.array_equal(first.words(4), first.words(4))
+
+
+def test_reproducible_sources_repeat_for_the_same_seed_and_purpose_only() -> None:
+    words = RandomSource.reproducible(7, "noise").words(8)
+    assert np.array_equal(words, RandomSource.reproducible(7, "noise").words(8))
+    assert not np.array_equal(words, RandomSource.reproducible(8, "noise").words(8))
+    assert not np.array_equal(words, RandomSource.reproducible(7, "samples").words(8))
+
+
+def test_draws_are_cut_from_one_stream_without_overlap() -> None:
+    whole = RandomSource.reproducible(0, "test").words(1000)
+    source = RandomSource.reproducible(0, "test")
+    pieces = [source.words(count) for count in (1, 2, 3, 500, 494)]
+    assert np.array_equal(np.concatenate(pieces), whole)
+    assert len(np.unique(whole)) == 1000
+
+
+def test_a_key_has_32_bytes() -> None:
+    with pytest.raises(ConfigError, match="32 bytes"):
+        RandomSource(b"short", releasable=True)
+
+
+# -- samples ----------------------------------------------------------------------------
+
+
+def test_choose_takes_each_index_independently() -> None:
+    source = RandomSource.reproducible(1, "test")
+    rounds, count, probability = 3000, 40, 0.3
+    taken = np.zeros((rounds, count))
+    for row in taken:
+        row[source.choose(count, probability)] = 1.0
+    spread = math.sqrt(probability * (1 - probability))
+    frequency = taken.mean(axis=0)
+    assert np.abs(frequency - probability).max() < 4.5 * spread / math.sqrt(rounds)
+    correlation = np.corrcoef(taken.T) - np.eye(count)
+    assert np.abs(correlation).max() < 5 / math.sqrt(rounds)
+    one_after_the_other = np.corrcoef(taken[:-1].ravel(), taken[1:].ravel())[0, 1]
+    assert abs(one_after_the_other) < 5 / math.sqrt(taken.size)
+    expected = count * probability * (1 - probability)
+    assert abs(taken.sum(1).var() - expected) < 5 * expected * math.sqrt(2 / rounds)
+
+
+def test_choose_never_rounds_a_probability_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = RandomSource.reproducible(1, "test")
+    assert len(source.choose(100_000, 1e-25)) == 0
+    assert np.array_equal(source.choose(5, 1.0), np.arange(5))
+    lowest = np.zeros(3, dtype=np.uint64)
+    highest = np.full(3, np.iinfo(np.uint64).max)
+    monkeypatch.setattr(source, "words", lambda count: lowest)
+    assert len(source.choose(3, 1e-25)) == 0
+    monkeypatch.setattr(source, "words", lambda count: highest)
+    assert len(source.choose(3, math.nextafter(1.0, 0.0))) == 0
+
+
+@pytest.mark.parametrize("probability", [0.0, -0.1, 1.1, math.nan])
+def test_choose_refuses_what_is_no_probability(probability: float) -> None:
+    with pytest.raises(ConfigError, match="probability"):
+        RandomSource.secret().choose(3, probability)
+
+
+# -- noise ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def draws() -> torch.Tensor:
+    """Ten million draws of N(0, 9), once for all tests of their law."""
+    return RandomSource.reproducible(11, "law of the noise").normal([(10_000_000,)], 3.0)[0]
+
+
+def test_noise_has_the_moments_of_a_gaussian(draws: torch.Tensor) -> None:
+    assert draws.dtype == torch.float32
+    assert bool(torch.isfinite(draws).all())
+    scaled = draws.double() / 3.0
+    count = len(draws)
+    for power, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
+        assert abs(float((scaled**power).mean()) - moment) < 5 * math.sqrt(variance / count)
+
+
+def test_noise_passes_kolmogorov_and_smirnov(draws: torch.Tensor) -> None:
+    taken = np.sort(draws[:2_000_000].double().numpy()) / 3.0
+    below = ndtr(taken)
+    steps = np.arange(1, len(taken) + 1) / len(taken)
+    distance = max(np.abs(steps - below).max(), np.abs(steps - 1 / len(taken) - below).max())
+    assert distance * math.sqrt(len(taken)) < 2.0  # p = 0.0007
+
+
+@pytest.mark.parametrize("limit", [2.0, 3.0, 4.0, 4.75])
+def test_noise_has_both_tails(draws: torch.Tensor, limit: float) -> None:
+    expected = len(draws) * norm.sf(limit)
+    for side in (draws, -draws):
+        found = int((side > 3.0 * limit).sum())
+        assert abs(found - expected) < 5 * math.sqrt(expected) + 1
+
+
+def test_noise_is_independent_along_the_stream(draws: torch.Tensor) -> None:
+    # Box-Muller makes two values of one radius; they must be independent, squares too.
+    half = len(draws) // 2
+    pairs = {
+        "one radius": (draws[:half], draws[half:]),
+        "neighbours": (draws[:-1], draws[1:]),
+        "next but seven": (draws[:-8], draws[8:]),
+    }
+    for name, (first, second) in pairs.items():
+        first, second = first.double(), second.double()
+        for power in (1, 2, 3):
+            one, other = first**power, second**power
+            both = torch.stack([one - one.mean(), other - other.mean()])
+            products = (both[0] * both[1]).mean() / (both[0].std() * both[1].std())
+            assert abs(float(products)) * math.sqrt(len(first)) < 5, (name, power)
+
+
+def test_noise_is_finite_at_the_ends_of_the_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = RandomSource.secret()
+    for word in (0, 2**64 - 1, 2**11 - 1, 2**63):
+        constant = np.uint64(word)
+        monkeypatch.setattr(source, "words", lambda count, w=constant: np.full(count, w))
+        values = source.normal([(64,)], 2.0)[0]
+        assert bool(torch.isfinite(values).all())
+        assert float(values.abs().max()) < 2.0 * 8.7
+
+
+@pytest.mark.parametrize("shapes", [[(3,), (3,)], [(2, 1, 5), (2, 1, 5), (1,)], [(0,), (1,)]])
+def test_tensors_of_one_shape_get_draws_of_their_own(shapes: list[Any]) -> None:
+    tensors = RandomSource.secret().normal(shapes, 1.0)
+    assert [tuple(tensor.shape) for tensor in tensors] == shapes
+    values = torch.cat([tensor.reshape(-1) for tensor in tensors])
+    assert len(torch.unique(values)) == len(values)
+
+
+def test_noise_scales_over_the_whole_range_of_plans() -> None:
+    for scale in (1e-6, 1.0, 1e15):
+        values = RandomSource.reproducible(2, "test").normal([(100_000,)], scale)[0].double()
+        assert float(values.std()) / scale == pytest.approx(1.0, abs=0.02)
