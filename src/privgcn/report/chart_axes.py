@@ -62,10 +62,12 @@ def target_of(
     """The value of a point, over an invisible target."""
     value = f"{point.y:.3f}" + ("" if point.std is None else f" ± {point.std:.3f}")
     place = place_of(point)
-    where = place if figure.kind == "bar" else f"{figure.x_label or 'x'} {place}"
+    # What stands in brackets explains an axis; a value does not repeat it.
+    axis = figure.x_label.split(" (")[0] or "x"
+    where = place if figure.kind == "bar" else f"{axis} {place}"
     if point.x is None:
         where = ""
-    lines = [value, " · ".join(part for part in (series.name, where) if part)]
+    lines = [part for part in (value, where, series.name) if part]
     spoken = ", ".join(
         part for part in (series.name, where, f"{figure.y_label or 'value'} {value}") if part
     )

@@ -9,7 +9,7 @@ from typing import Any
 from privgcn.errors import DataError
 from privgcn.report.formats import is_number
 
-TITLE = "Privacy and utility"
+TITLE = "Score against epsilon"
 
 
 def curve_figure(

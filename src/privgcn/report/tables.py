@@ -194,7 +194,7 @@ class Table:
                     kind = "n" if self._numeric(i) else None
                     cells.append(element("td", text, class_=kind))
             body.append(element("tr", joined(cells)))
-        title = element("caption", self.title) if caption else Markup("")
+        title = element("caption", element("span", self.title)) if caption else Markup("")
         wide = "dense" if len(self.columns) > _MANY_COLUMNS else None
         return element(
             "table",

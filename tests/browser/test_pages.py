@@ -1,0 +1,234 @@
+"""Pages in a real browser, opened from disk as a reader opens them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+ALL = ("run", "classes", "runs", "experiment", "card")
+
+# Contrast after WCAG 2: text colour against the nearest background that is not transparent.
+CONTRAST = """
+(selector) => {
+  const canvas = new OffscreenCanvas(1, 1);
+  const pen = canvas.getContext('2d', {willReadFrequently: true});
+  const rgba = (colour) => {
+    pen.clearRect(0, 0, 1, 1);
+    pen.fillStyle = colour;
+    pen.fillRect(0, 0, 1, 1);
+    return [...pen.getImageData(0, 0, 1, 1).data];
+  };
+  const light = ([r, g, b]) => {
+    const [x, y, z] = [r, g, b].map((c) => {
+      const s = c / 255;
+      return s <= 0.03928 ? s / 12.92 : ((s + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+  };
+  const ground = (node) => {
+    for (let at = node; at; at = at.parentElement) {
+      const colour = rgba(getComputedStyle(at).backgroundColor);
+      if (colour[3] === 255) return colour;
+    }
+    return [255, 255, 255, 255];
+  };
+  let worst = {ratio: 21, text: ''};
+  for (const node of document.querySelectorAll(selector)) {
+    if (!node.checkVisibility() || !node.textContent.trim()) continue;
+    const style = getComputedStyle(node);
+    const ink = node.ownerSVGElement ? style.fill : style.color;
+    const [a, b] = [light(rgba(ink)), light(ground(node))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < worst.ratio) worst = {ratio, text: node.textContent.trim().slice(0, 40)};
+  }
+  return worst;
+}
+"""
+TEXT = (
+    "p, li, dt, dd, h1, h2, h3, th, td, caption span, figcaption, summary, a:not(.skip), pre,"
+    " code, .badge, .tag, .chart text:not(.tip-text)"
+)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_errors_no_requests_no_dialogs(look, name):
+    watched = look(name)
+
+    assert watched.complaints == []
+    assert watched.requests == [watched.url]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_hostile_names_are_text(look, name):
+    page = look(name).page
+
+    assert page.locator("script, img, iframe, object, embed, base, form").count() == 0
+    assert page.evaluate("document.querySelectorAll('[onerror],[onload],[style]').length") == 0
+    if name != "classes":
+        assert "<script>alert(1)</script>" in page.locator("body").inner_text()
+        assert "49" not in page.locator("h1").inner_text()
+
+
+def test_hostile_names_are_text_in_drawings_too(look):
+    page = look("experiment").page
+    chart = page.locator("figure .wide svg").first
+
+    assert "<script>alert(1)</script>" in chart.locator("text").all_text_contents()
+    assert "<script>" in chart.get_attribute("aria-label")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_phone_never_scrolls_sideways(look, name):
+    page = look(name, width=360).page
+    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    outside = page.evaluate(
+        """[...document.querySelectorAll('main h1, main p, main svg, .scroll, figure, pre')]
+        .filter((n) => n.checkVisibility())
+        .filter((n) => n.getBoundingClientRect().right > 360.5)
+        .map((n) => n.outerHTML.slice(0, 80))"""
+    )
+    assert outside == []
+
+
+def test_a_phone_gets_drawings_with_letters_of_readable_size(look):
+    page = look("run", width=360).page
+
+    assert page.locator("figure .wide").first.is_hidden()
+    scale = page.locator("figure .narrow svg").first.evaluate(
+        "(svg) => svg.getBoundingClientRect().width / svg.viewBox.baseVal.width"
+    )
+    assert scale * 12.5 > 11.5
+
+
+@pytest.mark.parametrize("name", ["run", "classes", "experiment"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out(look, name, scheme):
+    page = look(name, scheme=scheme).page
+    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    worst = page.evaluate(CONTRAST, TEXT)
+
+    assert worst["ratio"] >= 4.5, worst
+
+
+def test_dark_mode_is_dark(look):
+    colour = look("run", scheme="dark").page.evaluate(
+        "getComputedStyle(document.body).backgroundColor"
+    )
+    channels = [int(part) for part in colour.strip("rgb()").split(",")]
+
+    assert max(channels) < 60
+
+
+def test_the_keyboard_reaches_everything(look):
+    page = look("run").page
+    reached = []
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate(
+                """() => {
+                  const at = document.activeElement;
+                  const kind = at.getAttribute('class') || at.tagName;
+                  return [kind, at.getAttribute('href') || ''];
+                }"""
+            )
+        )
+        if reached[-1][0] == "BODY":
+            break
+    kinds = [kind for kind, _ in reached]
+
+    assert reached[0] == ["skip", "#content"]
+    assert {"scroll", "scroll tall", "value", "SUMMARY", "PRE"} <= set(kinds)
+    # Five values of the scores, six of the curve: each one is a stop.
+    assert kinds.count("value") == 11
+
+
+def test_the_skip_link_shows_itself_and_leads_to_the_content(look):
+    page = look("run").page
+    page.keyboard.press("Tab")
+
+    assert page.locator(".skip").bounding_box()["y"] >= 0
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "content"
+
+
+def test_values_appear_on_focus_and_on_hover(look):
+    page = look("run").page
+    value = page.locator("#curve .wide .value").nth(1)
+    tip = value.locator(".tip")
+
+    assert tip.is_hidden()
+    value.focus()
+    assert tip.is_visible()
+    assert tip.locator("text").all_text_contents()[:2] == ["0.100 ± 0.020", "epsilon 1"]
+    page.locator("#curve .wide .value").nth(2).locator(".target").hover()
+    assert page.locator("#curve .wide .value").nth(2).locator(".tip").is_visible()
+
+
+def test_focus_is_seen(look):
+    page = look("run").page
+    page.locator("#scores .scroll").last.focus()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Tab")
+
+    width = page.evaluate("getComputedStyle(document.activeElement).outlineWidth")
+    assert float(width.removesuffix("px")) >= 2
+
+
+def test_many_points_can_be_skipped(look):
+    page = look("experiment").page
+    link = page.locator(".skip-chart").first
+    link.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_landmarks_headings_and_tables_are_named(look, name):
+    page = look(name).page
+
+    for role in ("main", "banner", "contentinfo", "navigation"):
+        assert page.get_by_role(role).count() == 1, role
+    assert page.locator("h1").count() == 1
+    levels = page.evaluate(
+        "[...document.querySelectorAll('h1,h2,h3,h4')].map((h) => Number(h.tagName[1]))"
+    )
+    steps = pairwise(levels)
+    assert all(after - before <= 1 for before, after in steps)
+    bare = "table:not(:has(caption)), th:not([scope]), section:not([aria-labelledby])"
+    assert page.locator(bare).count() == 0
+    assert page.locator(".scroll:not([tabindex]), .scroll:not([aria-label])").count() == 0
+
+
+def test_headers_of_a_large_confusion_matrix_stay_in_sight(look):
+    page = look("classes").page
+    places = page.locator("[aria-label^='Confusion matrix']").first.evaluate(
+        """(box) => {
+          box.scrollTo(600, 400);
+          const frame = box.getBoundingClientRect();
+          const row = box.querySelectorAll('tbody th')[20].getBoundingClientRect();
+          const column = box.querySelectorAll('thead th')[25].getBoundingClientRect();
+          return [box.scrollLeft, row.left - frame.left, column.top - frame.top];
+        }"""
+    )
+
+    assert places[0] > 0
+    assert 0 <= places[1] < 3
+    assert 0 <= places[2] < 3
+
+
+def test_paper_gets_no_navigation_and_nothing_cut_off(look):
+    page = look("run").page
+    page.emulate_media(media="print")
+
+    assert page.locator("nav").is_hidden()
+    assert page.locator(".scroll").first.evaluate("(n) => getComputedStyle(n).overflow") == (
+        "visible"
+    )

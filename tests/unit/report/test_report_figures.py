@@ -1,0 +1,153 @@
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privgcn.errors import DataError
+from privgcn.report import Figure, palette
+from privgcn.report.scales import position_scale, value_scale
+
+HOSTILE = '"><script>alert(1)</script>'
+
+
+def record(**changes):
+    return {
+        "title": "Experiment B",
+        "x": "epsilon",
+        "y": "f1",
+        "x_label": "epsilon (ε)",
+        "y_label": "micro-F1",
+        "series": [
+            {"name": "sgd", "points": [[2, 0.3, 0.01], [137, 0.6, 0.02]]},
+            {"name": "adam", "points": [[2, 0.4], [137, 0.5, None]]},
+        ],
+        **changes,
+    }
+
+
+def drawing(figure, **options):
+    return ElementTree.fromstring(str(figure.svg(**options)))
+
+
+@pytest.mark.parametrize("kind", ["line", "bar"])
+@pytest.mark.parametrize("width", [336, 760])
+def test_drawings_are_well_formed_and_keep_inside_their_width(kind, width):
+    root = drawing(Figure.from_dict(record(kind=kind)), width=width)
+
+    assert root.get("viewBox").split()[2] == str(width)
+    for node in root.iter():
+        if node.tag.endswith("rect") and node.get("class") == "tip-box":
+            assert float(node.get("x")) >= 0
+            assert float(node.get("x")) + float(node.get("width")) <= width
+
+
+def test_every_point_has_a_value_that_keyboard_and_ear_reach():
+    root = drawing(Figure.from_dict(record()))
+    values = [node for node in root.iter() if node.get("class") == "value"]
+
+    assert len(values) == 4
+    assert all(node.get("tabindex") == "0" for node in values)
+    assert values[0].get("aria-label") == "sgd, epsilon 2, micro-F1 0.300 ± 0.010"
+
+
+def test_a_vector_file_has_no_hover_values_and_names_itself(tmp_path):
+    path = Figure.from_dict(record()).save_svg(tmp_path / "deep" / "b.svg")
+    root = ElementTree.parse(path).getroot()
+
+    assert not [node for node in root.iter() if node.get("class") == "value"]
+    assert root.find("{*}title").text == "Experiment B"
+    assert root.get("role") == "img"
+
+
+@pytest.mark.parametrize("kind", ["line", "bar"])
+def test_hostile_names_stay_text(kind):
+    hostile = record(
+        title=HOSTILE,
+        kind=kind,
+        x_label=HOSTILE,
+        y_label=HOSTILE,
+        series=[{"name": HOSTILE, "points": [[HOSTILE, 1]]}],
+    )
+
+    svg = Figure.from_dict(hostile).svg()
+
+    assert "<script" not in svg
+    assert not [n for n in ElementTree.fromstring(str(svg)).iter() if n.tag.endswith("script")]
+
+
+def test_names_and_numbers_on_one_axis_become_names_in_order():
+    mixed = Figure.from_dict(
+        record(series=[{"name": "a", "points": [[1, 0.1], [100, 0.2], ["each", 0.3]]}])
+    )
+
+    assert [p.x for p in mixed.series[0].points] == ["1", "100", "each"]
+    assert drawing(mixed) is not None
+
+
+def test_values_are_also_a_table():
+    rows = Figure.from_dict(record()).values_table().markdown()
+
+    assert "| sgd | 137 | 0.600 ± 0.020 |" in rows
+
+
+def test_a_level_holds_everywhere_and_names_its_own_line():
+    series = [
+        *record()["series"],
+        {"name": "without privacy", "points": [[None, 0.8]], "role": "reference"},
+    ]
+    svg = Figure.from_dict(record(series=series)).svg(values=False)
+
+    assert svg.count("without privacy") == 1
+
+
+def test_same_input_same_bytes():
+    assert Figure.from_dict(record()).svg() == Figure.from_dict(record()).svg()
+
+
+def test_no_two_of_many_series_share_colour_and_shape():
+    looks = {(palette.colour(i), palette.marker(i, 0, 0, 5)) for i in range(64)}
+
+    assert len(looks) == 64
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"title": None}, "'title'"),
+        ({"series": []}, "'series'"),
+        ({"series": [{"points": [[1, 2]]}]}, "'name'"),
+        ({"series": [{"name": "a", "points": []}]}, "'points'"),
+        ({"series": [{"name": "a", "points": [[1, None]]}]}, "A point"),
+        ({"series": [{"name": "a", "points": [[1, float("nan")]]}]}, "A point"),
+        ({"series": [{"name": "a", "points": [[1, 2, -1]]}]}, "A point"),
+        ({"series": [{"name": "a", "points": [5]}]}, "A point"),
+        ({"kind": "pie"}, "'kind'"),
+    ],
+)
+def test_bad_figures_are_refused_with_the_rule(changes, words):
+    with pytest.raises(DataError, match=words):
+        Figure.from_dict(record(**changes))
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=8))
+def test_value_axes_hold_every_value_between_few_ticks(values):
+    scale = value_scale(values, 0, 100)
+
+    assert 2 <= len(scale.ticks) <= 13
+    assert all(-1e-6 <= scale.place(value) <= 100 + 1e-6 for value in values)
+
+
+def test_wide_ranges_are_logarithmic_and_mark_their_own_values():
+    scale = position_scale([2.0, 5.0, 10.0, 137.0], 0, 100)
+
+    assert scale.kind == "log"
+    assert [words for _, words in scale.ticks] == ["2", "5", "10", "137"]
+    assert position_scale([10.0, 50.0, 100.0], 0, 1).kind == "linear"
+
+
+@given(st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=20), st.floats(0, 1))
+def test_any_numbers_can_be_drawn(places, std):
+    points = [[x, i / 20, std] for i, x in enumerate(places)]
+
+    assert drawing(Figure.from_dict(record(series=[{"name": "a", "points": points}])))

@@ -1,0 +1,263 @@
+import re
+
+import pytest
+
+from privgcn import Report
+from privgcn.errors import ConfigError, DataError
+from privgcn.report.comparison import RunRecord
+from privgcn.report.formats import NOTHING
+from privgcn.report.wording import explained
+
+HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
+
+
+def text_of(html):
+    body = re.sub(r"<style>.*?</style>", "", html, flags=re.DOTALL)
+    return " ".join(re.sub(r"<[^>]*>", " ", body).split())
+
+
+def test_private_run_says_what_is_guaranteed(build, statement, scores):
+    text = text_of(Report.of_run(build.settings(statement), statement, scores).html())
+
+    assert "ε ≤ " in text
+    assert "δ·n = 0.002" in text
+    assert "Protected is one document: its text, its label and all its links" in text
+    assert "Assumed to be public" in text
+    assert "Not covered" in text
+    assert "The model may be released" in text
+    assert "Working copy, not for release" in text
+    assert "privgcn release" in text
+    assert "SYNTHETIC" not in text
+
+
+def test_scores_stand_beside_baselines_by_mode(build, statement, scores):
+    html = Report.of_run(build.settings(statement), statement, scores).html()
+    text = text_of(html)
+
+    order = [text.index(f"{mode} 0.{n}00") for mode, n in (("alone", 6), ("full-graph", 8))]
+    assert order == sorted(order)
+    assert "baseline: majority 0.500" in text
+    assert "micro-F1, inference own-graph" in text
+
+
+def test_seeded_run_must_not_be_released(build, scores):
+    seeded = build.statement(releasable=False)
+    text = text_of(Report.of_run(build.settings(seeded), seeded, scores).html())
+
+    assert "The model must not be released" in text
+    assert "The model may be released" not in text
+
+
+def test_run_without_privacy_says_so_plainly(build, scores):
+    text = text_of(Report.of_run(build.settings(None), None, scores).html())
+
+    assert "No privacy guarantee" in text
+    assert "Nothing: there is no privacy guarantee." in text
+    assert "ε" not in text
+    assert "covered by the guarantee" not in text
+
+
+def test_synthetic_documents_wear_a_badge(build, statement):
+    scores = build.scores(synthetic=True)
+    html = Report.of_run(build.settings(statement), statement, scores).html()
+
+    assert 'data-test="synthetic">SYNTHETIC<' in html
+    assert "no real person wrote" in html
+
+
+def test_the_curve_is_there_only_when_it_is_known(build, statement, scores):
+    settings = build.settings(statement)
+    without = Report.of_run(settings, statement, scores).html()
+    curve = [{"epsilon": 1, "score": 0.5, "std": 0.01}, {"epsilon": None, "score": 0.9}]
+    with_one = Report.of_run(settings, statement, scores, curve=curve).html()
+
+    assert 'id="curve"' not in without
+    assert 'id="curve"' in with_one
+    assert "this run" in with_one
+    assert "without privacy" in with_one
+
+
+@pytest.mark.parametrize(
+    "point", [{"epsilon": 0, "score": 1}, {"epsilon": 1}, {"epsilon": "x", "score": 1}, 3]
+)
+def test_bad_curves_are_refused(build, statement, scores, point):
+    with pytest.raises(DataError, match="privacy-utility curve"):
+        Report.of_run(build.settings(statement), statement, scores, curve=[point])
+
+
+def test_nothing_is_loaded_and_no_script_runs(build, statement, scores):
+    html = Report.of_run(build.settings(statement), statement, scores).html()
+
+    assert html.startswith("<!DOCTYPE html>")
+    assert "<script" not in html
+    assert not re.findall(r'(?:src|href)="(?!#|data:,)', html)
+    assert not re.search(r"@import|url\((?!#)", html)
+    assert "default-src 'none'" in html
+
+
+def test_hostile_labels_names_and_paths_stay_text(build):
+    statement = build.statement()
+    scores = build.scores((HOSTILE, "b\x00\ud800"))
+    scores["dataset"] = HOSTILE
+    scores["baselines"][HOSTILE] = {"micro_f1": 0.1}
+    settings = build.settings(statement, **{"data.source": HOSTILE, "recipe": HOSTILE})
+    curve = [{"epsilon": 1, "score": 0.5, "series": HOSTILE}]
+    html = Report.of_run(settings, statement, scores, curve=curve).html()
+
+    assert "<script" not in html
+    assert "<img" not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    html.encode("utf-8")
+
+
+def test_ids_are_unique_and_links_lead_somewhere(build, statement, scores):
+    curve = [{"epsilon": e, "score": 0.5} for e in (1, 2)]
+    html = Report.of_run(build.settings(statement), statement, scores, curve=curve).html()
+    ids = re.findall(r'\bid="([^"]+)"', html)
+
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', html)) <= set(ids)
+
+
+def test_many_classes_are_numbered(build, statement):
+    scores = build.scores(tuple(f"class {i}" for i in range(41)))
+    html = Report.of_run(build.settings(statement), statement, scores).html()
+
+    assert html.count('class="confusion numbered"') == 3
+    assert "Columns are numbered like the rows" in html
+
+
+def test_same_run_same_bytes(build, statement, scores):
+    first, second = (
+        Report.of_run(build.settings(statement), statement, scores).html() for _ in range(2)
+    )
+
+    assert first == second
+
+
+def test_saved_whole_and_atomically(build, statement, scores, tmp_path):
+    report = Report.of_run(build.settings(statement), statement, scores)
+    path = report.save(tmp_path / "new" / "report.html")
+
+    assert path.read_text("utf-8") == report.html()
+    assert [p.name for p in path.parent.iterdir()] == ["report.html"]
+    with pytest.raises(ConfigError, match="must not be a folder"):
+        report.save(tmp_path)
+
+
+def test_statement_and_settings_must_belong_together(build, statement, scores):
+    with pytest.raises(ConfigError, match="private settings without a statement"):
+        Report.of_run(build.settings(statement), None, scores)
+    with pytest.raises(ConfigError, match="statement without privacy settings"):
+        Report.of_run(build.settings(None), statement, scores)
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [],
+        {},
+        {"modes": {}},
+        {"modes": {"sideways": {"micro_f1": 1}}},
+        {"modes": {"alone": {}}},
+        {"modes": {"alone": {"micro_f1": 1}}, "baselines": {"majority": 3}},
+        {"modes": {"alone": {"micro_f1": 1, "confusion": [[1, 2]]}}, "classes": ["a"]},
+        {"modes": {"alone": {"micro_f1": 1, "confusion": [[1]]}}, "classes": []},
+    ],
+)
+def test_scores_that_could_only_be_misread_are_refused(build, scores):
+    with pytest.raises(DataError, match="scores"):
+        Report.of_run(build.settings(None), None, scores)
+
+
+def test_a_run_scored_in_one_mode_only_has_a_page(build, statement):
+    scores = {"modes": {"alone": {"micro_f1": None}}, "dataset": "x"}
+
+    assert NOTHING in Report.of_run(build.settings(statement), statement, scores).html()
+
+
+class TestWords:
+    def test_numbers_are_rounded_against_the_claim(self, build):
+        words = explained(build.statement(noise_multiplier=8.0))
+        statement = build.statement(noise_multiplier=8.0)
+
+        assert float(words["epsilon"]) >= statement.epsilon
+
+    def test_guess_is_bounded_as_the_definition_bounds_it(self, build):
+        statement = build.statement(noise_multiplier=1e6)
+
+        assert "at most 50.0 %" in explained(statement)["meaning"][1]
+
+    def test_huge_epsilons_do_not_overflow_and_are_called_large(self, build):
+        words = explained(build.statement(noise_multiplier=0.05))
+
+        assert "more than a million times" in words["meaning"][0]
+        assert "at most 100 %" in words["meaning"][1]
+        assert any("Epsilon is large" in line for line in words["warnings"])
+
+    def test_a_weak_delta_is_called_weak(self, build):
+        words = explained(build.statement(delta=0.002))
+
+        assert any("Delta is weak" in line for line in words["warnings"])
+
+
+class TestComparison:
+    def records(self, build, count=2):
+        for i in range(count):
+            statement = build.statement(noise_multiplier=8.0 * (i + 1))
+            yield RunRecord(f"run-{i}", build.settings(statement), statement, build.scores())
+
+    def test_runs_side_by_side_with_a_curve(self, build):
+        plain = RunRecord("plain", build.settings(None), None, build.scores(best=0.9))
+        html = Report.of_runs([*self.records(build), plain]).html()
+
+        assert "3 runs side by side" in html
+        assert "archive: score against epsilon (unit document, remove)" in html
+        assert "without privacy, own-graph" in html
+        assert "Some of these models were trained without privacy" in html
+
+    def test_other_units_get_a_chart_of_their_own(self, build):
+        other = build.statement(relation="replace")
+        replaced = RunRecord("other", build.settings(other), other, build.scores())
+        html = Report.of_runs([*self.records(build), replaced]).html()
+
+        assert html.count('data-test="figure"') == 2
+
+    def test_repeated_runs_are_averaged(self, build):
+        statement = build.statement()
+        runs = [
+            RunRecord(f"r{best}", build.settings(statement), statement, build.scores(best=best))
+            for best in (0.7, 0.8)
+        ]
+
+        assert "0.650 ± 0.071" in Report.of_runs(runs).html()
+
+    def test_partly_synthetic(self, build):
+        made = RunRecord("made", build.settings(None), None, build.scores(synthetic=True))
+
+        assert "PARTLY SYNTHETIC" in Report.of_runs([*self.records(build), made]).html()
+
+    def test_no_runs(self):
+        with pytest.raises(ConfigError, match="at least one run"):
+            Report.of_runs([])
+
+
+class TestExperiment:
+    def test_tables_figures_and_notes(self):
+        table = {"title": "T <1>", "columns": ["a", "b"], "rows": [["x", 1.5]], "notes": ["n"]}
+        figure = {"title": "F", "series": [{"name": "s", "points": [[1, 2], [2, 3]]}]}
+        html = Report.of_experiment("table1", [table], [figure], "What it shows.").html()
+
+        assert "T &lt;1&gt;" in html
+        assert "What it shows." in html
+        assert html.count('data-test="figure"') == 1
+        assert "The values as a table" in html
+
+    def test_many_points_can_be_skipped(self):
+        points = [[i, i] for i in range(30)]
+        figure = {"title": "F", "series": [{"name": "s", "points": points}]}
+
+        assert (
+            "Skip the points of this chart"
+            in Report.of_experiment("e", [], [figure], ()).html()
+        )
