@@ -19,12 +19,12 @@ NARROW = 480
 
 
 def keys_of(figure: Figure) -> list[Key]:
-    """The series with their colours; what is only compared with takes none."""
+    """The series with their places in the palette; levels to compare with take none."""
     keys: list[Key] = []
-    count = 0
+    counts = {"data": 0, "reference": 0}
     for series in figure.series:
-        keys.append(Key(series.name, count, series.role))
-        count += series.role == "data"
+        keys.append(Key(series.name, counts[series.role], series.role))
+        counts[series.role] += 1
     return keys
 
 

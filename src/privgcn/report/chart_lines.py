@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -32,9 +33,11 @@ _TARGET = 13.0
 def draw_lines(figure: Figure, *, width: int, name: str, values: bool) -> Markup:
     """Lines with markers and whiskers for the standard deviation."""
     narrow = width < NARROW
-    left, right = 48.0, width - 14.0
+    levels = [] if narrow else [series for series in figure.series if _is_level(series)]
+    gutter = min(max([text_width(s.name) + 10 for s in levels], default=14.0), 0.28 * width)
+    left, right = 48.0, width - gutter
     keys = keys_of(figure)
-    named = [k for k, s in zip(keys, figure.series, strict=True) if not _is_level(s)]
+    named = [k for k, s in zip(keys, figure.series, strict=True) if s not in levels]
     head, top = legend(named, 2, 4, width - 4, bars=False, name=name)
     top += 10
     if figure.y_label:
@@ -73,7 +76,7 @@ def draw_lines(figure: Figure, *, width: int, name: str, values: bool) -> Markup
                     "circle", cx=x, cy=y, r=_TARGET, class_="target", fill="transparent"
                 )
             targets.append(target_of(figure, series, point, target, x, y, width))
-    parts += [_level_names(figure, vertical, left, right), *marks]
+    parts += [_level_names(levels, vertical, right + 8, gutter - 8), *marks]
     if values:
         parts += targets
     return canvas(parts, width=width, height=height, title=figure.title, values=values)
@@ -84,17 +87,13 @@ def _is_level(series: Series) -> bool:
     return all(point.x is None for point in series.points)
 
 
-def _level_names(figure: Figure, vertical: Scale, left: float, right: float) -> Markup:
-    """Names on their lines: at the left, where private scores are far below."""
-    levels = [(vertical.place(s.points[0].y), s.name) for s in figure.series if _is_level(s)]
+def _level_names(levels: Sequence[Series], vertical: Scale, x: float, width: float) -> Markup:
+    """Names of levels at the right end of their lines, moved apart where they would touch."""
     parts = []
-    x, last = left + 4, -1e9
-    for y, name in sorted(levels):
-        words = shortened(name, (right - left) * 0.45)
-        # Two lines close together share one row of names.
-        x = left + 4 if y - last > 15 else x
-        parts.append(label(words, x, y - 5, class_="number level", fill=MUTED))
-        x, last = x + text_width(words) + 16, y
+    last = -1e9
+    for y, name in sorted((vertical.place(s.points[0].y), s.name) for s in levels):
+        last = max(y, last + 14)
+        parts.append(label(shortened(name, width), x, last + 4, class_="level", fill=MUTED))
     return joined(parts)
 
 
@@ -113,7 +112,7 @@ def _line_marks(
     kind = palette.series_class(key.index, key.role)
     reference = key.role == "reference"
     fill = palette.REFERENCE if reference else palette.colour(key.index)
-    dash = "3 4" if reference else palette.DASHES[key.index % len(palette.DASHES)]
+    dash = palette.dash(key.index, key.role)
     stroke: dict[str, str | float] = {
         "class_": f"stroke {kind}",
         "stroke": fill,

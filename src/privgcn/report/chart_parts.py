@@ -100,7 +100,7 @@ def legend(
             if key.role != "reference" and key.index % 8:
                 parts.append(element("rect", fill=f"url(#{name}-hatch-{key.index})", **box))
         else:
-            dash = "3 4" if key.role == "reference" else palette.DASHES[key.index % 8]
+            dash = palette.dash(key.index, key.role)
             parts.append(
                 line(x, y, x + 22, y, class_=f"stroke {kind}", stroke=fill, stroke_width=2,
                      stroke_dasharray=dash)

@@ -15,7 +15,9 @@ MODE_WORDS: dict[str, str] = {
 BASELINE_WORDS: dict[str, str] = {
     "majority": "always the most frequent class",
     "random": "a class drawn at random",
-    "mlp": "a network on the text alone, without links or privacy",
+    "graph-blind linear": "a linear model that sees no links, trained alike",
+    "graph-blind mlp": "a network that sees no links, trained alike",
+    "mlp": "a network that sees no links",
 }
 
 

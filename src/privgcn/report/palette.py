@@ -23,6 +23,9 @@ COLOURS: tuple[str, ...] = (
 REFERENCE = "#767B84"
 DASHES: tuple[str | None, ...] = (None, "7 4", "2 3", "9 3 2 3", None, "4 4", "1 4", "12 4")
 
+#: Of levels to compare with, which all are grey.
+LEVEL_DASHES: tuple[str, ...] = ("3 4", "10 4", "1 4", "10 3 2 3")
+
 Shape = Callable[[float, float, float], str]
 
 
@@ -63,6 +66,12 @@ def colour(index: int) -> str:
 def series_class(index: int, role: str) -> str:
     """The class by which a page gives a series its colour in dark mode."""
     return "ref" if role == "reference" else f"s{index % len(COLOURS)}"
+
+
+def dash(index: int, role: str) -> str | None:
+    """The dashes of the ``index``-th series, or of the ``index``-th level."""
+    dashes = LEVEL_DASHES if role == "reference" else DASHES
+    return dashes[index % len(dashes)]
 
 
 def marker(index: int, x: float, y: float, radius: float) -> str:

@@ -179,7 +179,7 @@ def _tiles(
         {
             "label": "Protects",
             "value": SHORT_UNIT[statement.unit].removeprefix("the "),
-            "note": "may be released" if statement.releasable else "must not be released",
+            "note": "noise is secret" if statement.releasable else "must not be released",
         }
     )
     return tiles

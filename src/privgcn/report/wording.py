@@ -78,10 +78,10 @@ def verdict(statement: PrivacyStatement) -> dict[str, str]:
     if statement.releasable:
         return {
             "tone": "good",
-            "title": "The model may be released",
-            "text": "Noise and samples came from a secret source. The command "
-            "`privgcn release` puts together what may leave the house: the model, its "
-            "statement and a privacy card.",
+            "title": "May be released, within what is covered",
+            "text": "Noise and samples came from a secret source. What is listed below as not "
+            "covered stays unprotected in a release. `privgcn release` checks the run and puts "
+            "together what may leave the house: the model, its statement and a privacy card.",
         }
     return {
         "tone": "bad",
