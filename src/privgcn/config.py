@@ -78,7 +78,7 @@ class TrainingSettings(_Section):
     """
 
     optimizer: Literal["sgd", "adam"] = "adam"
-    learning_rate: float | None = Field(0.01, gt=0)
+    learning_rate: float | None = Field(None, gt=0)
     reach: float | None = Field(None, gt=0)
     unit_residuals: bool = False
     keep_path: bool = False

@@ -49,9 +49,10 @@ def write_model_files(folder: Path, saved: SavedModel) -> None:
     """Writes the files of a model into an existing folder."""
     fitted = saved.fitted
     (folder / SETTINGS).write_text(to_toml(fitted.settings.model_dump()), encoding="utf-8")
-    metadata = {"format": str(_FORMAT)}
+    # One key at most: safetensors writes several in no fixed order.
+    metadata = None
     if saved.statement is not None:
-        metadata[DIGEST_KEY] = saved.statement.digest()
+        metadata = {DIGEST_KEY: saved.statement.digest()}
         (folder / STATEMENT).write_text(saved.statement.to_json(), encoding="utf-8")
     (folder / WEIGHTS).write_bytes(fitted.serialised(metadata))
     record = {

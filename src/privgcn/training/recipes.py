@@ -20,6 +20,9 @@ OptimizerName = Literal["sgd", "adam"]
 PAPER_EPOCHS: dict[OptimizerName, int] = {"sgd": 2000, "adam": 500}
 """Epochs of the paper, for private and non-private runs alike."""
 
+PAPER_RATE = 0.01
+"""Learning rate of the paper, but for Adam-DP."""
+
 PAPER_LEARNING_RATES = (0.1, 1.0, 10.0, 50.0, 100.0)
 """The range in which the paper tuned Adam-DP; choosing among them costs privacy."""
 
@@ -35,7 +38,9 @@ _PAPER_PARTS = 10
 
 def plain(optimizer: OptimizerName = "adam") -> Settings:
     """The paper's non-private GCN."""
-    training = TrainingSettings(optimizer=optimizer, epochs=PAPER_EPOCHS[optimizer])
+    training = TrainingSettings(
+        optimizer=optimizer, learning_rate=PAPER_RATE, epochs=PAPER_EPOCHS[optimizer]
+    )
     return Settings(recipe="plain", training=training)
 
 
@@ -77,7 +82,6 @@ def auto(optimizer: OptimizerName = "sgd") -> Settings:
         model=ModelSettings(kind="linear", hops=0, dropout=0.0),
         training=TrainingSettings(
             optimizer=optimizer,
-            learning_rate=None,
             reach=AUTO_REACH,
             unit_residuals=True,
             keep_path=True,
@@ -91,7 +95,7 @@ def auto(optimizer: OptimizerName = "sgd") -> Settings:
 
 
 def _paper_private(recipe: str, optimizer: OptimizerName) -> Settings:
-    rate = _PAPER_ADAM_DP if optimizer == "adam" else 0.01
+    rate = _PAPER_ADAM_DP if optimizer == "adam" else PAPER_RATE
     training = TrainingSettings(
         optimizer=optimizer, learning_rate=rate, epochs=PAPER_EPOCHS[optimizer], patience=0
     )

@@ -1,0 +1,256 @@
+"""The verbs as a user meets them, through the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from privgcn.cli import app, main
+from privgcn.errors import PrivGCNError
+
+RUN = [sys.executable, "-c", "from privgcn.cli import main; main()"]
+
+
+def call(*arguments: str) -> str:
+    done = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory) -> Path:
+    """A user's own folder: two kinds of letters, linked within their kind."""
+    folder = tmp_path_factory.mktemp("letters")
+    words = {"heart": "pulse pressure valve beat", "skin": "rash itch cream spot"}
+    lines, links = [], ["source,target"]
+    for number in range(240):
+        kind = ("heart", "skin")[number % 2]
+        split = "test" if number % 6 == 5 or number % 6 == 4 else "train"
+        text = f"{words[kind]} letter {number % 7}"
+        record = {"id": f"d{number}", "text": text, "label": kind, "split": split}
+        lines.append(json.dumps({**record, "owner": f"p{number}"}))
+        if number >= 12:
+            links.append(f"d{number},d{number - 12}")
+    (folder / "documents.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / "edges.csv").write_text("\n".join(links) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, letters) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    call("train", str(letters), "--epsilon", "8", "--delta", "1e-4", "--out", str(folder))
+    return folder
+
+
+def test_train_json_has_what_the_contract_names(tmp_path, letters) -> None:
+    record = json.loads(
+        call("train", str(letters), "--epsilon", "8", "--json", "--out", str(tmp_path / "r"))
+    )
+    assert {"run", "dataset", "seconds", "settings", "statement", "scores"} <= set(record)
+    assert set(record["scores"]) == {"alone", "own-graph", "full-graph"}
+    for row in record["scores"].values():
+        assert set(row) == {"micro_f1", "macro_f1", "accuracy"}
+    assert record["statement"]["epsilon"] <= 8
+    assert record["scores"]["own-graph"]["micro_f1"] > 0.9
+
+
+def test_a_plain_run_has_no_statement_and_says_so(tmp_path, letters) -> None:
+    out = tmp_path / "plain"
+    record = json.loads(call("train", str(letters), "--json", "--out", str(out)))
+    assert record["statement"] is None
+    assert not (out / "statement.json").exists()
+    assert "No privacy guarantee" in call("evaluate", str(out))
+
+
+def test_a_run_folder_holds_exactly_the_contract(run) -> None:
+    assert {path.name for path in run.iterdir()} == {
+        "settings.toml",
+        "statement.json",
+        "scores.json",
+        "model.safetensors",
+        "model.json",
+        "report.html",
+    }
+    for path in run.iterdir():
+        if path.name not in ("report.html", "model.safetensors"):
+            text = path.read_text()
+            assert "pulse pressure" not in text
+            assert "loss" not in text
+
+
+def test_train_twice_replaces_the_run(tmp_path, letters) -> None:
+    out = tmp_path / "again"
+    for _ in range(2):
+        call("train", str(letters), "--epsilon", "8", "--out", str(out))
+    assert [path.name for path in tmp_path.iterdir()] == ["again"]
+
+
+def test_two_releasable_runs_of_one_seed_differ(tmp_path, letters) -> None:
+    weights = []
+    for name in ("a", "b"):
+        call(
+            "train",
+            str(letters),
+            "--epsilon",
+            "8",
+            "--seed",
+            "3",
+            "--out",
+            str(tmp_path / name),
+        )
+        weights.append((tmp_path / name / "model.safetensors").read_bytes())
+    assert weights[0] != weights[1]
+
+
+def test_reproducible_runs_agree_and_are_never_released(tmp_path, letters) -> None:
+    weights = []
+    for name in ("a", "b"):
+        out = tmp_path / name
+        call("train", str(letters), "--epsilon", "8", "--reproducible", "--out", str(out))
+        weights.append((out / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1]
+    with pytest.raises(PrivGCNError, match="seeded"):
+        call("release", str(tmp_path / "a"), str(tmp_path / "released"))
+    assert not (tmp_path / "released").exists()
+
+
+def test_evaluate_finds_the_scores_of_the_run_again(run) -> None:
+    again = json.loads(call("evaluate", str(run), "--json"))["scores"]
+    stored = json.loads((run / "scores.json").read_text())["modes"]
+    assert again == stored
+    one = json.loads(call("evaluate", str(run), "--inference", "alone", "--json"))["scores"]
+    assert list(one) == ["alone"]
+
+
+def test_predict_never_takes_training_documents_for_new_ones(tmp_path, run, letters) -> None:
+    out = tmp_path / "p.csv"
+    call("predict", str(run), str(letters), "--out", str(out))
+    rows = out.read_text().splitlines()
+    assert rows[0] == "id,label,probability"
+    assert len(rows) == 1 + 80
+    assert {row.split(",")[1] for row in rows[1:]} == {"heart", "skin"}
+
+
+def test_predict_takes_a_folder_without_labels(tmp_path, run) -> None:
+    folder = tmp_path / "new"
+    folder.mkdir()
+    (folder / "documents.csv").write_text("id,text\n1,pulse valve beat\n2,rash itch cream\n")
+    out = tmp_path / "p.csv"
+    call("predict", str(run), str(folder), "--out", str(out), "--inference", "alone")
+    labels = [row.split(",")[1] for row in out.read_text().splitlines()[1:]]
+    assert labels == ["heart", "skin"]
+
+
+def test_a_release_holds_nothing_that_is_not_covered(tmp_path, run, letters) -> None:
+    out = tmp_path / "released"
+    call("release", str(run), str(out), "--ledger", str(tmp_path / "ledger.jsonl"))
+    names = {path.name for path in out.iterdir()}
+    assert names == {
+        "model.safetensors",
+        "model.json",
+        "settings.toml",
+        "statement.json",
+        "card.md",
+        "card.html",
+    }
+    for path in out.iterdir():
+        content = path.read_bytes()
+        assert str(letters).encode() not in content
+        assert b"full_graph" not in content
+        assert b"micro_f1" not in content
+    assert "verified" in call("verify", str(out))
+    call("predict", str(out), str(letters), "--out", str(tmp_path / "p.csv"))
+
+
+def test_a_budget_refuses_one_release_too_many(tmp_path, letters) -> None:
+    ledger = str(tmp_path / "ledger.jsonl")
+    for name in ("a", "b"):
+        call("train", str(letters), "--epsilon", "8", "--out", str(tmp_path / name))
+    budget = ("--ledger", ledger, "--budget", "9")
+    call("release", str(tmp_path / "a"), str(tmp_path / "ra"), *budget)
+    with pytest.raises(PrivGCNError, match="budget"):
+        call("release", str(tmp_path / "b"), str(tmp_path / "rb"), *budget)
+    assert not (tmp_path / "rb").exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("epsilon", 0.5), ("noise_multiplier", 99.0), ("steps", 1), ("unit", "person")],
+)
+def test_an_edited_statement_is_found_out(tmp_path, run, field, value) -> None:
+    record = json.loads((run / "statement.json").read_text())
+    record[field] = value
+    (tmp_path / "statement.json").write_text(json.dumps(record))
+    with pytest.raises(PrivGCNError):
+        call("verify", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["train", "no-such-place"], 2, "no-such-place"),
+        (["train", "clinic", "--epsilon", "0"], 2, "epsilon"),
+        (["train", "clinic", "--epsilon", "1", "--delta", "0.5"], 2, "delta"),
+        (["train", "clinic", "--epsilon", "1", "--recipe", "best"], 2, "recipe"),
+        (["train", "clinic", "--epsilon", "1", "--parts", "0"], 2, "parts"),
+        (["train", "clinic", "--set", "training.speed=9"], 2, "training.speed"),
+        (["train", "clinic", "--unit", "person"], 2, "plain"),
+        (["train", "clinic", "--features", "magic"], 2, "magic"),
+        (["evaluate", "nowhere"], 2, "nowhere"),
+        (["verify", "nowhere"], 2, "nowhere"),
+        (["release", "nowhere", "out"], 2, "nowhere"),
+        (["predict", "nowhere", "clinic"], 2, "nowhere"),
+        (["nonsense"], 2, "nonsense"),
+    ],
+)
+def test_a_users_mistake_is_one_clear_line(
+    tmp_path, monkeypatch, capsys, arguments, code, words
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["privgcn", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    said = capsys.readouterr()
+    assert stop.value.code == code
+    assert words in said.err
+    assert "Traceback" not in said.err
+    assert said.out == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_data_that_are_not_there_exit_with_three(tmp_path) -> None:
+    environment = {**os.environ, "PRIVGCN_DATA": str(tmp_path)}
+    done = subprocess.run(
+        [*RUN, "train", "cora"], cwd=tmp_path, capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 3
+    assert "privgcn fetch cora" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_run_leaves_no_half_written_folder(tmp_path, letters, blow) -> None:
+    arguments = ["--recipe", "paper-split", "--epsilon", "8", "--set", "training.epochs=100000"]
+    process = subprocess.Popen(
+        [*RUN, "train", str(letters), *arguments, "--set", "privacy.accountant=rdp"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(5)
+    process.send_signal(blow)
+    _, errors = process.communicate(timeout=30)
+    if blow == signal.SIGINT:
+        assert process.returncode == 130, errors
+        assert "Traceback" not in errors
+    left = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [name for name in left if name in ("scores.json", "statement.json")]

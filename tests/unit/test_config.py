@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from privgcn.config import Settings, parse_assignment, parse_settings, read_settings, to_toml
+from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.training.recipes import RECIPES, make_settings
+
+
+@pytest.mark.parametrize("recipe", sorted(RECIPES))
+def test_settings_survive_the_way_to_disk_and_back(recipe: str) -> None:
+    epsilon = None if recipe == "plain" else 1.0
+    settings = make_settings(
+        recipe, epsilon=epsilon, changes={"features.options": {"a": [1, 2]}}
+    )
+    again = parse_settings(tomllib.loads(to_toml(settings.model_dump())))
+    assert again == settings
+
+
+def test_text_with_quotes_and_newlines_survives() -> None:
+    settings = Settings().changed({"data.source": 'a"b\\c\nd é', "data.classes": ["x,y", "'"]})
+    assert parse_settings(tomllib.loads(to_toml(settings.model_dump()))) == settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("training.epochs", "many"), ("training.speed", 1), ("colour", "red"), ("a.b", 1)],
+)
+def test_a_wrong_setting_is_named(name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=name.split(".")[-1] if "." in name else name):
+        Settings().changed({name: value})
+
+
+def test_assignments_read_toml_values_or_plain_words() -> None:
+    assert parse_assignment("a.b=1e-3") == ("a.b", 0.001)
+    assert parse_assignment("privacy.parts=each") == ("privacy.parts", "each")
+    assert parse_assignment("x=[1, 2]") == ("x", [1, 2])
+    with pytest.raises(ConfigError, match=r"a\.b=c"):
+        parse_assignment("nonsense")
+
+
+def test_a_settings_file_becomes_dotted_names(tmp_path) -> None:
+    path = tmp_path / "my.toml"
+    path.write_text("seed = 3\n[training]\nepochs = 7\n[features.options]\ndimension = 64\n")
+    assert read_settings(path) == {
+        "seed": 3,
+        "training.epochs": 7,
+        "features.options": {"dimension": 64},
+    }
+    path.write_text("seed = = 3")
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        read_settings(path)
+    with pytest.raises(ConfigError, match="does not exist"):
+        read_settings(tmp_path / "none.toml")
+
+
+def test_auto_without_epsilon_is_plain() -> None:
+    assert make_settings("auto").recipe == "plain"
+    assert make_settings("auto", epsilon=1.0).recipe == "auto"
+
+
+def test_private_recipes_ask_for_an_epsilon() -> None:
+    with pytest.raises(PrivacyContractError, match="needs an epsilon"):
+        make_settings("paper-full")
+
+
+def test_a_wish_for_privacy_is_never_dropped_silently() -> None:
+    with pytest.raises(PrivacyContractError, match="without privacy"):
+        make_settings("auto", changes={"privacy.unit": "person"})
+
+
+def test_the_papers_settings_are_the_papers() -> None:
+    plain = make_settings("plain", optimizer="sgd")
+    assert (plain.model.kind, plain.model.hidden, plain.model.dropout) == ("gcn", 32, 0.5)
+    assert (plain.training.epochs, plain.training.learning_rate) == (2000, 0.01)
+    assert plain.training.patience == 20
+    split = make_settings("paper-split", epsilon=1.0, optimizer="adam")
+    assert split.training.epochs == 500
+    assert split.training.patience == 0
+    assert split.privacy is not None
+    assert (split.privacy.parts, split.privacy.sampling) == (10, "poisson")
+    assert split.privacy.clip_norm == 1.0
+
+
+def test_the_step_size_follows_the_noise() -> None:
+    training = make_settings("auto", epsilon=1.0).training
+    quiet = training.with_rate_for(1000, 10.0, 30).learning_rate
+    loud = training.with_rate_for(1000, 20.0, 30).learning_rate
+    more = training.with_rate_for(2000, 10.0, 30).learning_rate
+    assert quiet == pytest.approx(2 * loud)
+    assert more == pytest.approx(2 * quiet)
