@@ -18,12 +18,14 @@ from typing import Any
 
 from privgcn.config import parse_settings
 from privgcn.errors import DataError, PrivacyContractError
+from privgcn.privacy.checks import read_json
 from privgcn.privacy.schedule import steps_per_epoch
 from privgcn.privacy.statement import PrivacyStatement
 
 STATEMENT_FILE = "statement.json"
 SETTINGS_FILE = "settings.toml"
 MODEL_FILE = "model.safetensors"
+RECORD_FILE = "model.json"
 #: The key under which a model file repeats the digest of its statement.
 DIGEST_KEY = "statement_digest"
 #: Calibration comes closer to its target than this.
@@ -57,6 +59,10 @@ def verify_run(path: Path) -> Verification:
     if model.exists():
         _check_model(statement, model)
         checked += ["model"] if statement.model_sha256 is None else ["model", "weights"]
+    record = file.parent / RECORD_FILE
+    if record.exists():
+        _check_record(statement, record)
+        checked.append("record")
     return Verification(statement, tuple(checked))
 
 
@@ -133,6 +139,20 @@ def _check_model(statement: PrivacyStatement, file: Path) -> None:
             f"The weights in {file} must have the SHA-256 that the statement names, "
             f"{statement.model_sha256}. Got {found}. They are not the weights that were stated."
         )
+
+
+def _check_record(statement: PrivacyStatement, file: Path) -> None:
+    """The plan that the model was saved with must be the stated one."""
+    try:
+        record = read_json(_read(file))
+    except ValueError as error:
+        raise DataError(f"The file {file} must be JSON. {error}.") from None
+    if not isinstance(record, dict):
+        raise DataError(f"The file {file} must be a JSON object. Copy it again.")
+    expected = {"plan": statement.plan().to_dict(), "releasable": statement.releasable}
+    for name, value in expected.items():
+        if name in record and record[name] != value:
+            raise _mismatch(name, value, record[name], file)
 
 
 def _split_weights(serialised: bytes) -> tuple[str, dict[str, str]]:

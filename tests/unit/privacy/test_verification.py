@@ -135,6 +135,24 @@ def test_settings_must_be_readable(run: Path) -> None:
         verify_run(run)
 
 
+def test_a_model_saved_with_another_plan_is_noticed(run: Path) -> None:
+    plan = verify_run(run).statement.plan().to_dict()
+    (run / "model.json").write_text(json.dumps({"plan": plan, "releasable": True}))
+    assert verify_run(run).checked[-1] == "record"
+    for record in (
+        {"plan": {**plan, "steps": 9}, "releasable": True},
+        {"plan": None, "releasable": True},
+        {"plan": plan, "releasable": False},
+    ):
+        (run / "model.json").write_text(json.dumps(record))
+        with pytest.raises(PrivacyContractError):
+            verify_run(run)
+    for broken in ("{", "[]"):
+        (run / "model.json").write_text(broken)
+        with pytest.raises(DataError):
+            verify_run(run)
+
+
 def test_other_weights_are_noticed(run: Path) -> None:
     digest = verify_run(run).statement.digest()
     other = {**WEIGHTS, "bias": np.zeros(3, np.float32)}
