@@ -21,6 +21,9 @@ SIZES = {
     "pubmed": (18217, 500, 1000),
     "cora-text": (1208, 500, 1000),
     "citeseer-text": (2548, 319, 319),
+    "pokec-like": (16_000, 2_000, 2_000),
+    "reddit-like": (15_252, 2_383, 5_643),
+    "mnist": (60_000, 0, 10_000),
 }
 
 
@@ -64,6 +67,7 @@ def test_synthetic_data_say_so_everywhere(loaded: tuple[DatasetCard, Corpus]) ->
         assert not card.files
     else:
         assert "synthetic" not in card.title.lower()
+        assert card.files
         assert all(file.sha256 and file.bytes for file in card.files if file.url)
 
 
@@ -92,6 +96,8 @@ def test_loading_twice_gives_the_same(loaded: tuple[DatasetCard, Corpus]) -> Non
     assert (again.split == corpus.split).all()
     assert (again.edges == corpus.edges).all()
     assert again.texts == corpus.texts
+    if isinstance(corpus.vectors, np.ndarray):
+        assert (again.vectors == corpus.vectors).all()
 
 
 def test_classes_can_be_declared_in_another_order(loaded: tuple[DatasetCard, Corpus]) -> None:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from privgcn.corpus import clinic, planetoid, text_graphs
+from privgcn.corpus import (
+    clinic,
+    mnist,
+    planetoid,
+    pokec,
+    reddit,
+    stand_ins,
+    text_graphs,
+)
 from privgcn.corpus.card import DatasetCard
 
 DATASETS: dict[str, DatasetCard] = {
@@ -11,5 +19,9 @@ DATASETS: dict[str, DatasetCard] = {
         clinic.CARD,
         *planetoid.CARDS,
         *text_graphs.CARDS,
+        pokec.CARD,
+        reddit.CARD,
+        *stand_ins.CARDS,
+        mnist.CARD,
     )
 }
