@@ -175,7 +175,7 @@ def test_a_budget_refuses_one_release_too_many(tmp_path, letters) -> None:
     ledger = str(tmp_path / "ledger.jsonl")
     for name in ("a", "b"):
         call("train", str(letters), "--epsilon", "8", "--out", str(tmp_path / name))
-    budget = ("--ledger", ledger, "--budget", "9")
+    budget = ("--ledger", ledger, "--budget", "9", "--delta", "1e-5")
     call("release", str(tmp_path / "a"), str(tmp_path / "ra"), *budget)
     with pytest.raises(PrivGCNError, match="budget"):
         call("release", str(tmp_path / "b"), str(tmp_path / "rb"), *budget)

@@ -20,6 +20,9 @@ def release(
     budget: Annotated[
         float | None, typer.Option(help="Epsilon that all releases of the ledger may cost.")
     ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Delta of the budget; fix one for a ledger.")
+    ] = None,
     with_learned_features: Annotated[
         bool, typer.Option(help="Release features that were learned from protected text.")
     ] = False,
@@ -30,11 +33,17 @@ def release(
     from privgcn.estimator.release import check_releasable, write_release
     from privgcn.estimator.run_folder import Run
     from privgcn.privacy.ledger import Budget, Ledger
+    from privgcn.privacy.statement_text import round_up
     from privgcn.privacy.verification import verify_run
     from privgcn.report import card_html, card_markdown
 
     if budget is not None and ledger is None:
         raise ConfigError("The option --budget needs --ledger: a budget is kept in a ledger.")
+    if (budget is None) != (delta is None):
+        raise ConfigError(
+            "A budget is an epsilon at a delta. Give --budget and --delta together, and the "
+            "same --delta for every release of a ledger."
+        )
     finished = Run(run)
     check_releasable(finished, learned_features=with_learned_features)
     verify_run(run)
@@ -43,7 +52,7 @@ def release(
         raise ConfigError(f"The run in {run} has no statement.")
     spent = None
     if ledger is not None:
-        limit = None if budget is None else Budget(budget, statement.delta)
+        limit = None if budget is None or delta is None else Budget(budget, delta)
         spent = Ledger(ledger).record(statement, budget=limit)
     described = finished.settings.model_dump(
         include={"recipe", "features", "model", "prediction"}
@@ -58,4 +67,4 @@ def release(
         return
     typer.echo(f"Released to {folder}: model, statement and card.")
     if spent is not None:
-        typer.echo(f"All releases in {ledger} together: epsilon {spent:.4g}.")
+        typer.echo(f"All releases in {ledger} together: epsilon {round_up(spent)}.")
