@@ -65,7 +65,9 @@ def look(chromium: Any, pages: dict[str, Path]) -> Iterator[Any]:
 
     def opened(name: str, *, width: int = 1280, scheme: str = "light") -> Watched:
         context = chromium.new_context(
-            viewport={"width": width, "height": 800}, color_scheme=scheme
+            viewport={"width": width, "height": 800},
+            color_scheme=scheme,
+            reduced_motion="reduce",
         )
         contexts.append(context)
         watched = Watched(context.new_page(), pages[name].as_uri())

@@ -73,17 +73,14 @@ def setting(value: Any) -> str:
 
 
 def share(value: float) -> str:
-    """A share in per cent, never rounded up to certainty.
+    """An upper bound on a share in per cent, rounded up.
 
     Examples:
         >>> share(0.7311), share(0.99996), share(1.0)
-        ('73.1 %', 'more than 99.9 %', '100 %')
+        ('73.2 %', '100 %', '100 %')
     """
-    if value >= 1:
-        return "100 %"
-    if value > 0.9995:
-        return "more than 99.9 %"
-    return f"{100 * value:.1f} %"
+    thousandths = min(1000, math.ceil(1000 * value - 1e-6))
+    return "100 %" if thousandths == 1000 else f"{thousandths / 10:.1f} %"
 
 
 def one_in(probability: float) -> str:

@@ -186,7 +186,7 @@ class TestWords:
     def test_guess_is_bounded_as_the_definition_bounds_it(self, build):
         statement = build.statement(noise_multiplier=1e6)
 
-        assert "at most 50.0 %" in explained(statement)["meaning"][1]
+        assert "at most 50.1 %" in explained(statement)["meaning"][1]
 
     def test_huge_epsilons_do_not_overflow_and_are_called_large(self, build):
         words = explained(build.statement(noise_multiplier=0.05))
