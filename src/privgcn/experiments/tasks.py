@@ -38,11 +38,6 @@ TASKS: dict[str, TaskKind] = {
         "privgcn.experiments.as_released:run",
         "privgcn.experiments.as_released:weight",
     ),
-    "mnist": TaskKind(
-        "privgcn.experiments.mnist_runs:resolve",
-        "privgcn.experiments.mnist_runs:run",
-        "privgcn.experiments.mnist_runs:weight",
-    ),
 }
 
 

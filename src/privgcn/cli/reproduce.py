@@ -1,0 +1,161 @@
+"""``privgcn reproduce``: the paper's experiments, ours beside the published numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from privgcn.cli.options import AsJson
+from privgcn.cli.output import print_json
+
+if TYPE_CHECKING:
+    from privgcn.experiments.running import Reproduction, Shown
+
+_NAMES = (
+    "table1, experiment-a, experiment-b, experiment-c, features, hard-cases, mnist, "
+    "as-released or all"
+)
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help=f"The experiment: {_NAMES}.")],
+    datasets: Annotated[
+        str | None, typer.Option(help="Comma-separated; default: the paper's, if here.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Seeds of every configuration [5; 2 with --quick].")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="local (this machine) or ray.")] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Address of the Ray cluster, for --engine ray.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes of --engine local [one per core].")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the records in the results folder.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small size that ends within five minutes.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Results folder [reproduction/NAME].")
+    ] = None,
+    write_docs: Annotated[
+        Path | None,
+        typer.Option(help="Also write the comparison with the paper as one Markdown page."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run an experiment of the paper and show ours beside the published numbers."""
+    from privgcn.experiments.engines import make_engine
+    from privgcn.experiments.progress import make_progress
+    from privgcn.experiments.running import reproduce as run
+    from privgcn.experiments.targets import chosen_targets
+
+    chosen_targets(name)
+    folder = out if out is not None else Path("reproduction") / name
+    done = run(
+        name,
+        folder,
+        make_engine(engine, workers=workers, address=address),
+        datasets=None if datasets is None else [d.strip() for d in datasets.split(",")],
+        seeds=seeds,
+        quick=quick,
+        resume=resume,
+        progress=make_progress(),
+    )
+    page = _write_pages(folder, done)
+    if write_docs is not None:
+        _write_docs(write_docs, name, done)
+    if as_json:
+        print_json(_record(name, folder, page, done))
+    else:
+        _print(page, done)
+    if done.summary.failed:
+        raise typer.Exit(1)
+
+
+def _write_pages(folder: Path, done: Reproduction) -> Path:
+    """Markdown, CSV and SVG files, and one page with everything."""
+    from privgcn.report import Figure, Report, Table
+    from privgcn.report.writing import write_text
+
+    for shown in done.shown:
+        tables = [Table.from_dict(table) for table in shown.presentation.tables]
+        figures = [Figure.from_dict(figure) for figure in shown.presentation.figures]
+        text = [f"# {shown.name}", *shown.presentation.notes, *(t.markdown() for t in tables)]
+        write_text(shown.folder / "tables.md", "\n\n".join(text) + "\n")
+        for number, table in enumerate(tables, 1):
+            write_text(shown.folder / "tables" / f"{number:02d}.csv", table.csv())
+        for number, figure in enumerate(figures, 1):
+            figure.save_svg(shown.folder / "figures" / f"{number:02d}.svg")
+        if len(done.shown) > 1:
+            _report(shown).save(shown.folder / "report.html")
+    if len(done.shown) > 1:
+        report = Report.of_folders([shown.folder for shown in done.shown])
+    else:
+        report = _report(done.shown[0])
+    return report.save(folder / "report.html")
+
+
+def _report(shown: Shown) -> Any:
+    from privgcn.report import Report
+
+    made = shown.presentation
+    return Report.of_experiment(shown.name, made.tables, made.figures, made.notes)
+
+
+def _write_docs(path: Path, name: str, done: Reproduction) -> None:
+    from privgcn.experiments.page import reproduction_page
+    from privgcn.report import Table
+    from privgcn.report.writing import write_text
+
+    command = f"privgcn reproduce {name} --write-docs {path}"
+    text = reproduction_page(done, command, lambda table: Table.from_dict(table).markdown())
+    write_text(path, text)
+
+
+def _record(name: str, folder: Path, page: Path, done: Reproduction) -> dict[str, Any]:
+    summary = done.summary
+    return {
+        "experiment": name,
+        "out": str(folder),
+        "report": str(page),
+        "runs": summary.runs,
+        "kept": summary.kept,
+        "done": summary.done,
+        "failed": summary.failed,
+        "seconds": round(summary.seconds, 1),
+        "training_seconds": round(done.training_seconds, 1),
+        "failures": [
+            {"seeds": failure["seeds"], "reason": failure["reason"]}
+            for failure in done.failures
+        ],
+        "torn": done.torn,
+        "takeaways": [vars(takeaway) for takeaway in done.takeaways],
+        "tables": {shown.name: shown.presentation.tables for shown in done.shown},
+    }
+
+
+def _print(page: Path, done: Reproduction) -> None:
+    from privgcn.experiments.progress import duration
+    from privgcn.report import Table
+
+    for shown in done.shown:
+        for table in shown.presentation.tables:
+            typer.echo(Table.from_dict(table).markdown())
+        for note in shown.presentation.notes:
+            typer.echo(note)
+    summary = done.summary
+    typer.echo(
+        f"\n{summary.done} runs done now, {summary.kept} kept, {summary.failed} failed. "
+        f"Wall time {duration(summary.seconds)}."
+    )
+    for failure in done.failures:
+        typer.echo(f"Failed: {failure['reason']}", err=True)
+    for name in done.torn:
+        typer.echo(f"Damaged records set aside and run again: {name}", err=True)
+    typer.echo(f"Report: {page}")

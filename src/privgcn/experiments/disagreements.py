@@ -1,0 +1,92 @@
+"""Where ours differ from the published scores: the reason, with the evidence for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from privgcn.experiments.published import OPTIMIZERS, published
+from privgcn.experiments.results import Cell, Results, Table, mean_of
+
+TOLERANCE = 0.03
+"""Scores nearer than this agree."""
+
+_SETTINGS = (
+    ("private, full graph", "full_epsilon_2", "paper-full", 2, 1),
+    ("private, ten parts", "split_epsilon_1", "paper-split", 1, 10),
+    ("private, ten parts", "split_epsilon_2", "paper-split", 2, 10),
+)
+
+
+def disagreements(results: Results) -> Table:
+    """Every score of the paper's main table, ours, and why they differ where they do."""
+    rows: list[list[Any]] = []
+    for name, scores in published().scores.items():
+        for optimizer in OPTIMIZERS:
+            point: dict[str, Any] = {"dataset": name, "optimizer": optimizer}
+            ours = results.train(recipe="plain", **point)
+            told = scores.non_private[optimizer]
+            like = results.released(epsilon=None, **point)
+            rows.append(
+                [name, "non-private", optimizer, None, told, ours, _plain(ours, told, like)]
+            )
+        for label, field, recipe, epsilon, parts in _SETTINGS:
+            for optimizer in OPTIMIZERS:
+                point = {"dataset": name, "optimizer": optimizer, "epsilon": epsilon}
+                ours = results.train(recipe=recipe, **point)
+                told = getattr(scores, field)[optimizer]
+                like = results.released(parts=parts, **point)
+                reason = _private(ours, told, like)
+                rows.append([name, label, optimizer, epsilon, told, ours, reason])
+    return {
+        "title": "Every score of the paper's main table, ours done soundly, and the reason",
+        "columns": [
+            "dataset",
+            "setting",
+            "optimiser",
+            "epsilon",
+            "published",
+            "ours",
+            "agreement or reason",
+        ],
+        "rows": rows,
+        "notes": [f"Scores within {TOLERANCE} of each other agree."],
+    }
+
+
+def _plain(ours: Cell | None, told: float, like: Cell | None) -> str:
+    mean = mean_of(ours)
+    if mean is None:
+        return "not run: the raw data are not on this machine"
+    if abs(mean - told) <= TOLERANCE:
+        return "agrees"
+    where = "above" if mean > told else "below"
+    reason = (
+        f"{where}: the released code decays the weights of non-private runs by 0.01, keeps "
+        "the iterate at which it stopped instead of the best, and drops out in the first "
+        "epoch only"
+    )
+    return reason + _emulated(like, told)
+
+
+def _private(ours: Cell | None, told: float, like: Cell | None) -> str:
+    mean = mean_of(ours)
+    if mean is None:
+        return "not run: the raw data are not on this machine"
+    if abs(mean - told) <= TOLERANCE:
+        return "agrees"
+    if mean > told:
+        return "above the published score, with a guarantee that holds" + _emulated(like, told)
+    reason = (
+        "below: the published score comes from gradients that nothing clips and from a graph "
+        "that nothing cuts"
+    )
+    return reason + _emulated(like, told)
+
+
+def _emulated(like: Mapping[str, Any] | None, told: float) -> str:
+    if like is None:
+        return " (its behaviour was not emulated here)"
+    gap = abs(float(like["mean"]) - told)
+    close = "which is the published score" if gap <= 0.05 else f"{gap:.2f} from the published"
+    return f"; emulating that behaviour gives {like['mean']:.3f}, {close}"

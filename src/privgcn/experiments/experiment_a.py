@@ -1,0 +1,106 @@
+"""``experiment-a``: non-private learning curves over 10 % to 100 % of the training data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from privgcn.experiments.grid import Experiment, Grid
+from privgcn.experiments.published import OPTIMIZERS, published
+from privgcn.experiments.results import (
+    Cell,
+    Figure,
+    Options,
+    Presentation,
+    Results,
+    Table,
+    difference,
+    figure,
+    series,
+    split_by_origin,
+)
+
+DATASETS = ("citeseer", "cora", "pubmed", "pokec", "reddit", "pokec-like", "reddit-like")
+QUICK_DATASETS = ("cora", "citeseer")
+QUICK_FRACTIONS = (0.1, 0.5, 1.0)
+
+
+def fractions(options: Options) -> tuple[float, ...]:
+    """Shares of the training data."""
+    every = tuple(published().claims["data_fractions_experiment_a"])
+    return QUICK_FRACTIONS if options.quick else every
+
+
+def experiment(options: Options) -> Experiment:
+    """Plain training for every share and optimiser."""
+    axes: dict[str, Any] = {
+        "dataset": list(options.datasets),
+        "recipe": ["plain"],
+        "optimizer": list(OPTIMIZERS),
+        "fraction": list(fractions(options)),
+    }
+    return Experiment("experiment-a", [Grid(axes)], options.seeds)
+
+
+def curve(
+    results: Results, dataset: str, optimizer: str, options: Options
+) -> dict[float, Cell | None]:
+    """Scores by share of the training data."""
+    return {
+        share: results.train(
+            dataset=dataset, recipe="plain", optimizer=optimizer, fraction=share
+        )
+        for share in fractions(options)
+    }
+
+
+def present(results: Results, options: Options) -> Presentation:
+    """Curves, their values, and the figures that the running text names."""
+    tables: list[Table] = []
+    figures: list[Figure] = []
+    shares = fractions(options)
+    for suffix, datasets in split_by_origin(options.datasets):
+        rows: list[list[Any]] = []
+        for optimizer in OPTIMIZERS:
+            lines = []
+            for name in datasets:
+                cells = curve(results, name, optimizer, options)
+                rows.append([name, optimizer, *cells.values()])
+                percent = {100 * share: value for share, value in cells.items()}
+                lines.append(series(name, percent))
+            title = (
+                f"Experiment A: learning curves without privacy, {optimizer.upper()}{suffix}"
+            )
+            figures += figure(title, "training data (%)", lines)
+        tables.append(
+            {
+                "title": f"Experiment A: micro F1 by share of training data{suffix}",
+                "columns": ["dataset", "optimiser", *(f"{share:.0%}" for share in shares)],
+                "rows": rows,
+                "notes": [
+                    "The same share is drawn from every class, as in the paper; the drawn "
+                    "documents are the same for all seeds."
+                ],
+            }
+        )
+    claims = _claims(results, options)
+    return Presentation([*tables, *([claims] if claims["rows"] else [])], figures, [])
+
+
+def _claims(results: Results, options: Options) -> Table:
+    """The figures of the running text beside ours."""
+    rows: list[list[Any]] = []
+    for dataset in ("citeseer", "pubmed"):
+        told = published().claims[f"non_private_{dataset}_sgd"]
+        if dataset not in options.datasets:
+            continue
+        for share, key in ((0.1, "at_10_percent"), (1.0, "at_100_percent")):
+            ours = results.train(
+                dataset=dataset, recipe="plain", optimizer="sgd", fraction=share
+            )
+            rows.append([dataset, f"{share:.0%}", told[key], ours, difference(ours, told[key])])
+    return {
+        "title": "Experiment A: figures named in the running text, SGD",
+        "columns": ["dataset", "training data", "published", "ours", "ours less published"],
+        "rows": rows,
+        "notes": [],
+    }

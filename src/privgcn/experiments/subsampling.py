@@ -1,0 +1,41 @@
+"""Less training data, as the paper takes it: a share of every class."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from privgcn.corpus import Corpus, load_corpus
+from privgcn.corpus.corpus import TRAIN
+from privgcn.errors import ConfigError
+
+_NOT_COVERED = "which training documents are used: the same share of every class was drawn"
+
+
+def with_fraction(corpus: Corpus, fraction: float, seed: int) -> Corpus:
+    """The corpus with a share of its training documents; the others are gone, links too.
+
+    As in the paper, the share is the same in every class. That reads the labels, so no
+    guarantee covers the choice; the facts of the corpus say so.
+    """
+    if not 0.0 < fraction <= 1.0:
+        raise ConfigError(f"The 'fraction' of the data must be in (0, 1]. Got {fraction}.")
+    if fraction == 1.0:
+        return corpus
+    draw = np.random.default_rng(seed)
+    keep = corpus.split != TRAIN
+    for number in range(corpus.num_classes):
+        members = np.flatnonzero((corpus.labels == number) & (corpus.split == TRAIN))
+        # Rounding first: 0.3 of 10 documents must be 3, not 2.9999999999999996.
+        count = int(np.floor(round(len(members) * fraction, 6)))
+        keep[draw.permutation(members)[:count]] = True
+    facts = replace(corpus.facts, not_covered=(*corpus.facts.not_covered, _NOT_COVERED))
+    return replace(corpus.select(keep), facts=facts, whole=None, rows=None)
+
+
+@lru_cache(maxsize=4)
+def corpus_for_runs(dataset: str, fraction: float) -> Corpus:
+    """The documents of a run; a worker process loads each dataset once."""
+    return with_fraction(load_corpus(dataset), fraction, seed=0)

@@ -1,0 +1,130 @@
+"""Tasks of kind ``train``: a recipe on a dataset, scored in every inference mode.
+
+Runs of experiments are reproducible, noise and samples included, so none of them may be
+released: their settings say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from privgcn.config import parse_settings
+from privgcn.corpus.catalogue import DATASETS
+from privgcn.errors import ConfigError
+from privgcn.experiments.tasks import Result
+from privgcn.training.recipes import make_settings
+
+_MUST = {"dataset", "recipe"}
+_MAY = {"optimizer", "epsilon", "parts", "fraction", "features", "changes", "apart"}
+
+
+def resolve(point: dict[str, Any]) -> dict[str, Any]:
+    """The full settings of a run.
+
+    A point has ``dataset`` and ``recipe``, and may have ``optimizer``, ``epsilon``,
+    ``parts``, ``fraction`` of the training data, ``features``, ``changes`` (dotted), and
+    ``apart`` where seeds share so little that training them one by one is faster.
+    """
+    if not _MUST <= set(point) <= _MUST | _MAY:
+        raise ConfigError(
+            f"A grid of kind 'train' must have the axes {', '.join(sorted(_MUST))}, and may "
+            f"have {', '.join(sorted(_MAY))}. Got {', '.join(point)}."
+        )
+    epsilon, parts = point.get("epsilon"), point.get("parts")
+    changes: dict[str, Any] = {"data.source": point["dataset"], **(point.get("changes") or {})}
+    if point.get("features") is not None:
+        changes["features.kind"] = point["features"]
+    private = epsilon is not None or "privacy.noise_multiplier" in changes
+    if private:
+        changes["privacy.reproducible"] = True
+    if parts is not None:
+        changes |= _parts(parts, private=private)
+    recipe = point["recipe"]
+    if recipe == "paper-split" and parts == 1:
+        # A graph in one piece is the paper's full graph, and the same runs.
+        recipe = "paper-full"
+    settings = make_settings(
+        recipe, epsilon=epsilon, optimizer=point.get("optimizer"), changes=changes
+    )
+    return {
+        "apart": bool(point.get("apart")),
+        "fraction": float(point.get("fraction") or 1.0),
+        "settings": settings.model_dump(mode="json"),
+    }
+
+
+def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
+    """Trains all seeds in one pass and scores them on the test documents."""
+    if settings["apart"]:
+        return [_run(settings, (seed,))[0] for seed in seeds]
+    return _run(settings, seeds)
+
+
+def _run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
+    from privgcn.estimator.replicas import train_replicas
+    from privgcn.evaluation.inference import MODES
+    from privgcn.experiments.packing import pack, train_majority
+    from privgcn.experiments.subsampling import corpus_for_runs
+
+    chosen = parse_settings(settings["settings"])
+    corpus = corpus_for_runs(str(chosen.data.source), settings["fraction"])
+    replicas = train_replicas(corpus, chosen, seeds)
+    predictions = {mode: replicas.predictions(mode) for mode in MODES}
+    scores, plan = replicas.scores, replicas.plan
+    train = corpus.train
+    shared = {
+        "synthetic": corpus.facts.synthetic,
+        "classes": list(corpus.classes),
+        "documents": {"train": len(train), "test": len(replicas.truth)},
+        "majority": train_majority(train.labels, replicas.truth, corpus.num_classes),
+        "truth": pack(replicas.truth),
+        "privacy": None
+        if plan is None
+        else {
+            "epsilon": plan.epsilon,
+            "delta": plan.delta,
+            "noise_multiplier": plan.noise_multiplier,
+            "steps": plan.steps,
+            "sensitivity": plan.sensitivity,
+            "unit": plan.unit,
+        },
+    }
+    return [
+        {
+            **shared,
+            "scores": {
+                mode: {key: table[mode][key] for key in ("micro_f1", "macro_f1")}
+                for mode in MODES
+            },
+            "predicted": {mode: pack(predictions[mode][number]) for mode in MODES},
+        }
+        for number, table in enumerate(scores)
+    ]
+
+
+def weight(settings: Mapping[str, Any]) -> float:
+    """Document passes, roughly: for the order of tasks and the time left."""
+    tree = settings["settings"]
+    card = DATASETS.get(str(tree["data"]["source"]))
+    documents = (card.documents if card is not None else 1000) * settings["fraction"]
+    epochs, privacy = tree["training"]["epochs"], tree["privacy"]
+    if privacy is None:
+        # Early stopping ends most non-private runs long before their last epoch.
+        return float(documents * epochs * (0.4 if tree["training"]["patience"] else 1.0))
+    passes = 1.0
+    if privacy["sampling"] != "all" and str(privacy["parts"]).isdigit():
+        # A step of poisson samples computes every part that any of about five seeds drew.
+        passes = min(float(privacy["parts"]), 4.1)
+    return float(documents * epochs * passes + 200.0 * documents)
+
+
+def _parts(parts: int | str, *, private: bool) -> dict[str, Any]:
+    if not private:
+        return {"training.parts": parts}
+    if parts == "each":
+        # The finest partition: every document is a part, and the unit that is protected.
+        return {"privacy.parts": "each", "privacy.unit": "document", "privacy.sampling": "all"}
+    if int(parts) == 1:
+        return {"privacy.parts": 1, "privacy.unit": "graph", "privacy.sampling": "all"}
+    return {"privacy.parts": int(parts), "privacy.unit": "part"}
