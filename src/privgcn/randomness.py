@@ -101,11 +101,13 @@ class RandomSource:
         pairs = (total + 1) // 2
         words = self.words(pairs + (pairs + 1) // 2)
         mantissa = torch.from_numpy((words[:pairs] >> np.uint64(11)).astype(np.float64))
-        uniform = mantissa.add_(0.5).mul_(2.0**-53)
-        radius = uniform.log_().mul_(-2.0 * scale * scale).sqrt_().float()
+        # The logarithm needs all 53 bits; what follows it does not.
+        logs = mantissa.add_(0.5).mul_(2.0**-53).log_().float()
+        radius = logs.mul_(-2.0 * scale * scale).sqrt_()
         turns = torch.from_numpy(words[pairs:].view(np.int32)[:pairs].copy())
         angle = turns.float().mul_(math.pi * 2.0**-31)
-        draws = torch.cat([angle.cos().mul_(radius), angle.sin().mul_(radius)])[:total]
-        return [
-            piece.view(shape) for piece, shape in zip(torch.split(draws, sizes), shapes, strict=True)
-        ]
+        draws = torch.empty(2 * pairs)
+        torch.cos(angle, out=draws[:pairs]).mul_(radius)
+        torch.sin(angle, out=draws[pairs:]).mul_(radius)
+        pieces = torch.split(draws[:total], sizes)
+        return [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]

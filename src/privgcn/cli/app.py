@@ -16,6 +16,7 @@ from privgcn.cli import (
     fetch,
     predict,
     release,
+    report,
     train,
     verify,
 )
@@ -41,6 +42,7 @@ for verb, command in (
     ("calibrate", calibrate.calibrate),
     ("verify", verify.verify),
     ("release", release.release),
+    ("report", report.report),
 ):
     app.command(verb)(command)
 

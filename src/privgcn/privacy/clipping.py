@@ -30,6 +30,7 @@ from privgcn.errors import ConfigError
 from privgcn.graph.partition import PartitionedGraph
 from privgcn.graph.rows import Rows
 from privgcn.models.stack import LayerGradient, transposed_product
+from privgcn.privacy.pairs import PairProducts, count_pairs
 
 Method = Literal["rows", "pairs", "direct"]
 
@@ -105,7 +106,7 @@ class ClippedSums:
         if self.graph.one_document_each:
             return "rows"
         weights = sum(_width(g.inputs) * g.outputs.shape[2] for g in gradients)
-        pairs = sum(len(members) * members.shape[1] ** 2 for members, _ in self._groups)
+        pairs = count_pairs(self.graph)
         # A pair costs about as much as 16 weights' worth of streaming: it takes a float64
         # inner product per layer. Only sizes decide, so the choice reveals nothing else.
         return "pairs" if 16 * pairs < self.graph.parts * weights else "direct"
@@ -157,7 +158,7 @@ class ClippedSums:
         for gradient in gradients:
             lengths = _row_squares(gradient.outputs)
             reach += self._sum_by_part((self._input_squares(gradient.inputs) * lengths).sqrt())
-            squares += self._pair_squares(gradient)
+            squares += self._pairs.squares(gradient)
             if gradient.bias_rows is not None:
                 squares += self._sum_by_part(gradient.bias_rows.double()).square().sum(-1)
                 reach += self._sum_by_part(_row_squares(gradient.bias_rows).sqrt())
@@ -178,47 +179,8 @@ class ClippedSums:
         return LayerGradient(doubled, outputs.double(), None if bias is None else bias.double())
 
     @cached_property
-    def _groups(self) -> list[tuple[Tensor, Tensor]]:
-        """Parts of similar size, padded to a common one: ``(rows [parts, size], parts)``.
-
-        Row index -1 pads. Sizes are rounded up to powers of two, so that one large part
-        does not pad all others to its size.
-        """
-        sizes, groups = self.graph.sizes, []
-        levels = torch.where(sizes > 0, (sizes.double().log2().ceil()).long(), -1)
-        for level in torch.unique(levels).tolist():
-            if level < 0:
-                continue
-            parts = torch.nonzero(levels == level)[:, 0]
-            widest = int(sizes[parts].max())
-            slots = torch.arange(widest, device=sizes.device)
-            rows = self.graph.offsets[parts][:, None] + slots
-            groups.append((torch.where(slots < sizes[parts][:, None], rows, -1), parts))
-        return groups
-
-    @cached_property
-    def _feature_products(self) -> list[Tensor]:
-        """Inner products of feature rows inside each part, in float64, for each group."""
-        products = []
-        for members, _ in self._groups:
-            product = torch.zeros(*members.shape, members.shape[1], dtype=torch.float64)
-            for i, rows in enumerate(members):
-                block = self._exact_features.select(rows[rows >= 0]).dense()
-                product[i, : len(block), : len(block)] = (block @ block.T).cpu()
-            products.append(product.to(members.device))
-        return products
-
-    def _pair_squares(self, gradient: LayerGradient) -> Tensor:
-        replicas = gradient.outputs.shape[1]
-        squares = gradient.outputs.new_zeros(self.graph.parts, replicas, dtype=torch.float64)
-        for number, (members, parts) in enumerate(self._groups):
-            outputs = _gathered_products(gradient.outputs, members)
-            if isinstance(gradient.inputs, Tensor):
-                inputs = _gathered_products(gradient.inputs, members)
-            else:
-                inputs = self._feature_products[number][:, None]
-            squares[parts] = (inputs * outputs).sum((-1, -2))
-        return squares
+    def _pairs(self) -> PairProducts:
+        return PairProducts(self.graph, self._exact_features)
 
     # -- few large parts ------------------------------------------------------------------
 
@@ -240,8 +202,10 @@ class ClippedSums:
             own_part = None if included is None else included[part]
             scales = _only(own_part, self._scales(_joint_norms(tensors)))
             kept = scales > 0
+            usable = bool(kept.all())
             for number, tensor in enumerate(tensors):
-                scaled = torch.where(kept[:, None], tensor * scales.float()[:, None], 0.0)
+                scaled = tensor.mul_(scales.float()[:, None])
+                scaled = scaled if usable else torch.where(kept[:, None], scaled, 0.0)
                 if part == 0:
                     totals.append(scaled)
                 else:
@@ -267,23 +231,16 @@ def _only(included: Tensor | None, scales: Tensor) -> Tensor:
 def _joint_norms(tensors: Sequence[Tensor]) -> Tensor:
     """Float64 norm of each replica over all tensors together."""
     flat = [tensor.transpose(0, -2).flatten(1) for tensor in tensors]
-    return torch.stack([rows.double().square().sum(1) for rows in flat]).sum(0).sqrt()
+    return torch.stack([_row_squares(rows) for rows in flat]).sum(0).sqrt()
 
 
 def _row_squares(rows: Tensor) -> Tensor:
     """Float64 squared norm of each row ``[documents, R]``."""
-    return rows.double().square().sum(-1)
+    return torch.linalg.vector_norm(rows, dim=-1, dtype=torch.float64).square_()
 
 
 def _width(inputs: Rows | Tensor) -> int:
     return inputs.shape[-1]
-
-
-def _gathered_products(rows: Tensor, members: Tensor) -> Tensor:
-    """Float64 inner products of the rows of each part: ``[parts, R, size, size]``."""
-    taken = rows.double()[members.clamp(min=0)]
-    taken = torch.where((members >= 0)[..., None, None], taken, 0.0).transpose(1, 2)
-    return taken @ taken.transpose(2, 3)
 
 
 def _scaled_sum(gradients: Sequence[LayerGradient], row_scales: Tensor) -> list[Tensor]:

@@ -23,6 +23,6 @@ def noisy_mean(sums: Sequence[Tensor], plan: PrivacyPlan, source: RandomSource) 
     noise = source.normal([tensor.shape for tensor in sums], plan.noise_std)
     share = 1.0 / plan.schedule.expected_parts
     return [
-        tensor.add(draw.to(tensor.device)).mul_(share)
+        draw.to(tensor.device).add_(tensor).mul_(share)
         for tensor, draw in zip(sums, noise, strict=True)
     ]

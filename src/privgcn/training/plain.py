@@ -48,7 +48,7 @@ def train_plain(
     with torch.no_grad():
         for epoch in range(settings.epochs):
             for block in blocks:
-                optimiser.step(_gradient(model, optimiser.parameters, block, masks))
+                optimiser.step(plain_gradient(model, optimiser.parameters, block, masks))
             if progress is not None:
                 progress(epoch + 1, settings.epochs)
             if stopper is not None and stopper.done():
@@ -63,12 +63,13 @@ def _blocks(graph: TextGraph, parts: int, seed: int) -> list[PartitionedGraph]:
     return [whole.select(torch.tensor([part])) for part in range(parts)]
 
 
-def _gradient(
+def plain_gradient(
     model: LayerStack,
     parameters: Sequence[Tensor],
     block: PartitionedGraph,
     masks: RandomSource | None,
 ) -> list[Tensor]:
+    """The gradient of the mean loss over the labelled documents of a block."""
     tape = model.forward(parameters, block.features, block.matrix, masks)
     rows = loss_gradient(tape.scores, block.labels, block.loss_weights)
     layers = model.backward(parameters, tape, rows, block.matrix, dropped=masks is not None)
