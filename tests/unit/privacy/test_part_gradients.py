@@ -107,10 +107,16 @@ def test_one_document_moves_only_its_own_part(kind: str, parts: int, what: str) 
             for one, other in zip(first, second, strict=True):
                 assert torch.equal(one, other), "another part's gradient must be bit-identical"
     # The whole sum moves by what the one part moves, and by no more than the table says.
-    sums = [g.clipped_sum(parameters, None) for g in (before, after)]
+    own = [np.array([int(part_of[document])])] * 2
+    moves = []
+    for sample in (None, own):
+        sums = [g.clipped_sum(parameters, sample) for g in (before, after)]
+        moves.append([a - b for a, b in zip(*sums, strict=True)])
     for replica in range(2):
-        apart = [a - b for a, b in zip(*(replica_of(s, replica) for s in sums), strict=True)]
-        assert joint_norm(apart) <= 2 * CLIP * (1 + 1e-4)
+        whole, part_alone = (replica_of(move, replica) for move in moves)
+        assert joint_norm(whole) <= 2 * CLIP * (1 + 1e-4)
+        off = [a - b for a, b in zip(whole, part_alone, strict=True)]
+        assert joint_norm(off) < 1e-4 * CLIP
 
 
 @pytest.mark.parametrize("parts", [1, 4, 40])

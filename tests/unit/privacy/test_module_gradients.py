@@ -1,0 +1,160 @@
+"""The general path: any module, the same bound."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from brute_force import joint_norm, random_graph, relative_error
+from privgcn.config import TrainingSettings
+from privgcn.errors import PrivacyContractError
+from privgcn.graph import DenseRows, PartitionedGraph, cut, random_parts
+from privgcn.models import make_model
+from privgcn.privacy.module_gradients import ModuleGradients
+from privgcn.privacy.part_gradients import StackGradients
+from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.schedule import AllParts
+from privgcn.randomness import RandomSource
+from privgcn.training.private import PrivateTrainer
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+FEATURES, CLASSES = 7, 4
+
+
+class Net(nn.Module):
+    """Two graph convolutions, as a user would write them."""
+
+    def __init__(self, *, cached: bool = False, dropout: float = 0.0) -> None:
+        from torch_geometric.nn import GCNConv
+
+        super().__init__()
+        self.first = GCNConv(FEATURES, 5, cached=cached)
+        self.second = GCNConv(5, CLASSES, cached=cached)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.second(self.drop(self.first(x, edge_index).relu()), edge_index)
+
+
+def pieces(parts: int, seed: int = 1) -> PartitionedGraph:
+    graph = random_graph(36, FEATURES, CLASSES, links=120, seed=seed)
+    return cut(graph, random_parts(36, parts, 0), parts)
+
+
+def as_stack(gradients: ModuleGradients) -> list[Tensor]:
+    """The module's parameters as those of ``gcn``."""
+    named = dict(zip(gradients.names, gradients.initial(), strict=True))
+    order = ("first.lin.weight", "first.bias", "second.lin.weight", "second.bias")
+    return [
+        named[name].squeeze(-2).T.contiguous().unsqueeze(1)
+        if name.endswith("weight")
+        else named[name]
+        for name in order
+    ]
+
+
+@pytest.mark.parametrize("parts", [1, 6, 36])
+def test_the_fast_path_gives_the_same_sums(parts: int) -> None:
+    torch.manual_seed(0)
+    graph = pieces(parts)
+    general = ModuleGradients(Net(), graph, 0.05)
+    model = make_model("gcn", FEATURES, CLASSES, hidden=5, dropout=0.0)
+    fast = StackGradients(model, graph, 0.05, None)
+    for sample in (None, [np.arange(0, parts, 2)], [np.array([], dtype=np.int64)]):
+        expected = fast.clipped_sum(as_stack(general), sample)
+        sums = general.clipped_sum(general.initial(), sample)
+        named = dict(zip(general.names, sums, strict=True))
+        found = [
+            named["first.lin.weight"].squeeze(-2).T.unsqueeze(1),
+            named["first.bias"],
+            named["second.lin.weight"].squeeze(-2).T.unsqueeze(1),
+            named["second.bias"],
+        ]
+        assert relative_error(found, expected) < 1e-5
+
+
+def test_each_part_is_clipped_jointly() -> None:
+    general = ModuleGradients(Net(), pieces(6), 0.01)
+    for part in range(6):
+        sums = general.clipped_sum(general.initial(), [np.array([part])])
+        assert joint_norm(sums) == pytest.approx(0.01, rel=1e-5)
+        assert joint_norm(sums) <= 0.01
+
+
+def test_a_part_that_is_not_finite_counts_as_zero() -> None:
+    graph = pieces(6)
+    clean = ModuleGradients(Net(), graph, 0.01)
+    rows = graph.features.dense().clone()
+    rows[0] = torch.nan
+    spoiled = PartitionedGraph(
+        DenseRows(rows), graph.matrix, graph.labels, CLASSES, graph.offsets, graph.order
+    )
+    dirty = ModuleGradients(clean.module, spoiled, 0.01)
+    assert joint_norm(dirty.clipped_sum(clean.initial(), [np.array([0])])) == 0.0
+    others = [np.arange(1, 6)]
+    expected = clean.clipped_sum(clean.initial(), others)
+    for found, wanted in zip(dirty.clipped_sum(clean.initial(), None), expected, strict=True):
+        assert torch.equal(found, wanted)
+
+
+def test_a_layer_that_caches_its_links_does_not_carry_them_to_the_next_part() -> None:
+    torch.manual_seed(0)
+    graph = pieces(6)
+    plain = Net()
+    cached = Net(cached=True)
+    cached.load_state_dict(plain.state_dict())
+    sums = [
+        ModuleGradients(net, graph, 0.05).clipped_sum(
+            ModuleGradients(plain, graph, 0.05).initial(), None
+        )
+        for net in (plain, cached)
+    ]
+    for one, other in zip(*sums, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_the_masks_of_one_part_do_not_depend_on_which_others_were_sampled() -> None:
+    """Under a seed that someone knows, a shift of masks would tell who was sampled."""
+    graph = pieces(6)
+    net = Net(dropout=0.5)
+    alone = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        general = ModuleGradients(net, graph, 1.0)
+        alone.append(general.clipped_sum(general.initial(), [np.array([3])]))
+    assert relative_error(*alone) > 1e-3, "the caller's seed must not decide the masks"
+    before = torch.get_rng_state()
+    general.clipped_sum(general.initial(), None)
+    assert torch.equal(before, torch.get_rng_state()), "the caller's generator stays untouched"
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.BatchNorm1d(5), nn.InstanceNorm1d(5, track_running_stats=True)]
+)
+def test_statistics_over_several_parts_are_refused(layer: nn.Module) -> None:
+    net = Net()
+    net.norm = layer
+    with pytest.raises(PrivacyContractError, match="norm"):
+        ModuleGradients(net, pieces(6), 0.01)
+
+
+def test_the_trainer_takes_a_module() -> None:
+    graph = pieces(6)
+    general = ModuleGradients(Net(), graph, 0.5)
+    plan = PrivacyPlan(
+        unit="part",
+        relation="remove",
+        partition=PartitionFacts(kind="random", parts=6, seed=0),
+        schedule=AllParts(6),
+        clip_norm=0.5,
+        noise_multiplier=1.0,
+        steps=3,
+        delta=1e-3,
+        units=36,
+    )
+    settings = TrainingSettings(optimizer="sgd", learning_rate=0.1)
+    trainer = PrivateTrainer(general.initial(), general, plan, settings, RandomSource.secret())
+    for before, after in zip(general.initial(), trainer.run(), strict=True):
+        assert before.shape == after.shape
+        assert not torch.equal(before, after)

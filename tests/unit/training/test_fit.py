@@ -1,0 +1,182 @@
+"""One door to training: guard rails, seeds, and no way around the plan."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from brute_force import random_graph
+from privgcn.config import Settings, parse_settings
+from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.graph import DenseRows, TextGraph
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.training.fit import fit
+
+GRAPH = random_graph(30, 8, owners=6)
+
+
+def settings(**changes: Any) -> Settings:
+    tree: dict[str, Any] = {
+        "model": {"kind": "gcn", "hidden": 5, "dropout": 0.5},
+        "training": {"optimizer": "adam", "learning_rate": 0.1, "epochs": 4, "patience": 0},
+        "privacy": {
+            "noise_multiplier": 1.0,
+            "delta": 1e-2,
+            "parts": 5,
+            "sampling": "poisson",
+            "reproducible": True,
+        },
+    }
+    return parse_settings(tree).changed(changes)
+
+
+def same(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("sampling", ["all", "poisson", "epoch"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_same_seed_same_parameters_bit_for_bit(sampling: str, optimizer: str) -> None:
+    chosen = settings(
+        **{"privacy.sampling": sampling, "training.optimizer": optimizer, "seed": 7}
+    )
+    first, second = (fit(GRAPH, chosen) for _ in range(2))
+    assert same(first.parameters, second.parameters)
+    assert not first.releasable
+    other = fit(GRAPH, chosen.changed({"seed": 8}))
+    assert not same(first.parameters, other.parameters)
+
+
+def test_releasable_runs_of_one_seed_differ() -> None:
+    chosen = settings(**{"privacy.reproducible": False, "seed": 7})
+    first, second = (fit(GRAPH, chosen) for _ in range(2))
+    assert first.releasable
+    assert not same(first.parameters, second.parameters)
+
+
+def test_replicas_have_weights_noise_and_samples_of_their_own() -> None:
+    chosen = settings(**{"training.epochs": 1, "privacy.sampling": "all"})
+    fitted = fit(GRAPH, chosen, seeds=[1, 1, 2])
+    assert not same(fitted.replica(0).parameters, fitted.replica(1).parameters)
+    assert fitted.replica(2).parameters[0].shape[1] == 1
+
+
+def test_early_stopping_is_refused_in_a_private_run() -> None:
+    with pytest.raises(PrivacyContractError, match="stop early"):
+        fit(GRAPH, settings(**{"training.patience": 5}), visible=GRAPH)
+
+
+def test_validation_documents_have_no_influence_on_a_private_run() -> None:
+    chosen = settings()
+    seen = fit(GRAPH, chosen, visible=random_graph(50, 8, seed=9))
+    assert same(seen.parameters, fit(GRAPH, chosen).parameters)
+
+
+class Untouchable:
+    """Features that nobody may look at; only their public shape is known."""
+
+    width = 8
+    shape = (30, 8)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"data were touched: {name}")
+
+
+class Sealed:
+    """A tensor of which only the length is public."""
+
+    def __len__(self) -> int:
+        return 30
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"data were touched: {name}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"training.patience": 3}, PrivacyContractError),
+        ({"privacy.delta": 0.5}, PrivacyContractError),
+        ({"privacy.unit": "person"}, PrivacyContractError),
+        ({"privacy.unit": "graph"}, PrivacyContractError),
+        ({"privacy.parts": 31}, PrivacyContractError),
+        ({"privacy.parts": "column:year"}, PrivacyContractError),
+        ({"privacy.parts": "half"}, ConfigError),
+        ({"privacy.epsilon": 1.0}, ConfigError),
+        ({"privacy.noise_multiplier": None}, ConfigError),
+        ({"privacy.noise_multiplier": 1e-9}, ConfigError),
+        ({"privacy.clip_norm": 1e-7}, ConfigError),
+        ({"privacy.clip_norm": 1e7}, ConfigError),
+        ({"privacy.sampling": "all", "privacy.sampling_probability": 0.1}, ConfigError),
+        (
+            {"privacy.accountant": "moments", "privacy.relation": "replace"},
+            PrivacyContractError,
+        ),
+        ({"training.zero_start": True}, ConfigError),
+    ],
+    ids=str,
+)
+def test_errors_come_before_any_data_are_touched(
+    changes: dict[str, Any], error: type[Exception]
+) -> None:
+    sealed: Any = Sealed()
+    graph = TextGraph(Untouchable(), sealed, sealed, 4, sealed)  # type: ignore[arg-type]
+    with pytest.raises(error):
+        fit(graph, settings(**changes))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_settings_that_are_no_numbers_are_refused(bad: float) -> None:
+    for name in ("delta", "clip_norm", "noise_multiplier", "sampling_probability"):
+        with pytest.raises(ConfigError):
+            fit(GRAPH, settings(**{f"privacy.{name}": bad}))
+    with pytest.raises(Exception, match="epsilon"):
+        fit(GRAPH, settings(**{"privacy.epsilon": bad, "privacy.noise_multiplier": None}))
+
+
+@pytest.mark.parametrize("kind", ["gcn", "linear", "mlp"])
+@pytest.mark.parametrize("parts", ["each", 5, 1])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 3e38, 1e-45])
+def test_no_document_can_spoil_the_model(kind: str, parts: Any, value: float) -> None:
+    """Whether a parameter is finite must not depend on one document."""
+    rows = GRAPH.features.dense().clone()
+    rows[4] = value
+    spoiled = replace(GRAPH, features=DenseRows(rows))
+    chosen = settings(**{"model.kind": kind, "privacy.parts": parts, "privacy.sampling": "all"})
+    for parameter in fit(spoiled, chosen).parameters:
+        assert bool(torch.isfinite(parameter).all())
+
+
+def test_parameters_that_overflow_leave_noise_and_nothing_else() -> None:
+    chosen = settings(**{"training.optimizer": "sgd", "training.learning_rate": 1e36})
+    fitted = fit(GRAPH, chosen)
+    assert fitted.plan is not None
+
+
+@pytest.mark.parametrize("documents", [1, 2])
+@pytest.mark.parametrize("sampling", ["all", "epoch"])
+def test_tiny_corpora_train(documents: int, sampling: str) -> None:
+    graph = random_graph(documents, 3, 2, links=0)
+    chosen = settings(**{"privacy.parts": "each", "privacy.sampling": sampling})
+    assert fit(graph, chosen).plan is not None
+
+
+def test_documents_without_features_train() -> None:
+    graph = replace(GRAPH, features=DenseRows(torch.zeros(30, 8)))
+    for kind in ("gcn", "linear"):
+        assert fit(graph, settings(**{"model.kind": kind})).plan is not None
+
+
+def test_the_plan_of_a_fit_is_what_was_run() -> None:
+    fitted = fit(GRAPH, settings(**{"privacy.unit": "person"}))
+    assert type(fitted.plan) is PrivacyPlan
+    assert fitted.plan.steps == 4 * 5
+    assert fitted.plan.units == 6
+    assert fitted.plan.partition.by == "owner"
+
+
+def test_a_non_private_fit_has_no_plan() -> None:
+    fitted = fit(GRAPH, settings().model_copy(update={"privacy": None}))
+    assert fitted.plan is None
+    assert not fitted.releasable

@@ -1,0 +1,56 @@
+"""Optimisers act on what they are fed, and on nothing else."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from privgcn.config import TrainingSettings
+from privgcn.training.optimisers import Optimiser
+
+
+def run(steps: int, **changes: Any) -> list[torch.Tensor]:
+    settings = TrainingSettings(**{"learning_rate": 0.1, **changes})
+    optimiser = Optimiser([torch.ones(3, 1, 2)], settings)
+    for step in range(steps):
+        optimiser.step([torch.full((3, 1, 2), float(step + 1))])
+    return optimiser.result()
+
+
+def test_sgd_and_momentum() -> None:
+    assert run(2, optimizer="sgd")[0][0, 0, 0] == pytest.approx(1 - 0.1 - 0.2)
+    with_momentum = run(2, optimizer="sgd", momentum=0.5)[0][0, 0, 0]
+    assert with_momentum == pytest.approx(1 - 0.1 - (0.2 + 0.05))
+
+
+def test_adam_is_pytorchs() -> None:
+    leaf = torch.nn.Parameter(torch.ones(3, 1, 2))
+    adam = torch.optim.Adam([leaf], lr=0.1)
+    for step in range(3):
+        leaf.grad = torch.full((3, 1, 2), float(step + 1))
+        adam.step()
+    assert torch.allclose(run(3, optimizer="adam")[0], leaf.detach())
+
+
+def test_averaging_takes_the_mean_of_all_iterates() -> None:
+    assert run(2, optimizer="sgd", averaging=True)[0][0, 0, 0] == pytest.approx((0.9 + 0.7) / 2)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"optimizer": "adam"}, {"optimizer": "sgd", "momentum": 0.9}, {"averaging": True}],
+    ids=str,
+)
+def test_state_there_and_back(changes: dict[str, Any]) -> None:
+    settings = TrainingSettings(**{"learning_rate": 0.1, **changes})
+    first = Optimiser([torch.ones(2, 1, 2)], settings)
+    for _ in range(3):
+        first.step([torch.randn(2, 1, 2)])
+    second = Optimiser([torch.zeros(2, 1, 2)], settings)
+    second.restore(first.state())
+    assert second.steps == 3
+    gradient = torch.randn(2, 1, 2)
+    for optimiser in (first, second):
+        optimiser.step([gradient.clone()])
+    assert torch.equal(first.result()[0], second.result()[0])
+    assert torch.equal(first.parameters[0], second.parameters[0])
