@@ -87,6 +87,16 @@ def test_hashing_learns_nothing_and_its_rows_have_length_one() -> None:
     assert "words" not in made.state()
 
 
+def test_hashing_joins_the_forms_of_a_word_and_counts_runs() -> None:
+    one, other = corpus(("classify the learners",)), corpus(("Classified, a learner!",))
+    made = make_featurizer("hashing", None, one)
+    assert abs(made.transform(one) - made.transform(other)).max() == 0
+    whole = make_featurizer("hashing", {"prefix": None}, one)
+    assert abs(whole.transform(one) - whole.transform(other)).max() > 0
+    runs = make_featurizer("hashing", {"ngrams": 2}, one)
+    assert runs.transform(one).nnz == made.transform(one).nnz + 1
+
+
 def test_bag_of_words_takes_the_interval_of_occurrences() -> None:
     made = make_featurizer(
         "bow", {"min_count": 2, "max_count": 2, "stop_words": None}, corpus()
@@ -167,6 +177,7 @@ def test_an_empty_vocabulary_is_refused() -> None:
         ("hashing", {"dimension": 1}, "at least 2"),
         ("hashing", {"dimension": 2**40}, "below"),
         ("hashing", {"dimension": 10.0}, "whole number"),
+        ("hashing", {"prefix": 0}, "at least 1"),
         ("hashing", {"stop_words": "slovak"}, "'english' or null"),
         ("bow", {"min_count": 0}, "at least 1"),
         ("bow", {"min_count": 3, "max_count": 2}, "at least 3"),
