@@ -180,13 +180,14 @@ class _Solution:
             return loss
 
         with torch.enable_grad():
-            optimiser.step(closure)
+            optimiser.step(closure)  # type: ignore[no-untyped-call]
 
     def sharpened(self) -> Tensor:
         """Scores after a last look that prefers sure answers."""
         self.run(ROUNDS // 2, sharpening=SHARPENING)
         with torch.no_grad():
-            return self.places @ self.weights + self.bias
+            scores: Tensor = self.places @ self.weights + self.bias
+        return scores
 
 
 def mean_residuals(path: Tensor, features: Rows) -> Tensor:

@@ -72,6 +72,6 @@ def whitened(values: Tensor, exponent: float) -> Tensor:
     variances, axes = torch.linalg.eigh(values.T @ values / max(len(values), 1))
     variances = variances.clamp(min=0)
     stretch = (variances / variances[-1:].clamp(min=1e-30)) ** exponent
-    turned = values @ (axes * stretch)
+    turned: Tensor = values @ (axes * stretch)
     squares = turned.square().sum(1)
     return turned / (squares + 1e-3 * squares.mean() + 1e-30).sqrt()[:, None]

@@ -137,7 +137,8 @@ class TextGraph:
 
 
 def _sparse_rows(matrix: Tensor) -> SparseRows:
-    coo = matrix.to_sparse_coo().coalesce()  # sorted by row
+    # Coalescing sorts by row.
+    coo = matrix.to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
     rows, columns = coo.indices()
     counts = torch.bincount(rows, minlength=matrix.shape[0])
     offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])

@@ -236,7 +236,8 @@ def _joint_norms(tensors: Sequence[Tensor]) -> Tensor:
 
 def _row_squares(rows: Tensor) -> Tensor:
     """Float64 squared norm of each row ``[documents, R]``."""
-    return torch.linalg.vector_norm(rows, dim=-1, dtype=torch.float64).square_()
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=-1, dtype=torch.float64)
+    return norms.square_()
 
 
 def _width(inputs: Rows | Tensor) -> int:

@@ -70,7 +70,7 @@ class PairProducts:
         return products
 
     def squares(self, gradient: LayerGradient) -> Tensor:
-        """Squared norm of each part's weight gradient, ``[parts, R]``, without rounding care."""
+        """Squared norm of each part's weight gradient, ``[parts, R]``."""
         replicas = gradient.outputs.shape[1]
         squares = gradient.outputs.new_zeros(self.graph.parts, replicas, dtype=torch.float64)
         for number, (members, parts) in enumerate(self.groups):
