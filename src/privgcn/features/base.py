@@ -24,11 +24,15 @@ class Featurizer(Protocol):
     Attributes:
         kind: The name in the registry.
         dimension: Length of a row, known after ``fit``.
-        learned: What was read off private text or vectors, in words that a privacy
-            statement repeats as not covered; None when nothing was.
+        learns: Whether something read off protected documents stays in the featurizer, so
+            that releasing it releases that too.
+        learned: What a privacy statement has to repeat as not covered, in words: what was
+            read off the documents, or what a public encoder may have seen before; None
+            when there is nothing to say.
     """
 
     kind: str
+    learns: bool
 
     @property
     def dimension(self) -> int:

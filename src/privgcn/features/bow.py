@@ -32,6 +32,7 @@ class BagOfWords:
     """
 
     kind = "bow"
+    learns = True
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ class GivenVectors:
     """
 
     kind = "given"
+    learns = True
 
     def __init__(self) -> None:
         self._dimension = 0

@@ -43,6 +43,7 @@ class HashingWords:
     """
 
     kind = "hashing"
+    learns = False
     learned = None
 
     def __init__(

@@ -33,6 +33,7 @@ class TransformerFeatures:
     """
 
     kind = "transformer"
+    learns = False
     _max_length_default: int | None = None
     _unit_length = False
 

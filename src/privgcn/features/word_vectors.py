@@ -28,6 +28,7 @@ class WordVectors:
     """
 
     kind = "word-vectors"
+    learns = False
 
     def __init__(
         self,

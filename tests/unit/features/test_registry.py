@@ -194,3 +194,4 @@ def test_every_kind_can_be_loaded() -> None:
     for name, kind in FEATURES.items():
         assert kind.load().kind == name
         assert kind.summary
+        assert kind.load().learns == (name in ("given", "bow", "tfidf"))
