@@ -1,0 +1,157 @@
+"""``privgcn reproduce`` as a user meets it, on an experiment small enough for a test."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from privgcn.cli.reproduce import reproduce
+from privgcn.errors import ConfigError, DataNotAvailableError
+from privgcn.experiments import targets
+from privgcn.experiments.grid import Experiment, Grid
+from privgcn.experiments.results import Options, Presentation, Results, figure, series
+
+HERE = str(Path(__file__).parent)
+KIND = "test_reproduce:"
+
+
+def resolve(point: dict[str, Any]) -> dict[str, Any]:
+    return dict(point)
+
+
+def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[dict[str, Any]]:
+    """A real, tiny training: least squares on a seeded line."""
+    if settings["noise"] == "broken":
+        raise ArithmeticError("no line to fit")
+    results = []
+    for seed in seeds:
+        draw = np.random.default_rng(seed)
+        x = draw.normal(size=50)
+        y = (x + settings["noise"] * draw.normal(size=50)) > 0
+        slope = float(x @ (2.0 * y - 1.0))
+        score = float(((slope * x > 0) == y).mean())
+        results.append({"scores": {"full-graph": {"micro_f1": score}}})
+    return results
+
+
+def _plan(options: Options) -> Experiment:
+    noises: list[Any] = [0.1, 1.0] if options.quick else [0.1, 0.5, 1.0]
+    if "pubmed" in options.datasets:
+        noises.append("broken")
+    axes = {"dataset": list(options.datasets), "noise": noises}
+    return Experiment("tiny", [Grid(axes, KIND)], options.seeds)
+
+
+def _present(results: Results, options: Options) -> Presentation:
+    cells = {
+        noise: results.cell(KIND, {"dataset": options.datasets[0], "noise": noise})
+        for noise in (0.1, 1.0)
+    }
+    table = {
+        "title": "A line with noise",
+        "columns": ["noise", "score"],
+        "rows": [[noise, value] for noise, value in cells.items()],
+        "notes": ["<script>alert(1)</script>"],
+    }
+    return Presentation([table], figure("A line", "noise", [series("ours", cells)]), ["Tiny."])
+
+
+@pytest.fixture(autouse=True)
+def _tiny_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(HERE)
+    paths = [HERE, *[path for path in sys.path if path]]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(dict.fromkeys(paths)))
+    tiny = targets.Target("Tiny", ("clinic",), ("clinic",), _plan, _present)
+    monkeypatch.setitem(targets.TARGETS, "tiny", tiny)
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    made = typer.Typer(pretty_exceptions_enable=False)
+    made.command("reproduce")(reproduce)
+    return made
+
+
+def _invoke(app: typer.Typer, *words: str) -> Any:
+    return CliRunner().invoke(app, list(words))
+
+
+def test_tables_figures_and_a_page_are_written(app: typer.Typer, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = _invoke(app, "tiny", "--out", str(out), "--seeds", "3", "--workers", "1")
+    assert result.exit_code == 0, result.output
+    assert "A line with noise" in result.stdout
+    assert "9 runs done now, 0 kept, 0 failed. Wall time" in result.stdout
+    assert "runs done" in result.stderr, "progress goes to stderr"
+    assert json.loads((out / "tables.json").read_text())[0]["title"] == "A line with noise"
+    assert (out / "figures.json").exists()
+    assert "| 0.100 |" in (out / "tables.md").read_text()
+    assert (out / "tables" / "01.csv").read_text().startswith("noise,score,score std")
+    assert (out / "figures" / "01.svg").read_text().startswith("<?xml")
+    page = (out / "report.html").read_text()
+    assert "A line with noise" in page
+    assert "<script>alert" not in page
+
+
+def test_json_is_one_object(app: typer.Typer, tmp_path: Path) -> None:
+    result = _invoke(app, "tiny", "--quick", "--out", str(tmp_path), "--json")
+    record = json.loads(result.stdout)
+    assert record["runs"] == record["done"] == 4
+    assert record["failed"] == 0
+    assert record["tables"]["tiny"][0]["columns"] == ["noise", "score"]
+
+
+def test_an_earlier_folder_needs_resume_and_nothing_is_repeated(
+    app: typer.Typer, tmp_path: Path
+) -> None:
+    words = ["tiny", "--out", str(tmp_path), "--workers", "1"]
+    assert _invoke(app, *words, "--quick").exit_code == 0
+    refused = _invoke(app, *words)
+    assert isinstance(refused.exception, ConfigError)
+    assert "Add --resume" in str(refused.exception)
+    more = json.loads(_invoke(app, *words, "--resume", "--seeds", "4", "--json").stdout)
+    assert (more["kept"], more["done"], more["runs"]) == (4, 8, 12)
+
+
+def test_failed_runs_are_shown_and_the_rest_go_on(
+    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "_named", lambda target, datasets: list(datasets))
+    words = ["tiny", "--out", str(tmp_path), "--datasets", "pubmed", "--seeds", "1"]
+    result = _invoke(app, *words, "--workers", "1")
+    assert result.exit_code == 1
+    assert "3 runs done now, 0 kept, 1 failed" in result.stdout
+    assert "Failed: ArithmeticError: no line to fit" in result.stderr
+
+
+def test_mistakes_are_named(
+    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = ["--out", str(tmp_path / "out")]
+    wrong = _invoke(app, "table9", *out)
+    assert isinstance(wrong.exception, ConfigError)
+    assert "table1" in str(wrong.exception)
+    assert isinstance(_invoke(app, "tiny", "--engine", "slurm", *out).exception, ConfigError)
+    monkeypatch.setenv("PRIVGCN_DATA", str(tmp_path))
+    missing = _invoke(app, "table1", "--datasets", "cora", *out)
+    assert isinstance(missing.exception, DataNotAvailableError)
+    assert not (tmp_path / "out").exists(), "nothing is half-written"
+
+
+def test_the_page_of_the_documentation_is_generated(app: typer.Typer, tmp_path: Path) -> None:
+    page = tmp_path / "reproduction.md"
+    words = ["tiny", "--quick", "--out", str(tmp_path / "out"), "--write-docs", str(page)]
+    assert _invoke(app, *words).exit_code == 0
+    text = page.read_text()
+    assert text.startswith("# Reproduction of the paper")
+    assert "## The five take-aways" in text
+    assert "**Not measured**" in text
+    assert "A line with noise" in text

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from privgcn.corpus.catalogue import DATASETS
+from privgcn.errors import ConfigError, DataNotAvailableError
+from privgcn.experiments.results import Options, Results, split_by_origin
+from privgcn.experiments.store import RecordStore
+from privgcn.experiments.targets import TARGETS, chosen_targets, make_options
+from privgcn.report import Figure, Table
+
+NAMES = {
+    "table1",
+    "experiment-a",
+    "experiment-b",
+    "experiment-c",
+    "features",
+    "hard-cases",
+    "mnist",
+    "as-released",
+}
+
+
+def _options(name: str, *, quick: bool) -> Options:
+    target = TARGETS[name]
+    usual = target.quick_datasets if quick else target.datasets
+    return Options(tuple(d for d in usual if d in DATASETS), (0, 1), quick)
+
+
+def test_every_experiment_of_the_paper_has_a_name() -> None:
+    assert set(TARGETS) == NAMES
+    assert set(chosen_targets("all")) == NAMES
+    with pytest.raises(ConfigError, match="'experiment-d'"):
+        chosen_targets("experiment-d")
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_the_quick_size_is_a_smaller_grid(name: str) -> None:
+    full = list(TARGETS[name].plan(_options(name, quick=False)))
+    quick = list(TARGETS[name].plan(_options(name, quick=True)))
+    assert 0 < sum(task.weight for task in quick) < sum(task.weight for task in full)
+
+
+def test_grids_are_the_papers() -> None:
+    def count(name: str, *datasets: str) -> int:
+        return len(list(TARGETS[name].plan(Options(datasets, (0,)))))
+
+    # 2 plain, 2 full, 4 split, 2 auto, and 4 as released.
+    assert count("table1", "cora") == 14
+    assert count("experiment-a", "cora", "citeseer") == 2 * 2 * 10
+    # 4 epsilons x 4 shares x (SGD, Adam, auto).
+    assert count("experiment-b", "cora") == 48
+    # 8 numbers of parts x (SGD, Adam) x (plain, private).
+    assert count("experiment-c", "cora") == 32
+    assert count("mnist", "mnist") == 10
+    assert count("hard-cases", "cora") == 10 + 4 + 4 + 4
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+@pytest.mark.parametrize("quick", [True, False])
+def test_without_records_tables_are_whole_and_cells_empty(
+    name: str, quick: bool, tmp_path: Path
+) -> None:
+    options = _options(name, quick=quick)
+    with RecordStore(tmp_path) as store:
+        made = TARGETS[name].present(Results(store, options.seeds), options)
+    assert made.tables
+    for table in made.tables:
+        assert Table.from_dict(table).markdown()
+    for figure in made.figures:
+        Figure.from_dict(figure)
+
+
+def test_synthetic_and_real_datasets_are_never_in_one_table() -> None:
+    groups = split_by_origin(["cora", "clinic", "pubmed"])
+    assert [names for _, names in groups] == [["cora", "pubmed"], ["clinic"]]
+    assert "synthetic" in groups[1][0]
+    assert "synthetic" not in groups[0][0]
+
+
+def test_default_datasets_are_those_at_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRIVGCN_DATA", str(tmp_path))
+    with pytest.raises(DataNotAvailableError, match="privgcn fetch cora"):
+        make_options(TARGETS["as-released"])
+    with pytest.raises(DataNotAvailableError, match="'cora' is not on this machine"):
+        make_options(TARGETS["table1"], datasets=["cora"])
+    options, notes = make_options(TARGETS["table1"], datasets=["clinic", "clinic"], seeds=3)
+    assert options == Options(("clinic",), (0, 1, 2))
+    assert notes == []
+
+
+@pytest.mark.parametrize(
+    ("name", "datasets"),
+    [("table1", ["nowhere"]), ("table1", ["mnist"]), ("mnist", ["clinic"])],
+)
+def test_datasets_must_fit_the_experiment(name: str, datasets: list[str]) -> None:
+    with pytest.raises(ConfigError, match=r"'datasets' of this experiment"):
+        make_options(TARGETS[name], datasets=datasets)
+
+
+def test_seeds_by_default_and_by_wish() -> None:
+    table, released = TARGETS["table1"], TARGETS["as-released"]
+    assert len(make_options(table, datasets=["clinic"])[0].seeds) == 5
+    assert len(make_options(table, datasets=["clinic"], quick=True)[0].seeds) == 2
+    assert len(make_options(released, datasets=["clinic"])[0].seeds) == 10
+    assert len(make_options(released, datasets=["clinic"], seeds=3)[0].seeds) == 3
+    with pytest.raises(ConfigError, match="'seeds' of an experiment"):
+        make_options(table, datasets=["clinic"], seeds=0)

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from privgcn.config import parse_settings
+from privgcn.errors import ConfigError
+from privgcn.experiments.grid import Experiment, Grid
+from privgcn.experiments.packing import pack, unpack
+from privgcn.experiments.tasks import run_task
+from privgcn.experiments.training import resolve, run, weight
+
+AUTO = {"dataset": "clinic", "recipe": "auto", "epsilon": 1.0, "fraction": 0.5}
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder of eighty short letters in two classes."""
+    folder = tmp_path_factory.mktemp("letters")
+    words = (["garden", "rain", "seed"], ["engine", "wheel", "oil"])
+    rows = [
+        {
+            "id": str(number),
+            "text": f"letter {number} about {words[number % 2][number % 3]}",
+            "label": ["plants", "cars"][number % 2],
+            "split": ["train", "train", "validation", "test", "test"][number % 5],
+        }
+        for number in range(80)
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "documents.jsonl").write_text(lines, encoding="utf-8")
+    links = "".join(f"{number},{number + 2}\n" for number in range(78))
+    (folder / "edges.csv").write_text(f"source,target\n{links}", encoding="utf-8")
+    return str(folder)
+
+
+def test_a_point_becomes_the_settings_of_a_reproducible_run() -> None:
+    tree = resolve({**AUTO, "features": "hashing"})
+    settings = parse_settings(tree["settings"])
+    assert settings.recipe == "auto"
+    assert settings.data.source == "clinic"
+    assert settings.features.kind == "hashing"
+    assert settings.privacy is not None
+    assert settings.privacy.epsilon == 1.0
+    assert settings.privacy.reproducible, (
+        "runs of experiments must say they are not for release"
+    )
+    assert tree["fraction"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("parts", "unit", "sampling"),
+    [(1, "graph", "all"), (4, "part", "poisson"), ("each", "document", "all")],
+)
+def test_the_unit_follows_the_number_of_parts(
+    parts: int | str, unit: str, sampling: str
+) -> None:
+    point = {"dataset": "cora", "recipe": "paper-split", "epsilon": 2, "parts": parts}
+    privacy = parse_settings(resolve(point)["settings"]).privacy
+    assert privacy is not None
+    assert (privacy.parts, privacy.unit, privacy.sampling) == (parts, unit, sampling)
+
+
+def test_equal_runs_of_different_experiments_are_one_run() -> None:
+    base = {"dataset": ["cora"], "optimizer": ["sgd"], "epsilon": [2]}
+    grids = [
+        Grid({**base, "recipe": ["paper-full"]}),
+        Grid({**base, "recipe": ["paper-split"], "parts": [1]}),
+        Grid({**base, "recipe": ["paper-full"], "fraction": [1.0]}),
+    ]
+    assert len(list(Experiment("same", grids))) == 1
+    plain = Grid({"dataset": ["cora"], "recipe": ["plain"], "parts": [None, 1]})
+    assert len(list(Experiment("same", [plain]))) == 1
+
+
+@pytest.mark.parametrize("point", [{"dataset": "cora"}, {**AUTO, "optimiser": "sgd"}])
+def test_axes_are_checked(point: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match="grid of kind 'train'"):
+        resolve(point)
+
+
+def test_a_run_gives_scores_in_every_mode_and_its_predictions(letters: str) -> None:
+    point = {**AUTO, "dataset": letters, "changes": {"features.options": {"dimension": 64}}}
+    results = run_task("train", resolve(point), (0, 1))
+    assert len(results) == 2
+    for result in results:
+        assert set(result["scores"]) == {"alone", "own-graph", "full-graph"}
+        truth, predicted = unpack(result["truth"]), unpack(result["predicted"]["own-graph"])
+        score = result["scores"]["own-graph"]["micro_f1"]
+        assert (truth == predicted).mean() == pytest.approx(score)
+        assert result["privacy"]["epsilon"] <= 1.0
+        assert result["synthetic"] is False
+        assert result["documents"] == {"train": 16, "test": 32}
+    assert results == run_task("train", resolve(point), (0, 1)), "same settings, same record"
+
+
+def test_seeds_can_train_apart(letters: str) -> None:
+    tree = resolve({**AUTO, "dataset": letters, "apart": True})
+    together = run(tree, (3, 4))
+    assert together == [run(tree, (3,))[0], run(tree, (4,))[0]]
+
+
+def test_more_work_weighs_more() -> None:
+    small = weight(resolve({"dataset": "cora", "recipe": "plain"}))
+    large = weight(resolve({"dataset": "pubmed", "recipe": "plain"}))
+    split = weight(resolve({"dataset": "cora", "recipe": "paper-split", "epsilon": 1}))
+    assert small < split
+    assert small < large
+
+
+def test_predictions_are_packed_exactly() -> None:
+    import numpy as np
+
+    values = np.array([0, 3, 40, -1, 7])
+    assert unpack(pack(values)).tolist() == values.tolist()
