@@ -62,8 +62,8 @@ class TrainingSettings(_Section):
     Attributes:
         optimizer: ``sgd`` or ``adam``.
         learning_rate: Step size; ``None`` where ``reach`` sets it.
-        reach: Length of all steps together, in units of the number of protected units over
-            the noise of one step as large as all: a step size that fits the noise.
+        reach: How far the noise of all steps together may carry a score: sets the step size
+            of a private run from public numbers (``privgcn.training.stepping``).
         unit_residuals: Whether each document's residual is scaled to length one.
         keep_path: Whether the iterates are kept: they are part of what is released, and
             prediction by ``matched`` needs them.
@@ -89,20 +89,6 @@ class TrainingSettings(_Section):
     zero_start: bool = False
     parts: int | Literal["each"] = 1
     device: Literal["cpu", "cuda"] = "cpu"
-
-    def with_rate_for(
-        self, units: int, noise_multiplier: float, steps: int
-    ) -> TrainingSettings:
-        """The same settings with the learning rate that ``reach`` asks for.
-
-        A step moves by the noisy mean over ``units``; its noise is ``noise_multiplier /
-        units``. The rule makes the noise of all steps together ``reach``, whatever the
-        budget, the number of documents and the number of steps.
-        """
-        if self.reach is None:
-            return self
-        rate = self.reach * units / (noise_multiplier * steps**0.5)
-        return self.model_copy(update={"learning_rate": rate})
 
 
 class PrivacySettings(_Section):

@@ -82,12 +82,3 @@ def test_the_papers_settings_are_the_papers() -> None:
     assert split.privacy is not None
     assert (split.privacy.parts, split.privacy.sampling) == (10, "poisson")
     assert split.privacy.clip_norm == 1.0
-
-
-def test_the_step_size_follows_the_noise() -> None:
-    training = make_settings("auto", epsilon=1.0).training
-    quiet = training.with_rate_for(1000, 10.0, 30).learning_rate
-    loud = training.with_rate_for(1000, 20.0, 30).learning_rate
-    more = training.with_rate_for(2000, 10.0, 30).learning_rate
-    assert quiet == pytest.approx(2 * loud)
-    assert more == pytest.approx(2 * quiet)

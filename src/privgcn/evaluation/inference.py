@@ -17,6 +17,7 @@ from privgcn.errors import ConfigError
 from privgcn.evaluation.matching import Released, matched_scores
 from privgcn.graph.textgraph import TextGraph
 from privgcn.training.fit import Fit
+from privgcn.training.stepping import one_shot_noise, reach_of, with_rate
 
 Mode = Literal["alone", "own-graph", "full-graph"]
 MODES: tuple[Mode, ...] = ("alone", "own-graph", "full-graph")
@@ -70,20 +71,26 @@ def released_of(fitted: Fit) -> list[Released]:
             "Prediction by 'matched' needs a private linear model whose path was kept "
             "(training.keep_path). Use prediction.method 'direct'."
         )
-    rate = fitted.settings.training.with_rate_for(
-        plan.units, plan.noise_multiplier, plan.steps
-    ).learning_rate
-    moved = path[0] - fitted.parameters[0]
+    training, features = fitted.settings.training, path.shape[1]
+    rate = with_rate(training, plan, features).learning_rate
+    reach = reach_of(training, plan, features)
+    if rate is None or reach is None:
+        raise ConfigError(
+            "Prediction by 'matched' needs a model trained with 'training.reach'. "
+            "Use prediction.method 'direct'."
+        )
     # Plain steps from the first weights on: how far they went is the sum of the gradients.
-    sums = moved * (plan.schedule.expected_parts / (float(rate or 1.0) * plan.steps))
+    moved = path[0] - fitted.parameters[0]
+    sums = moved * (plan.schedule.expected_parts / (rate * plan.steps))
     sums = sums - sums.mean(-1, keepdim=True)
     return [
         Released(
             path[:, :, replica],
             fitted.parameters[0][:, replica],
             sums[:, replica],
-            plan.noise_std / plan.steps**0.5,
+            one_shot_noise(plan) * plan.clip_norm,
             plan.units,
+            training.reach / reach if training.reach else 1.0,
         )
         for replica in range(path.shape[2])
     ]

@@ -14,6 +14,7 @@ and is chosen. ``docs/concepts/recipe.md`` derives the method.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,15 +25,23 @@ from privgcn.evaluation.spectrum import personalised_pagerank, principal_directi
 from privgcn.graph.rows import Rows, SparseRows
 from privgcn.graph.textgraph import TextGraph
 
+# The constants were chosen on validation documents of Cora and PubMed, and checked on
+# corpora that had no say (docs/decisions/0007-recipe-auto.md).
 RANK = 300
 STRETCH = 0.25
-PRIOR_VARIANCE = 1.5
 BIAS_VARIANCE = 10.0
 SHARPENING = 0.03
+COMPLEXITY = 0.5
 ROUNDS = 40
 LINKED_SHARE = 0.75
 BLEND = 0.05
-_MOST_BLEND = 0.5
+MOST_BLEND = 0.5
+MOST_MATCHED = 20_000
+
+
+def prior_variance(features: int) -> float:
+    """Variance of a score before anything is known: less for many thin features."""
+    return min(2.5, max(0.75, math.sqrt(3000 / features)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +54,8 @@ class Released:
         mean_sum: The mean over the steps of the noisy sums.
         noise_std: Noise of each coordinate of ``mean_sum``.
         units: Number of protected units that were summed.
+        calm: One over how much further than usual the steps reached: how little noise the
+            weights carry, and so how steep they are.
     """
 
     path: Tensor
@@ -52,6 +63,7 @@ class Released:
     mean_sum: Tensor
     noise_std: float
     units: int
+    calm: float = 1.0
 
 
 def matched_scores(
@@ -64,16 +76,19 @@ def matched_scores(
 
 def _replica_scores(released: Released, sight: _Sight) -> Tensor:
     problem = _Problem.of(released, sight)
-    solutions = [_Solution(problem, place) for place in sight.places]
+    solutions = [_Solution(problem, places[sight.matched]) for places in sight.places]
     for solution in solutions:
         solution.run(ROUNDS, sharpening=0.0)
-    chosen = min(range(len(solutions)), key=lambda number: solutions[number].objective)
+    costs = [solution.objective + solution.complexity() for solution in solutions]
+    chosen = costs.index(min(costs))
+    best = solutions[chosen]
+    best.run(ROUNDS // 2, sharpening=SHARPENING)
     own = sight.features.times(released.weights)
     if chosen > 0 and sight.matrix is not None:
         own = personalised_pagerank(sight.matrix, own, sight.restart, sight.hops)
     # The fewer documents are in sight, the more the trained weights themselves count.
-    share = min(_MOST_BLEND, BLEND * released.units / sight.features.shape[0])
-    return solutions[chosen].sharpened() + share * own
+    share = min(MOST_BLEND, BLEND * released.units / sight.features.shape[0])
+    return best.scores(sight.places[chosen]) + share * released.calm * own
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +96,9 @@ class _Sight:
     """What the documents in sight look like, whatever was released.
 
     Attributes:
-        projected: Features in the documents' own main directions.
+        matched: The documents that take part in the match: all, or a fixed random choice
+            of many, so that cost grows no faster than the documents.
+        projected: Features of those in the documents' own main directions.
         places: Where each document stands among the others: without links, along the
             links, and both beside each other.
     """
@@ -89,6 +106,7 @@ class _Sight:
     features: Rows
     matrix: SparseRows | None
     basis: Tensor
+    matched: Tensor
     projected: Tensor
     places: list[Tensor]
     restart: float
@@ -107,8 +125,12 @@ class _Sight:
             along = whitened(travelled, STRETCH)
             beside = [LINKED_SHARE**0.5 * along, (1 - LINKED_SHARE) ** 0.5 * places[0]]
             places += [along, torch.cat(beside, dim=1)]
-        projected = features.times(basis)
-        return cls(features, matrix, basis, projected, places, restart, hops)
+        matched = torch.arange(len(seen))
+        if len(seen) > MOST_MATCHED:
+            order = torch.randperm(len(seen), generator=torch.Generator().manual_seed(0))
+            matched = order[:MOST_MATCHED]
+        projected = features.select(matched).times(basis)
+        return cls(features, matrix, basis, matched, projected, places, restart, hops)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +142,8 @@ class _Problem:
         target: The released sum, in the main directions.
         spread: Standard deviation of its difference to a sum over other documents: the
             noise, and the chance of which documents are in sight.
-        scale: Training units for each document in sight.
+        scale: Training units for each document in the match.
+        prior: Variance of a score before anything is known.
     """
 
     projected: Tensor
@@ -128,18 +151,20 @@ class _Problem:
     target: Tensor
     spread: Tensor
     scale: float
+    prior: float
 
     @classmethod
     def of(cls, released: Released, sight: _Sight) -> _Problem:
-        documents, classes = sight.features.shape[0], released.weights.shape[1]
+        documents, classes = len(sight.matched), released.weights.shape[1]
         units = released.units
         chance = units * (1 + units / documents) / classes * sight.projected.square().mean(0)
         return cls(
             sight.projected,
-            mean_residuals(released.path, sight.features),
+            mean_residuals(released.path, sight.features.select(sight.matched)),
             sight.basis.T @ released.mean_sum,
             (released.noise_std**2 + chance).sqrt()[:, None],
             units / documents,
+            prior_variance(sight.features.width),
         )
 
 
@@ -149,7 +174,7 @@ class _Solution:
     def __init__(self, problem: _Problem, places: Tensor) -> None:
         classes = problem.target.shape[1]
         self.problem = problem
-        self.places = places * PRIOR_VARIANCE**0.5
+        self.places = places * problem.prior**0.5
         self.weights = torch.zeros(places.shape[1], classes, requires_grad=True)
         self.bias = torch.zeros(classes, requires_grad=True)
         self.objective = float("inf")
@@ -166,7 +191,7 @@ class _Solution:
 
         def closure() -> Tensor:
             optimiser.zero_grad()
-            logs = torch.log_softmax(self.places @ self.weights + self.bias, dim=1)
+            logs = torch.log_softmax(self.scores_of(self.places), dim=1)
             shares = logs.exp()
             expected = torch.einsum("ik,ikj->ij", shares, self.problem.residuals)
             total = self.problem.scale * (self.problem.projected.T @ expected)
@@ -182,12 +207,29 @@ class _Solution:
         with torch.enable_grad():
             optimiser.step(closure)  # type: ignore[no-untyped-call]
 
-    def sharpened(self) -> Tensor:
-        """Scores after a last look that prefers sure answers."""
-        self.run(ROUNDS // 2, sharpening=SHARPENING)
+    def complexity(self) -> float:
+        """How much freedom these places gave the match: part of a Laplace evidence.
+
+        Links that say nothing about the classes buy freedom without a better match, so this
+        term is what keeps them out.
+        """
+        problem, classes = self.problem, self.problem.target.shape[1]
         with torch.no_grad():
-            scores: Tensor = self.places @ self.weights + self.bias
-        return scores
+            shares = self.scores_of(self.places).softmax(1)
+            doubt = (1 - shares.square().sum(1)).mean()
+            slope = doubt / ((classes - 1) * math.sqrt(1 - 1 / classes)) * problem.scale
+            change = slope * (problem.projected / problem.spread[:, 0]).T @ self.places
+            strengths = torch.linalg.eigvalsh((change @ change.T).double()).clamp(min=0)
+        return COMPLEXITY * (classes - 1) / 2 * float(torch.log1p(strengths).sum())
+
+    def scores(self, places: Tensor) -> Tensor:
+        """Scores of documents at some places, also of those outside the match."""
+        with torch.no_grad():
+            return self.scores_of(places * self.problem.prior**0.5)
+
+    def scores_of(self, scaled: Tensor) -> Tensor:
+        """Scores at places in units of the prior."""
+        return scaled @ self.weights + self.bias
 
 
 def mean_residuals(path: Tensor, features: Rows) -> Tensor:

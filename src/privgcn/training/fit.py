@@ -22,6 +22,7 @@ from privgcn.training.checkpoint import Checkpoint
 from privgcn.training.plain import train_plain
 from privgcn.training.planning import make_plan
 from privgcn.training.private import PrivateTrainer
+from privgcn.training.stepping import with_rate
 
 Progress = Callable[[int, int], None]
 
@@ -176,8 +177,8 @@ def _private_trainer(
     )
     first = model.initial(seeds, zero=settings.training.zero_start)
     parameters = [parameter.to(device) for parameter in first]
-    stepping = settings.training.with_rate_for(plan.units, plan.noise_multiplier, plan.steps)
-    trainer = PrivateTrainer(parameters, gradients, plan, stepping, source)
+    training = with_rate(settings.training, plan, train.features.width)
+    trainer = PrivateTrainer(parameters, gradients, plan, training, source)
     if state is not None:
         trainer.optimiser.restore(state)
     return trainer
