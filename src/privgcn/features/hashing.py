@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from privgcn.features.base import Matrix
 
 DEFAULT_DIMENSION = 4096
-"""On raw-text Cora more columns gain less than a point, and fewer lose."""
+"""On raw-text Cora, text alone, without noise: 16384 gain half a point, 2048 lose over one."""
 
 DEFAULT_PREFIX = 6
-"""On the validation sets of raw-text Cora and CiteSeer: two to three points at epsilon 1."""
+"""One to four points at epsilon 1 on the validation sets of raw-text Cora and CiteSeer."""
 
 _WORD = re.compile(r"\b\w\w+\b")
 
