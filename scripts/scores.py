@@ -67,9 +67,13 @@ def cell(values: list[float]) -> str:
     return f"{np.mean(values):.3f} ± {np.std(values):.3f}"
 
 
-def measure(measured: Measured, seeds: int) -> dict[str, list[str]]:
+def measure(
+    measured: Measured, seeds: int, only: list[str], splits: bool
+) -> dict[str, list[str]]:
     tables: dict[str, list[str]] = {"main": [], "all": [], "replace": [], "elsewhere": []}
     for title, name, kind in ROWS:
+        if only and f"{name}:{kind}" not in only:
+            continue
         corpus = load_corpus(name)
         changes = {"features.kind": kind}
         plain = measured.scores(
@@ -112,7 +116,7 @@ def measure(measured: Measured, seeds: int) -> dict[str, list[str]]:
                 for mode in ("own-graph", "full-graph")
             )
             tables["replace"].append(f"| {title} | {epsilon:g} | {cells} |")
-    for name, (delta, theirs) in ELSEWHERE.items():
+    for name, (delta, theirs) in ELSEWHERE.items() if splits else ():
         corpus = load_corpus(name)
         order = np.random.default_rng(0).permutation(len(corpus))
         shares = (np.arange(len(corpus))[:, None] >= np.array([0.75, 0.85]) * len(corpus)).sum(
@@ -188,9 +192,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--rows", nargs="*", default=[], help="only these, as NAME:FEATURES")
+    parser.add_argument("--no-splits", action="store_true", help="leave 75/10/15 out")
     parser.add_argument("--kept", type=Path, default=ROOT / "results" / "scores.json")
     chosen = parser.parse_args()
-    tables = measure(Measured(chosen.kept), chosen.seeds)
+    splits = not chosen.no_splits
+    tables = measure(Measured(chosen.kept), chosen.seeds, chosen.rows, splits)
     text = page(tables, chosen.seeds)
     print(text)
     if chosen.write:

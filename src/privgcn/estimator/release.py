@@ -31,11 +31,11 @@ def check_releasable(run: Run, *, learned_features: bool) -> None:
             f"The noise of the run in {run.folder} was seeded (--reproducible): whoever knows "
             "the seed can subtract it. Train again without --reproducible."
         )
-    learned = run.saved.featurizer.learned
-    if learned is not None and not learned_features:
+    featurizer = run.saved.featurizer
+    if featurizer.learns and not learned_features:
         raise PrivacyContractError(
             f"The features of the run in {run.folder} are not covered by the guarantee: "
-            f"{learned}. Train with features that learn nothing, or accept it with "
+            f"{featurizer.learned}. Train with features that learn nothing, or accept it with "
             "--with-learned-features."
         )
 
