@@ -47,12 +47,13 @@ def point(row: MnistRow, options: Options) -> dict[str, Any]:
         changes["privacy.sampling_probability"] = probability
     # Seeds sample different images and share nothing: one after another is faster.
     shared = {"dataset": "mnist", "recipe": "paper-full", "optimizer": "sgd"}
-    return {**shared, "changes": changes, "apart": True}
+    return {**shared, "changes": changes, "apart": True, "modes": [MODE]}
 
 
 def auto_point(row: MnistRow) -> dict[str, Any]:
     """``auto`` at the published epsilon of a row."""
-    return {"dataset": "mnist", "recipe": "auto", "epsilon": row.epsilon, "apart": True}
+    shared = {"dataset": "mnist", "recipe": "auto", "apart": True, "modes": [MODE]}
+    return {**shared, "epsilon": row.epsilon}
 
 
 def experiment(options: Options) -> Experiment:

@@ -15,8 +15,9 @@ from privgcn.errors import ConfigError
 from privgcn.experiments.tasks import Result
 from privgcn.training.recipes import make_settings
 
+MODES = ("alone", "own-graph", "full-graph")
 _MUST = {"dataset", "recipe"}
-_MAY = {"optimizer", "epsilon", "parts", "fraction", "features", "changes", "apart"}
+_MAY = {"optimizer", "epsilon", "parts", "fraction", "features", "changes", "apart", "modes"}
 
 
 def resolve(point: dict[str, Any]) -> dict[str, Any]:
@@ -24,7 +25,8 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
 
     A point has ``dataset`` and ``recipe``, and may have ``optimizer``, ``epsilon``,
     ``parts``, ``fraction`` of the training data, ``features``, ``changes`` (dotted), and
-    ``apart`` where seeds share so little that training them one by one is faster.
+    ``apart`` where seeds share so little that training them one by one is faster, and
+    ``modes`` where not every inference mode makes sense.
     """
     if not _MUST <= set(point) <= _MUST | _MAY:
         raise ConfigError(
@@ -50,6 +52,7 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
     return {
         "apart": bool(point.get("apart")),
         "fraction": float(point.get("fraction") or 1.0),
+        "modes": list(point.get("modes") or MODES),
         "settings": settings.model_dump(mode="json"),
     }
 
@@ -63,22 +66,24 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
 
 def _run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
     from privgcn.estimator.replicas import train_replicas
-    from privgcn.evaluation.inference import MODES
+    from privgcn.evaluation.inference import check_mode
+    from privgcn.evaluation.metrics import classification_scores
     from privgcn.experiments.packing import pack, train_majority
     from privgcn.experiments.subsampling import corpus_for_runs
 
     chosen = parse_settings(settings["settings"])
     corpus = corpus_for_runs(str(chosen.data.source), settings["fraction"])
     replicas = train_replicas(corpus, chosen, seeds)
-    predictions = {mode: replicas.predictions(mode) for mode in MODES}
-    scores, plan = replicas.scores, replicas.plan
+    modes = [check_mode(mode) for mode in settings["modes"]]
+    predictions = {mode: replicas.predictions(mode) for mode in modes}
+    plan, truth = replicas.plan, replicas.truth
     train = corpus.train
     shared = {
         "synthetic": corpus.facts.synthetic,
         "classes": list(corpus.classes),
-        "documents": {"train": len(train), "test": len(replicas.truth)},
-        "majority": train_majority(train.labels, replicas.truth, corpus.num_classes),
-        "truth": pack(replicas.truth),
+        "documents": {"train": len(train), "test": len(truth)},
+        "majority": train_majority(train.labels, truth, corpus.num_classes),
+        "truth": pack(truth),
         "privacy": None
         if plan is None
         else {
@@ -90,17 +95,24 @@ def _run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
             "unit": plan.unit,
         },
     }
-    return [
-        {
-            **shared,
-            "scores": {
-                mode: {key: table[mode][key] for key in ("micro_f1", "macro_f1")}
-                for mode in MODES
-            },
-            "predicted": {mode: pack(predictions[mode][number]) for mode in MODES},
+    results: list[Result] = []
+    for number in range(len(seeds)):
+        predicted = {mode: predictions[mode][number] for mode in modes}
+        tables = {
+            mode: classification_scores(truth, row, corpus.classes)
+            for mode, row in predicted.items()
         }
-        for number, table in enumerate(scores)
-    ]
+        results.append(
+            {
+                **shared,
+                "scores": {
+                    mode: {key: table[key] for key in ("micro_f1", "macro_f1")}
+                    for mode, table in tables.items()
+                },
+                "predicted": {mode: pack(row) for mode, row in predicted.items()},
+            }
+        )
+    return results
 
 
 def weight(settings: Mapping[str, Any]) -> float:
@@ -108,6 +120,7 @@ def weight(settings: Mapping[str, Any]) -> float:
     tree = settings["settings"]
     card = DATASETS.get(str(tree["data"]["source"]))
     documents = (card.documents if card is not None else 1000) * settings["fraction"]
+    documents *= 0.3 if tree["model"]["kind"] == "linear" else tree["model"]["hidden"] / 32
     epochs, privacy = tree["training"]["epochs"], tree["privacy"]
     if privacy is None:
         # Early stopping ends most non-private runs long before their last epoch.
