@@ -13,11 +13,12 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from privgcn.errors import ConfigError
+from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.privacy.checks import require_choice, require_real
 from privgcn.privacy.distribution import distribution_epsilon
 from privgcn.privacy.releases import GaussianRelease, merge
-from privgcn.privacy.renyi import moments_epsilon, renyi_epsilon
+from privgcn.privacy.renyi import curve_epsilon, moments_epsilon, renyi_epsilon
+from privgcn.privacy.selection import Release, SelectedRelease, composed_curve
 
 Accountant = Literal["pld", "rdp", "moments"]
 ACCOUNTANT_NAMES: tuple[str, ...] = get_args(Accountant)
@@ -65,14 +66,24 @@ def epsilon_of(
 
 
 def epsilon_of_releases(
-    releases: Sequence[GaussianRelease], *, delta: float, accountant: str = "pld"
+    releases: Sequence[Release], *, delta: float, accountant: str = "pld"
 ) -> float:
-    """The epsilon of several kinds of Gaussian releases about the same units together."""
+    """The epsilon of several kinds of releases about the same units together.
+
+    Raises:
+        PrivacyContractError: a search (``SelectedRelease``) with another accountant than
+            ``rdp``; its bound is one on Renyi divergences.
+    """
     require_choice(accountant, "accountant", _OWNER, ACCOUNTANT_NAMES)
     delta = check_delta(delta)
-    if any(type(release) is not GaussianRelease for release in releases):
+    if any(type(release) not in (GaussianRelease, SelectedRelease) for release in releases):
         raise ConfigError(
             f"The 'releases' of {_OWNER} must be GaussianRelease objects. Got {releases!r}."
+        )
+    if accountant != "rdp" and any(type(release) is SelectedRelease for release in releases):
+        raise PrivacyContractError(
+            f"The 'accountant' of a search must be rdp. Got {accountant}: what a search costs "
+            "is known as a bound on Renyi divergences."
         )
     if not releases:
         return 0.0
@@ -92,12 +103,16 @@ def check_delta(delta: float, owner: str = _OWNER) -> float:
 
 
 @functools.lru_cache(maxsize=4096)
-def _epsilon(releases: tuple[GaussianRelease, ...], delta: float, accountant: str) -> float:
-    epsilon = ACCOUNTANTS[accountant](releases, delta)
+def _epsilon(releases: tuple[Release, ...], delta: float, accountant: str) -> float:
+    single = tuple(release for release in releases if isinstance(release, GaussianRelease))
+    if len(single) < len(releases):
+        epsilon = curve_epsilon(composed_curve(releases), delta)
+    else:
+        epsilon = ACCOUNTANTS[accountant](single, delta)
     if not math.isfinite(epsilon) or epsilon < 0.0:
         raise ConfigError(
             "The 'noise_multiplier' of an account must be large enough for a finite epsilon. "
-            f"Got {[release.noise_multiplier for release in releases]} with accountant "
+            f"Got {[release.noise_multiplier for release in single]} with accountant "
             f"'{accountant}'. Use more noise, fewer steps or a larger delta."
         )
     return epsilon and epsilon * (1.0 + _ROUND_UP) + _ROUND_UP_BY

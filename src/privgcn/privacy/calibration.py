@@ -10,12 +10,13 @@ from privgcn.errors import ConfigError, NotCalibratedError
 from privgcn.privacy.accounting import check_delta, epsilon_of_releases
 from privgcn.privacy.checks import require_real
 from privgcn.privacy.releases import LEAST_NOISE, MOST_NOISE, GaussianRelease
+from privgcn.privacy.selection import Release
 
 #: The search ends when epsilon lies between this share of the target and the target.
 _CLOSE_ENOUGH = 1.0 - 1e-5
 _MOST_ROUNDS = 200
 
-ReleasesFor = Callable[[float], Sequence[GaussianRelease]]
+ReleasesFor = Callable[[float], Sequence[Release]]
 
 
 @dataclass(frozen=True)

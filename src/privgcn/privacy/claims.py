@@ -31,6 +31,25 @@ class QueryClaim(Frozen):
     sensitivity: int
 
 
+class TrainingClaim(Frozen):
+    """What one candidate of a search would have released in training."""
+
+    noise_multiplier: float
+    count: int
+    sampling_probability: float
+    sensitivity: int
+
+
+class SelectionClaim(Frozen):
+    """The search that the model won; epsilon is that of the whole search."""
+
+    law: Literal["poisson", "logarithmic", "geometric"]
+    expected_runs: float
+    candidates: tuple[TrainingClaim, ...]
+    score: QueryClaim | None
+    validation_units: int
+
+
 class InferenceClaim(Frozen):
     """Whether predictions of one mode are covered by the guarantee."""
 

@@ -19,7 +19,7 @@ from privgcn.errors import DataError, PrivacyContractError
 from privgcn.privacy.accounting import check_delta, epsilon_of_releases
 from privgcn.privacy.checks import require_keys, require_real
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.privacy.releases import GaussianRelease
+from privgcn.privacy.selection import Release
 from privgcn.privacy.statement import PrivacyStatement
 
 _KEYS = ("digest", "model_sha256", "plan", "previous")
@@ -192,10 +192,12 @@ class Ledger:
 
 
 def _composed(plans: list[PrivacyPlan], delta: float) -> float:
-    releases: list[GaussianRelease] = []
+    releases: list[Release] = []
     for plan in plans:
         releases.extend(plan.releases)
-    return epsilon_of_releases(releases, delta=delta, accountant="pld")
+    # What a search costs is known in Renyi divergences, so all must be added up in these.
+    searched = any(plan.selection is not None for plan in plans)
+    return epsilon_of_releases(releases, delta=delta, accountant="rdp" if searched else "pld")
 
 
 def _hash(line: str) -> str:

@@ -17,6 +17,8 @@ from privgcn.privacy.checks import require_choice, require_count, require_keys, 
 from privgcn.privacy.partition_facts import PartitionFacts
 from privgcn.privacy.releases import LEAST_NOISE, GaussianQuery, GaussianRelease
 from privgcn.privacy.schedule import SCHEDULES, Schedule, make_schedule, schedule_to_dict
+from privgcn.privacy.search import Selection, check_selection
+from privgcn.privacy.selection import Release
 from privgcn.privacy.units import RELATIONS, UNITS, Relation, Unit, sensitivity_in_clips
 
 _OWNER = "PrivacyPlan"
@@ -40,6 +42,7 @@ class PrivacyPlan:
         units: how many documents train, or owners for unit ``person``.
         accountant: ``pld``, ``rdp`` or ``moments``.
         side_queries: other Gaussian releases about the same units, composed into epsilon.
+        selection: the search that this run won, if any; epsilon is then that of the search.
 
     Guarantees:
         ``epsilon`` is an upper bound for the mechanism that these fields describe.
@@ -63,6 +66,7 @@ class PrivacyPlan:
     units: int
     accountant: str = "pld"
     side_queries: tuple[GaussianQuery, ...] = ()
+    selection: Selection | None = None
 
     def __post_init__(self) -> None:
         require_choice(self.unit, "unit", _OWNER, UNITS)
@@ -71,10 +75,10 @@ class PrivacyPlan:
         self._normalise()
         self._check_partition()
         self._check_schedule()
-        self._check_delta()
         self._check_accountant()
         # Whatever an accountant would refuse is refused before any data are touched.
         self._releases(self.noise_multiplier)
+        self._check_delta()
 
     @property
     def part_is_unit(self) -> bool:
@@ -93,8 +97,13 @@ class PrivacyPlan:
         return self.noise_multiplier * self.clip_norm
 
     @property
-    def releases(self) -> tuple[GaussianRelease, ...]:
-        """What is accounted: training as its schedule describes it, and the side queries."""
+    def protected_units(self) -> int:
+        """How many units there are: those that train, and those that score a search."""
+        return self.units + (self.selection.validation_units if self.selection else 0)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """What is accounted: training by its schedule and side queries, or the search."""
         return self._releases(self.noise_multiplier)
 
     @property
@@ -111,7 +120,7 @@ class PrivacyPlan:
     @property
     def weak_delta(self) -> bool:
         """Whether delta is so large that the statement must call it weak."""
-        return self.delta * self.units > _WEAK_DELTA
+        return self.delta * self.protected_units > _WEAK_DELTA
 
     @classmethod
     def for_epsilon(cls, epsilon: float, **fields: Any) -> PrivacyPlan:
@@ -147,6 +156,7 @@ class PrivacyPlan:
             "units": self.units,
             "accountant": self.accountant,
             "side_queries": [vars(query).copy() for query in self.side_queries],
+            "selection": None if self.selection is None else self.selection.to_dict(),
         }
 
     @classmethod
@@ -174,9 +184,11 @@ class PrivacyPlan:
             )
             for query in queries
         )
+        if values["selection"] is not None:
+            values["selection"] = Selection.from_dict(values["selection"])
         return cls(**values)
 
-    def _releases(self, noise_multiplier: float) -> tuple[GaussianRelease, ...]:
+    def _releases(self, noise_multiplier: float) -> tuple[Release, ...]:
         composition = self.schedule.composition(self.steps)
         training = GaussianRelease(
             noise_multiplier,
@@ -184,6 +196,9 @@ class PrivacyPlan:
             composition.sampling_probability,
             self.sensitivity,
         )
+        if self.selection is not None:
+            check_selection(self.selection, training, self)
+            return (self.selection.release,)
         return (training, *(query.release for query in self.side_queries))
 
     def _normalise(self) -> None:
@@ -261,11 +276,12 @@ class PrivacyPlan:
             )
 
     def _check_delta(self) -> None:
-        if self.delta * self.units > 1.0:
+        units = self.protected_units
+        if self.delta * units > 1.0:
             raise PrivacyContractError(
                 f"The 'delta' of {_OWNER} must be at most one over the number of units, "
-                f"1/{self.units} = {1.0 / self.units:.3g}. Got {self.delta:g}: that allows "
-                f"publishing a unit outright. Use {0.1 / self.units:.1g} or less."
+                f"1/{units} = {1.0 / units:.3g}. Got {self.delta:g}: that allows publishing "
+                f"a unit outright. Use {0.1 / units:.1g} or less."
             )
 
     def _check_accountant(self) -> None:

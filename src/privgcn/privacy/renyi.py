@@ -29,7 +29,8 @@ _DOUBLED = np.unique(
 #: Orders close to 1 decide where epsilon is large; there a sampled release counts as at 1.5.
 _LOW_ORDERS = np.concatenate([1.0 + np.geomspace(0.02, 0.1, 12), np.arange(1.12, 1.5, 0.02)])
 _HALF_ORDERS = _DOUBLED / 2.0
-_ORDERS = np.concatenate([_LOW_ORDERS, _HALF_ORDERS])
+#: The Renyi orders of every curve.
+ORDERS = np.concatenate([_LOW_ORDERS, _HALF_ORDERS])
 _MOMENT_ORDERS = np.arange(1, 33)
 
 
@@ -40,14 +41,35 @@ def renyi_epsilon(releases: tuple[GaussianRelease, ...], delta: float) -> float:
         An upper bound. A sensitivity of two clip norms is never read as one: unsampled it
         halves the noise multiplier, sampled it pays the Renyi group bound.
     """
-    from dp_accounting.rdp import rdp_privacy_accountant as library
+    return curve_epsilon(renyi_curve(releases), delta)
 
+
+def renyi_curve(releases: tuple[GaussianRelease, ...]) -> Array:
+    """Upper bounds on the Renyi divergences of releases about the same units, at ``ORDERS``."""
     ratio, sampled = merge(releases)
-    curve = _ORDERS * (0.5 * ratio * ratio)
+    curve: Array = ORDERS * (0.5 * ratio * ratio)
     for release in sampled:
         curve = curve + release.count * _sampled_curve(release)
-    epsilon, _ = library.compute_epsilon(list(_ORDERS), list(curve), delta)
+    return curve
+
+
+def curve_epsilon(curve: Array, delta: float) -> float:
+    """The epsilon at ``delta`` of whatever has these Renyi divergences at ``ORDERS``."""
+    from dp_accounting.rdp import rdp_privacy_accountant as library
+
+    epsilon, _ = library.compute_epsilon(list(ORDERS), list(curve), delta)
     return float(epsilon)
+
+
+def curve_deltas(curve: Array, epsilons: Array) -> Array:
+    """The deltas at some epsilons of whatever has these Renyi divergences at ``ORDERS``.
+
+    Canonne, Kamath and Steinke (2020), proposition 12, at the best order for each.
+    """
+    gaps = curve - epsilons[:, None]
+    logs = (ORDERS - 1.0) * (gaps + np.log1p(-1.0 / ORDERS)) - np.log(ORDERS)
+    result: Array = np.exp(np.minimum(logs.min(axis=1), 0.0))
+    return result
 
 
 def moments_epsilon(releases: tuple[GaussianRelease, ...], delta: float) -> float:
@@ -76,12 +98,12 @@ def moments_epsilon(releases: tuple[GaussianRelease, ...], delta: float) -> floa
 
 
 def _sampled_curve(release: GaussianRelease) -> Array:
-    """Upper bounds on the Renyi divergences of one sampled release at ``_ORDERS``."""
+    """Upper bounds on the Renyi divergences of one sampled release at ``ORDERS``."""
     curve = _half_order_curve(release)
     # Divergences rise with the order, and sampling never costs.
     curve = np.concatenate([np.full(_LOW_ORDERS.size, curve[0]), curve])
     return np.minimum(
-        curve, _ORDERS * (0.5 * (release.sensitivity / release.noise_multiplier) ** 2)
+        curve, ORDERS * (0.5 * (release.sensitivity / release.noise_multiplier) ** 2)
     )
 
 

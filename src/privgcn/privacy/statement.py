@@ -13,7 +13,13 @@ from pydantic import Field, ValidationError
 
 from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError
 from privgcn.privacy.checks import read_json, require_choice
-from privgcn.privacy.claims import Frozen, InferenceClaim, PartitionClaim, QueryClaim
+from privgcn.privacy.claims import (
+    Frozen,
+    InferenceClaim,
+    PartitionClaim,
+    QueryClaim,
+    SelectionClaim,
+)
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement_words import (
     ALWAYS_PUBLIC,
@@ -58,6 +64,7 @@ class PrivacyStatement(Frozen):
     noise_std: float
     sensitivity: int
     side_queries: tuple[QueryClaim, ...]
+    selection: SelectionClaim | None
     accountant: Literal["pld", "rdp", "moments"]
     accountant_version: str
     package_version: str
@@ -104,6 +111,7 @@ class PrivacyStatement(Frozen):
             **_claims(plan),
             "partition": PartitionClaim(**plan.partition.to_dict()),
             "side_queries": tuple(QueryClaim(**vars(query)) for query in plan.side_queries),
+            "selection": _selection_claim(plan),
             "accountant_version": f"dp-accounting {metadata.version('dp-accounting')}",
             "package_version": _package_version(),
             "inference_modes": tuple(_inference_claim(mode) for mode in inference_modes),
@@ -139,6 +147,7 @@ class PrivacyStatement(Frozen):
                 "units": self.units,
                 "accountant": self.accountant,
                 "side_queries": [query.model_dump() for query in self.side_queries],
+                "selection": None if self.selection is None else self.selection.model_dump(),
             }
         )
 
@@ -231,7 +240,7 @@ def _claims(plan: PrivacyPlan) -> dict[str, Any]:
         "epsilon": plan.epsilon,
         "epsilon_without_amplification": plan.epsilon_without_amplification,
         "delta": plan.delta,
-        "delta_times_units": plan.delta * plan.units,
+        "delta_times_units": plan.delta * plan.protected_units,
         "weak_delta": plan.weak_delta,
         "unit": plan.unit,
         "relation": plan.relation,
@@ -246,6 +255,13 @@ def _claims(plan: PrivacyPlan) -> dict[str, Any]:
         "sensitivity": plan.sensitivity,
         "accountant": plan.accountant,
     }
+
+
+def _selection_claim(plan: PrivacyPlan) -> SelectionClaim | None:
+    if plan.selection is None:
+        return None
+    # Through JSON, so that lists become the tuples of a strict model.
+    return SelectionClaim.model_validate_json(json.dumps(plan.selection.to_dict()))
 
 
 def _agree(claimed: Any, expected: Any) -> bool:

@@ -95,7 +95,32 @@ def _facts(statement: PrivacyStatement) -> str:
                 f"{query.sensitivity}, included in epsilon",
             )
         )
+    rows += search_rows(statement)
     return "\n".join(f"{name:<18}{value}" for name, value in rows)
+
+
+def search_rows(statement: PrivacyStatement) -> list[tuple[str, str]]:
+    """What the statement says about the search that the model won; nothing without one."""
+    search = statement.selection
+    if search is None:
+        return []
+    rows = [
+        (
+            "search",
+            f"the best of a secret number of runs, {search.expected_runs:g} on average "
+            f"({search.law}); all of them are included in epsilon",
+        )
+    ]
+    if search.score is None:
+        return [*rows, ("validation data", "declared public, not protected")]
+    return [
+        *rows,
+        (
+            "validation data",
+            f"{search.validation_units:,} {_COUNTED[statement.unit]}, protected as well; each "
+            f"score has noise of standard deviation {search.score.noise_multiplier:.6g}",
+        ),
+    ]
 
 
 def _parts(statement: PrivacyStatement) -> str:

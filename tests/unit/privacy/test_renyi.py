@@ -9,7 +9,7 @@ from privgcn.errors import PrivacyContractError
 from privgcn.privacy.releases import GaussianRelease
 from privgcn.privacy.renyi import (
     _HALF_ORDERS,
-    _ORDERS,
+    ORDERS,
     _half_order_curve,
     _log_moments,
     _sampled_curve,
@@ -52,7 +52,7 @@ def test_group_bound_at_full_rate_is_the_exact_divergence_times_its_factor() -> 
     factor = 1 + 1 / (4 * _HALF_ORDERS * (_HALF_ORDERS - 1))
     assert np.allclose(_half_order_curve(release), exact * factor, rtol=1e-6)
     # Sampling never costs: the exact divergence caps the bound.
-    assert np.allclose(_sampled_curve(release), _ORDERS * 2.0 / 9.0, rtol=1e-6)
+    assert np.allclose(_sampled_curve(release), ORDERS * 2.0 / 9.0, rtol=1e-6)
 
 
 def test_group_bound_dominates_the_replacement_divergence() -> None:
