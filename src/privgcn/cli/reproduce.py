@@ -69,7 +69,10 @@ def reproduce(
     )
     page = _write_pages(folder, done)
     if write_docs is not None:
-        _write_docs(write_docs, name, done)
+        words = [name, *(["--quick"] if quick else [])]
+        words += [] if datasets is None else [f"--datasets {datasets}"]
+        words += [] if seeds is None else [f"--seeds {seeds}"]
+        _write_docs(write_docs, " ".join(words), done)
     if as_json:
         print_json(_record(name, folder, page, done))
     else:
@@ -108,12 +111,12 @@ def _report(shown: Shown) -> Any:
     return Report.of_experiment(shown.name, made.tables, made.figures, made.notes)
 
 
-def _write_docs(path: Path, name: str, done: Reproduction) -> None:
+def _write_docs(path: Path, words: str, done: Reproduction) -> None:
     from privgcn.experiments.page import reproduction_page
     from privgcn.report import Table
     from privgcn.report.writing import write_text
 
-    command = f"privgcn reproduce {name} --write-docs {path}"
+    command = f"privgcn reproduce {words} --write-docs {path}"
     text = reproduction_page(done, command, lambda table: Table.from_dict(table).markdown())
     write_text(path, text)
 

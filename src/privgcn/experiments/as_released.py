@@ -38,7 +38,7 @@ LEARNING_RATES = {"sgd": 0.01, "adam": 10.0}
 
 _PLAIN_RATE, _PLAIN_DECAY, _PLAIN_PATIENCE = 0.01, 0.01, 20
 
-_AXES = {"dataset", "optimizer", "epsilon", "parts", "learning_rate", "epochs"}
+_AXES = {"dataset", "optimizer", "epsilon", "parts", "learning_rate", "epochs", "fraction"}
 _HIDDEN, _DROPOUT, _CLIP_NORM = 32, 0.5, 1.0
 
 
@@ -47,7 +47,7 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
     if not {"dataset", "optimizer", "epsilon"} <= set(point) <= _AXES:
         raise ConfigError(
             "A grid of kind 'as-released' must have the axes dataset, optimizer and epsilon, "
-            f"and may have parts, learning_rate and epochs. Got {', '.join(point)}."
+            f"and may have parts, learning_rate, epochs and fraction. Got {', '.join(point)}."
         )
     optimizer, parts = point["optimizer"], int(point.get("parts") or 1)
     epochs = int(point.get("epochs") or PAPER_EPOCHS[optimizer])
@@ -55,6 +55,7 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
     rate = _PLAIN_RATE if plain else LEARNING_RATES[optimizer]
     return {
         "dataset": point["dataset"],
+        "fraction": float(point.get("fraction") or 1.0),
         "optimizer": optimizer,
         "claimed_epsilon": epsilon,
         "noise_multiplier": 0.0
@@ -100,7 +101,7 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
     from privgcn.experiments.packing import pack, train_majority
     from privgcn.experiments.subsampling import corpus_for_runs
 
-    corpus = corpus_for_runs(settings["dataset"], 1.0)
+    corpus = corpus_for_runs(settings["dataset"], settings["fraction"])
     graph = graph_of(corpus, fitted_featurizer(corpus.train, Settings()), Settings())
     with torch.no_grad():
         scores = _train(graph, settings, seeds)

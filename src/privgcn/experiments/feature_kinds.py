@@ -77,8 +77,15 @@ def present(results: Results, options: Options) -> Presentation:
     """Scores by feature kind, and what each kind keeps of its non-private score."""
     tables: list[Table] = []
     figures: list[Figure] = []
-    for suffix, datasets in split_by_origin(options.datasets):
+    groups = split_by_origin(options.datasets)
+    if all(suffix for suffix, _ in groups):
+        groups = [("", []), *groups]
+    for suffix, datasets in groups:
         rows: list[list[Any]] = []
+        if not suffix and "pokec" not in datasets:
+            # Every published number is shown, also where the data for ours are not here.
+            for kind in _KINDS["pokec"]:
+                rows += _rows(results, options, "pokec", kind)
         for name in datasets:
             for kind in kinds(name):
                 rows += _rows(results, options, name, kind)

@@ -125,7 +125,7 @@ def _adam_beats_sgd(results: Results, names: list[str]) -> Takeaway:
         base = _majority(results, name)
         judged.append(best > sgd + MARGIN and best > base + MARGIN)
         text = f"{name}: with clipping, SGD {sgd:.3f} and Adam {adam:.3f} at epsilon 2"
-        if any(value is not None for value in tuned.values()):
+        if sum(value is not None for value in tuned.values()) > 1:
             text += f", Adam at the best of the rates {released.RATES} {best:.3f}"
         evidence.append(f"{text}; the majority class alone gives {base:.3f}.")
     return Takeaway(

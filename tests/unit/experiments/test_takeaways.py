@@ -89,12 +89,13 @@ def test_disagreements_have_a_reason_with_its_evidence(tmp_path: Path) -> None:
         _fill(store, "cora", sound=0.1, few=0.5, auto=0.7)
         table = disagreements(Results(store, SEEDS))
     reasons = {tuple(row[:4]): row[-1] for row in table["rows"]}
-    assert len(reasons) == 5 * 8
+    assert len(reasons) == 5 * 9
     assert reasons["cora", "non-private", "sgd", None] == "agrees"
     assert reasons["cora", "non-private", "adam", None].startswith("below: the released code")
     full = reasons["cora", "private, full graph", "sgd", 2]
     assert full.startswith("below: the published score comes from gradients that nothing clips")
     assert full.endswith("gives 0.400, which is within 0.05 of the published score")
+    assert reasons["cora", "majority", "-", None] == "agrees"
     assert reasons["reddit", "non-private", "sgd", None].startswith("not run")
 
 
