@@ -162,7 +162,8 @@ class ClippedSums:
             if gradient.bias_rows is not None:
                 squares += self._sum_by_part(gradient.bias_rows.double()).square().sum(-1)
                 reach += self._sum_by_part(_row_squares(gradient.bias_rows).sqrt())
-        terms = (self.graph.sizes[:, None] + self.graph.features.width).double()
+        longest = max(_width(g.inputs) + g.outputs.shape[2] for g in gradients)
+        terms = (self.graph.sizes[:, None] + longest).double()
         return (squares.clamp(min=0) + terms * _ROUNDOFF * reach.square()).sqrt()
 
     def _sum_by_part(self, rows: Tensor) -> Tensor:

@@ -72,7 +72,7 @@ def _partition_facts(
         values |= {"kind": "column", "parts": count, "column": name}
     elif parts == "each":
         values |= {"kind": "each", "parts": units}
-    elif isinstance(parts, int) or parts.isdigit():
+    elif isinstance(parts, int) or (parts.isascii() and parts.isdigit()):
         count = int(parts)
         if count < 1 or count > units:
             raise PrivacyContractError(

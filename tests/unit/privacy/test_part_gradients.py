@@ -183,3 +183,19 @@ def test_equal_to_opacus_where_every_part_is_one_document(kind: str, sparse: boo
     expected = [tensor.T if tensor.dim() == 2 else tensor for tensor in expected]
     found = replica_of(gradients.clipped_sum(parameters, None), 0)
     assert relative_error(found, expected) < 1e-5
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("kind", ["gcn", "linear", "mlp"])
+@pytest.mark.parametrize("parts", [1, 2, 9, 50])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_gpu_gives_the_same_sums(kind: str, parts: int, sparse: bool) -> None:
+    graph = random_graph(50, 9, seed=parts, links=120, sparse=sparse)
+    part_of = random_parts(50, parts, 1)
+    here, parameters = sources(graph, part_of, kind)
+    there, _ = sources(graph.to("cuda"), part_of, kind)
+    moved = [parameter.cuda() for parameter in parameters]
+    for samples in (None, [np.array([0]), np.array([], dtype=np.int64)]):
+        found = [tensor.cpu() for tensor in there.clipped_sum(moved, samples)]
+        assert relative_error(found, here.clipped_sum(parameters, samples)) < 1e-4

@@ -90,6 +90,7 @@ def test_content_has_no_say_in_the_plan() -> None:
         ({"parts": -3}, PrivacyContractError),
         ({"parts": 41}, PrivacyContractError),
         ({"parts": "some"}, ConfigError),
+        ({"parts": "\N{SUPERSCRIPT TWO}"}, ConfigError),
         ({"parts": "column:"}, PrivacyContractError),
         ({"unit": "person", "parts": 9}, PrivacyContractError),
         ({"unit": "graph"}, PrivacyContractError),
