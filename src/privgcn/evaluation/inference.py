@@ -17,7 +17,7 @@ from privgcn.errors import ConfigError
 from privgcn.evaluation.matching import Released, matched_scores
 from privgcn.graph.textgraph import TextGraph
 from privgcn.training.fit import Fit
-from privgcn.training.stepping import one_shot_noise, reach_of, with_rate
+from privgcn.training.stepping import one_shot_noise, signal_over_noise, with_rate
 
 Mode = Literal["alone", "own-graph", "full-graph"]
 MODES: tuple[Mode, ...] = ("alone", "own-graph", "full-graph")
@@ -73,8 +73,7 @@ def released_of(fitted: Fit) -> list[Released]:
         )
     training, features = fitted.settings.training, path.shape[1]
     rate = with_rate(training, plan, features).learning_rate
-    reach = reach_of(training, plan, features)
-    if rate is None or reach is None:
+    if rate is None or training.reach is None:
         raise ConfigError(
             "Prediction by 'matched' needs a model trained with 'training.reach'. "
             "Use prediction.method 'direct'."
@@ -90,7 +89,7 @@ def released_of(fitted: Fit) -> list[Released]:
             sums[:, replica],
             one_shot_noise(plan) * plan.clip_norm,
             plan.units,
-            training.reach / reach if training.reach else 1.0,
+            signal_over_noise(plan, features),
         )
         for replica in range(path.shape[2])
     ]

@@ -24,6 +24,7 @@ from torch import Tensor
 from privgcn.evaluation.spectrum import personalised_pagerank, principal_directions, whitened
 from privgcn.graph.rows import Rows, SparseRows
 from privgcn.graph.textgraph import TextGraph
+from privgcn.training.stepping import steepness
 
 # The constants were chosen on validation documents of Cora and PubMed, and checked on
 # corpora that had no say (docs/decisions/0007-recipe-auto.md).
@@ -54,8 +55,8 @@ class Released:
         mean_sum: The mean over the steps of the noisy sums.
         noise_std: Noise of each coordinate of ``mean_sum``.
         units: Number of protected units that were summed.
-        calm: One over how much further than usual the steps reached: how little noise the
-            weights carry, and so how steep they are.
+        signal: How far the documents' sum stands above the noise, at least 1: how much the
+            weights themselves can be trusted, and how steep they are.
     """
 
     path: Tensor
@@ -63,7 +64,7 @@ class Released:
     mean_sum: Tensor
     noise_std: float
     units: int
-    calm: float = 1.0
+    signal: float = 1.0
 
 
 def matched_scores(
@@ -85,10 +86,12 @@ def _replica_scores(released: Released, sight: _Sight) -> Tensor:
     best.run(ROUNDS // 2, sharpening=SHARPENING)
     own = sight.features.times(released.weights)
     if chosen > 0 and sight.matrix is not None:
-        own = personalised_pagerank(sight.matrix, own, sight.restart, sight.hops)
-    # The fewer documents are in sight, the more the trained weights themselves count.
-    share = min(MOST_BLEND, BLEND * released.units / sight.features.shape[0])
-    return best.scores(sight.places[chosen]) + share * released.calm * own
+        own = personalised_pagerank(sight.matrix, own, sight.restart, hops=1)
+    # The trained weights themselves count the more, the fewer documents are in sight and the
+    # less noise they carry.
+    ratio = released.units / sight.features.shape[0]
+    share = min(MOST_BLEND, BLEND * released.signal * ratio)
+    return best.scores(sight.places[chosen]) + share / steepness(released.signal) * own
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +113,6 @@ class _Sight:
     projected: Tensor
     places: list[Tensor]
     restart: float
-    hops: int
 
     @classmethod
     def of(cls, seen: TextGraph, restart: float, hops: int) -> _Sight:
@@ -130,7 +132,7 @@ class _Sight:
             order = torch.randperm(len(seen), generator=torch.Generator().manual_seed(0))
             matched = order[:MOST_MATCHED]
         projected = features.select(matched).times(basis)
-        return cls(features, matrix, basis, matched, projected, places, restart, hops)
+        return cls(features, matrix, basis, matched, projected, places, restart)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,17 @@ def reach_of(settings: TrainingSettings, plan: PrivacyPlan, features: int) -> fl
     """
     if settings.reach is None:
         return None
-    signal = plan.units / (_CALM * one_shot_noise(plan) * math.sqrt(features))
-    return settings.reach * min(_MOST, max(1.0, math.sqrt(signal)))
+    return settings.reach * steepness(signal_over_noise(plan, features))
+
+
+def signal_over_noise(plan: PrivacyPlan, features: int) -> float:
+    """How far the documents' sum stands above noise spread over all features; at least 1."""
+    return max(1.0, plan.units / (_CALM * one_shot_noise(plan) * math.sqrt(features)))
+
+
+def steepness(signal: float) -> float:
+    """How much further than usual the steps of a run with this much signal reach."""
+    return min(_MOST, math.sqrt(signal))
 
 
 def one_shot_noise(plan: PrivacyPlan) -> float:
