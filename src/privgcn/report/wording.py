@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.privacy.statement_text import round_up
+from privgcn.privacy.statement_text import round_up, search_rows
 from privgcn.privacy.units import UNIT_WORDS
 from privgcn.report.formats import number, one_in, share
 
@@ -106,7 +106,7 @@ def facts(statement: PrivacyStatement) -> list[tuple[str, str]]:
         ("Delta (δ)", f"{number(statement.delta)}, that is {one_in(statement.delta)}"),
         (
             "Delta times units (δ·n)",
-            f"{round_up(statement.delta_times_units, 2)} for n = {statement.units:,} "
+            f"{round_up(statement.delta_times_units, 2)} for n = {_protected(statement):,} "
             f"{_COUNTED[statement.unit]}",
         ),
         ("Parts", _parts(statement)),
@@ -125,7 +125,14 @@ def facts(statement: PrivacyStatement) -> list[tuple[str, str]]:
         )
         for query in statement.side_queries
     ]
+    rows += [(name.capitalize(), text) for name, text in search_rows(statement)]
     return rows
+
+
+def _protected(statement: PrivacyStatement) -> int:
+    """How many units delta is counted over: those that train, and those that score."""
+    scored = 0 if statement.selection is None else statement.selection.validation_units
+    return statement.units + scored
 
 
 def _promise(statement: PrivacyStatement) -> str:
@@ -166,7 +173,7 @@ def _guess(statement: PrivacyStatement) -> str:
 def _delta(statement: PrivacyStatement) -> str:
     return (
         f"δ = {number(statement.delta)} is the slack of that bound. Over all "
-        f"{statement.units:,} {_COUNTED[statement.unit]} it adds up to δ·n = "
+        f"{_protected(statement):,} {_COUNTED[statement.unit]} it adds up to δ·n = "
         f"{round_up(statement.delta_times_units, 2)}, which must stay far below 1."
     )
 
