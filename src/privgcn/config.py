@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from privgcn.errors import ConfigError
 
@@ -141,6 +141,22 @@ class Settings(_Section):
     prediction: PredictionSettings = PredictionSettings()
     privacy: PrivacySettings | None = None
 
+    @model_validator(mode="after")
+    def _fit_together(self) -> Settings:
+        training = self.training
+        if training.reach is not None and training.learning_rate is not None:
+            raise ValueError("'training.reach' sets the learning rate; leave one of them out")
+        plain_steps = (
+            training.optimizer == "sgd" and training.momentum == 0 and not training.averaging
+        )
+        kept = training.keep_path and training.reach is not None and training.unit_residuals
+        if self.prediction.method == "matched" and not (plain_steps and kept):
+            raise ValueError(
+                "'prediction.method' matched needs plain sgd steps (no momentum, no averaging) "
+                "with training.reach, training.unit_residuals and training.keep_path"
+            )
+        return self
+
     def changed(self, changes: Mapping[str, Any]) -> Settings:
         """The same settings with dotted names set to new values.
 
@@ -175,10 +191,13 @@ def parse_settings(tree: Mapping[str, Any]) -> Settings:
         return Settings.model_validate(dict(tree))
     except ValidationError as error:
         first = error.errors()[0]
+        rule = first["msg"].removeprefix("Value error, ")
+        if not first["loc"]:
+            raise ConfigError(f"The settings do not fit together: {rule}.") from None
         name = ".".join(str(key) for key in first["loc"])
-        rule = first["msg"][:1].lower() + first["msg"][1:]
         raise ConfigError(
-            f"The '{name}' of the settings is wrong: {rule}. Got {first['input']!r}."
+            f"The '{name}' of the settings is wrong: {rule[:1].lower()}{rule[1:]}. "
+            f"Got {first['input']!r}."
         ) from None
 
 

@@ -139,3 +139,26 @@ def test_a_broken_model_folder_is_one_clear_error(tmp_path, private_model) -> No
         GraphClassifier.load(tmp_path / "model")
     with pytest.raises(DataError, match="does not exist"):
         GraphClassifier.load(tmp_path / "nowhere")
+
+
+def test_a_wish_for_privacy_is_never_dropped(clinic) -> None:
+    with pytest.raises(PrivacyContractError, match="without privacy"):
+        GraphClassifier(unit="person").fit(clinic.train)
+    noisy = GraphClassifier(
+        unit="person", delta=1e-6, settings={"privacy.noise_multiplier": 50}
+    )
+    statement = noisy.fit(clinic.train).statement_
+    assert (statement.unit, statement.delta) == ("person", 1e-6)
+
+
+def test_several_replicas_are_several_releases(clinic) -> None:
+    from privgcn.estimator.claims import statement_of
+    from privgcn.estimator.replicas import train_replicas
+    from privgcn.training.recipes import make_settings
+
+    trained = train_replicas(clinic, make_settings(epsilon=1.0), [0, 1])
+    with pytest.raises(PrivacyContractError, match="2 replicas"):
+        statement_of(trained.fitted, clinic.train, trained.featurizer)
+    one = statement_of(trained.fitted.replica(1), clinic.train, trained.featurizer)
+    assert one is not None
+    assert one.epsilon <= 1.0

@@ -82,3 +82,24 @@ def test_the_papers_settings_are_the_papers() -> None:
     assert split.privacy is not None
     assert (split.privacy.parts, split.privacy.sampling) == (10, "poisson")
     assert split.privacy.clip_norm == 1.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"training.optimizer": "adam"},
+        {"training.momentum": 0.9},
+        {"training.averaging": True},
+        {"training.keep_path": False},
+        {"training.learning_rate": 0.1},
+    ],
+)
+def test_settings_that_do_not_fit_together_are_refused(change) -> None:
+    with pytest.raises(ConfigError, match="do not fit together"):
+        make_settings("auto", epsilon=1.0, changes=change)
+
+
+def test_an_epsilon_beside_a_noise_multiplier_is_never_dropped() -> None:
+    settings = make_settings(epsilon=0.1, changes={"privacy.noise_multiplier": 0.5})
+    assert settings.privacy is not None
+    assert settings.privacy.epsilon == 0.1

@@ -17,6 +17,7 @@ from privgcn.cli import (
     predict,
     release,
     report,
+    reproduce,
     train,
     verify,
 )
@@ -43,6 +44,7 @@ for verb, command in (
     ("verify", verify.verify),
     ("release", release.release),
     ("report", report.report),
+    ("reproduce", reproduce.reproduce),
 ):
     app.command(verb)(command)
 

@@ -26,10 +26,13 @@ def corpus_of_arrays(
     codes = np.full(documents, NO_LABEL, dtype=np.int64)
     if labels is not None:
         codes = np.searchsorted(np.asarray(classes), labels).astype(np.int64)
+    with np.errstate(over="ignore"):
+        # Too large for float32 becomes infinite, and such a row counts as empty.
+        rows = vectors.astype(np.float32)
     return Corpus(
         name="arrays",
         ids=np.arange(documents).astype(str),
-        vectors=vectors.astype(np.float32),
+        vectors=rows,
         labels=codes,
         classes=tuple(str(name) for name in classes),
         edges=np.empty((2, 0), dtype=np.int64),

@@ -20,6 +20,12 @@ def statement_of(
     """The statement of one trained replica; ``None`` where it was trained without privacy."""
     if fitted.plan is None:
         return None
+    replicas = fitted.parameters[0].shape[-2]
+    if replicas != 1:
+        raise PrivacyContractError(
+            f"A statement is about one released model. Got {replicas} replicas, which cost "
+            f"{replicas} releases together. Take one with Fit.replica."
+        )
     return PrivacyStatement.of(
         fitted.plan,
         releasable=fitted.releasable,

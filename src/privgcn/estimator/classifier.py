@@ -185,14 +185,14 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _make_settings(self) -> Any:
         changes = dict(self.settings or {})
-        changes["features.kind"] = self.features
-        if self.epsilon is not None:
-            changes |= {
-                "privacy.delta": self.delta,
-                "privacy.unit": self.unit,
-                "privacy.relation": self.relation,
-                "privacy.reproducible": self.reproducible or None,
-            }
+        changes |= {
+            "features.kind": self.features,
+            "privacy.unit": self.unit,
+            "privacy.relation": self.relation,
+            "privacy.reproducible": self.reproducible or None,
+        }
+        if self.epsilon is not None or "privacy.noise_multiplier" in changes:
+            changes["privacy.delta"] = self.delta
         return make_settings(
             self.recipe,
             epsilon=self.epsilon,

@@ -38,7 +38,8 @@ def train_plain(
             loss and stops when ``settings.patience`` epochs brought no better one.
         progress: Called with epochs done and epochs at most.
     """
-    optimiser = Optimiser(model.initial(seeds, zero=settings.zero_start), settings)
+    first = model.initial(seeds, zero=settings.zero_start)
+    optimiser = Optimiser([p.to(graph.edges.device) for p in first], settings)
     parts = len(graph) if settings.parts == "each" else min(settings.parts, len(graph))
     blocks = _blocks(graph, parts, seeds[0])
     masks = RandomSource.reproducible(seeds[0], "dropout") if model.dropout > 0 else None
@@ -60,7 +61,9 @@ def _blocks(graph: TextGraph, parts: int, seed: int) -> list[PartitionedGraph]:
     whole = cut(graph, random_parts(len(graph), parts, seed), parts)
     if parts == 1:
         return [whole]
-    return [whole.select(torch.tensor([part])) for part in range(parts)]
+    return [
+        whole.select(torch.tensor([part], device=graph.edges.device)) for part in range(parts)
+    ]
 
 
 def plain_gradient(

@@ -150,7 +150,7 @@ def make_settings(
         raise PrivacyContractError(
             f"Recipe '{recipe}' is private and needs an epsilon. Add --epsilon 1."
         )
-    if epsilon is not None and noise is None:
+    if epsilon is not None:
         changes["privacy.epsilon"] = epsilon
     changes["seed"] = seed
     return settings.changed(changes)
