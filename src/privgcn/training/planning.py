@@ -36,13 +36,25 @@ def make_plan(
         seed: Of the random partition.
         columns: Extra columns of the corpus.
     """
+    _, units = members_of(graph, _member(privacy))
+    return plan_for_units(privacy, units, epochs=epochs, seed=seed, columns=columns)
+
+
+def plan_for_units(
+    privacy: PrivacySettings,
+    units: int,
+    *,
+    epochs: int,
+    seed: int,
+    columns: Mapping[str, Any],
+) -> PrivacyPlan:
+    """The same from the number of training documents (or owners) alone."""
     if (privacy.epsilon is None) == (privacy.noise_multiplier is None):
         raise ConfigError(
             "The privacy settings must have either 'epsilon' or 'noise_multiplier'. "
             f"Got {privacy.epsilon} and {privacy.noise_multiplier}."
         )
-    by = "owner" if privacy.unit == "person" else "document"
-    _, units = members_of(graph, by)
+    by = _member(privacy)
     facts = _partition_facts(privacy, units, by, seed, columns)
     schedule = make_schedule(privacy.sampling, facts.parts, privacy.sampling_probability)
     fields: dict[str, Any] = {
@@ -59,6 +71,10 @@ def make_plan(
     if privacy.noise_multiplier is not None:
         return PrivacyPlan(noise_multiplier=privacy.noise_multiplier, **fields)
     return PrivacyPlan.for_epsilon(float(privacy.epsilon or 0), **fields)
+
+
+def _member(privacy: PrivacySettings) -> str:
+    return "owner" if privacy.unit == "person" else "document"
 
 
 def _partition_facts(
