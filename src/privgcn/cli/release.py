@@ -54,9 +54,7 @@ def release(
     if ledger is not None:
         limit = None if budget is None or delta is None else Budget(budget, delta)
         spent = Ledger(ledger).record(statement, budget=limit)
-    described = finished.settings.model_dump(
-        include={"recipe", "features", "model", "prediction"}
-    )
+    described = finished.settings.model_dump(exclude={"data"})
     pages = {
         "card.md": card_markdown(statement, described),
         "card.html": card_html(statement, described),

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 _NAMES = (
     "table1, experiment-a, experiment-b, experiment-c, features, hard-cases, mnist, "
-    "as-released or all"
+    "as-released; or all"
 )
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help=f"The experiment: {_NAMES}.")],
+    name: Annotated[str, typer.Argument(help=f"The experiments, comma-separated: {_NAMES}.")],
     datasets: Annotated[
         str | None, typer.Option(help="Comma-separated; default: the paper's, if here.")
     ] = None,

@@ -108,15 +108,17 @@ TARGETS: dict[str, Target] = {
 
 
 def chosen_targets(name: str) -> dict[str, Target]:
-    """The target of a name, or every one for ``all``."""
+    """The targets of comma-separated names, or every one for ``all``."""
     if name == ALL:
         return dict(TARGETS)
-    if name not in TARGETS:
-        raise ConfigError(
-            f"The 'name' of an experiment must be one of {', '.join(TARGETS)} or {ALL}. "
-            f"Got {name!r}."
-        )
-    return {name: TARGETS[name]}
+    names = [part.strip() for part in name.split(",")]
+    for part in names:
+        if part not in TARGETS:
+            raise ConfigError(
+                f"The 'name' of an experiment must be one of {', '.join(TARGETS)} or {ALL}. "
+                f"Got {part!r}."
+            )
+    return {part: TARGETS[part] for part in names}
 
 
 def make_options(

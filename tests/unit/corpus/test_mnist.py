@@ -35,6 +35,7 @@ def test_an_idx_file() -> None:
         idx(np.zeros((2, 2), dtype=np.uint8))[:-9],
         gzip.compress(gzip.decompress(idx(np.zeros((2, 2), dtype=np.uint8)))[:-1]),
     ],
+    ids=["empty", "no gzip", "empty gzip", "short head", "kind", "cut gzip", "short body"],
 )
 def test_a_broken_idx_file(data: bytes) -> None:
     with pytest.raises(DataError, match=r"some\.gz must be a complete idx file"):
