@@ -136,6 +136,11 @@ def test_one_run_is_no_search(letters: Path) -> None:
         call("tune", str(letters), "--epsilon", "8", "--expected-runs", "1")
 
 
+def test_another_accountant_is_refused_and_not_dropped(letters: Path) -> None:
+    with pytest.raises(ConfigError, match="must be rdp"):
+        call("tune", str(letters), "--epsilon", "8", "--set", "privacy.accountant=pld")
+
+
 def test_plan_says_noise_steps_and_score() -> None:
     arguments = ["plan", "--documents", "1208", "--classes", "7", "--features", "1433"]
     record = json.loads(call(*arguments, "--epsilon", "1", "--json"))

@@ -59,6 +59,7 @@ def tune(
     from privgcn.cli.train import print_run
     from privgcn.config import parse_assignment
     from privgcn.corpus import load_corpus
+    from privgcn.errors import ConfigError
     from privgcn.estimator.space import SearchSpace
     from privgcn.estimator.tuning import search
     from privgcn.privacy.selection import RunCount
@@ -73,6 +74,11 @@ def tune(
         "data.source": source,
         "data.classes": classes.split(",") if classes else None,
     }
+    if changes.get("privacy.accountant", "rdp") != "rdp":
+        raise ConfigError(
+            "The 'privacy.accountant' of a search must be rdp. "
+            f"Got {changes['privacy.accountant']!r}. Leave it out."
+        )
     settings = make_settings(recipe, epsilon=epsilon, seed=seed, changes=changes)
     chosen_space = SearchSpace.of(recipe, space, tries or [])
     count = RunCount(law, expected_runs)

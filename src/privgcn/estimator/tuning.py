@@ -244,10 +244,11 @@ def _checked_epsilon(
 ) -> float:
     """The epsilon of the search, once everything that forbids a search is ruled out."""
     privacy = settings.privacy
-    if privacy is None or privacy.epsilon is None:
+    if privacy is None or privacy.epsilon is None or privacy.noise_multiplier is not None:
         raise ConfigError(
-            "A search must have an epsilon, which all its runs share. Got none. Add --epsilon "
-            "1; searches without privacy are experiments: 'privgcn reproduce'."
+            "A search must have an epsilon, from which the noise of all its runs follows. Add "
+            "--epsilon 1 and leave out privacy.noise_multiplier. Searches without privacy are "
+            "experiments: 'privgcn reproduce'."
         )
     if privacy.reproducible:
         raise ConfigError(
