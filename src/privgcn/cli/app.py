@@ -14,11 +14,13 @@ from privgcn.cli import (
     demo,
     evaluate,
     fetch,
+    plan,
     predict,
     release,
     report,
     reproduce,
     train,
+    tune,
     verify,
 )
 from privgcn.errors import PrivGCNError
@@ -39,6 +41,8 @@ for verb, command in (
     ("train", train.train),
     ("evaluate", evaluate.evaluate),
     ("predict", predict.predict),
+    ("plan", plan.plan),
+    ("tune", tune.tune),
     ("account", account.account),
     ("calibrate", calibrate.calibrate),
     ("verify", verify.verify),

@@ -74,8 +74,13 @@ class StackGradients:
             block = self._block(self.graph.select(chosen))
             return self._sum(block, parameters, mask)
         for row, part in enumerate(used.tolist()):
-            addition = self._sum(self._single(part), parameters, mask[row : row + 1])
-            totals = [total.add_(more) for total, more in zip(totals, addition, strict=True)]
+            # Only the replicas that sampled this part compute its gradient.
+            own = torch.nonzero(mask[row])[:, 0]
+            taken = [parameter[..., own, :] for parameter in parameters]
+            for total, more in zip(
+                totals, self._sum(self._single(part), taken, None), strict=True
+            ):
+                total.index_add_(-2, own, more)
         return totals
 
     def _sum(
