@@ -8,8 +8,8 @@ whose sum matches best: a maximum a posteriori estimate in which the noise level
 and not tuned. No label of any document is used, nothing is saved, and the training
 documents enter only through what was released: post-processing.
 
-Where the links do not help, the candidate without links explains the released sum better
-and is chosen. ``docs/concepts/recipe.md`` derives the method.
+Links are used where answers found without them agree along them (``links_help``).
+``docs/concepts/recipe.md`` derives the method.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ LINKED_SHARE = 0.75
 BLEND = 0.05
 MOST_BLEND = 0.5
 MOST_MATCHED = 20_000
+SURE, WORTH = 3.0, 0.15
 
 
 def prior_variance(features: int) -> float:
@@ -77,21 +78,41 @@ def matched_scores(
 
 def _replica_scores(released: Released, sight: _Sight) -> Tensor:
     problem = _Problem.of(released, sight)
-    solutions = [_Solution(problem, places[sight.matched]) for places in sight.places]
-    for solution in solutions:
-        solution.run(ROUNDS, sharpening=0.0)
-    costs = [solution.objective + solution.complexity() for solution in solutions]
-    chosen = costs.index(min(costs))
-    best = solutions[chosen]
+    places = sight.alone
+    best = problem.solved(places[sight.matched])
+    linked = links_help(best.scores(places).softmax(1), sight.edges)
+    if linked:
+        solved = [(problem.solved(p[sight.matched]), p) for p in sight.linked]
+        best, places = min(solved, key=lambda pair: pair[0].cost())
     best.run(ROUNDS // 2, sharpening=SHARPENING)
     own = sight.features.times(released.weights)
-    if chosen > 0 and sight.matrix is not None:
+    if linked and sight.matrix is not None:
         own = personalised_pagerank(sight.matrix, own, sight.restart, hops=1)
     # The trained weights themselves count the more, the fewer documents are in sight and the
     # less noise they carry.
     ratio = released.units / sight.features.shape[0]
     share = min(MOST_BLEND, BLEND * released.signal * ratio)
-    return best.scores(sight.places[chosen]) + share / steepness(released.signal) * own
+    return best.scores(places) + share / steepness(released.signal) * own
+
+
+def links_help(shares: Tensor, edges: Tensor) -> bool:
+    """Whether answers found without links agree along the links, well beyond chance.
+
+    Compared are the class shares at the two ends of a link with those at the ends of links
+    that were rewired at random. Where linked documents are no more alike than others, what
+    travels along the links is noise.
+    """
+    links = edges.shape[1]
+    if links < 2:
+        return False
+    order = torch.randperm(links, generator=torch.Generator().manual_seed(0))
+    begin, end = shares[edges[0]], shares[edges[1]]
+    agreement = (begin * end).sum(1)
+    chance = (begin * end[order]).sum(1)
+    gain = float(agreement.mean() - chance.mean())
+    error = float(((agreement.var() + chance.var()) / links).sqrt())
+    most = float(begin.square().sum(1).mean() - chance.mean())
+    return gain > SURE * error and gain > WORTH * most
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +123,8 @@ class _Sight:
         matched: The documents that take part in the match: all, or a fixed random choice
             of many, so that cost grows no faster than the documents.
         projected: Features of those in the documents' own main directions.
-        places: Where each document stands among the others: without links, along the
-            links, and both beside each other.
+        alone: Where each document stands among the others by its text.
+        linked: The same along the links, and both beside each other; empty without links.
     """
 
     features: Rows
@@ -111,7 +132,9 @@ class _Sight:
     basis: Tensor
     matched: Tensor
     projected: Tensor
-    places: list[Tensor]
+    alone: Tensor
+    linked: list[Tensor]
+    edges: Tensor
     restart: float
 
     @classmethod
@@ -121,18 +144,21 @@ class _Sight:
         basis, coordinates = principal_directions(features, RANK)
         empty = features.row_sums(1) == 0
         coordinates = torch.where(empty[:, None], 0.0, coordinates)
-        places = [whitened(coordinates, STRETCH)]
+        alone = whitened(coordinates, STRETCH)
+        linked: list[Tensor] = []
         if matrix is not None:
             travelled = personalised_pagerank(matrix, coordinates, restart, hops)
             along = whitened(travelled, STRETCH)
-            beside = [LINKED_SHARE**0.5 * along, (1 - LINKED_SHARE) ** 0.5 * places[0]]
-            places += [along, torch.cat(beside, dim=1)]
+            beside = [LINKED_SHARE**0.5 * along, (1 - LINKED_SHARE) ** 0.5 * alone]
+            linked = [along, torch.cat(beside, dim=1)]
         matched = torch.arange(len(seen))
         if len(seen) > MOST_MATCHED:
             order = torch.randperm(len(seen), generator=torch.Generator().manual_seed(0))
             matched = order[:MOST_MATCHED]
         projected = features.select(matched).times(basis)
-        return cls(features, matrix, basis, matched, projected, places, restart)
+        return cls(
+            features, matrix, basis, matched, projected, alone, linked, seen.edges, restart
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +194,12 @@ class _Problem:
             units / documents,
             prior_variance(sight.features.width),
         )
+
+    def solved(self, places: Tensor) -> _Solution:
+        """The best match for documents at these places."""
+        solution = _Solution(self, places)
+        solution.run(ROUNDS, sharpening=0.0)
+        return solution
 
 
 class _Solution:
@@ -209,12 +241,8 @@ class _Solution:
         with torch.enable_grad():
             optimiser.step(closure)  # type: ignore[no-untyped-call]
 
-    def complexity(self) -> float:
-        """How much freedom these places gave the match: part of a Laplace evidence.
-
-        Links that say nothing about the classes buy freedom without a better match, so this
-        term is what keeps them out.
-        """
+    def cost(self) -> float:
+        """The objective, and how much freedom these places gave: half a Laplace evidence."""
         problem, classes = self.problem, self.problem.target.shape[1]
         with torch.no_grad():
             shares = self.scores_of(self.places).softmax(1)
@@ -222,7 +250,8 @@ class _Solution:
             slope = doubt / ((classes - 1) * math.sqrt(1 - 1 / classes)) * problem.scale
             change = slope * (problem.projected / problem.spread[:, 0]).T @ self.places
             strengths = torch.linalg.eigvalsh((change @ change.T).double()).clamp(min=0)
-        return COMPLEXITY * (classes - 1) / 2 * float(torch.log1p(strengths).sum())
+        freedom = (classes - 1) / 2 * float(torch.log1p(strengths).sum())
+        return self.objective + COMPLEXITY * freedom
 
     def scores(self, places: Tensor) -> Tensor:
         """Scores of documents at some places, also of those outside the match."""
