@@ -76,8 +76,8 @@ def _meaning(statement: PrivacyStatement) -> str:
 def _facts(statement: PrivacyStatement) -> str:
     rows = [
         ("training data", f"{statement.units:,} {_COUNTED[statement.unit]}"),
-        ("parts", _parts(statement)),
-        ("sampling", _sampling(statement)),
+        ("parts", parts_in_words(statement)),
+        ("sampling", sampling_in_words(statement)),
         ("clip norm", f"{statement.clip_norm:g} for the gradient of each part"),
         ("sensitivity", f"{statement.sensitivity} x clip norm"),
         (
@@ -123,26 +123,28 @@ def search_rows(statement: PrivacyStatement) -> list[tuple[str, str]]:
     ]
 
 
-def _parts(statement: PrivacyStatement) -> str:
+def parts_in_words(statement: PrivacyStatement) -> str:
+    """How many parts there are, and how they were made."""
     partition = statement.partition
     whose = "owner" if partition.by == "owner" else "document"
     words = {
         "each": f"{partition.parts:,}, each {whose} its own part",
-        "random": f"{partition.parts:,}, random by {whose} (seed {partition.seed})",
-        "column": f"{partition.parts:,}, by the public column '{partition.column}'",
+        "random": f"{partition.parts:,}, drawn at random by {whose} (seed {partition.seed})",
+        "column": f"{partition.parts:,}, by the column '{partition.column}', declared public",
         "single": "1, the whole training graph",
     }
     return words[partition.kind]
 
 
-def _sampling(statement: PrivacyStatement) -> str:
-    if statement.sampling == "poisson":
-        return (
-            f"poisson: each part with probability {statement.sampling_probability:.6g} a step"
-        )
-    if statement.sampling == "epoch":
-        return "epoch: one part after the other; epochs are accounted"
-    return "all: every part in every step"
+def sampling_in_words(statement: PrivacyStatement) -> str:
+    """Which parts a step uses."""
+    words = {
+        "all": "all: every step uses every part",
+        "poisson": "poisson: each part joins a step with probability "
+        f"{statement.sampling_probability:.6g}",
+        "epoch": "epoch: one part after the other, each once per epoch",
+    }
+    return words[statement.sampling]
 
 
 def _warnings(statement: PrivacyStatement) -> list[str]:

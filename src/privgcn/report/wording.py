@@ -10,7 +10,12 @@ import math
 from typing import Any
 
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.privacy.statement_text import round_up, search_rows
+from privgcn.privacy.statement_text import (
+    parts_in_words,
+    round_up,
+    sampling_in_words,
+    search_rows,
+)
 from privgcn.privacy.units import UNIT_WORDS
 from privgcn.report.formats import number, one_in, share
 
@@ -109,8 +114,8 @@ def facts(statement: PrivacyStatement) -> list[tuple[str, str]]:
             f"{round_up(statement.delta_times_units, 2)} for n = {_protected(statement):,} "
             f"{_COUNTED[statement.unit]}",
         ),
-        ("Parts", _parts(statement)),
-        ("Sampling", _sampling(statement)),
+        ("Parts", parts_in_words(statement)),
+        ("Sampling", sampling_in_words(statement)),
         ("Clip norm", f"{number(statement.clip_norm)} for the gradient of each part"),
         ("Sensitivity", f"{statement.sensitivity} times the clip norm"),
         ("Noise multiplier", number(statement.noise_multiplier)),
@@ -203,25 +208,3 @@ def _warnings(statement: PrivacyStatement) -> list[str]:
             "tighter and equally valid."
         )
     return lines
-
-
-def _parts(statement: PrivacyStatement) -> str:
-    partition = statement.partition
-    whose = "owner" if partition.by == "owner" else "document"
-    words = {
-        "each": f"{partition.parts:,}, each {whose} its own part",
-        "random": f"{partition.parts:,}, drawn at random by {whose} (seed {partition.seed})",
-        "column": f"{partition.parts:,}, by the column '{partition.column}', declared public",
-        "single": "1, the whole training graph",
-    }
-    return words[partition.kind]
-
-
-def _sampling(statement: PrivacyStatement) -> str:
-    words = {
-        "all": "all: every step uses every part",
-        "poisson": "poisson: each part joins a step with probability "
-        f"{number(statement.sampling_probability)}",
-        "epoch": "epoch: one part after the other, each once per epoch",
-    }
-    return words[statement.sampling]

@@ -217,7 +217,7 @@ def test_the_page_warns() -> None:
         ),
         releasable=True,
     )
-    assert "public column 'year'" in str(column)
+    assert "column 'year', declared public" in str(column)
     assert "30, accounted as 3" in str(column)
 
 
