@@ -9,6 +9,7 @@ from privgcn.privacy.plan import PrivacyPlan
 
 _CALM = 20.0
 _MOST = 4.0
+_LONGEST_STEP = 2000.0
 
 
 def reach_of(settings: TrainingSettings, plan: PrivacyPlan, features: int) -> float | None:
@@ -41,10 +42,13 @@ def with_rate(settings: TrainingSettings, plan: PrivacyPlan, features: int) -> T
     """The same settings with the learning rate that their reach asks for.
 
     A step moves by the noisy mean over the units, so the learning rate is the one at which
-    the noise of all steps adds up to the reach, whatever budget, documents and steps.
+    the noise of all steps adds up to the reach, whatever budget, documents and steps. With
+    very many documents, or little noise, it is capped: residuals of length one never shrink,
+    so longer steps would only throw the weights about.
     """
     reach = reach_of(settings, plan, features)
     if reach is None:
         return settings
     rate = reach * plan.schedule.expected_parts / (one_shot_noise(plan) * plan.steps)
-    return settings.model_copy(update={"learning_rate": rate / plan.clip_norm})
+    step = min(rate, _LONGEST_STEP) / plan.clip_norm
+    return settings.model_copy(update={"learning_rate": step})

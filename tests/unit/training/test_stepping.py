@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.schedule import AllParts
+from privgcn.training.recipes import make_settings, plain
+from privgcn.training.stepping import signal_over_noise, with_rate
+
+
+def plan(units: int, noise: float, steps: int = 30) -> PrivacyPlan:
+    return PrivacyPlan(
+        unit="document",
+        relation="remove",
+        partition=PartitionFacts(kind="each", parts=units),
+        schedule=AllParts(units),
+        clip_norm=1.0,
+        noise_multiplier=noise,
+        steps=steps,
+        delta=1e-6,
+        units=units,
+    )
+
+
+def rate(units: int, noise: float, features: int = 10_000) -> float:
+    training = make_settings("auto", epsilon=1.0).training
+    found = with_rate(training, plan(units, noise), features).learning_rate
+    assert found is not None
+    return found
+
+
+def test_the_step_follows_the_noise_and_the_documents() -> None:
+    assert rate(1000, 20.0) == pytest.approx(2 * rate(1000, 40.0))
+    assert rate(2000, 40.0) == pytest.approx(2 * rate(1000, 40.0))
+
+
+def test_the_noise_of_all_steps_adds_up_to_the_reach() -> None:
+    training = make_settings("auto", epsilon=1.0).training
+    carried = rate(1000, 20.0) * 20.0 / 1000 * 30**0.5
+    assert carried == pytest.approx(training.reach)
+
+
+def test_more_signal_reaches_further_up_to_a_bound() -> None:
+    assert signal_over_noise(plan(100, 50.0), 1000) == 1.0
+    far = [rate(20_000, 20.0, features) for features in (10_000, 1000, 100, 10)]
+    assert far == sorted(far)
+    assert rate(1_000_000, 1.0, 10) == 2000.0
+
+
+def test_settings_with_a_rate_of_their_own_are_left_alone() -> None:
+    training = plain().training
+    assert with_rate(training, plan(100, 5.0), 10) is training
