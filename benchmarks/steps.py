@@ -16,7 +16,8 @@ import argparse
 import time
 import tracemalloc
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -137,6 +138,14 @@ def opacus_step(graph: TextGraph, ghost: bool) -> Step:
     return ghosts
 
 
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    yield
+    torch.set_num_threads(before)
+
+
 def race(steps: dict[str, Step], rounds: int) -> dict[str, list[float]]:
     """Milliseconds of each contestant; they take turns."""
     for step in steps.values():
@@ -181,9 +190,19 @@ def benchmark(name: str, rounds: int) -> None:
         "Opacus ghost, each": opacus_step(graph, ghost=True),
         "Opacus hooks, each": opacus_step(graph, ghost=False),
     }
-    times = race(steps, rounds)
+    # Small steps are fastest on one thread (training sets that by itself), large ones on all:
+    # every contestant gets the better of the two.
+    times: dict[str, list[float]] = {}
+    for threads in {1, torch.get_num_threads()}:
+        with torch_threads(threads):
+            for label, values in race(steps, rounds).items():
+                if label not in times or np.median(values) < np.median(times[label]):
+                    times[label] = values
     middle = {name: float(np.median(values)) for name, values in times.items()}
-    print(f"\n{name}: {len(graph)} training documents, {torch.get_num_threads()} threads")
+    print(
+        f"\n{name}: {len(graph)} training documents, "
+        f"better of 1 and {torch.get_num_threads()} threads"
+    )
     print(f"{'step':28} {'median ms':>10} {'quartiles':>16} {'/PyG':>7} {'/ours plain':>11}")
     for label, values in times.items():
         low, high = np.quantile(values, [0.25, 0.75])

@@ -23,6 +23,7 @@ from privgcn.training.plain import train_plain
 from privgcn.training.planning import make_plan
 from privgcn.training.private import PrivateTrainer
 from privgcn.training.stepping import with_rate
+from privgcn.training.threads import threads_worth
 
 Progress = Callable[[int, int], None]
 
@@ -104,20 +105,22 @@ def fit(
             "The 'training.zero_start' of the settings must be false for a model with hidden "
             f"layers. Got true for '{model.name}': its gradient would stay zero."
         )
+    work = train.features.stored * model.layers[0].outputs * len(seeds)
     if settings.privacy is None:
         if settings.training.learning_rate is None:
             raise ConfigError(
                 "The 'training.learning_rate' of the settings must be given for a non-private "
                 "run: 'training.reach' fits it to the noise, and there is none."
             )
-        parameters = train_plain(
-            model,
-            train.to(device),
-            settings.training,
-            seeds,
-            visible=None if visible is None else visible.to(device),
-            progress=progress,
-        )
+        with threads_worth(work):
+            parameters = train_plain(
+                model,
+                train.to(device),
+                settings.training,
+                seeds,
+                visible=None if visible is None else visible.to(device),
+                progress=progress,
+            )
         return Fit(model, [p.cpu() for p in parameters], settings)
     if settings.training.patience > 0:
         raise PrivacyContractError(
@@ -136,7 +139,8 @@ def fit(
         purpose = {"settings": settings.model_dump(), "plan": plan.to_dict(), "seeds": seeds}
         checkpoint = Checkpoint(checkpoint_folder, purpose)
     trainer = _private_trainer(model, train, plan, settings, seeds, columns or {}, checkpoint)
-    parameters = trainer.run(progress, checkpoint)
+    with threads_worth(work):
+        parameters = trainer.run(progress, checkpoint)
     return Fit(
         model,
         [p.cpu() for p in parameters],
