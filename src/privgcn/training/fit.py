@@ -105,14 +105,13 @@ def fit(
             "The 'training.zero_start' of the settings must be false for a model with hidden "
             f"layers. Got true for '{model.name}': its gradient would stay zero."
         )
-    work = train.features.stored * model.layers[0].outputs * len(seeds)
     if settings.privacy is None:
         if settings.training.learning_rate is None:
             raise ConfigError(
                 "The 'training.learning_rate' of the settings must be given for a non-private "
                 "run: 'training.reach' fits it to the noise, and there is none."
             )
-        with threads_worth(work):
+        with threads_worth(_step_size(train, model, len(seeds))):
             parameters = train_plain(
                 model,
                 train.to(device),
@@ -139,7 +138,7 @@ def fit(
         purpose = {"settings": settings.model_dump(), "plan": plan.to_dict(), "seeds": seeds}
         checkpoint = Checkpoint(checkpoint_folder, purpose)
     trainer = _private_trainer(model, train, plan, settings, seeds, columns or {}, checkpoint)
-    with threads_worth(work):
+    with threads_worth(_step_size(train, model, len(seeds))):
         parameters = trainer.run(progress, checkpoint)
     return Fit(
         model,
@@ -149,6 +148,11 @@ def fit(
         trainer.source.releasable,
         trainer.optimiser.path(),
     )
+
+
+def _step_size(train: TextGraph, model: LayerStack, replicas: int) -> int:
+    """Multiplications of a step's largest product, about."""
+    return train.features.stored * model.layers[0].outputs * replicas
 
 
 def _private_trainer(
