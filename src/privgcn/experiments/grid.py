@@ -68,6 +68,12 @@ class Task:
         """The same configuration with other seeds."""
         return Task(self.kind, self.settings, tuple(seeds))
 
+    def pieces(self) -> list[Task]:
+        """One task per seed where the seeds share no work, else the task itself."""
+        if not self.settings.get("apart"):
+            return [self]
+        return [self.with_seeds([seed]) for seed in self.seeds]
+
     @property
     def _identity(self) -> dict[str, Any]:
         return {"format": RECORD_FORMAT, "kind": self.kind, "settings": dict(self.settings)}

@@ -45,7 +45,7 @@ def point(row: MnistRow, options: Options) -> dict[str, Any]:
     if probability < 1.0:
         changes["privacy.sampling"] = "poisson"
         changes["privacy.sampling_probability"] = probability
-    # Seeds sample different images and share nothing: one after another is faster.
+    # Side by side, the activations of several seeds would not fit a core's cache.
     shared = {"dataset": "mnist", "recipe": "paper-full", "optimizer": "sgd"}
     return {**shared, "changes": changes, "apart": True, "modes": [MODE]}
 

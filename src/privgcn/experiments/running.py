@@ -160,4 +160,5 @@ def _tasks(chosen: Sequence[tuple[str, Target, Options, list[str]]]) -> Iterator
             other = merged.get(task.configuration)
             if other is None or len(task.seeds) > len(other.seeds):
                 merged[task.configuration] = task
-    yield from merged.values()
+    for task in merged.values():
+        yield from task.pieces()

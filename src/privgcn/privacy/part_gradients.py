@@ -21,6 +21,8 @@ Samples = Sequence[npt.NDArray[np.int64]] | None
 
 # Parts of at least this many documents are worth their own prepared copy.
 _LARGE_PART = 32
+# So are smaller ones where there are few: in all, and in a step.
+_FEW_PARTS, _FEW_IN_STEP = 1000, 4
 
 
 class GradientSource(Protocol):
@@ -69,7 +71,7 @@ class StackGradients:
         totals = [torch.zeros_like(parameter) for parameter in parameters]
         if len(used) == 0:
             return totals
-        if len(self.graph) < _LARGE_PART * self.graph.parts:
+        if not self._worth_preparing(len(used)):
             chosen = torch.from_numpy(used).to(self.graph.offsets.device)
             block = self._block(self.graph.select(chosen))
             return self._sum(block, parameters, mask)
@@ -94,6 +96,12 @@ class StackGradients:
         dropped = self.dropout is not None
         gradients = self.model.backward(parameters, tape, rows, graph.matrix, dropped=dropped)
         return block.clipped_sum(gradients, included=included)
+
+    def _worth_preparing(self, used: int) -> bool:
+        """Whether parts are better taken one by one than gathered for this step."""
+        parts = self.graph.parts
+        few = parts <= _FEW_PARTS and used <= _FEW_IN_STEP
+        return few or len(self.graph) >= _LARGE_PART * parts
 
     def _block(self, graph: PartitionedGraph) -> ClippedSums:
         return ClippedSums(graph, self.clip_norm)

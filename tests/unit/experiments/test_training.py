@@ -6,10 +6,10 @@ import pytest
 
 from privgcn.config import parse_settings
 from privgcn.errors import ConfigError
-from privgcn.experiments.grid import Experiment, Grid
+from privgcn.experiments.grid import Experiment, Grid, Task
 from privgcn.experiments.packing import pack, unpack
 from privgcn.experiments.tasks import run_task
-from privgcn.experiments.training import resolve, run, weight
+from privgcn.experiments.training import resolve, weight
 
 AUTO = {"dataset": "clinic", "recipe": "auto", "epsilon": 1.0, "fraction": 0.5}
 
@@ -95,10 +95,17 @@ def test_a_run_gives_scores_in_every_mode_and_its_predictions(letters: str) -> N
     assert results == run_task("train", resolve(point), (0, 1)), "same settings, same record"
 
 
-def test_seeds_can_train_apart(letters: str) -> None:
-    tree = resolve({**AUTO, "dataset": letters, "apart": True})
-    together = run(tree, (3, 4))
-    assert together == [run(tree, (3,))[0], run(tree, (4,))[0]]
+def test_seeds_that_share_no_work_are_tasks_of_their_own(letters: str) -> None:
+    sampled = {"dataset": letters, "recipe": "paper-split", "epsilon": 1, "parts": 4}
+    for point in ({**AUTO, "dataset": letters, "apart": True}, sampled):
+        task = Task("train", resolve(point), (3, 4))
+        assert [piece.seeds for piece in task.pieces()] == [(3,), (4,)]
+        assert [p.run_key(p.seeds[0]) for p in task.pieces()] == [
+            task.run_key(3),
+            task.run_key(4),
+        ]
+    together = Task("train", resolve({**AUTO, "dataset": letters}), (3, 4))
+    assert together.pieces() == [together]
 
 
 def test_more_work_weighs_more() -> None:
