@@ -42,6 +42,7 @@ PARTITIONING = "tests/unit/privacy/test_partitioning.py"
 NOISE = "tests/unit/privacy/test_noise.py"
 SCHEDULE = "tests/unit/privacy/test_schedule.py"
 CUT = "tests/unit/graph/test_partition.py"
+CENTRE = "tests/unit/privacy/test_centre.py"
 SENSITIVITY = "tests/unit/training/test_sensitivity.py"
 FIT = "tests/unit/training/test_fit.py"
 PRIVATE = "tests/unit/training/test_private.py"
@@ -430,6 +431,42 @@ MUTATIONS: tuple[Mutation, ...] = (
             "privacy/module_gradients.py",
             "        if buffers:\n",
             "        if buffers and False:\n",
+        ),
+    ),
+    mutation(
+        "the centre of dense rows is not clipped",
+        f"{CENTRE}::test_no_document_moves_the_sum_by_more_than_the_clip_norm",
+        (
+            "privacy/centre.py",
+            "    scales = clip_scales(norms, clip_norm)\n",
+            "    scales = torch.ones_like(norms)\n",
+        ),
+    ),
+    mutation(
+        "the centre of dense rows has no noise",
+        f"{CENTRE}::test_the_noise_is_the_plans",
+        (
+            "privacy/centre.py",
+            "    (mean,) = noisy_mean([sums], plan, source)\n",
+            "    mean = sums / plan.schedule.expected_parts\n",
+        ),
+    ),
+    mutation(
+        "the centre of dense rows is not counted",
+        f"{CENTRE}::test_the_centre_is_one_of_the_plans_releases",
+        (
+            "training/private.py",
+            "        return self.optimiser.steps + (0 if self.centre is None else 1)\n",
+            "        return self.optimiser.steps\n",
+        ),
+    ),
+    mutation(
+        "a resumed run releases its centre again",
+        f"{CENTRE}::test_a_resumed_run_keeps_its_centre",
+        (
+            "training/fit.py",
+            "        centre = state[CENTRE] if state else released_centre(graph, plan, source)\n",
+            "        centre = released_centre(graph, plan, source)\n",
         ),
     ),
 )

@@ -72,6 +72,9 @@ class TrainingSettings(_Section):
         patience: Epochs without a better validation loss before training stops; 0 trains
             to the end. Private runs never stop early.
         averaging: Whether the mean of all iterates is taken instead of the last.
+        average_last: How many of the last iterates are averaged; needs ``keep_path``.
+        centre: Whether the first release of a private run on dense features is their mean,
+            which is then taken off every row (``privgcn.privacy.centre``).
         zero_start: Whether weights start at zero (only for models without hidden layers).
         parts: Parts of a non-private run; each is one step of an epoch.
         device: Where training runs; noise is always drawn on the CPU.
@@ -86,6 +89,8 @@ class TrainingSettings(_Section):
     epochs: int = Field(500, ge=1)
     patience: int = Field(20, ge=0)
     averaging: bool = False
+    average_last: int = Field(1, ge=1)
+    centre: bool = False
     zero_start: bool = False
     parts: int | Literal["each"] = 1
     device: Literal["cpu", "cuda"] = "cpu"
@@ -146,6 +151,8 @@ class Settings(_Section):
         training = self.training
         if training.reach is not None and training.learning_rate is not None:
             raise ValueError("'training.reach' sets the learning rate; leave one of them out")
+        if training.average_last > 1 and not training.keep_path:
+            raise ValueError("'training.average_last' above 1 needs training.keep_path")
         plain_steps = (
             training.optimizer == "sgd" and training.momentum == 0 and not training.averaging
         )

@@ -92,6 +92,7 @@ def test_the_papers_settings_are_the_papers() -> None:
         {"training.averaging": True},
         {"training.keep_path": False},
         {"training.learning_rate": 0.1},
+        {"prediction.method": "direct", "training.keep_path": False},
     ],
 )
 def test_settings_that_do_not_fit_together_are_refused(change) -> None:

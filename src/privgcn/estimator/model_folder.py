@@ -19,6 +19,7 @@ from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verification import DIGEST_KEY
 from privgcn.training.fit import PATH, Fit
+from privgcn.training.private import CENTRE
 
 MODEL, WEIGHTS, SETTINGS, STATEMENT = (
     "model.json",
@@ -101,6 +102,7 @@ def read_model(folder: Path) -> SavedModel:
         with safe_open(folder / WEIGHTS, framework="pt") as file:
             parameters = [file.get_tensor(name) for name in model.parameter_names()]
             path = file.get_tensor(PATH) if chosen_path else None
+            centre = file.get_tensor(CENTRE) if CENTRE in file.keys() else None  # noqa: SIM118
     except (SafetensorError, OSError, KeyError, TypeError, ConfigError) as error:
         raise DataError(
             f"The model in {folder} cannot be read: {error}. Train or copy it again."
@@ -111,7 +113,7 @@ def read_model(folder: Path) -> SavedModel:
                 f"The weights in {folder / WEIGHTS} do not fit {MODEL}: expected shape "
                 f"{tuple(expected.shape)}, got {tuple(parameter.shape)}. Copy the model again."
             )
-    fitted = Fit(model, parameters, settings, plan, bool(record["releasable"]), path)
+    fitted = Fit(model, parameters, settings, plan, bool(record["releasable"]), path, centre)
     return SavedModel(fitted, featurizer, tuple(record["classes"]), statement)
 
 

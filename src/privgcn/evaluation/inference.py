@@ -8,6 +8,7 @@ predictions without noise: it is **not** covered.
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
@@ -17,7 +18,7 @@ from privgcn.errors import ConfigError
 from privgcn.evaluation.matching import Released, matched_scores
 from privgcn.graph.textgraph import TextGraph
 from privgcn.training.fit import Fit
-from privgcn.training.stepping import one_shot_noise, signal_over_noise, with_rate
+from privgcn.training.stepping import signal_over_noise, with_rate
 
 Mode = Literal["alone", "own-graph", "full-graph"]
 MODES: tuple[Mode, ...] = ("alone", "own-graph", "full-graph")
@@ -41,6 +42,14 @@ def scores_in_mode(fitted: Fit, graph: TextGraph, rows: Tensor, mode: Mode) -> T
         rows: The documents to score; in ``own-graph`` they are all that is seen.
         mode: What else may be seen.
     """
+    if fitted.centre is not None:
+        each = [fitted.replica(number) for number in range(fitted.replicas)]
+        scores = [_scores_in_mode(one, one.seen(graph), rows, mode) for one in each]
+        return torch.cat(scores, dim=1)
+    return _scores_in_mode(fitted, graph, rows, mode)
+
+
+def _scores_in_mode(fitted: Fit, graph: TextGraph, rows: Tensor, mode: Mode) -> Tensor:
     with torch.no_grad():
         if mode == "full-graph":
             return _scores(fitted, graph)[rows]
@@ -79,15 +88,15 @@ def released_of(fitted: Fit) -> list[Released]:
             "Use prediction.method 'direct'."
         )
     # Plain steps from the first weights on: how far they went is the sum of the gradients.
-    moved = path[0] - fitted.parameters[0]
-    sums = moved * (plan.schedule.expected_parts / (rate * plan.steps))
+    steps = len(path) - 1
+    sums = (path[0] - path[-1]) * (plan.schedule.expected_parts / (rate * steps))
     sums = sums - sums.mean(-1, keepdim=True)
     return [
         Released(
-            path[:, :, replica],
+            path[:-1, :, replica],
             fitted.parameters[0][:, replica],
             sums[:, replica],
-            one_shot_noise(plan) * plan.clip_norm,
+            plan.noise_std / math.sqrt(steps),
             plan.units,
             signal_over_noise(plan, features),
         )

@@ -8,7 +8,7 @@ counted inside the part, so nothing in one part can move the gradient of another
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -93,6 +93,10 @@ class PartitionedGraph:
         counts = torch.zeros(self.parts, device=labelled.device)
         counts.index_add_(0, self.part_of_row, labelled)
         return labelled / counts.clamp(min=1)[self.part_of_row]
+
+    def with_features(self, features: Rows) -> PartitionedGraph:
+        """The same parts with other feature rows."""
+        return replace(self, features=features)
 
     def select(self, parts: Tensor) -> PartitionedGraph:
         """The named parts alone, as a smaller partitioned graph."""

@@ -16,6 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
+# Shorter than this, a row has no direction left.
+_NO_LENGTH = 1e-12
+
 
 def segment_positions(starts: Tensor, lengths: Tensor) -> Tensor:
     """Positions of all segments ``starts[i] .. starts[i] + lengths[i]``, one after another."""
@@ -220,6 +223,13 @@ class DenseRows:
     def dense(self) -> Tensor:
         """The rows as a dense tensor."""
         return self.values
+
+    def centred(self, centre: Tensor) -> DenseRows:
+        """Each row without ``centre``, scaled to length one; zero rows stay zero."""
+        moved = self.values - centre
+        length = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
+        kept = (length > _NO_LENGTH) & self.values.any(dim=1, keepdim=True)
+        return DenseRows(moved.mul_(torch.where(kept, 1.0 / length, 0.0)))
 
 
 Rows = SparseRows | DenseRows

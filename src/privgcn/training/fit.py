@@ -12,8 +12,10 @@ from torch import Tensor
 
 from privgcn.config import Settings
 from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.graph.rows import DenseRows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.models import LayerStack, make_model
+from privgcn.privacy.centre import released_centre
 from privgcn.privacy.part_gradients import StackGradients
 from privgcn.privacy.partitioning import cut_as_planned
 from privgcn.privacy.plan import PrivacyPlan
@@ -21,7 +23,7 @@ from privgcn.randomness import RandomSource
 from privgcn.training.checkpoint import Checkpoint
 from privgcn.training.plain import train_plain
 from privgcn.training.planning import make_plan
-from privgcn.training.private import PrivateTrainer
+from privgcn.training.private import CENTRE, PrivateTrainer
 from privgcn.training.stepping import with_rate
 from privgcn.training.threads import threads_worth
 
@@ -40,8 +42,9 @@ class Fit:
         parameters: One replica per seed.
         settings: What it was trained with.
         plan: What its guarantee rests on; ``None`` for a non-private run.
-        path: The iterates before each step, ``[steps, inputs, R, outputs]``, where they were
-            kept. They come from noisy gradients alone and are released with the model.
+        path: All iterates, ``[steps + 1, inputs, R, outputs]``, where they were kept. They
+            come from noisy gradients alone and are released with the model.
+        centre: What was released of the rows' mean and is taken off every row, ``[inputs, R]``.
         releasable: Whether noise and samples came from a secret source.
     """
 
@@ -51,12 +54,26 @@ class Fit:
     plan: PrivacyPlan | None = None
     releasable: bool = False
     path: Tensor | None = None
+    centre: Tensor | None = None
+
+    @property
+    def replicas(self) -> int:
+        """How many seeds were trained."""
+        return self.parameters[0].shape[-2]
 
     def replica(self, number: int) -> Fit:
         """One replica alone."""
         chosen = [p[..., number : number + 1, :].contiguous() for p in self.parameters]
         path = None if self.path is None else self.path[..., number : number + 1, :]
-        return replace(self, parameters=chosen, path=path)
+        centre = None if self.centre is None else self.centre[:, number : number + 1]
+        return replace(self, parameters=chosen, path=path, centre=centre)
+
+    def seen(self, graph: TextGraph) -> TextGraph:
+        """Documents as the model sees them; of one replica, as each has its own centre."""
+        if self.centre is None:
+            return graph
+        rows = DenseRows(graph.features.dense()).centred(self.centre[:, 0])
+        return replace(graph, features=rows)
 
     def serialised(self, metadata: dict[str, str] | None = None) -> bytes:
         """The parameters by name, as safetensors bytes."""
@@ -65,6 +82,8 @@ class Fit:
         tensors = dict(zip(self.model.parameter_names(), self.parameters, strict=True))
         if self.path is not None:
             tensors[PATH] = self.path
+        if self.centre is not None:
+            tensors[CENTRE] = self.centre
         return save({name: value.contiguous() for name, value in tensors.items()}, metadata)
 
 
@@ -126,6 +145,19 @@ def fit(
             "A private run must not stop early: the validation loss would be one more query. "
             f"Got patience {settings.training.patience}. Set training.patience to 0."
         )
+    if _takes_centre(train, settings) and len(seeds) > 1:
+        return _one_by_one(
+            seeds,
+            checkpoint_folder,
+            lambda seed, folder: fit(
+                train,
+                settings,
+                seeds=[seed],
+                columns=columns,
+                progress=progress,
+                checkpoint_folder=folder,
+            ),
+        )
     plan = make_plan(
         settings.privacy,
         train,
@@ -147,6 +179,33 @@ def fit(
         plan,
         trainer.source.releasable,
         trainer.optimiser.path(),
+        None if trainer.centre is None else trainer.centre.cpu(),
+    )
+
+
+def _takes_centre(train: TextGraph, settings: Settings) -> bool:
+    """Whether the first release is the rows' mean: a matter of settings and storage only."""
+    return settings.training.centre and isinstance(train.features, DenseRows)
+
+
+def _one_by_one(
+    seeds: Sequence[int], folder: Path | None, fit_one: Callable[[int, Path | None], Fit]
+) -> Fit:
+    """Replicas that share no rows, as each takes off a centre of its own."""
+    fits = [fit_one(seed, None if folder is None else folder / str(seed)) for seed in seeds]
+
+    def joined(pieces: Sequence[Tensor | None], dimension: int) -> Tensor | None:
+        kept = [piece for piece in pieces if piece is not None]
+        return torch.cat(kept, dimension) if kept else None
+
+    parameters = [
+        torch.cat(tensors, -2) for tensors in zip(*(f.parameters for f in fits), strict=True)
+    ]
+    return replace(
+        fits[0],
+        parameters=parameters,
+        path=joined([f.path for f in fits], -2),
+        centre=joined([f.centre for f in fits], -1),
     )
 
 
@@ -176,6 +235,11 @@ def _private_trainer(
         # else was sampled, and on how many documents an owner has. Known masks would tell.
         source, masks = RandomSource.secret(), RandomSource.secret()
     graph = cut_as_planned(train.to(device), plan, columns)
+    centre = None
+    if _takes_centre(train, settings) and plan.steps > 1:
+        centre = state[CENTRE] if state else released_centre(graph, plan, source)
+        rows = DenseRows(graph.features.dense())
+        graph = graph.with_features(rows.centred(centre[:, 0]))
     gradients = StackGradients(
         model,
         graph,
@@ -186,7 +250,7 @@ def _private_trainer(
     first = model.initial(seeds, zero=settings.training.zero_start)
     parameters = [parameter.to(device) for parameter in first]
     training = with_rate(settings.training, plan, train.features.width)
-    trainer = PrivateTrainer(parameters, gradients, plan, training, source)
+    trainer = PrivateTrainer(parameters, gradients, plan, training, source, centre=centre)
     if state is not None:
         trainer.optimiser.restore(state)
     return trainer

@@ -37,6 +37,7 @@ class Optimiser:
             )
         self.steps = 0
         self._path: list[Tensor] | None = [] if settings.keep_path else None
+        self._average_last = settings.average_last
         self._mean = [torch.zeros_like(p) for p in parameters] if settings.averaging else None
 
     def step(self, gradients: Sequence[Tensor]) -> None:
@@ -52,13 +53,19 @@ class Optimiser:
                 mean.lerp_(parameter, 1.0 / self.steps)
 
     def result(self) -> list[Tensor]:
-        """The last iterate, or the mean of all."""
+        """The last iterate, or the mean of all, or that of the last ones."""
         source = self.parameters if self._mean is None else self._mean
-        return [parameter.detach().clone() for parameter in source]
+        made = [parameter.detach().clone() for parameter in source]
+        path = self.path()
+        if path is not None and self._average_last > 1:
+            made[0] = path[-self._average_last :].mean(0)
+        return made
 
     def path(self) -> Tensor | None:
-        """The first weight before each step, where the settings keep it."""
-        return torch.stack(self._path).cpu() if self._path else None
+        """All iterates of the first weight, where the settings keep them."""
+        if self._path is None:
+            return None
+        return torch.stack([*self._path, self.parameters[0].detach()]).cpu()
 
     def state(self) -> dict[str, Tensor]:
         """Everything needed to go on later, as named tensors."""

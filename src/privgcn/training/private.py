@@ -22,13 +22,16 @@ from privgcn.training.optimisers import Optimiser
 
 Progress = Callable[[int, int], None]
 
+CENTRE = "centre"
+"""Name of the released centre among a run's tensors."""
+
 
 class PrivateTrainer:
     """Runs exactly the steps that a plan was accounted for.
 
     Guarantees:
-        Each step is one release of the plan's mechanism; the number of steps is the
-        plan's, also over a stop and a resume.
+        Each step is one release of the plan's mechanism; the number of releases is the
+        plan's, a released ``centre`` included, also over a stop and a resume.
 
     Raises:
         PrivacyContractError: ``gradients`` have another clip norm or other parts than the
@@ -42,6 +45,8 @@ class PrivateTrainer:
         plan: PrivacyPlan,
         settings: TrainingSettings,
         source: RandomSource,
+        *,
+        centre: Tensor | None = None,
     ) -> None:
         if type(plan) is not PrivacyPlan:
             raise PrivacyContractError(
@@ -57,6 +62,7 @@ class PrivateTrainer:
         self.gradients = gradients
         self.plan = plan
         self.source = source
+        self.centre = centre
         self.replicas = parameters[0].shape[-2]
         self.optimiser = Optimiser(parameters, settings)
 
@@ -65,17 +71,26 @@ class PrivateTrainer:
     ) -> list[Tensor]:
         """Takes the steps that are left, and returns the parameters."""
         with torch.no_grad():
-            while self.optimiser.steps < self.plan.steps:
+            while self.released < self.plan.steps:
                 self.step()
                 if checkpoint is not None:
-                    checkpoint.offer(self.optimiser.state)
+                    checkpoint.offer(self._state)
                 if progress is not None:
-                    progress(self.optimiser.steps, self.plan.steps)
+                    progress(self.released, self.plan.steps)
         return self.optimiser.result()
+
+    @property
+    def released(self) -> int:
+        """How many of the plan's releases were made; the centre is the first."""
+        return self.optimiser.steps + (0 if self.centre is None else 1)
+
+    def _state(self) -> dict[str, Tensor]:
+        state = self.optimiser.state()
+        return state if self.centre is None else {**state, CENTRE: self.centre}
 
     def step(self) -> None:
         """One step of the plan."""
-        number = self.optimiser.steps
+        number = self.released
         if number >= self.plan.steps:
             raise PrivacyContractError(
                 f"The plan accounts for {self.plan.steps} steps, and all of them were taken. "

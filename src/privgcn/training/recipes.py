@@ -32,6 +32,9 @@ AUTO_STEPS = 30
 AUTO_REACH = 1.5
 """How far the noise alone may carry the weights of recipe ``auto``."""
 
+AUTO_AVERAGED = 2
+"""Last iterates that are averaged: large steps swing to and fro, and two cancel."""
+
 _PAPER_ADAM_DP = 10.0
 _PAPER_PARTS = 10
 
@@ -88,6 +91,8 @@ def auto(optimizer: OptimizerName = "sgd") -> Settings:
             epochs=AUTO_STEPS,
             patience=0,
             zero_start=True,
+            average_last=AUTO_AVERAGED,
+            centre=True,
         ),
         prediction=PredictionSettings(method="matched"),
         privacy=PrivacySettings(unit="document", parts="each", sampling="all"),

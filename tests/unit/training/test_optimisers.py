@@ -32,6 +32,13 @@ def test_adam_is_pytorchs() -> None:
     assert torch.allclose(run(3, optimizer="adam")[0], leaf.detach())
 
 
+def test_the_mean_of_the_last_iterates() -> None:
+    kept = {"optimizer": "sgd", "keep_path": True}
+    last = [run(steps, **kept)[0][0, 0, 0] for steps in (1, 2)]
+    mean = run(2, **kept, average_last=2)[0][0, 0, 0]
+    assert mean == pytest.approx(float(sum(last) / 2))
+
+
 def test_averaging_takes_the_mean_of_all_iterates() -> None:
     assert run(2, optimizer="sgd", averaging=True)[0][0, 0, 0] == pytest.approx((0.9 + 0.7) / 2)
 

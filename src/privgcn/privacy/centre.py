@@ -1,0 +1,73 @@
+"""What all dense feature rows have in common, released once so that it can be taken off.
+
+Averaged word vectors and encoder outputs all point in much the same direction. That common
+part tells no class from another, takes most of a clipped row's length and makes large steps
+swing. One release of the plan, the first, therefore is the mean of the rows themselves.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from privgcn.graph.partition import PartitionedGraph
+from privgcn.privacy.clipping import clip_scales
+from privgcn.privacy.noise import noisy_mean
+from privgcn.privacy.part_gradients import Samples
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.randomness import RandomSource
+
+WORTH_TAKING = 1 / 3
+"""Rows of length one whose mean is shorter than this have too little in common."""
+
+SURE = 4.0
+"""Standard deviations by which the mean must be longer than noise alone would make it."""
+
+
+def clipped_row_means(graph: PartitionedGraph, clip_norm: float, samples: Samples) -> Tensor:
+    """The sum over parts of the mean of a part's rows, each clipped; ``[features, 1]``.
+
+    Guarantees:
+        Each part adds a vector of norm at most ``clip_norm`` that is computed from that part
+        alone. A part that is empty or not finite adds zero.
+    """
+    means = graph.features.dense()
+    if not graph.one_document_each:
+        sums = means.new_zeros(graph.parts, means.shape[1])
+        sums.index_add_(0, graph.part_of_row, means)
+        means = sums / graph.sizes.clamp(min=1)[:, None]
+    norms = torch.linalg.vector_norm(means, dim=1, dtype=torch.float64)
+    scales = clip_scales(norms, clip_norm)
+    if samples is not None:
+        sampled = torch.zeros_like(scales)
+        sampled[torch.from_numpy(samples[0]).to(scales.device)] = 1.0
+        scales = scales * sampled
+    kept = scales > 0
+    if not bool(kept.all()):
+        # Zero times infinity is no number: rows of a dropped part are replaced, not scaled.
+        means = torch.where(kept[:, None], means, 0.0)
+    return means.T @ scales.float()[:, None]
+
+
+def released_centre(graph: PartitionedGraph, plan: PrivacyPlan, source: RandomSource) -> Tensor:
+    """The noisy centre of all rows ``[features, 1]``: one release of the plan.
+
+    The noise is known, so the mean is shrunk by as much of its length as the noise explains
+    (James and Stein), and is zero where too little is left to be worth taking off. Both only
+    look at what was released.
+
+    Guarantees:
+        One Gaussian release of the plan's noise on a sum of vectors clipped to its norm.
+    """
+    sampled = plan.schedule.sample(0, source)
+    sums = clipped_row_means(graph, plan.clip_norm, None if sampled is None else [sampled])
+    (mean,) = noisy_mean([sums], plan, source)
+    variance = (plan.noise_std / plan.schedule.expected_parts) ** 2
+    squares = float(mean.double().square().sum())
+    common = squares - mean.numel() * variance
+    chance = SURE * variance * math.sqrt(2 * mean.numel())
+    if common < max(WORTH_TAKING**2, chance):
+        return torch.zeros_like(mean)
+    return mean * (common / squares)
