@@ -43,6 +43,7 @@ NOISE = "tests/unit/privacy/test_noise.py"
 SCHEDULE = "tests/unit/privacy/test_schedule.py"
 CUT = "tests/unit/graph/test_partition.py"
 CENTRE = "tests/unit/privacy/test_centre.py"
+ROUNDING = "tests/unit/privacy/test_rounding.py"
 SENSITIVITY = "tests/unit/training/test_sensitivity.py"
 FIT = "tests/unit/training/test_fit.py"
 PRIVATE = "tests/unit/training/test_private.py"
@@ -63,9 +64,9 @@ MUTATIONS: tuple[Mutation, ...] = (
             f"{SENSITIVITY}::test_the_worst_case_reaches_the_tables_value",
         ),
         (
-            "privacy/clipping.py",
-            "    return torch.where(norms < _BEYOND * clip_norm, scales, 0.0)\n",
-            "    return torch.where(norms < _BEYOND * clip_norm, torch.ones_like(scales), 0.0)\n",
+            "privacy/scales.py",
+            "    return torch.where(norms < BEYOND * clip_norm, scales, 0.0)\n",
+            "    return torch.where(norms < BEYOND * clip_norm, torch.ones_like(scales), 0.0)\n",
         ),
     ),
     mutation(
@@ -355,7 +356,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         ),
         (
             "privacy/clipping.py",
-            "        return (squares.clamp(min=0) + terms * _ROUNDOFF * reach.square()).sqrt()\n",
+            "        return (squares.clamp(min=0) + terms * ROUNDOFF * reach.square()).sqrt()\n",
             "        return squares.clamp(min=0).sqrt()\n",
         ),
     ),
@@ -438,8 +439,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         f"{CENTRE}::test_no_document_moves_the_sum_by_more_than_the_clip_norm",
         (
             "privacy/centre.py",
-            "    scales = clip_scales(norms, clip_norm)\n",
-            "    scales = torch.ones_like(norms)\n",
+            "reach / (lengths * graph.sizes[graph.part_of_row])",
+            "reach / graph.sizes[graph.part_of_row]",
         ),
     ),
     mutation(
@@ -465,8 +466,26 @@ MUTATIONS: tuple[Mutation, ...] = (
         f"{CENTRE}::test_a_resumed_run_keeps_its_centre",
         (
             "training/fit.py",
-            "        centre = state[CENTRE] if state else released_centre(graph, plan, source)\n",
+            "        centre = state[CENTRE].to(device) if state else released_centre(graph, plan, source)\n",
             "        centre = released_centre(graph, plan, source)\n",
+        ),
+    ),
+    mutation(
+        "dense rows are added up in float32",
+        f"{ROUNDING}::test_no_document_moves_a_sum_of_gradients_further",
+        (
+            "graph/rows.py",
+            "            total += self.values[block].double().T @ table[block].double()\n",
+            "            total += self.values[block].T @ table[block].float()\n",
+        ),
+    ),
+    mutation(
+        "sparse rows are added up in float32",
+        f"{ROUNDING}::test_no_document_moves_a_sum_of_gradients_further",
+        (
+            "graph/rows.py",
+            "        return self._exact_transposed.times(table.double())\n",
+            "        return self.transposed().times(table.float()).double()\n",
         ),
     ),
 )

@@ -151,8 +151,12 @@ class Settings(_Section):
         training = self.training
         if training.reach is not None and training.learning_rate is not None:
             raise ValueError("'training.reach' sets the learning rate; leave one of them out")
-        if training.average_last > 1 and not training.keep_path:
-            raise ValueError("'training.average_last' above 1 needs training.keep_path")
+        whole = training.keep_path and self.model.kind == "linear" and not training.averaging
+        if training.average_last > 1 and not whole:
+            raise ValueError(
+                "'training.average_last' above 1 needs training.keep_path, model.kind linear "
+                "and no training.averaging"
+            )
         plain_steps = (
             training.optimizer == "sgd" and training.momentum == 0 and not training.averaging
         )

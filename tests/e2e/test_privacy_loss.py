@@ -232,7 +232,7 @@ def test_the_measured_loss_stays_under_the_claim_and_close_to_it(
 def test_without_clipping_the_loss_rises_above_the_claim(
     case: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clipping, "clip_scales", lambda norms, _: torch.ones_like(norms))
+    monkeypatch.setattr(clipping, "clip_scales", lambda norms, *_: torch.ones_like(norms))
     assert measured_epsilon(*case[:5])[0] > 1.5 * EPSILON
 
 

@@ -75,8 +75,11 @@ def test_equal_to_a_loop_over_parts(
         )
         found = replica_of(sums, replica)
         apart = [a.double() - b for a, b in zip(found, expected, strict=True)]
-        # Sums that cancel have no relative precision; the clip norm is their yardstick.
-        assert joint_norm(apart) <= 1e-5 * max(joint_norm(expected), min(clip_norm, 1.0))
+        # Sums that cancel have no relative precision; the clip norm is their yardstick. A
+        # residual is a difference of float32 probabilities, so a sure document's is known to
+        # no more than their spacing, however small it is.
+        yardstick = 1e-5 * max(joint_norm(expected), min(clip_norm, 1.0))
+        assert joint_norm(apart) <= yardstick + count * 2.0**-23
 
 
 Floats = npt.NDArray[np.float32]

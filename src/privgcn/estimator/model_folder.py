@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 
 from privgcn.config import Settings, parse_settings, to_toml
@@ -27,7 +28,7 @@ MODEL, WEIGHTS, SETTINGS, STATEMENT = (
     "settings.toml",
     "statement.json",
 )
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +62,7 @@ def write_model_files(folder: Path, saved: SavedModel) -> None:
         "classes": list(saved.classes),
         "features": saved.featurizer.state(),
         "width": fitted.parameters[0].shape[0],
+        "centred": fitted.centre is not None,
         "plan": None if fitted.plan is None else fitted.plan.to_dict(),
         "releasable": fitted.releasable,
     }
@@ -102,16 +104,21 @@ def read_model(folder: Path) -> SavedModel:
         with safe_open(folder / WEIGHTS, framework="pt") as file:
             parameters = [file.get_tensor(name) for name in model.parameter_names()]
             path = file.get_tensor(PATH) if chosen_path else None
-            centre = file.get_tensor(CENTRE) if CENTRE in file.keys() else None  # noqa: SIM118
+            centre = file.get_tensor(CENTRE) if record["centred"] else None
     except (SafetensorError, OSError, KeyError, TypeError, ConfigError) as error:
         raise DataError(
             f"The model in {folder} cannot be read: {error}. Train or copy it again."
         ) from None
-    for parameter, expected in zip(parameters, model.initial([0], zero=True), strict=True):
-        if parameter.shape != expected.shape:
+    tensors = zip(parameters, model.initial([0], zero=True), strict=True)
+    shapes = [(given, tuple(expected.shape)) for given, expected in tensors]
+    if centre is not None:
+        shapes.append((centre, (int(record["width"]), 1)))
+    for given, expected_shape in shapes:
+        if tuple(given.shape) != expected_shape or given.dtype != torch.float32:
             raise DataError(
-                f"The weights in {folder / WEIGHTS} do not fit {MODEL}: expected shape "
-                f"{tuple(expected.shape)}, got {tuple(parameter.shape)}. Copy the model again."
+                f"The weights in {folder / WEIGHTS} do not fit {MODEL}: expected float32 of "
+                f"shape {expected_shape}, got {given.dtype} of {tuple(given.shape)}. Copy the "
+                "model again."
             )
     fitted = Fit(model, parameters, settings, plan, bool(record["releasable"]), path, centre)
     return SavedModel(fitted, featurizer, tuple(record["classes"]), statement)

@@ -51,8 +51,8 @@ class Released:
     """What training released about its documents, for one replica.
 
     Attributes:
-        path: Weights before each step, ``[steps, features, classes]``.
-        weights: Weights after the last step.
+        path: Weights before each gradient step, ``[steps, features, classes]``.
+        weights: The trained weights.
         mean_sum: The mean over the steps of the noisy sums.
         noise_std: Noise of each coordinate of ``mean_sum``.
         units: Number of protected units that were summed.

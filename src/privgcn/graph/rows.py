@@ -16,8 +16,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-# Shorter than this, a row has no direction left.
-_NO_LENGTH = 1e-12
+# Of a row of length one, less than this is rounding.
+_NO_LENGTH = 1e-6
+# Rows that are converted to float64 at a time.
+_BLOCK = 4096
 
 
 def segment_positions(starts: Tensor, lengths: Tensor) -> Tensor:
@@ -123,6 +125,14 @@ class SparseRows:
         """The product of the transpose with a dense table of one row per document."""
         return self.transposed().times(table)
 
+    @cached_property
+    def _exact_transposed(self) -> SparseRows:
+        return self.transposed().double()
+
+    def exact_transposed_times(self, table: Tensor) -> Tensor:
+        """The same product, added up in float64."""
+        return self._exact_transposed.times(table.double())
+
     def select(self, index: Tensor) -> SparseRows:
         """The named rows, in that order."""
         lengths = self.lengths[index]
@@ -199,6 +209,14 @@ class DenseRows:
         """The product of the transpose with a dense table of one row per document."""
         return self.values.T @ table
 
+    def exact_transposed_times(self, table: Tensor) -> Tensor:
+        """The same product, added up in float64, without a float64 copy of all rows."""
+        total = table.new_zeros(self.width, table.shape[1], dtype=torch.float64)
+        for begin in range(0, len(table), _BLOCK):
+            block = slice(begin, begin + _BLOCK)
+            total += self.values[block].double().T @ table[block].double()
+        return total
+
     def select(self, index: Tensor) -> DenseRows:
         """The named rows, in that order."""
         return DenseRows(self.values[index])
@@ -225,11 +243,11 @@ class DenseRows:
         return self.values
 
     def centred(self, centre: Tensor) -> DenseRows:
-        """Each row without ``centre``, scaled to length one; zero rows stay zero."""
-        moved = self.values - centre
+        """Each row's direction without ``centre``, of length one; zero rows stay zero."""
+        filled = self.values.any(dim=1, keepdim=True)
+        moved = torch.where(filled, normalised(self, "l2").dense() - centre, 0.0)
         length = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
-        kept = (length > _NO_LENGTH) & self.values.any(dim=1, keepdim=True)
-        return DenseRows(moved.mul_(torch.where(kept, 1.0 / length, 0.0)))
+        return DenseRows(moved.mul_(torch.where(length > _NO_LENGTH, 1.0 / length, 0.0)))
 
 
 Rows = SparseRows | DenseRows

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from privgcn.graph.partition import PartitionedGraph
-from privgcn.privacy.clipping import clip_scales
+from privgcn.graph.rows import DenseRows
 from privgcn.privacy.noise import noisy_mean
 from privgcn.privacy.part_gradients import Samples
 from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.scales import sum_slack
 from privgcn.randomness import RandomSource
 
 WORTH_TAKING = 1 / 3
@@ -27,28 +28,25 @@ SURE = 4.0
 
 
 def clipped_row_means(graph: PartitionedGraph, clip_norm: float, samples: Samples) -> Tensor:
-    """The sum over parts of the mean of a part's rows, each clipped; ``[features, 1]``.
+    """The sum over parts of the mean direction of a part's rows, ``[features, 1]``.
 
     Guarantees:
         Each part adds a vector of norm at most ``clip_norm`` that is computed from that part
-        alone. A part that is empty or not finite adds zero.
+        alone, and moves the float64 sum by no more than that. A row without length, or one
+        that is not finite, adds zero.
     """
-    means = graph.features.dense()
-    if not graph.one_document_each:
-        sums = means.new_zeros(graph.parts, means.shape[1])
-        sums.index_add_(0, graph.part_of_row, means)
-        means = sums / graph.sizes.clamp(min=1)[:, None]
-    norms = torch.linalg.vector_norm(means, dim=1, dtype=torch.float64)
-    scales = clip_scales(norms, clip_norm)
+    rows = graph.features.dense()
+    lengths = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
+    usable = (lengths > 0) & torch.isfinite(lengths)
+    rows = rows if bool(usable.all()) else torch.where(usable[:, None], rows, 0.0)
+    # Directions have length one, so the mean of some is no longer than one.
+    reach = clip_norm * (1 - sum_slack(len(graph)))
+    weights = torch.where(usable, reach / (lengths * graph.sizes[graph.part_of_row]), 0.0)
     if samples is not None:
-        sampled = torch.zeros_like(scales)
-        sampled[torch.from_numpy(samples[0]).to(scales.device)] = 1.0
-        scales = scales * sampled
-    kept = scales > 0
-    if not bool(kept.all()):
-        # Zero times infinity is no number: rows of a dropped part are replaced, not scaled.
-        means = torch.where(kept[:, None], means, 0.0)
-    return means.T @ scales.float()[:, None]
+        sampled = torch.zeros(graph.parts, dtype=torch.bool)
+        sampled[torch.from_numpy(samples[0])] = True
+        weights = weights * sampled.to(weights.device)[graph.part_of_row]
+    return DenseRows(rows).exact_transposed_times(weights[:, None])
 
 
 def released_centre(graph: PartitionedGraph, plan: PrivacyPlan, source: RandomSource) -> Tensor:
@@ -64,7 +62,8 @@ def released_centre(graph: PartitionedGraph, plan: PrivacyPlan, source: RandomSo
     sampled = plan.schedule.sample(0, source)
     sums = clipped_row_means(graph, plan.clip_norm, None if sampled is None else [sampled])
     (mean,) = noisy_mean([sums], plan, source)
-    variance = (plan.noise_std / plan.schedule.expected_parts) ** 2
+    mean /= plan.clip_norm
+    variance = (plan.noise_multiplier / plan.schedule.expected_parts) ** 2
     squares = float(mean.double().square().sum())
     common = squares - mean.numel() * variance
     chance = SURE * variance * math.sqrt(2 * mean.numel())

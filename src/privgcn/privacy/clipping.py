@@ -13,6 +13,10 @@ rounding of their product can exceed the clip norm by itself. Each method answer
 - pairs: norms *and* the clipped sum are taken in float64, and the scale also pays for the
   largest error float64 could make on these rows;
 - direct: the norm is that of the very vector that is added, rounding included.
+
+The sum over parts rounds too, and not alike with and without a unit: in float32, rows made
+for it let one document move the sum of 20 000 by several clip norms. All sums over parts are
+therefore taken and returned in float64, and ``sum_slack`` pays for what is left.
 """
 
 from __future__ import annotations
@@ -31,25 +35,9 @@ from privgcn.graph.partition import PartitionedGraph
 from privgcn.graph.rows import Rows
 from privgcn.models.stack import LayerGradient, transposed_product
 from privgcn.privacy.pairs import PairProducts, count_pairs
+from privgcn.privacy.scales import BEYOND, ROUNDOFF, clip_scales
 
 Method = Literal["rows", "pairs", "direct"]
-
-# Relative slack for the roundings of scale, product and norm in float32.
-_SLACK = 1e-6
-_ROUNDOFF = 2.0**-53
-# Above this many clip norms a scale is no normal float32, and its rounding is unbounded.
-_BEYOND = 1e36
-
-
-def clip_scales(norms: Tensor, clip_norm: float) -> Tensor:
-    """The factor by which each part's gradient is scaled, as float64.
-
-    Guarantees:
-        ``scale * norm <= clip_norm * (1 - 1e-6)`` where anything is scaled; a norm that is
-        not finite, or beyond 1e36 clip norms, gives 0.
-    """
-    scales = torch.clamp(clip_norm * (1 - _SLACK) / norms.clamp(min=1e-300), max=1.0)
-    return torch.where(norms < _BEYOND * clip_norm, scales, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +47,20 @@ class ClippedSums:
     What depends on the features alone (row norms, inner products) is computed once.
 
     Guarantees:
-        ``clipped_sum`` returns the sum over parts of part gradients, each scaled as a
-        whole, over all tensors together, to norm at most ``clip_norm``. A part whose
-        gradient is not finite adds exactly zero and leaves the others' sum intact.
+        ``clipped_sum`` returns the float64 sum over parts of part gradients, each scaled as
+        a whole, over all tensors together, to norm at most ``clip_norm``. One part moves it
+        by no more than that, rounding included. A part whose gradient is not finite adds
+        exactly zero and leaves the others' sum intact.
     Assumes:
         The gradient rows of a part depend on that part only.
+
+    Attributes:
+        terms: How many part gradients the caller adds up; at least the graph's own parts.
     """
 
     graph: PartitionedGraph
     clip_norm: float
+    terms: int = 0
 
     def __post_init__(self) -> None:
         if not self.clip_norm > 0:
@@ -93,14 +86,15 @@ class ClippedSums:
         if method == "direct":
             return self._direct_sum(gradients, included)
         if method == "rows":
-            scales = _only(included, self._scales(self._row_norms(gradients)))
-            return _scaled_sum([self._usable(g) for g in gradients], scales.float())
-        scales = _only(included, self._scales(self._pair_norms(gradients)))
-        exact = [self._double(gradient) for gradient in gradients]
-        return [t.float() for t in _scaled_sum(exact, scales[self.graph.part_of_row])]
+            scales = _only(included, self._scales(self._row_norms(gradients))).float()
+        else:
+            scales = _only(included, self._scales(self._pair_norms(gradients)))
+            scales = scales[self.graph.part_of_row]
+            gradients = [_double(gradient) for gradient in gradients]
+        return _scaled_sum([self._usable(gradient) for gradient in gradients], scales)
 
     def _scales(self, norms: Tensor) -> Tensor:
-        return clip_scales(norms, self.clip_norm)
+        return clip_scales(norms, self.clip_norm, max(self.terms, self.graph.parts))
 
     def _cheapest(self, gradients: Sequence[LayerGradient]) -> Method:
         if self.graph.one_document_each:
@@ -130,7 +124,7 @@ class ClippedSums:
 
     def _bounded(self, squares: Tensor) -> Tensor:
         """Squared norms of input rows; infinite for a row that no scale could tame."""
-        return torch.where(squares < (_BEYOND * self.clip_norm) ** 2, squares, torch.inf)
+        return torch.where(squares < (BEYOND * self.clip_norm) ** 2, squares, torch.inf)
 
     def _input_squares(self, inputs: Rows | Tensor) -> Tensor:
         if not isinstance(inputs, Tensor):
@@ -164,7 +158,7 @@ class ClippedSums:
                 reach += self._sum_by_part(_row_squares(gradient.bias_rows).sqrt())
         longest = max(_width(g.inputs) + g.outputs.shape[2] for g in gradients)
         terms = (self.graph.sizes[:, None] + longest).double()
-        return (squares.clamp(min=0) + terms * _ROUNDOFF * reach.square()).sqrt()
+        return (squares.clamp(min=0) + terms * ROUNDOFF * reach.square()).sqrt()
 
     def _sum_by_part(self, rows: Tensor) -> Tensor:
         sums = rows.new_zeros(self.graph.parts, *rows.shape[1:])
@@ -173,11 +167,6 @@ class ClippedSums:
     @cached_property
     def _exact_features(self) -> Rows:
         return self._features.double()
-
-    def _double(self, gradient: LayerGradient) -> LayerGradient:
-        inputs, outputs, bias = gradient
-        doubled = inputs.double() if isinstance(inputs, Tensor) else self._exact_features
-        return LayerGradient(doubled, outputs.double(), None if bias is None else bias.double())
 
     @cached_property
     def _pairs(self) -> PairProducts:
@@ -208,7 +197,7 @@ class ClippedSums:
                 scaled = tensor.mul_(scales.float()[:, None])
                 scaled = scaled if usable else torch.where(kept[:, None], scaled, 0.0)
                 if part == 0:
-                    totals.append(scaled)
+                    totals.append(scaled.double())
                 else:
                     totals[number] += scaled
         return totals
@@ -245,8 +234,23 @@ def _width(inputs: Rows | Tensor) -> int:
     return inputs.shape[-1]
 
 
+def _double(gradient: LayerGradient) -> LayerGradient:
+    inputs, outputs, bias = gradient
+    doubled = inputs.double() if isinstance(inputs, Tensor) else inputs
+    return LayerGradient(doubled, outputs.double(), None if bias is None else bias.double())
+
+
+def _exact_product(inputs: Rows | Tensor, rows: Tensor) -> Tensor:
+    """``inputs^T rows`` for each replica, added up in float64."""
+    if isinstance(inputs, Tensor):
+        return transposed_product(inputs.double(), rows.double())
+    documents, replicas, width = rows.shape
+    flat = inputs.exact_transposed_times(rows.reshape(documents, replicas * width))
+    return flat.view(-1, replicas, width)
+
+
 def _scaled_sum(gradients: Sequence[LayerGradient], row_scales: Tensor) -> list[Tensor]:
-    """Sums over all rows, each row of output gradients times its scale."""
+    """Float64 sums over all rows, each row of output gradients times its scale."""
     scales = row_scales[:, :, None]
     kept = scales > 0
     everything = bool(kept.all())
@@ -259,7 +263,7 @@ def _scaled_sum(gradients: Sequence[LayerGradient], row_scales: Tensor) -> list[
     for inputs, outputs, bias_rows in gradients:
         if isinstance(inputs, Tensor) and not everything:
             inputs = torch.where(kept, inputs, 0.0)
-        totals.append(transposed_product(inputs, scaled(outputs)))
+        totals.append(_exact_product(inputs, scaled(outputs)))
         if bias_rows is not None:
-            totals.append(scaled(bias_rows).sum(0))
+            totals.append(scaled(bias_rows).sum(0, dtype=torch.float64))
     return totals

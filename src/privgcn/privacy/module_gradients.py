@@ -17,8 +17,8 @@ from torch.func import functional_call, grad
 
 from privgcn.errors import PrivacyContractError
 from privgcn.graph.partition import PartitionedGraph
-from privgcn.privacy.clipping import clip_scales
 from privgcn.privacy.part_gradients import Samples
+from privgcn.privacy.scales import clip_scales
 from privgcn.randomness import RandomSource
 
 
@@ -66,7 +66,7 @@ class ModuleGradients:
             for name, parameter in zip(self.names, parameters, strict=True)
         }
         parts = range(self.graph.parts) if samples is None else samples[0].tolist()
-        totals = [torch.zeros_like(value) for value in values.values()]
+        totals = [torch.zeros_like(value, dtype=torch.float64) for value in values.values()]
         for part in parts:
             for total, addition in zip(totals, self._clipped(values, part), strict=True):
                 total += addition
@@ -82,7 +82,7 @@ class ModuleGradients:
             torch.manual_seed(int(self.dropout.words(1)[0] >> np.uint64(1)))
             gradients = list(self._gradient(values, own, weights).values())
         squares = torch.stack([g.double().square().sum() for g in gradients])
-        scale = clip_scales(squares.sum().sqrt(), self.clip_norm)
+        scale = clip_scales(squares.sum().sqrt(), self.clip_norm, self.graph.parts)
         if float(scale) == 0.0:
             return [torch.zeros_like(value) for value in values.values()]
         return [gradient * scale.to(gradient.dtype) for gradient in gradients]

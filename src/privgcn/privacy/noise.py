@@ -17,6 +17,7 @@ def noisy_mean(sums: Sequence[Tensor], plan: PrivacyPlan, source: RandomSource) 
         Every coordinate of every tensor and replica gets its own draw of
         N(0, (noise_multiplier * clip_norm)^2), also where the sum is zero because no part
         was sampled. The divisor is the expected number of parts, never a realised one.
+        Sums in float64 are rounded to float32 only after the noise is in.
     Assumes:
         ``sums`` are sums of part gradients clipped to ``plan.clip_norm``.
     """

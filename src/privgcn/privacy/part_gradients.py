@@ -32,7 +32,7 @@ class GradientSource(Protocol):
     graph: PartitionedGraph
 
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
-        """The sum over the sampled parts of part gradients clipped to the clip norm."""
+        """The float64 sum over the sampled parts of part gradients clipped to the norm."""
 
 
 class StackGradients:
@@ -68,7 +68,7 @@ class StackGradients:
             included[parts, replica] = True
         used = np.flatnonzero(included.any(axis=1))
         mask = torch.from_numpy(included[used]).to(self.graph.labels.device)
-        totals = [torch.zeros_like(parameter) for parameter in parameters]
+        totals = [torch.zeros_like(p, dtype=torch.float64) for p in parameters]
         if len(used) == 0:
             return totals
         if not self._worth_preparing(len(used)):
@@ -104,7 +104,7 @@ class StackGradients:
         return few or len(self.graph) >= _LARGE_PART * parts
 
     def _block(self, graph: PartitionedGraph) -> ClippedSums:
-        return ClippedSums(graph, self.clip_norm)
+        return ClippedSums(graph, self.clip_norm, terms=self.graph.parts)
 
     @cached_property
     def _everything(self) -> ClippedSums:

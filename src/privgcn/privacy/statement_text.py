@@ -78,13 +78,16 @@ def _facts(statement: PrivacyStatement) -> str:
         ("training data", f"{statement.units:,} {_COUNTED[statement.unit]}"),
         ("parts", parts_in_words(statement)),
         ("sampling", sampling_in_words(statement)),
-        ("clip norm", f"{statement.clip_norm:g} for the gradient of each part"),
+        ("clip norm", f"{statement.clip_norm:g} for what each part adds to a step"),
         ("sensitivity", f"{statement.sensitivity} x clip norm"),
         (
             "noise multiplier",
             f"{statement.noise_multiplier:.6g} (standard deviation {statement.noise_std:.6g})",
         ),
-        ("steps", f"{statement.steps:,}, accounted as {statement.accounted_steps:,}"),
+        (
+            "steps",
+            f"{statement.steps:,} noisy sums, accounted as {statement.accounted_steps:,}",
+        ),
         ("accountant", f"{statement.accountant} ({statement.accountant_version})"),
     ]
     for query in statement.side_queries:

@@ -29,6 +29,8 @@ NOT_COVERED_FOR: dict[str, tuple[str, ...]] = {
 NOTES: tuple[str, ...] = (
     "Every released model adds up: two models trained on the same documents cost more than "
     "either of them. Record each release in one ledger.",
+    "A step releases a noisy sum of clipped vectors, one from each part: gradients, or in the "
+    "first step on dense features the mean direction of a part's feature rows.",
     "Computers round: floating-point noise only approximates the noise of the proof.",
 )
 

@@ -116,10 +116,13 @@ def facts(statement: PrivacyStatement) -> list[tuple[str, str]]:
         ),
         ("Parts", parts_in_words(statement)),
         ("Sampling", sampling_in_words(statement)),
-        ("Clip norm", f"{number(statement.clip_norm)} for the gradient of each part"),
+        ("Clip norm", f"{number(statement.clip_norm)} for what each part adds to a step"),
         ("Sensitivity", f"{statement.sensitivity} times the clip norm"),
         ("Noise multiplier", number(statement.noise_multiplier)),
-        ("Steps", f"{statement.steps:,}, accounted as {statement.accounted_steps:,}"),
+        (
+            "Steps",
+            f"{statement.steps:,} noisy sums, accounted as {statement.accounted_steps:,}",
+        ),
         ("Accountant", f"{statement.accountant} ({statement.accountant_version})"),
     ]
     rows += [

@@ -167,7 +167,13 @@ def fit(
     )
     checkpoint = None
     if checkpoint_folder is not None:
-        purpose = {"settings": settings.model_dump(), "plan": plan.to_dict(), "seeds": seeds}
+        purpose = {
+            "settings": settings.model_dump(),
+            "plan": plan.to_dict(),
+            "seeds": seeds,
+            "width": train.features.width,
+            "centre": _takes_centre(train, settings),
+        }
         checkpoint = Checkpoint(checkpoint_folder, purpose)
     trainer = _private_trainer(model, train, plan, settings, seeds, columns or {}, checkpoint)
     with threads_worth(_step_size(train, model, len(seeds))):
@@ -192,7 +198,8 @@ def _one_by_one(
     seeds: Sequence[int], folder: Path | None, fit_one: Callable[[int, Path | None], Fit]
 ) -> Fit:
     """Replicas that share no rows, as each takes off a centre of its own."""
-    fits = [fit_one(seed, None if folder is None else folder / str(seed)) for seed in seeds]
+    places = [None if folder is None else folder / str(i) for i in range(len(seeds))]
+    fits = [fit_one(seed, place) for seed, place in zip(seeds, places, strict=True)]
 
     def joined(pieces: Sequence[Tensor | None], dimension: int) -> Tensor | None:
         kept = [piece for piece in pieces if piece is not None]
@@ -237,7 +244,7 @@ def _private_trainer(
     graph = cut_as_planned(train.to(device), plan, columns)
     centre = None
     if _takes_centre(train, settings) and plan.steps > 1:
-        centre = state[CENTRE] if state else released_centre(graph, plan, source)
+        centre = state[CENTRE].to(device) if state else released_centre(graph, plan, source)
         rows = DenseRows(graph.features.dense())
         graph = graph.with_features(rows.centred(centre[:, 0]))
     gradients = StackGradients(

@@ -85,7 +85,7 @@ class Optimiser:
         """Goes on from ``state``."""
         self.steps = int(state["steps"])
         if self._path is not None and "path" in state:
-            self._path = list(state["path"])
+            self._path = list(state["path"].to(self.parameters[0].device))
         for number, parameter in enumerate(self.parameters):
             parameter.copy_(state[f"parameter.{number}"])
             if self._mean is not None:

@@ -1,7 +1,8 @@
 """Private training: clipped sums, noise, a plain optimiser. Nothing else touches the data.
 
-No loss and no score of the training documents is computed, printed or stored, nothing
-stops early, and the last (or the averaged) iterate is the result.
+The centre of dense rows is one more clipped, noisy sum, and comes first. No loss and no
+score of the training documents is computed, printed or stored, nothing stops early, and the
+last (or the averaged) iterate is the result.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from privgcn.config import Settings
 from privgcn.evaluation.inference import MODES, scores_in_mode
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.graph.partition import PartitionedGraph, cut
+from privgcn.graph.rows import SparseRows
 from privgcn.privacy.centre import clipped_row_means, released_centre
 from privgcn.privacy.partition_facts import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
@@ -87,16 +88,16 @@ def test_no_document_moves_the_sum_by_more_than_the_clip_norm(
         assert float((whole - rest).norm()) <= CLIP * (1 + 1e-5)
 
 
-def test_a_loud_document_counts_as_one() -> None:
-    rows = torch.tensor([[3.0, 0.0], [0.0, 0.25]])
+def test_loud_and_quiet_documents_count_as_one() -> None:
+    rows = torch.tensor([[3.0, 0.0], [0.0, 1e-3], [0.0, 0.0]])
     found = clipped_row_means(parts_of(rows), CLIP, None)
-    assert found[:, 0].tolist() == pytest.approx([0.5, 0.25], rel=1e-5)
+    assert found[:, 0].tolist() == pytest.approx([0.5, 0.5], rel=1e-5)
 
 
 def test_an_owner_counts_with_the_mean_of_his_documents() -> None:
-    rows = torch.tensor([[0.4, 0.0], [0.0, 0.4], [0.2, 0.2]])
+    rows = torch.tensor([[4.0, 0.0], [0.0, 0.1], [2.0, 0.0]])
     found = clipped_row_means(parts_of(rows, [0, 0, 1]), 1.0, None)
-    assert found[:, 0].tolist() == pytest.approx([0.4, 0.4])
+    assert found[:, 0].tolist() == pytest.approx([1.5, 0.5], rel=1e-5)
 
 
 def test_a_row_that_is_not_finite_adds_nothing() -> None:
@@ -232,7 +233,31 @@ def test_it_tells_classes_apart_where_all_rows_point_one_way() -> None:
 
 def test_rows_without_words_stay_empty() -> None:
     rows = DenseRows(torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.5, 0.5]]))
-    found = rows.centred(torch.tensor([0.5, 0.5])).dense()
+    found = rows.centred(torch.tensor([0.5**0.5, 0.5**0.5])).dense()
     assert found[0].tolist() == [0.0, 0.0]
-    assert found[1].tolist() == pytest.approx([0.5**0.5, -(0.5**0.5)])
+    assert float(found[1].norm()) == pytest.approx(1.0)
+    assert float(found[1, 0]) > 0 > float(found[1, 1])
     assert found[2].tolist() == [0.0, 0.0], "nothing is left of it"
+
+
+@pytest.mark.parametrize("clip_norm", [0.01, 1.0, 10.0])
+@pytest.mark.parametrize("loudness", [0.1, 10.0])
+def test_clip_norm_and_length_of_rows_have_no_say(clip_norm: float, loudness: float) -> None:
+    rows = loudness * alike(400).features.dense()
+    source = RandomSource.reproducible(1, "test")
+    found = released_centre(parts_of(rows), plan_for(400, 0.1, clip=clip_norm), source)
+    mean = torch.nn.functional.normalize(rows).mean(0)
+    assert torch.allclose(found[:, 0], mean, atol=2e-3)
+
+
+def test_another_kind_of_rows_does_not_resume_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Checkpoint, "offer", lambda self, state: self.write(state()))
+    dense = alike(60)
+    fit(dense, auto(), checkpoint_folder=tmp_path)
+    import scipy.sparse as sp
+
+    rows = SparseRows.from_scipy(sp.csr_matrix(dense.features.dense().numpy()))
+    _, drawn = releases_of(replace(dense, features=rows), auto(), checkpoint_folder=tmp_path)
+    assert len(drawn) == 30

@@ -218,7 +218,7 @@ def test_the_page_warns() -> None:
         releasable=True,
     )
     assert "column 'year', declared public" in str(column)
-    assert "30, accounted as 3" in str(column)
+    assert "30 noisy sums, accounted as 3" in str(column)
 
 
 def test_numbers_for_people_are_rounded_up() -> None:

@@ -1,0 +1,68 @@
+"""A saved model with a centre predicts as it did, and a damaged one is refused."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from safetensors.torch import load_file, save_file
+
+from privgcn import GraphClassifier
+from privgcn.errors import DataError
+from privgcn.estimator.model_folder import MODEL, WEIGHTS
+
+
+def vectors(documents: int = 300) -> tuple[np.ndarray, np.ndarray]:
+    """Dense rows that all point one way."""
+    random = np.random.default_rng(0)
+    labels = np.arange(documents) % 3
+    rows = 5.0 + random.normal(size=(3, 12))[labels] + random.normal(size=(documents, 12)) / 2
+    return rows.astype(np.float32), labels
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> tuple[GraphClassifier, Path]:
+    rows, labels = vectors()
+    model = GraphClassifier(epsilon=8.0, delta=1e-4).fit(rows, labels)
+    model.save(tmp_path / "model")
+    return model, tmp_path / "model"
+
+
+def test_a_saved_model_keeps_its_centre(saved: tuple[GraphClassifier, Path]) -> None:
+    model, folder = saved
+    assert load_file(folder / WEIGHTS)["centre"].any()
+    rows, _ = vectors()
+    read = GraphClassifier.load(folder)
+    for inference in ("alone", "own-graph"):
+        expected = model.predict_proba(rows, inference=inference)
+        assert np.array_equal(expected, read.predict_proba(rows, inference=inference))
+    sparse = read.predict_proba(sp.csr_matrix(rows), inference="alone")
+    assert np.allclose(sparse, model.predict_proba(rows, inference="alone"), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "centre",
+    [None, torch.zeros(1, 1), torch.zeros(12, 2), torch.zeros(12, 1, dtype=torch.float64)],
+    ids=["missing", "short", "wide", "float64"],
+)
+def test_a_damaged_centre_is_refused(
+    saved: tuple[GraphClassifier, Path], centre: torch.Tensor | None
+) -> None:
+    _, folder = saved
+    tensors = load_file(folder / WEIGHTS)
+    del tensors["centre"]
+    if centre is not None:
+        tensors["centre"] = centre
+    save_file(tensors, folder / WEIGHTS)
+    with pytest.raises(DataError):
+        GraphClassifier.load(folder)
+
+
+def test_a_model_of_an_older_format_is_refused(saved: tuple[GraphClassifier, Path]) -> None:
+    _, folder = saved
+    record = json.loads((folder / MODEL).read_text())
+    (folder / MODEL).write_text(json.dumps({**record, "format": 1}))
+    with pytest.raises(DataError, match="format"):
+        GraphClassifier.load(folder)
