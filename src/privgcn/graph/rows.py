@@ -16,10 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-# Of a row of length one, less than this is rounding.
-_NO_LENGTH = 1e-6
-# Rows that are converted to float64 at a time.
-_BLOCK = 4096
+from privgcn.graph.blocks import BLOCK_ROWS, adds_up_in_blocks
+from privgcn.graph.dense_rows import DenseRows
 
 
 def segment_positions(starts: Tensor, lengths: Tensor) -> Tensor:
@@ -98,8 +96,15 @@ class SparseRows:
         """The same rows in float64."""
         return SparseRows(self.offsets, self.columns, self.values.double(), self.width)
 
+    @cached_property
+    def _scipy(self) -> Any:
+        return self.to_scipy()
+
     def times(self, table: Tensor) -> Tensor:
         """The product with a dense table of ``width`` rows."""
+        if table.dtype == torch.float64 and not table.is_cuda:
+            # Only float32 has a fast ``embedding_bag`` on a CPU.
+            return torch.from_numpy(self._scipy @ table.numpy())
         return embedding_bag(
             self.columns,
             table,
@@ -129,9 +134,26 @@ class SparseRows:
     def _exact_transposed(self) -> SparseRows:
         return self.transposed().double()
 
-    def exact_transposed_times(self, table: Tensor) -> Tensor:
-        """The same product, added up in float64."""
-        return self._exact_transposed.times(table.double())
+    @cached_property
+    def _blocks(self) -> tuple[SparseRows, Tensor]:
+        """The transpose with one row per column and block of rows, and the column of each.
+
+        Blocks are counted by position, so no document decides where another's begins.
+        """
+        turned, blocks = self.transposed(), self.shape[0] // BLOCK_ROWS + 1
+        keys = turned._row_of * blocks + turned.columns // BLOCK_ROWS
+        places, counts = torch.unique_consecutive(keys, return_counts=True)
+        offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        pieces = SparseRows(offsets, turned.columns, turned.values, turned.width)
+        return pieces, places // blocks
+
+    def summed_transposed_times(self, table: Tensor) -> Tensor:
+        """The same product, added up as ``adds_up_in_blocks`` says."""
+        if not adds_up_in_blocks(len(table)):
+            return self._exact_transposed.times(table.double())
+        pieces, column = self._blocks
+        total = table.new_zeros(self.width, table.shape[1], dtype=torch.float64)
+        return total.index_add_(0, column, pieces.times(table).double())
 
     def select(self, index: Tensor) -> SparseRows:
         """The named rows, in that order."""
@@ -170,84 +192,6 @@ class SparseRows:
         """The rows as a dense tensor."""
         table = self.values.new_zeros(self.shape)
         return table.index_put_((self._row_of, self.columns), self.values, accumulate=True)
-
-
-@dataclass(frozen=True, eq=False)
-class DenseRows:
-    """Dense float32 feature rows with the interface of ``SparseRows``."""
-
-    values: Tensor
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.values.shape[0], self.values.shape[1]
-
-    @property
-    def width(self) -> int:
-        """Number of columns."""
-        return self.values.shape[1]
-
-    @property
-    def stored(self) -> int:
-        """Number of stored values."""
-        return self.values.numel()
-
-    def to(self, device: torch.device | str) -> DenseRows:
-        """The same rows on another device."""
-        return DenseRows(self.values.to(device))
-
-    def double(self) -> DenseRows:
-        """The same rows in float64."""
-        return DenseRows(self.values.double())
-
-    def times(self, table: Tensor) -> Tensor:
-        """The product with a dense table of ``width`` rows."""
-        return self.values @ table
-
-    def transposed_times(self, table: Tensor) -> Tensor:
-        """The product of the transpose with a dense table of one row per document."""
-        return self.values.T @ table
-
-    def exact_transposed_times(self, table: Tensor) -> Tensor:
-        """The same product, added up in float64, without a float64 copy of all rows."""
-        total = table.new_zeros(self.width, table.shape[1], dtype=torch.float64)
-        for begin in range(0, len(table), _BLOCK):
-            block = slice(begin, begin + _BLOCK)
-            total += self.values[block].double().T @ table[block].double()
-        return total
-
-    def select(self, index: Tensor) -> DenseRows:
-        """The named rows, in that order."""
-        return DenseRows(self.values[index])
-
-    def scaled(self, factors: Tensor) -> DenseRows:
-        """Each row times its factor, multiplied in the factors' precision."""
-        return DenseRows((self.values * factors[:, None]).to(self.values.dtype))
-
-    def row_sums(self, power: int) -> Tensor:
-        """Float64 sum over each row of ``|value| ** power``."""
-        return (self.values.double().abs() ** power).sum(1)
-
-    def finite(self) -> DenseRows:
-        """The same rows, with every row that holds a non-finite value set to zero."""
-        bad = ~torch.isfinite(self.row_sums(2))
-        return self if not bool(bad.any()) else self.emptied(bad)
-
-    def emptied(self, bad: Tensor) -> DenseRows:
-        """The same rows with the marked ones set to zero."""
-        return DenseRows(torch.where(bad[:, None], 0.0, self.values))
-
-    def dense(self) -> Tensor:
-        """The rows as a dense tensor."""
-        return self.values
-
-    def centred(self, centre: Tensor) -> DenseRows:
-        """Each row's direction without ``centre``, of length one; zero rows stay zero."""
-        filled = self.values.any(dim=1, keepdim=True)
-        moved = torch.where(filled, normalised(self, "l2").dense() - centre, 0.0)
-        length = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
-        return DenseRows(moved.mul_(torch.where(length > _NO_LENGTH, 1.0 / length, 0.0)))
 
 
 Rows = SparseRows | DenseRows

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from privgcn.errors import DataError
+from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.propagation import propagation_matrix
-from privgcn.graph.rows import DenseRows, Rows, SparseRows, rows_of
+from privgcn.graph.rows import Rows, SparseRows, rows_of
 
 if TYPE_CHECKING:
     from privgcn.corpus import Corpus

@@ -12,8 +12,9 @@ import math
 import torch
 from torch import Tensor
 
+from privgcn.graph.blocks import adds_up_in_blocks
+from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.partition import PartitionedGraph
-from privgcn.graph.rows import DenseRows
 from privgcn.privacy.noise import noisy_mean
 from privgcn.privacy.part_gradients import Samples
 from privgcn.privacy.plan import PrivacyPlan
@@ -26,27 +27,29 @@ WORTH_TAKING = 1 / 3
 SURE = 4.0
 """Standard deviations by which the mean must be longer than noise alone would make it."""
 
+_SHORTEST = 1e-30
+
 
 def clipped_row_means(graph: PartitionedGraph, clip_norm: float, samples: Samples) -> Tensor:
     """The sum over parts of the mean direction of a part's rows, ``[features, 1]``.
 
     Guarantees:
         Each part adds a vector of norm at most ``clip_norm`` that is computed from that part
-        alone, and moves the float64 sum by no more than that. A row without length, or one
-        that is not finite, adds zero.
+        alone, and moves the float64 sum by no more than that. A row without length, or with
+        one that float32 cannot invert, adds zero.
     """
     rows = graph.features.dense()
     lengths = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
-    usable = (lengths > 0) & torch.isfinite(lengths)
+    usable = (lengths > _SHORTEST) & (lengths < 1 / _SHORTEST)
     rows = rows if bool(usable.all()) else torch.where(usable[:, None], rows, 0.0)
     # Directions have length one, so the mean of some is no longer than one.
-    reach = clip_norm * (1 - sum_slack(len(graph)))
+    reach = clip_norm * (1 - sum_slack(len(graph), blocked=adds_up_in_blocks(len(graph))))
     weights = torch.where(usable, reach / (lengths * graph.sizes[graph.part_of_row]), 0.0)
     if samples is not None:
         sampled = torch.zeros(graph.parts, dtype=torch.bool)
         sampled[torch.from_numpy(samples[0])] = True
         weights = weights * sampled.to(weights.device)[graph.part_of_row]
-    return DenseRows(rows).exact_transposed_times(weights[:, None])
+    return DenseRows(rows).summed_transposed_times(weights[:, None].float())
 
 
 def released_centre(graph: PartitionedGraph, plan: PrivacyPlan, source: RandomSource) -> Tensor:

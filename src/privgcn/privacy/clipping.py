@@ -15,8 +15,9 @@ rounding of their product can exceed the clip norm by itself. Each method answer
 - direct: the norm is that of the very vector that is added, rounding included.
 
 The sum over parts rounds too, and not alike with and without a unit: in float32, rows made
-for it let one document move the sum of 20 000 by several clip norms. All sums over parts are
-therefore taken and returned in float64, and ``sum_slack`` pays for what is left.
+for it let one document move the sum of 20 000 by several clip norms. Sums over parts are
+therefore taken in float64 (inside small blocks of documents, float32 is as good) and returned
+in it, and ``sum_slack`` pays for what is left.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ import torch
 from torch import Tensor
 
 from privgcn.errors import ConfigError
+from privgcn.graph.blocks import adds_up_in_blocks
+from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.partition import PartitionedGraph
 from privgcn.graph.rows import Rows
 from privgcn.models.stack import LayerGradient, transposed_product
 from privgcn.privacy.pairs import PairProducts, count_pairs
-from privgcn.privacy.scales import BEYOND, ROUNDOFF, clip_scales
+from privgcn.privacy.scales import BEYOND, ROUNDOFF, clip_scales, sum_slack
 
 Method = Literal["rows", "pairs", "direct"]
 
@@ -86,15 +89,17 @@ class ClippedSums:
         if method == "direct":
             return self._direct_sum(gradients, included)
         if method == "rows":
-            scales = _only(included, self._scales(self._row_norms(gradients))).float()
-        else:
-            scales = _only(included, self._scales(self._pair_norms(gradients)))
-            scales = scales[self.graph.part_of_row]
-            gradients = [_double(gradient) for gradient in gradients]
-        return _scaled_sum([self._usable(gradient) for gradient in gradients], scales)
+            blocked = adds_up_in_blocks(len(self.graph))
+            scales = self._scales(self._row_norms(gradients), blocked=blocked)
+            scales = _only(included, scales).float()
+            return _scaled_sum([self._usable(gradient) for gradient in gradients], scales)
+        scales = _only(included, self._scales(self._pair_norms(gradients)))
+        exact = [self._double(gradient) for gradient in gradients]
+        return _scaled_sum(exact, scales[self.graph.part_of_row])
 
-    def _scales(self, norms: Tensor) -> Tensor:
-        return clip_scales(norms, self.clip_norm, max(self.terms, self.graph.parts))
+    def _scales(self, norms: Tensor, *, blocked: bool = False) -> Tensor:
+        slack = sum_slack(max(self.terms, self.graph.parts), blocked=blocked)
+        return clip_scales(norms, self.clip_norm, slack)
 
     def _cheapest(self, gradients: Sequence[LayerGradient]) -> Method:
         if self.graph.one_document_each:
@@ -168,6 +173,11 @@ class ClippedSums:
     def _exact_features(self) -> Rows:
         return self._features.double()
 
+    def _double(self, gradient: LayerGradient) -> LayerGradient:
+        inputs, outputs, bias = gradient
+        doubled = inputs.double() if isinstance(inputs, Tensor) else self._exact_features
+        return LayerGradient(doubled, outputs.double(), None if bias is None else bias.double())
+
     @cached_property
     def _pairs(self) -> PairProducts:
         return PairProducts(self.graph, self._exact_features)
@@ -234,18 +244,16 @@ def _width(inputs: Rows | Tensor) -> int:
     return inputs.shape[-1]
 
 
-def _double(gradient: LayerGradient) -> LayerGradient:
-    inputs, outputs, bias = gradient
-    doubled = inputs.double() if isinstance(inputs, Tensor) else inputs
-    return LayerGradient(doubled, outputs.double(), None if bias is None else bias.double())
-
-
-def _exact_product(inputs: Rows | Tensor, rows: Tensor) -> Tensor:
-    """``inputs^T rows`` for each replica, added up in float64."""
-    if isinstance(inputs, Tensor):
-        return transposed_product(inputs.double(), rows.double())
+def _summed_product(inputs: Rows | Tensor, rows: Tensor) -> Tensor:
+    """``inputs^T rows`` for each replica, with float64 sums over (blocks of) documents."""
+    if rows.dtype == torch.float64:
+        return transposed_product(inputs, rows)
     documents, replicas, width = rows.shape
-    flat = inputs.exact_transposed_times(rows.reshape(documents, replicas * width))
+    if isinstance(inputs, Tensor):
+        if replicas > 1:
+            return transposed_product(inputs.double(), rows.double())
+        inputs = DenseRows(inputs[:, 0])
+    flat = inputs.summed_transposed_times(rows.reshape(documents, replicas * width))
     return flat.view(-1, replicas, width)
 
 
@@ -263,7 +271,7 @@ def _scaled_sum(gradients: Sequence[LayerGradient], row_scales: Tensor) -> list[
     for inputs, outputs, bias_rows in gradients:
         if isinstance(inputs, Tensor) and not everything:
             inputs = torch.where(kept, inputs, 0.0)
-        totals.append(_exact_product(inputs, scaled(outputs)))
+        totals.append(_summed_product(inputs, scaled(outputs)))
         if bias_rows is not None:
             totals.append(scaled(bias_rows).sum(0, dtype=torch.float64))
     return totals

@@ -18,7 +18,7 @@ from torch.func import functional_call, grad
 from privgcn.errors import PrivacyContractError
 from privgcn.graph.partition import PartitionedGraph
 from privgcn.privacy.part_gradients import Samples
-from privgcn.privacy.scales import clip_scales
+from privgcn.privacy.scales import clip_scales, sum_slack
 from privgcn.randomness import RandomSource
 
 
@@ -82,7 +82,7 @@ class ModuleGradients:
             torch.manual_seed(int(self.dropout.words(1)[0] >> np.uint64(1)))
             gradients = list(self._gradient(values, own, weights).values())
         squares = torch.stack([g.double().square().sum() for g in gradients])
-        scale = clip_scales(squares.sum().sqrt(), self.clip_norm, self.graph.parts)
+        scale = clip_scales(squares.sum().sqrt(), self.clip_norm, sum_slack(self.graph.parts))
         if float(scale) == 0.0:
             return [torch.zeros_like(value) for value in values.values()]
         return [gradient * scale.to(gradient.dtype) for gradient in gradients]

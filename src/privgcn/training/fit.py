@@ -12,7 +12,7 @@ from torch import Tensor
 
 from privgcn.config import Settings
 from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.graph.rows import DenseRows
+from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.models import LayerStack, make_model
 from privgcn.privacy.centre import released_centre

@@ -101,10 +101,9 @@ def test_an_owner_counts_with_the_mean_of_his_documents() -> None:
 
 
 def test_a_row_that_is_not_finite_adds_nothing() -> None:
-    rows = torch.tensor([[math.inf, 0.0], [3e38, 3e38], [0.0, 0.25]])
-    found = clipped_row_means(parts_of(rows, [0, 1, 1]), CLIP, None)
-    assert bool(torch.isfinite(found).all())
-    assert float(found.norm()) <= CLIP
+    rows = torch.tensor([[math.inf, 0.0], [3e38, 3e38], [1e-44, 0.0], [0.0, 0.25]])
+    found = clipped_row_means(parts_of(rows, [0, 1, 1, 1]), CLIP, None)
+    assert found[:, 0].tolist() == pytest.approx([0.0, CLIP / 3], rel=1e-5)
 
 
 def test_only_sampled_parts_count() -> None:
@@ -247,7 +246,7 @@ def test_clip_norm_and_length_of_rows_have_no_say(clip_norm: float, loudness: fl
     source = RandomSource.reproducible(1, "test")
     found = released_centre(parts_of(rows), plan_for(400, 0.1, clip=clip_norm), source)
     mean = torch.nn.functional.normalize(rows).mean(0)
-    assert torch.allclose(found[:, 0], mean, atol=2e-3)
+    assert torch.allclose(found[:, 0], mean, atol=3e-3)
 
 
 def test_another_kind_of_rows_does_not_resume_a_run(

@@ -221,7 +221,7 @@ def test_float32_pairs_would_let_ten_clip_norms_through() -> None:
 
 def test_scales_are_zero_for_what_no_scale_can_tame() -> None:
     wild = torch.tensor([math.nan, math.inf, 1e37, 3.0, 0.1, 0.0], dtype=torch.float64)
-    scales = clip_scales(wild, 1.0, 1)
+    scales = clip_scales(wild, 1.0, 1e-6)
     assert scales.tolist() == pytest.approx([0.0, 0.0, 0.0, 1 / 3, 1.0, 1.0], rel=2e-6)
 
 

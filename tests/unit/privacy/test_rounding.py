@@ -33,7 +33,8 @@ FEATURES = 4
 @cache
 def treacherous(pull: float) -> Tensor:
     """Rows whose first coordinate, times ``pull``, breaks a float32 running sum."""
-    spacing, scale = np.float32, np.float32(pull * (1 - 1e-6))
+    spacing = np.float32
+    scale = np.float32(pull * (1 - sum_slack(20_000, blocked=True)))
     values, with_it, without = [1.0], spacing(scale), spacing(0)
 
     def added(total: Any, value: float) -> Any:
@@ -69,7 +70,7 @@ def test_the_rows_break_a_float32_sum() -> None:
     rows = treacherous(1.0)
 
     def running(values: Tensor) -> float:
-        scaled = (values[:, 0] * (1 - 1e-6)).numpy()
+        scaled = (values[:, 0] * (1 - sum_slack(20_000, blocked=True))).numpy()
         return float(np.cumsum(scaled, dtype=np.float32)[-1])
 
     assert running(rows) - running(without_first(rows)) > 2.0
@@ -125,5 +126,6 @@ def test_no_document_moves_the_centre_further() -> None:
 def test_the_slack_grows_with_the_terms_and_ends_somewhere() -> None:
     assert sum_slack(1) == pytest.approx(1e-6)
     assert sum_slack(1_000_000) == pytest.approx(1e-6 + 2.22e-4, rel=1e-3)
-    with pytest.raises(ConfigError, match="fifteen million"):
+    assert sum_slack(1_000_000, blocked=True) == pytest.approx(8.0e-3, rel=0.01)
+    with pytest.raises(ConfigError, match="ten million"):
         sum_slack(20_000_000)
