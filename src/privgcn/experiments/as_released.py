@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 LEARNING_RATES = {"sgd": 0.01, "adam": 10.0}
 """Of private runs: SGD's is the paper's, Adam's gives the published score on Cora."""
 
+SPLIT_LEARNING_RATES = {"sgd": 0.01, "adam": 1.0}
+"""The same with several parts: so many more steps of Adam at 10 would wander off."""
+
 _PLAIN_RATE, _PLAIN_DECAY, _PLAIN_PATIENCE = 0.01, 0.01, 20
 
 _AXES = {"dataset", "optimizer", "epsilon", "parts", "learning_rate", "epochs", "fraction"}
@@ -52,7 +55,8 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
     optimizer, parts = point["optimizer"], int(point.get("parts") or 1)
     epochs = int(point.get("epochs") or PAPER_EPOCHS[optimizer])
     epsilon, plain = point["epsilon"], point["epsilon"] is None
-    rate = _PLAIN_RATE if plain else LEARNING_RATES[optimizer]
+    rates = LEARNING_RATES if parts == 1 else SPLIT_LEARNING_RATES
+    rate = _PLAIN_RATE if plain else rates[optimizer]
     return {
         "dataset": point["dataset"],
         "fraction": float(point.get("fraction") or 1.0),
