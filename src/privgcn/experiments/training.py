@@ -6,6 +6,7 @@ released: their settings say so.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,10 @@ from privgcn.corpus.catalogue import DATASETS
 from privgcn.errors import ConfigError
 from privgcn.experiments.tasks import Result
 from privgcn.training.recipes import make_settings
+
+DEVICE = "PRIVGCN_DEVICE"
+"""Environment variable that says where runs train. It changes rounding, so it is no part of
+a run's name: noise and samples come from the same source everywhere."""
 
 MODES = ("alone", "own-graph", "full-graph")
 _MUST = {"dataset", "recipe"}
@@ -67,6 +72,8 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
     from privgcn.experiments.subsampling import corpus_for_runs
 
     chosen = parse_settings(settings["settings"])
+    if DEVICE in os.environ:
+        chosen = chosen.changed({"training.device": os.environ[DEVICE]})
     corpus = corpus_for_runs(str(chosen.data.source), settings["fraction"])
     replicas = train_replicas(corpus, chosen, seeds)
     modes = [check_mode(mode) for mode in settings["modes"]]

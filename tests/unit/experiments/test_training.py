@@ -121,3 +121,15 @@ def test_predictions_are_packed_exactly() -> None:
 
     values = np.array([0, 3, 40, -1, 7])
     assert unpack(pack(values)).tolist() == values.tolist()
+
+
+def test_the_device_of_runs_comes_from_the_environment(
+    letters: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = resolve({**AUTO, "dataset": letters})
+    monkeypatch.setenv("PRIVGCN_DEVICE", "abacus")
+    with pytest.raises(ConfigError, match="abacus"):
+        run_task("train", tree, (0,))
+    monkeypatch.setenv("PRIVGCN_DEVICE", "cpu")
+    assert run_task("train", tree, (0,))[0]["scores"]
+    assert resolve({**AUTO, "dataset": letters}) == tree
