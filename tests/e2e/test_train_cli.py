@@ -171,6 +171,22 @@ def test_a_release_holds_nothing_that_is_not_covered(tmp_path, run, letters) -> 
     call("predict", str(out), str(letters), "--out", str(tmp_path / "p.csv"))
 
 
+def test_a_release_does_not_say_where_word_vectors_lay(tmp_path, letters) -> None:
+    words = ["pulse", "pressure", "valve", "beat", "rash", "itch", "cream", "spot"]
+    vectors = tmp_path / "secret-place" / "vectors.txt"
+    vectors.parent.mkdir()
+    vectors.write_text("".join(f"{w} {i} {i % 3} {8 - i}\n" for i, w in enumerate(words)))
+    run, out = tmp_path / "run", tmp_path / "released"
+    place = f"features.options.source={vectors}"
+    chosen = ["--epsilon", "8", "--delta", "1e-4", "--features", "word-vectors", "--set", place]
+    call("train", str(letters), *chosen, "--out", str(run))
+    call("release", str(run), str(out))
+    for path in out.iterdir():
+        assert b"secret-place" not in path.read_bytes(), path.name
+    assert "verified" in call("verify", str(out))
+    assert "vectors.txt" in (out / "model.json").read_text()
+
+
 def test_a_budget_refuses_one_release_too_many(tmp_path, letters) -> None:
     ledger = str(tmp_path / "ledger.jsonl")
     for name in ("a", "b"):

@@ -30,7 +30,7 @@ def release(
 ) -> None:
     """Write model, statement and card, without anything that is not covered."""
     from privgcn.errors import ConfigError
-    from privgcn.estimator.release import check_releasable, write_release
+    from privgcn.estimator.release import check_releasable, public_settings, write_release
     from privgcn.estimator.run_folder import Run
     from privgcn.privacy.ledger import Budget, Ledger
     from privgcn.privacy.statement_text import round_up
@@ -54,7 +54,7 @@ def release(
     if ledger is not None:
         limit = None if budget is None or delta is None else Budget(budget, delta)
         spent = Ledger(ledger).record(statement, budget=limit)
-    described = finished.settings.model_dump(exclude={"data"})
+    described = public_settings(finished.settings).model_dump(exclude={"data"})
     pages = {
         "card.md": card_markdown(statement, described),
         "card.html": card_html(statement, described),

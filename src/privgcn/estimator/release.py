@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from privgcn.config import DataSettings
+from privgcn.config import DataSettings, Settings
 from privgcn.errors import PrivacyContractError
 from privgcn.estimator.model_folder import MODEL, write_model_files
 from privgcn.estimator.run_folder import Run
+from privgcn.features import featurizer_from_state
+from privgcn.features.registry import without_places
 from privgcn.files import folder_written_atomically
 
 
@@ -40,11 +42,21 @@ def check_releasable(run: Run, *, learned_features: bool) -> None:
         )
 
 
+def public_settings(settings: Settings) -> Settings:
+    """The settings without where documents, vectors and caches lie on this machine."""
+    features = settings.features
+    named = features.model_copy(update={"options": without_places(features.options)})
+    return settings.model_copy(update={"data": DataSettings(), "features": named})
+
+
 def write_release(run: Run, folder: Path, pages: Mapping[str, str]) -> None:
-    """Writes model, statement and pages, without scores and without where the data were."""
+    """Writes model, statement and pages, without scores and without where anything lay."""
     saved = run.saved
-    settings = saved.fitted.settings.model_copy(update={"data": DataSettings()})
-    bare = replace(saved, fitted=replace(saved.fitted, settings=settings))
+    bare = replace(
+        saved,
+        fitted=replace(saved.fitted, settings=public_settings(saved.fitted.settings)),
+        featurizer=featurizer_from_state(without_places(saved.featurizer.state())),
+    )
     with folder_written_atomically(folder, marker=MODEL) as draft:
         write_model_files(draft, bare)
         for name, text in pages.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 from privgcn.errors import ConfigError, DataError
@@ -89,3 +90,9 @@ def check_count(owner: str, name: str, value: int | None, low: int = 1) -> None:
             f"The '{name}' of the features '{owner}' must be a whole number of at least {low}. "
             f"Got {value!r}."
         )
+
+
+def bare_name(place: str) -> str:
+    """The name of a file or folder without where it lies; names of a hub stay as they are."""
+    path = Path(place).expanduser()
+    return path.name if path.is_absolute() or path.exists() else place

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from privgcn.errors import ConfigError
+from privgcn.features.base import bare_name
 
 if TYPE_CHECKING:
     from privgcn.corpus import Corpus
@@ -95,6 +96,17 @@ def featurizer_from_state(state: Mapping[str, Any]) -> Featurizer:
         ConfigError: The kind is unknown.
     """
     return _kind(str(state.get("kind"))).load().from_state(dict(state))
+
+
+def without_places(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options or a state with names of files instead of where they lie on this machine."""
+    named = {
+        name: bare_name(options[name])
+        for name in ("source", "model")
+        if isinstance(options.get(name), str)
+    }
+    hidden = {"cache_dir": None} if options.get("cache_dir") else {}
+    return {**options, **named, **hidden}
 
 
 def _kind(name: str) -> FeatureKind:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privgcn.errors import ConfigError, DataError, MissingExtraError
-from privgcn.features.base import check_count, texts_of
+from privgcn.features.base import bare_name, check_count, texts_of
 from privgcn.features.cache import VectorCache
 from privgcn.features.encoder import Encoder, find_model, identity_of
 
@@ -74,7 +74,7 @@ class TransformerFeatures:
 
     @property
     def _name(self) -> str:
-        return self._model
+        return bare_name(self._model)
 
     def fit(self, corpus: Corpus) -> Self:
         """Finds the encoder; there is nothing to learn."""

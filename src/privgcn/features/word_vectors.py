@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privgcn.errors import ConfigError, DataError
-from privgcn.features.base import texts_of
+from privgcn.features.base import bare_name, texts_of
 from privgcn.features.word_table import GLOVE, fingerprint, look_up
 from privgcn.features.words import split_words
 from privgcn.features.words import stop_words as stop_list
@@ -57,8 +57,9 @@ class WordVectors:
     @property
     def learned(self) -> str | None:
         """Nothing from these texts; what the vectors knew before is named."""
+        name = bare_name(self._source)
         return (
-            f"nothing from these texts; the word vectors '{self._source}' were trained "
+            f"nothing from these texts; the word vectors '{name}' were trained "
             "elsewhere, and know these documents if they were part of what they were trained on"
         )
 
