@@ -101,6 +101,18 @@ def test_tables_figures_and_a_page_are_written(app: typer.Typer, tmp_path: Path)
     assert "<script>alert" not in page
 
 
+def test_several_experiments_have_a_folder_each(
+    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(targets.TARGETS, "again", targets.TARGETS["tiny"])
+    result = _invoke(app, "tiny,again", "--quick", "--out", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    assert "4 runs done now" in result.stdout, "what they share is run once"
+    for name in ("tiny", "again"):
+        assert (tmp_path / name / "tables.json").exists()
+    assert (tmp_path / "report.html").exists()
+
+
 def test_json_is_one_object(app: typer.Typer, tmp_path: Path) -> None:
     result = _invoke(app, "tiny", "--quick", "--out", str(tmp_path), "--json")
     record = json.loads(result.stdout)

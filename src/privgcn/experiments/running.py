@@ -73,7 +73,7 @@ def reproduce(
     """Runs an experiment, or all of them, and writes its tables and figures.
 
     Args:
-        name: An experiment, or ``all``.
+        name: An experiment, several with commas between them, or ``all``.
         folder: The results folder.
         engine: Where runs run.
         datasets: Default: what each experiment runs on in the paper, as far as it is here.
@@ -97,7 +97,7 @@ def reproduce(
         summary = run_tasks(tasks, store, engine, progress=progress)
         shown = []
         for label, target, options, notes in chosen:
-            place = folder / label if name == "all" else folder
+            place = folder / label if len(chosen) > 1 else folder
             made = target.present(Results(store, options.seeds), options)
             made = Presentation(made.tables, made.figures, [*made.notes, *notes])
             write_presentation(place, made)
