@@ -108,7 +108,7 @@ def _report(shown: Shown) -> Any:
     from privgcn.report import Report
 
     made = shown.presentation
-    return Report.of_experiment(shown.name, made.tables, made.figures, made.notes)
+    return Report.of_experiment(shown.title, made.tables, made.figures, made.notes)
 
 
 def _write_docs(path: Path, words: str, done: Reproduction) -> None:

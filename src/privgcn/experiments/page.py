@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from privgcn.experiments.progress import duration
 from privgcn.experiments.results import Table
 from privgcn.experiments.takeaways import Takeaway
-from privgcn.experiments.targets import TARGETS
 
 if TYPE_CHECKING:
     from privgcn.experiments.running import Reproduction
@@ -55,7 +54,7 @@ def reproduction_page(done: Reproduction, command: str, render: Callable[[Table]
         render(done.disagreements),
     ]
     for shown in done.shown:
-        blocks += [f"## {TARGETS[shown.name].title}", f"`privgcn reproduce {shown.name}`"]
+        blocks += [f"## {shown.title}", f"`privgcn reproduce {shown.name}`"]
         blocks += shown.presentation.notes
         blocks += [render(table) for table in shown.presentation.tables]
     if done.failures:

@@ -31,6 +31,7 @@ class Shown:
     """What one experiment of a call shows, and where its files are."""
 
     name: str
+    title: str
     folder: Path
     presentation: Presentation
 
@@ -101,7 +102,7 @@ def reproduce(
             made = target.present(Results(store, options.seeds), options)
             made = Presentation(made.tables, made.figures, [*made.notes, *notes])
             write_presentation(place, made)
-            shown.append(Shown(label, place, made))
+            shown.append(Shown(label, target.title, place, made))
         keys = {task.key for task in tasks}
         spent = sum(s for key, s in store.seconds().items() if key in keys)
         wanted = {task.configuration for task in tasks}
