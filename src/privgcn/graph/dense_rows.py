@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import linear
 
 from privgcn.graph.blocks import BLOCK_ROWS, adds_up_in_blocks
 
@@ -45,24 +46,25 @@ class DenseRows:
 
     def times(self, table: Tensor) -> Tensor:
         """The product with a dense table of ``width`` rows."""
-        return self.values @ table
+        return linear(self.values, table.T.contiguous())
 
     def transposed_times(self, table: Tensor) -> Tensor:
         """The product of the transpose with a dense table of one row per document."""
-        return self.values.T @ table
+        # In this order the many columns of the rows stay next to each other.
+        return (table.T @ self.values).T.contiguous()
 
     def summed_transposed_times(self, table: Tensor) -> Tensor:
         """The same product, added up as ``adds_up_in_blocks`` says."""
         if not adds_up_in_blocks(len(table)):
-            return self.values.double().T @ table.double()
-        total = table.new_zeros(self.width, table.shape[1], dtype=torch.float64)
+            return DenseRows(self.values.double()).transposed_times(table.double())
+        total = table.new_zeros(table.shape[1], self.width, dtype=torch.float64)
         whole = len(table) - len(table) % BLOCK_ROWS
         for begin in range(0, whole, _BLOCKS_AT_ONCE * BLOCK_ROWS):
             end = min(whole, begin + _BLOCKS_AT_ONCE * BLOCK_ROWS)
-            rows = self.values[begin:end].view(-1, BLOCK_ROWS, self.width)
+            rows = self.values[begin:end].reshape(-1, BLOCK_ROWS, self.width)
             part = table[begin:end].reshape(len(rows), BLOCK_ROWS, -1)
-            total += torch.bmm(rows.transpose(1, 2), part).sum(0, dtype=torch.float64)
-        return total.add_(self.values[whole:].T @ table[whole:])
+            total += torch.bmm(part.transpose(1, 2), rows).sum(0, dtype=torch.float64)
+        return total.add_(table[whole:].T @ self.values[whole:]).T.contiguous()
 
     def select(self, index: Tensor) -> DenseRows:
         """The named rows, in that order."""

@@ -86,3 +86,11 @@ def test_dense_rows_take_tensors() -> None:
     rows = rows_of(values)
     assert isinstance(rows, DenseRows)
     assert rows.stored == 6
+
+
+def test_rows_may_lie_column_by_column_in_memory() -> None:
+    values = np.asfortranarray(np.random.default_rng(0).normal(size=(5000, 3)))
+    rows, table = rows_of(values), torch.ones(5000, 2)
+    expected = torch.from_numpy(values).T @ table.double()
+    assert torch.allclose(rows.summed_transposed_times(table), expected, atol=1e-3)
+    assert torch.allclose(rows.transposed_times(table).double(), expected, atol=1e-2)
