@@ -51,10 +51,10 @@ def verdict(name: str, found: dict[str, dict[str, list[float]]]) -> str:
     rich = kept(found[RICH], "1")
     simple = {kind: kept(found[kind], "1") for kind in SIMPLE}
     holds = rich > max(simple.values())
-    others = ", ".join(f"{kind} {share:.0%}" for kind, share in simple.items())
+    others = ", ".join(f"{kind} {kept(found[kind], '1'):.0%}" for kind in KINDS if kind != RICH)
     return (
         f"{name}: at epsilon 1, `{RICH}` keeps {rich:.0%} of its non-private score; {others}. "
-        f"The hypothesis that richer features lose less is "
+        f"The hypothesis that richer features lose less than counted words is "
         f"{'confirmed' if holds else 'refuted'} here."
     )
 
