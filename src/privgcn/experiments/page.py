@@ -34,7 +34,7 @@ a table says otherwise, predictions follow the paper's protocol (inference mode 
 which sees training documents without noise and is not covered by any training guarantee.
 Runs of experiments have seeded noise and must not be released.
 
-These tables hold {runs} runs. Training them one after another takes {time} of one core."""
+{size}"""
 
 
 def reproduction_page(done: Reproduction, command: str, render: Callable[[Table], str]) -> str:
@@ -45,9 +45,7 @@ def reproduction_page(done: Reproduction, command: str, render: Callable[[Table]
         command: The command that writes the page.
         render: A table as Markdown; drawing is the report's business.
     """
-    head = _INTRODUCTION.format(
-        command=command, runs=done.summary.runs, time=duration(done.training_seconds)
-    )
+    head = _INTRODUCTION.format(command=command, size=_size(done))
     blocks = [head, "## The five take-aways", *_takeaway_blocks(done.takeaways)]
     blocks += [
         "## Every published score, and the reason for each disagreement",
@@ -61,6 +59,18 @@ def reproduction_page(done: Reproduction, command: str, render: Callable[[Table]
         blocks.append("## Runs that failed")
         blocks += [f"- {failure['reason']}" for failure in done.failures]
     return "\n\n".join(block.rstrip() for block in blocks) + "\n"
+
+
+def _size(done: Reproduction) -> str:
+    """How many runs there are, and how long they took where all of them are there."""
+    made = done.summary.kept + done.summary.done
+    if made < done.summary.runs:
+        return (
+            f"These tables hold {made} of the {done.summary.runs} runs that these experiments "
+            "ask for; means are over the seeds that are there, and a dash stands for none."
+        )
+    time = duration(done.training_seconds)
+    return f"These tables hold {made} runs. Training them took {time} in all, one by one."
 
 
 def _takeaway_blocks(found: Sequence[Takeaway]) -> list[str]:

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from privgcn.experiments import experiment_b, feature_kinds, released
-from privgcn.experiments.results import Results, is_synthetic, mean_of
+from privgcn.experiments.results import (
+    COVERED_MODE,
+    PAPER_MODE,
+    Results,
+    is_synthetic,
+    mean_of,
+)
 
 MARGIN = 0.03
 """Differences of means below this count as none: it is about what seeds differ by."""
@@ -141,29 +147,41 @@ def _richer_features(results: Results, names: list[str]) -> Takeaway:
     del names  # raw texts have their own datasets
     judged, evidence = [], []
     for name in ("pokec", "cora-text", "citeseer-text"):
-        kept: dict[str, float] = {}
-        for kind in feature_kinds.kinds(name):
-            plain = [
-                _mean(results, dataset=name, features=kind, recipe="plain", optimizer=optimizer)
-                for optimizer in ("sgd", "adam")
-            ]
-            private = _mean(results, dataset=name, features=kind, recipe="auto", epsilon=2)
-            best = max((value for value in plain if value is not None), default=None)
-            if private is not None and best:
-                kept[kind] = private / best
-        if len(kept) < 2:
-            continue
-        simple, rich = next(iter(kept)), list(kept)[-1]
-        judged.append(kept[rich] > kept[simple] + MARGIN)
-        shares = ", ".join(f"{kind} {share:.0%}" for kind, share in kept.items())
-        evidence.append(f"{name}: of its non-private score, auto keeps at epsilon 2: {shares}.")
+        for mode in (PAPER_MODE, COVERED_MODE):
+            kept = _kept_by_kind(results, name, mode)
+            if len(kept) < 2:
+                continue
+            if mode == PAPER_MODE:
+                simple, rich = next(iter(kept)), list(kept)[-1]
+                judged.append(kept[rich] > kept[simple] + MARGIN)
+            shares = ", ".join(f"{kind} {share:.0%}" for kind, share in kept.items())
+            evidence.append(
+                f"{name}, {mode}: of its non-private score, auto keeps at epsilon 2: {shares}."
+            )
     return Takeaway(
         "More complex representations lose less to privacy.",
         verdict(judged),
         tuple(evidence),
-        "It survives on a dataset where, under auto at epsilon 2, the richest features keep a "
-        f"larger share of their non-private score than bag of words, by more than {MARGIN}.",
+        "It survives on a dataset where, under auto at epsilon 2 in the paper's protocol "
+        f"({PAPER_MODE}), the richest features keep a larger share of their non-private score "
+        f"than bag of words, by more than {MARGIN}.",
     )
+
+
+def _kept_by_kind(results: Results, name: str, mode: str) -> dict[str, float]:
+    """What auto keeps of the better non-private score at epsilon 2, by kind of features."""
+    kept: dict[str, float] = {}
+    for kind in feature_kinds.kinds(name):
+        point: dict[str, Any] = {"dataset": name, "features": kind}
+        plain = [
+            mean_of(results.train(mode, recipe="plain", optimizer=optimizer, **point))
+            for optimizer in ("sgd", "adam")
+        ]
+        private = mean_of(results.train(mode, recipe="auto", epsilon=2, **point))
+        best = max((value for value in plain if value is not None), default=None)
+        if private is not None and best:
+            kept[kind] = private / best
+    return kept
 
 
 def _more_data(results: Results, names: list[str]) -> Takeaway:
