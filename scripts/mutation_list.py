@@ -488,4 +488,31 @@ MUTATIONS: tuple[Mutation, ...] = (
             "        return self.transposed().times(table).double()\n",
         ),
     ),
+    mutation(
+        "a sum is rounded before the noise is in",
+        f"{ROUNDING}::test_a_sum_is_rounded_only_after_the_noise_is_in",
+        (
+            "privacy/noise.py",
+            ".add_(tensor).mul_(share)",
+            ".add_(tensor.float()).mul_(share)",
+        ),
+    ),
+    mutation(
+        "the slack of blocks is not paid",
+        f"{ROUNDING}::test_the_slack_of_blocks_is_paid",
+        (
+            "privacy/scales.py",
+            "    if blocked:\n",
+            "    if blocked and False:\n",
+        ),
+    ),
+    mutation(
+        "modules add up in float32",
+        f"{ROUNDING}::test_modules_add_up_in_float64",
+        (
+            "privacy/module_gradients.py",
+            "torch.zeros_like(value, dtype=torch.float64)",
+            "torch.zeros_like(value)",
+        ),
+    ),
 )

@@ -223,7 +223,7 @@ def test_an_edited_statement_is_found_out(tmp_path, run, field, value) -> None:
         (["train", "clinic", "--features", "magic"], 2, "magic"),
         (["evaluate", "nowhere"], 2, "nowhere"),
         (["verify", "nowhere"], 2, "nowhere"),
-        (["release", "nowhere", "out"], 2, "nowhere"),
+        (["release", "nowhere", "out"], 2, "does not exist"),
         (["predict", "nowhere", "clinic"], 2, "nowhere"),
         (["nonsense"], 2, "nonsense"),
     ],

@@ -19,9 +19,11 @@ def check_releasable(run: Run, *, learned_features: bool) -> None:
     """Refuses a run whose model must stay where it is.
 
     Raises:
+        DataError: There is no run.
         PrivacyContractError: The run has no guarantee, seeded noise, or features that were
             learned from protected text.
     """
+    featurizer = run.saved.featurizer
     if run.statement is None:
         raise PrivacyContractError(
             f"The run in {run.folder} was trained without privacy; there is nothing to "
@@ -33,7 +35,6 @@ def check_releasable(run: Run, *, learned_features: bool) -> None:
             f"The noise of the run in {run.folder} was seeded (--reproducible): whoever knows "
             "the seed can subtract it. Train again without --reproducible."
         )
-    featurizer = run.saved.featurizer
     if featurizer.learns and not learned_features:
         raise PrivacyContractError(
             f"The features of the run in {run.folder} are not covered by the guarantee: "

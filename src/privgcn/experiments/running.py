@@ -21,6 +21,7 @@ from privgcn.experiments.runner import Summary, run_tasks
 from privgcn.experiments.store import RecordStore
 from privgcn.experiments.takeaways import Takeaway, takeaways
 from privgcn.experiments.targets import Target, chosen_targets, make_options
+from privgcn.experiments.training import check_device
 from privgcn.files import write_atomically
 
 TABLES_FILE, FIGURES_FILE = "tables.json", "figures.json"
@@ -87,6 +88,7 @@ def reproduce(
         ConfigError: The folder has records and ``resume`` was not asked for.
         DataNotAvailableError: No data for any experiment.
     """
+    check_device()
     chosen = list(_with_options(name, datasets, seeds, quick))
     with RecordStore(folder) as store:
         if len(store) and not resume:

@@ -25,6 +25,14 @@ _MUST = {"dataset", "recipe"}
 _MAY = {"optimizer", "epsilon", "parts", "fraction", "features", "changes", "apart", "modes"}
 
 
+def check_device() -> str:
+    """Where runs train, or an error that names the places."""
+    device = os.environ.get(DEVICE, "cpu")
+    if device not in ("cpu", "cuda"):
+        raise ConfigError(f"The variable {DEVICE} must be cpu or cuda. Got {device!r}.")
+    return device
+
+
 def resolve(point: dict[str, Any]) -> dict[str, Any]:
     """The full settings of a run.
 
@@ -73,7 +81,7 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
 
     chosen = parse_settings(settings["settings"])
     if DEVICE in os.environ:
-        chosen = chosen.changed({"training.device": os.environ[DEVICE]})
+        chosen = chosen.changed({"training.device": check_device()})
     corpus = corpus_for_runs(str(chosen.data.source), settings["fraction"])
     replicas = train_replicas(corpus, chosen, seeds)
     modes = [check_mode(mode) for mode in settings["modes"]]

@@ -24,8 +24,13 @@ from privgcn.graph.rows import SparseRows
 from privgcn.models import make_model
 from privgcn.privacy.centre import clipped_row_means
 from privgcn.privacy.clipping import ClippedSums, Method
+from privgcn.privacy.module_gradients import ModuleGradients
+from privgcn.privacy.noise import noisy_mean
 from privgcn.privacy.part_gradients import StackGradients
 from privgcn.privacy.scales import sum_slack
+from privgcn.randomness import RandomSource
+from privgcn.training.planning import plan_for_units
+from privgcn.training.recipes import make_settings
 
 FEATURES = 4
 
@@ -129,3 +134,43 @@ def test_the_slack_grows_with_the_terms_and_ends_somewhere() -> None:
     assert sum_slack(1_000_000, blocked=True) == pytest.approx(8.0e-3, rel=0.01)
     with pytest.raises(ConfigError, match="ten million"):
         sum_slack(20_000_000)
+
+
+def test_a_sum_is_rounded_only_after_the_noise_is_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    total = torch.tensor([2.0**24 + 1], dtype=torch.float64)
+    assert float(total.float()) != float(total), "float32 cannot hold it"
+    plan = plan_for_units(
+        make_settings("auto", epsilon=1.0).privacy, 1, epochs=1, seed=0, columns={}
+    )
+    monkeypatch.setattr(RandomSource, "normal", lambda *_: [torch.tensor([-(2.0**24)])])
+    (mean,) = noisy_mean([total], plan, RandomSource.secret())
+    assert float(mean) == 1.0
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_the_slack_of_blocks_is_paid(sparse: bool) -> None:
+    rows = torch.zeros(5000, FEATURES)
+    rows[:, 0] = 1.0
+    model = make_model("linear", FEATURES, 2, hops=0, dropout=0.0)
+    parts = cut(graph_of(rows, sparse=sparse), torch.arange(5000), 5000)
+    gradients = StackGradients(model, parts, 1.0, None, unit_residuals=True)
+    (total,) = gradients.clipped_sum(model.initial([0], zero=True), None)
+    # Twice 256 squared roundings of 2**-24.
+    assert float(total.norm()) / 5000 == pytest.approx(1 - 2.0**-7, abs=1e-5)
+
+
+def test_modules_add_up_in_float64() -> None:
+    graph = graph_of(torch.eye(FEATURES), sparse=False)
+
+    class Plain(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Linear(FEATURES, 2)
+
+        def forward(self, rows: Tensor, links: Tensor) -> Tensor:
+            return self.inner(rows)
+
+    parts = cut(graph, torch.arange(FEATURES), FEATURES)
+    gradients = ModuleGradients(Plain(), parts, 1.0)
+    sums = gradients.clipped_sum(gradients.initial(), None)
+    assert {total.dtype for total in sums} == {torch.float64}
