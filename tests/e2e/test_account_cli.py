@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from privgcn import __version__
 from privgcn.cli.app import app
 from privgcn.errors import PrivGCNError
 from privgcn.privacy.partition_facts import PartitionFacts
@@ -24,6 +26,12 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
     )
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"privgcn {__version__}\n")
+    assert __version__ == version("privgcn")
 
 
 def test_account_json_has_the_promised_fields() -> None:

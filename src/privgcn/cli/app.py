@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 
+from privgcn import __version__
 from privgcn.cli import (
     account,
     calibrate,
@@ -27,7 +29,6 @@ from privgcn.errors import PrivGCNError
 
 app = typer.Typer(
     name="privgcn",
-    help="Text classification on graphs of documents, under differential privacy.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -51,6 +52,27 @@ for verb, command in (
     ("reproduce", reproduce.reproduce),
 ):
     app.command(verb)(command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"privgcn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _every_verb(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Show the version and exit.",
+        ),
+    ] = False,
+) -> None:
+    """Text classification on graphs of documents, under differential privacy."""
 
 
 def main() -> None:
