@@ -109,7 +109,8 @@ def reproduce(
         spent = sum(s for key, s in store.seconds().items() if key in keys)
         wanted = {task.configuration for task in tasks}
         failures = [f for f in store.failures if f["configuration"] in wanted]
-        everything = Results(store, range(max(len(o.seeds) for _, _, o, _ in chosen)))
+        # The seeds that all have, so that the same cell is the same number everywhere.
+        everything = Results(store, range(min(len(o.seeds) for _, _, o, _ in chosen)))
         named = {d for _, _, options, _ in chosen for d in options.datasets}
         return Reproduction(
             summary,

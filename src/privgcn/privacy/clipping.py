@@ -42,6 +42,9 @@ from privgcn.privacy.scales import BEYOND, ROUNDOFF, clip_scales, sum_slack
 
 Method = Literal["rows", "pairs", "direct"]
 
+# What pairs cost however few there are, in weights' worth of streaming.
+_PAIRS_SETUP = 300_000
+
 
 @dataclass(frozen=True, eq=False)
 class ClippedSums:
@@ -108,7 +111,8 @@ class ClippedSums:
         pairs = count_pairs(self.graph)
         # A pair costs about as much as 16 weights' worth of streaming: it takes a float64
         # inner product per layer. Only sizes decide, so the choice reveals nothing else.
-        return "pairs" if 16 * pairs < self.graph.parts * weights else "direct"
+        cost = _PAIRS_SETUP + 16 * pairs
+        return "pairs" if cost < self.graph.parts * weights else "direct"
 
     # -- one document per part ------------------------------------------------------------
 

@@ -76,13 +76,12 @@ class StackGradients:
             block = self._block(self.graph.select(chosen))
             return self._sum(block, parameters, mask)
         for row, part in enumerate(used.tolist()):
-            # Only the replicas that sampled this part compute its gradient.
-            own = torch.nonzero(mask[row])[:, 0]
+            # Only the replicas that sampled this part compute its gradient. Views, if all did.
+            own = slice(None) if included[part].all() else torch.nonzero(mask[row])[:, 0]
             taken = [parameter[..., own, :] for parameter in parameters]
-            for total, more in zip(
-                totals, self._sum(self._single(part), taken, None), strict=True
-            ):
-                total.index_add_(-2, own, more)
+            sums = self._sum(self._single(part), taken, None)
+            for total, more in zip(totals, sums, strict=True):
+                total[..., own, :] += more
         return totals
 
     def _sum(
