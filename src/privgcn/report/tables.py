@@ -16,6 +16,7 @@ from privgcn.report.formats import NOTHING, is_number
 from privgcn.report.markup import clean, element, joined
 
 _MANY_COLUMNS = 7
+_BRIEF = 24
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|~])")
 
 
@@ -191,7 +192,8 @@ class Table:
                 if i == 0:
                     cells.append(element("th", element("bdi", text), scope="row"))
                 else:
-                    kind = "n" if self._numeric(i) else None
+                    brief = "brief" if len(text) <= _BRIEF else None
+                    kind = "n" if self._numeric(i) else brief
                     cells.append(element("td", text, class_=kind))
             body.append(element("tr", joined(cells)))
         title = element("caption", element("span", self.title)) if caption else Markup("")

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from privgcn.experiments import table1
 from privgcn.experiments.disagreements import disagreements
 from privgcn.experiments.grid import Task
 from privgcn.experiments.hard_cases import baseline, kept_errors
 from privgcn.experiments.packing import pack
-from privgcn.experiments.results import Results, cell
+from privgcn.experiments.results import Options, Results, cell
 from privgcn.experiments.store import RecordStore
 from privgcn.experiments.takeaways import (
     FAILS,
@@ -23,6 +24,7 @@ from privgcn.experiments.takeaways import (
     verdict,
 )
 from privgcn.experiments.tasks import resolve_point
+from privgcn.report.figures import Figure
 
 SEEDS = (0, 1)
 
@@ -34,6 +36,7 @@ def _record(store: RecordStore, kind: str, point: dict[str, Any], score: float) 
         "scores": {mode: {"micro_f1": score} for mode in ("alone", "own-graph", "full-graph")},
         "majority": 0.3,
         "classes": ["a", "b"],
+        "documents": {"train": 100, "test": 100},
         "truth": pack(truth),
         "predicted": {mode: pack(predicted) for mode in ("alone", "own-graph", "full-graph")},
     }
@@ -115,3 +118,19 @@ def test_one_value_has_no_deviation() -> None:
     assert cell([]) is None
     assert cell([0.5]) == {"mean": 0.5, "std": None}
     assert cell([0.4, 0.6]) == pytest.approx({"mean": 0.5, "std": 0.02**0.5})
+
+
+def test_table_1_draws_its_four_columns_where_they_are_known(tmp_path: Path) -> None:
+    with RecordStore(tmp_path) as store:
+        _fill(store, "cora", sound=0.1, few=0.5, auto=0.7)
+        made = table1.present(Results(store, SEEDS), Options(("cora", "pokec-like"), SEEDS))
+    (drawn,) = made.figures
+    bars = {series["name"]: series["points"] for series in drawn["series"]}
+    assert bars == {
+        "majority class": [["cora", 0.3, None]],
+        "published": [["cora", 0.52, None]],
+        "as released": [["cora", 0.4, 0.0]],
+        "done soundly": [["cora", 0.1, 0.0]],
+        "auto": [["cora", 0.7, 0.0]],
+    }
+    assert Figure.from_dict(drawn).kind == "bar"
