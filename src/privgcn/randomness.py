@@ -7,6 +7,10 @@ releasable, and the statement of a run repeats that mark.
 
 The generator is AES-256 in counter mode. A new source has a new key, so a resumed run can
 not repeat the noise of the run it continues.
+
+Several seeds may train in one pass. Tensors then have a replica dimension, the last but one.
+A secret source serves all replicas. Seeded ones are one for each: what a seed draws is its
+own, whatever trains beside it.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import hashlib
 import math
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -26,8 +30,27 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import torch
 
+    Shape = torch.Size | tuple[int, ...]
+
 _KEY_BYTES = 32
 _BLOCK_BYTES = 16
+
+
+class Draws(Protocol):
+    """Random numbers for tensors with a replica dimension."""
+
+    @property
+    def releasable(self) -> bool:
+        """Whether they came from a secret source."""
+
+    def normal(self, shapes: Sequence[Shape], scale: float) -> list[torch.Tensor]:
+        """Independent float32 draws of N(0, ``scale``^2), one tensor for each shape."""
+
+    def uniform_bytes(self, shape: Shape) -> npt.NDArray[np.uint8]:
+        """Independent uniform bytes."""
+
+    def of_replica(self, number: int) -> RandomSource:
+        """Where one replica's own choices come from."""
 
 
 class RandomSource:
@@ -65,6 +88,15 @@ class RandomSource:
         # Encrypting zeros yields the key stream itself.
         return np.frombuffer(self._stream.update(bytes(8 * count)), dtype=np.uint64)
 
+    def uniform_bytes(self, shape: Shape) -> npt.NDArray[np.uint8]:
+        """Independent uniform bytes."""
+        count = math.prod(shape)
+        return self.words((count + 7) // 8).view(np.uint8)[:count].reshape(shape)
+
+    def of_replica(self, number: int) -> RandomSource:
+        """This source: every draw of it is fresh, whichever replica it is for."""
+        return self
+
     def choose(self, count: int, probability: float) -> npt.NDArray[np.int64]:
         """Indices out of ``range(count)``, each taken independently with ``probability``.
 
@@ -81,9 +113,7 @@ class RandomSource:
         threshold = np.uint64(math.floor(probability * 2.0**64))
         return np.flatnonzero(self.words(count) < threshold).astype(np.int64)
 
-    def normal(
-        self, shapes: Sequence[torch.Size | tuple[int, ...]], scale: float
-    ) -> list[torch.Tensor]:
+    def normal(self, shapes: Sequence[Shape], scale: float) -> list[torch.Tensor]:
         """Independent float32 draws of N(0, ``scale``^2), one tensor for each shape.
 
         Box-Muller: the radius comes from a 53-bit uniform on midpoints, so it is never the
@@ -111,3 +141,43 @@ class RandomSource:
         torch.sin(angle, out=draws[pairs:]).mul_(radius)
         pieces = torch.split(draws[:total], sizes)
         return [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+
+
+class SeededReplicas:
+    """One reproducible source for each seed; for experiments that must not be released.
+
+    Guarantees:
+        What a replica draws depends on its own seed, the purpose and the order of calls,
+        never on the other seeds.
+    """
+
+    releasable = False
+
+    def __init__(self, seeds: Sequence[int], purpose: str) -> None:
+        self._sources = [RandomSource.reproducible(seed, purpose) for seed in seeds]
+
+    def normal(self, shapes: Sequence[Shape], scale: float) -> list[torch.Tensor]:
+        """Independent float32 draws of N(0, ``scale``^2), one tensor for each shape."""
+        import torch
+
+        own = [self._own_shape(shape) for shape in shapes]
+        drawn = [source.normal(own, scale) for source in self._sources]
+        return [torch.stack(pieces, -2) for pieces in zip(*drawn, strict=True)]
+
+    def uniform_bytes(self, shape: Shape) -> npt.NDArray[np.uint8]:
+        """Independent uniform bytes."""
+        own = self._own_shape(shape)
+        return np.stack([source.uniform_bytes(own) for source in self._sources], -2)
+
+    def of_replica(self, number: int) -> RandomSource:
+        """The source of one seed."""
+        return self._sources[number]
+
+    def _own_shape(self, shape: Shape) -> tuple[int, ...]:
+        *before, replicas, last = shape
+        if replicas != len(self._sources):
+            raise ConfigError(
+                f"The 'shape' of a draw must have {len(self._sources)} replicas in its last "
+                f"dimension but one. Got {tuple(shape)}."
+            )
+        return (*before, last)

@@ -10,7 +10,7 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from privgcn.errors import ConfigError
-from privgcn.randomness import RandomSource
+from privgcn.randomness import RandomSource, SeededReplicas
 
 
 def test_only_secret_sources_are_releasable() -> None:
@@ -155,3 +155,21 @@ def test_noise_scales_over_the_whole_range_of_plans() -> None:
     for scale in (1e-6, 1.0, 1e15):
         values = RandomSource.reproducible(2, "test").normal([(100_000,)], scale)[0].double()
         assert float(values.std()) / scale == pytest.approx(1.0, abs=0.02)
+
+
+def test_what_a_seed_draws_is_its_own() -> None:
+    alone, beside = SeededReplicas([5], "noise"), SeededReplicas([4, 5, 6], "noise")
+    shapes = [(7, 1, 3), (1, 3)]
+    wide = [(7, 3, 3), (3, 3)]
+    for own, all_three in zip(alone.normal(shapes, 2.0), beside.normal(wide, 2.0), strict=True):
+        assert torch.equal(own[..., 0, :], all_three[..., 1, :])
+        assert not torch.equal(all_three[..., 0, :], all_three[..., 1, :])
+    own, all_three = alone.uniform_bytes((9, 1, 4)), beside.uniform_bytes((9, 3, 4))
+    assert np.array_equal(own[:, 0], all_three[:, 1])
+    assert np.array_equal(alone.of_replica(0).words(4), beside.of_replica(1).words(4))
+    assert not beside.releasable
+
+
+def test_draws_for_another_number_of_replicas_are_refused() -> None:
+    with pytest.raises(ConfigError, match="must have 2 replicas"):
+        SeededReplicas([1, 2], "noise").normal([(4, 3, 1)], 1.0)

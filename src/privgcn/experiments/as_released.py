@@ -137,7 +137,7 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
 
     from privgcn.models import make_model
     from privgcn.models.stack import loss_gradient
-    from privgcn.randomness import RandomSource
+    from privgcn.randomness import SeededReplicas
 
     model = make_model(
         "gcn",
@@ -151,9 +151,10 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
     optimiser = make(
         parameters, lr=settings["learning_rate"], weight_decay=settings["weight_decay"]
     )
-    noise = [RandomSource.reproducible(seed, "as-released noise") for seed in seeds]
-    dropout = RandomSource.reproducible(seeds[0], "as-released dropout")
-    order = torch.Generator().manual_seed(seeds[0])
+    noise = SeededReplicas(seeds, "as-released noise")
+    dropout = SeededReplicas(seeds, "as-released dropout")
+    # Seeds share the masks and the order of visits, whichever of them train together.
+    order = torch.Generator().manual_seed(0)
     matrix = graph.propagation()
     weights = _masks(graph, settings["parts"], order)
     scale = settings["noise_multiplier"] * _CLIP_NORM
@@ -166,7 +167,8 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
             layers = model.backward(parameters, tape, rows, matrix, dropped=masks is not None)
             gradients = [tensor for layer in layers for tensor in layer.totals()]
             if scale > 0:
-                _add_noise(gradients, noise, scale)
+                draws = noise.normal([gradient.shape for gradient in gradients], scale)
+                gradients = [g.add_(draw) for g, draw in zip(gradients, draws, strict=True)]
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter.grad = gradient
             optimiser.step()
@@ -225,15 +227,6 @@ def _masks(graph: TextGraph, parts: int, order: Any) -> list[Tensor]:
         weight[members] = 1.0 / max(1, len(members))
         weights.append(weight)
     return weights
-
-
-def _add_noise(gradients: list[Tensor], sources: Sequence[Any], scale: float) -> None:
-    """Adds noise in place; each seed has its own stream, whatever trains beside it."""
-    for replica, source in enumerate(sources):
-        views = [gradient[..., replica, :] for gradient in gradients]
-        draws = source.normal([view.shape for view in views], scale)
-        for view, draw in zip(views, draws, strict=True):
-            view.add_(draw)
 
 
 def weight(settings: Mapping[str, Any]) -> float:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from privgcn.graph.propagation import propagate
 from privgcn.graph.rows import Rows, SparseRows
-from privgcn.randomness import RandomSource
+from privgcn.randomness import Draws
 
 
 class Layer(NamedTuple):
@@ -115,7 +115,7 @@ class LayerStack:
         parameters: Sequence[Tensor],
         features: Rows,
         matrix: SparseRows | None,
-        masks: RandomSource | None = None,
+        masks: Draws | None = None,
     ) -> Tape:
         """Scores of all documents; with ``masks``, hidden units drop out as in training."""
         step = 2 if self.bias else 1
@@ -180,16 +180,14 @@ def kept_share(dropout: float) -> float:
     return min(255, max(1, round(256 * (1.0 - dropout)))) / 256
 
 
-def dropout_mask(like: Tensor, dropout: float, masks: RandomSource) -> Tensor:
+def dropout_mask(like: Tensor, dropout: float, masks: Draws) -> Tensor:
     """A random mask of 0 and 1/kept, from one byte per unit.
 
     A byte of a block cipher costs a hundredth of a ``bernoulli_`` draw.
     """
     kept = kept_share(dropout)
-    count = like.numel()
-    draws = masks.words((count + 7) // 8).view(np.uint8)[:count]
-    mask = torch.from_numpy(draws < np.uint8(round(kept * 256)))
-    return mask.view(like.shape).to(like.device, like.dtype).mul_(1.0 / kept)
+    mask = torch.from_numpy(masks.uniform_bytes(like.shape) < np.uint8(round(kept * 256)))
+    return mask.to(like.device, like.dtype).mul_(1.0 / kept)
 
 
 def loss_gradient(

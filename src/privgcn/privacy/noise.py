@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.randomness import RandomSource
+from privgcn.randomness import Draws
 
 
-def noisy_mean(sums: Sequence[Tensor], plan: PrivacyPlan, source: RandomSource) -> list[Tensor]:
+def noisy_mean(sums: Sequence[Tensor], plan: PrivacyPlan, source: Draws) -> list[Tensor]:
     """Adds the plan's noise to a sum of clipped gradients and divides by the expected size.
 
     Guarantees:

@@ -14,7 +14,7 @@ from torch import Tensor
 from privgcn.graph.partition import PartitionedGraph
 from privgcn.models.stack import LayerStack, loss_gradient
 from privgcn.privacy.clipping import ClippedSums
-from privgcn.randomness import RandomSource
+from privgcn.randomness import Draws
 
 # The parts each replica samples in a step, or ``None``: all parts, for every replica.
 Samples = Sequence[npt.NDArray[np.int64]] | None
@@ -49,7 +49,7 @@ class StackGradients:
         model: LayerStack,
         graph: PartitionedGraph,
         clip_norm: float,
-        dropout: RandomSource | None,
+        dropout: Draws | None,
         *,
         unit_residuals: bool = False,
     ) -> None:

@@ -19,7 +19,7 @@ from privgcn.privacy.centre import released_centre
 from privgcn.privacy.part_gradients import StackGradients
 from privgcn.privacy.partitioning import cut_as_planned
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.randomness import RandomSource
+from privgcn.randomness import Draws, RandomSource, SeededReplicas
 from privgcn.training.checkpoint import Checkpoint
 from privgcn.training.plain import train_plain
 from privgcn.training.planning import make_plan
@@ -136,6 +136,7 @@ def fit(
                 train.to(device),
                 settings.training,
                 seeds,
+                partition_seed=settings.seed,
                 visible=None if visible is None else visible.to(device),
                 progress=progress,
             )
@@ -145,7 +146,8 @@ def fit(
             "A private run must not stop early: the validation loss would be one more query. "
             f"Got patience {settings.training.patience}. Set training.patience to 0."
         )
-    if _takes_centre(train, settings) and len(seeds) > 1:
+    sampled = settings.privacy.sampling == "poisson"
+    if len(seeds) > 1 and (sampled or _takes_centre(train, settings)):
         return _one_by_one(
             seeds,
             checkpoint_folder,
@@ -197,7 +199,7 @@ def _takes_centre(train: TextGraph, settings: Settings) -> bool:
 def _one_by_one(
     seeds: Sequence[int], folder: Path | None, fit_one: Callable[[int, Path | None], Fit]
 ) -> Fit:
-    """Replicas that share no rows, as each takes off a centre of its own."""
+    """Replicas that share no rows: each samples some, or takes off a centre of its own."""
     places = [None if folder is None else folder / str(i) for i in range(len(seeds))]
     fits = [fit_one(seed, place) for seed, place in zip(seeds, places, strict=True)]
 
@@ -234,9 +236,11 @@ def _private_trainer(
     state = None if checkpoint is None else checkpoint.load()
     begun = 0 if state is None else int(state["steps"])
     reproducible = settings.privacy is not None and settings.privacy.reproducible
+    source: Draws
+    masks: Draws
     if reproducible:
-        source = RandomSource.reproducible(seeds[0], f"noise and samples from step {begun}")
-        masks = RandomSource.reproducible(seeds[0], f"dropout from step {begun}")
+        source = SeededReplicas(seeds, f"noise and samples from step {begun}")
+        masks = SeededReplicas(seeds, f"dropout from step {begun}")
     else:
         # Dropout masks are as secret as the noise: which of them a part gets depends on what
         # else was sampled, and on how many documents an owner has. Known masks would tell.
@@ -244,7 +248,11 @@ def _private_trainer(
     graph = cut_as_planned(train.to(device), plan, columns)
     centre = None
     if _takes_centre(train, settings) and plan.steps > 1:
-        centre = state[CENTRE].to(device) if state else released_centre(graph, plan, source)
+        centre = (
+            state[CENTRE].to(device)
+            if state
+            else released_centre(graph, plan, source.of_replica(0))
+        )
         rows = DenseRows(graph.features.dense())
         graph = graph.with_features(rows.centred(centre[:, 0]))
     gradients = StackGradients(

@@ -11,7 +11,7 @@ from privgcn.config import TrainingSettings
 from privgcn.graph.partition import PartitionedGraph, cut, random_parts
 from privgcn.graph.textgraph import TextGraph
 from privgcn.models.stack import LayerStack, loss_gradient
-from privgcn.randomness import RandomSource
+from privgcn.randomness import Draws, SeededReplicas
 from privgcn.training.optimisers import Optimiser
 
 Progress = Callable[[int, int], None]
@@ -23,6 +23,7 @@ def train_plain(
     settings: TrainingSettings,
     seeds: Sequence[int],
     *,
+    partition_seed: int = 0,
     visible: TextGraph | None = None,
     progress: Progress | None = None,
 ) -> list[Tensor]:
@@ -33,6 +34,7 @@ def train_plain(
         graph: Training documents.
         settings: Optimiser, epochs, patience, parts.
         seeds: One replica each.
+        partition_seed: Seed of the partition, which all replicas share.
         visible: Training and validation documents with their links, where validation is to
             stop the training: each replica keeps the parameters of its best validation
             loss and stops when ``settings.patience`` epochs brought no better one.
@@ -41,8 +43,8 @@ def train_plain(
     first = model.initial(seeds, zero=settings.zero_start)
     optimiser = Optimiser([p.to(graph.edges.device) for p in first], settings)
     parts = len(graph) if settings.parts == "each" else min(settings.parts, len(graph))
-    blocks = _blocks(graph, parts, seeds[0])
-    masks = RandomSource.reproducible(seeds[0], "dropout") if model.dropout > 0 else None
+    blocks = _blocks(graph, parts, partition_seed)
+    masks = SeededReplicas(seeds, "dropout") if model.dropout > 0 else None
     stopper = None
     if visible is not None and settings.patience > 0 and bool((visible.split == 1).any()):
         stopper = _EarlyStop(model, visible, settings.patience, optimiser)
@@ -70,7 +72,7 @@ def plain_gradient(
     model: LayerStack,
     parameters: Sequence[Tensor],
     block: PartitionedGraph,
-    masks: RandomSource | None,
+    masks: Draws | None,
 ) -> list[Tensor]:
     """The gradient of the mean loss over the labelled documents of a block."""
     tape = model.forward(parameters, block.features, block.matrix, masks)

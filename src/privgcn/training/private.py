@@ -17,7 +17,7 @@ from privgcn.errors import PrivacyContractError
 from privgcn.privacy.noise import noisy_mean
 from privgcn.privacy.part_gradients import GradientSource, Samples
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.randomness import RandomSource
+from privgcn.randomness import Draws
 from privgcn.training.checkpoint import Checkpoint
 from privgcn.training.optimisers import Optimiser
 
@@ -45,7 +45,7 @@ class PrivateTrainer:
         gradients: GradientSource,
         plan: PrivacyPlan,
         settings: TrainingSettings,
-        source: RandomSource,
+        source: Draws,
         *,
         centre: Tensor | None = None,
     ) -> None:
@@ -102,6 +102,9 @@ class PrivateTrainer:
 
     def _samples(self, number: int) -> Samples:
         """What each replica's step uses; drawn anew for each replica."""
-        drawn = [self.plan.schedule.sample(number, self.source) for _ in range(self.replicas)]
+        drawn = [
+            self.plan.schedule.sample(number, self.source.of_replica(replica))
+            for replica in range(self.replicas)
+        ]
         chosen = [parts for parts in drawn if parts is not None]
         return chosen if len(chosen) == self.replicas else None

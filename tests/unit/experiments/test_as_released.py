@@ -151,3 +151,12 @@ def test_adam_as_released_gives_the_published_cora_score() -> None:
     mean = np.mean([result["scores"]["full-graph"]["micro_f1"] for result in results])
     assert abs(mean - published().scores["cora"].full_epsilon_2["adam"]) <= 0.05
     assert all(result["private"] is False and "privacy" not in result for result in results)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_seed_gives_the_same_scores_whatever_trains_beside_it(parts: int) -> None:
+    settings = _settings(parts=parts, noise_multiplier=0.5)
+    with torch.no_grad():
+        alone = as_released._train(_graph(), settings, (5,))
+        beside = as_released._train(_graph(), settings, (4, 5))
+    torch.testing.assert_close(alone[:, 0], beside[:, 1], rtol=1e-4, atol=1e-4)
