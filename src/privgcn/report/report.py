@@ -45,8 +45,9 @@ class Report:
             settings: Of the run.
             statement: ``None`` for a run without privacy, and the page says so.
             scores: The content of ``scores.json``.
-            curve: Points ``{"epsilon", "score"}`` of a privacy-utility curve, optionally with
-                ``std`` and ``series``; without any, the page has no such section.
+            curve: Points ``{"epsilon", "score"}`` of a measured privacy-utility curve,
+                optionally with ``std`` and ``series``. Without any, a private run is drawn
+                as points at its epsilon, beside what public corpora of its size scored.
 
         Raises:
             ConfigError: Settings and statement do not belong together.

@@ -13,6 +13,7 @@ from privgcn.report.citation import citations
 from privgcn.report.curve import curve_figure
 from privgcn.report.figures import Figure
 from privgcn.report.formats import MODE_WORDS, number, score, setting
+from privgcn.report.own_curve import own_curve
 from privgcn.report.scores import (
     check_scores,
     class_table,
@@ -77,7 +78,8 @@ def run_summary(
         settings: Of the run.
         statement: ``None`` for a run without privacy.
         scores: The content of ``scores.json``.
-        curve: Points of the privacy-utility curve, where they are known.
+        curve: Points of the privacy-utility curve, where they are known; else a private run
+            is drawn beside the outlook for its size.
         checked: Which files the claim was checked against.
         name: Of the run, for the page's title.
     """
@@ -105,7 +107,8 @@ def run_summary(
         "checked": list(checked),
         "score_table": score_rows(record, private=private),
         "score_figure": _figure_or_none(score_figure(record, private=private)),
-        "curve": _curve(curve, statement, record, lead),
+        "curve": _curve(curve, settings, statement, record, lead),
+        "measured_curve": bool(curve),
         "classes": _classes(record, lead, private=private),
         "settings": settings_rows(settings.model_dump()),
         "citations": citations(),
@@ -191,12 +194,14 @@ def _figure_or_none(record: Mapping[str, Any]) -> Figure | None:
 
 def _curve(
     curve: Sequence[Mapping[str, Any]] | None,
+    settings: Settings,
     statement: PrivacyStatement | None,
     record: Mapping[str, Any],
     lead: str,
 ) -> Figure | None:
     if not curve:
-        return None
+        drawn = own_curve(settings, statement, record)
+        return None if drawn is None else Figure.from_dict(drawn)
     value = record["modes"][lead].get("micro_f1")
     own = None if statement is None or value is None else (statement.epsilon, float(value))
     return Figure.from_dict(curve_figure(curve, own=own))

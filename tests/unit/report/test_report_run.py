@@ -6,6 +6,7 @@ from privgcn import Report
 from privgcn.errors import ConfigError, DataError
 from privgcn.report.comparison import RunRecord
 from privgcn.report.formats import NOTHING
+from privgcn.report.own_curve import OUTLOOK
 from privgcn.report.wording import explained
 
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
@@ -65,16 +66,14 @@ def test_synthetic_documents_wear_a_badge(build, statement):
     assert "no real person wrote" in html
 
 
-def test_the_curve_is_there_only_when_it_is_known(build, statement, scores):
-    settings = build.settings(statement)
-    without = Report.of_run(settings, statement, scores).html()
+def test_a_measured_curve_is_drawn_as_given(build, statement, scores):
     curve = [{"epsilon": 1, "score": 0.5, "std": 0.01}, {"epsilon": None, "score": 0.9}]
-    with_one = Report.of_run(settings, statement, scores, curve=curve).html()
+    html = Report.of_run(build.settings(statement), statement, scores, curve=curve).html()
 
-    assert 'id="curve"' not in without
-    assert 'id="curve"' in with_one
-    assert "this run" in with_one
-    assert "without privacy" in with_one
+    assert 'id="curve"' in html
+    assert "this run" in html
+    assert "without privacy" in html
+    assert OUTLOOK not in html
 
 
 @pytest.mark.parametrize(
