@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -57,18 +58,42 @@ def ticks_below(scale: Scale, bottom: float) -> Markup:
 
 
 def target_of(
-    figure: Figure, series: Series, point: Point, target: Markup, x: float, y: float, width: int
+    figure: Figure,
+    here: Sequence[tuple[Series, Point]],
+    target: Markup,
+    x: float,
+    y: float,
+    width: int,
 ) -> Markup:
-    """The value of a point, over an invisible target."""
-    value = f"{point.y:.3f}" + ("" if point.std is None else f" ± {point.std:.3f}")
-    place = place_of(point)
+    """The value of a point, over an invisible target.
+
+    Args:
+        figure: Names the axes.
+        here: The point with its series, and then those that its mark hides.
+        target: The invisible shape.
+        x: Where the value points to.
+        y: Where the value points to.
+        width: Of the chart.
+    """
+    series, point = here[0]
+    where = _where(figure, point)
+    lines = [part for part in (_value(point), where, series.name) if part]
+    for other, hidden in here[1:]:
+        place = _where(figure, hidden)
+        apart = f", {place}" if place != where else ""
+        lines.append(f"{_value(hidden)}{apart}, {other.name}")
+    label_of = f"{figure.y_label or 'value'} {_value(point)}"
+    spoken = ", ".join(part for part in (series.name, where, label_of) if part)
+    return value_target(lines, spoken, target, x=x, y=y, width=width)
+
+
+def _value(point: Point) -> str:
+    return f"{point.y:.3f}" + ("" if point.std is None else f" ± {point.std:.3f}")
+
+
+def _where(figure: Figure, point: Point) -> str:
+    if point.x is None:
+        return ""
     # What stands in brackets explains an axis; a value does not repeat it.
     axis = figure.x_label.split(" (")[0] or "x"
-    where = place if figure.kind == "bar" else f"{axis} {place}"
-    if point.x is None:
-        where = ""
-    lines = [part for part in (value, where, series.name) if part]
-    spoken = ", ".join(
-        part for part in (series.name, where, f"{figure.y_label or 'value'} {value}") if part
-    )
-    return value_target(lines, spoken, target, x=x, y=y, width=width)
+    return place_of(point) if figure.kind == "bar" else f"{axis} {place_of(point)}"

@@ -75,7 +75,7 @@ def draw_bars(figure: Figure, *, width: int, name: str, values: bool) -> Markup:
                 class_="target", fill="transparent",
             )  # fmt: skip
             tip_x = (left + scale.place(point.y)) / 2
-            targets.append(target_of(figure, series, point, target, tip_x, y, width))
+            targets.append(target_of(figure, [(series, point)], target, tip_x, y, width))
             y += _BAR + 3
         y += 12 if len(bars) > 1 or narrow else 7
     y -= 4

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from privgcn.report import palette
-from privgcn.report.chart_axes import NARROW, ends, keys_of, target_of, ticks_below
+from privgcn.report.chart_axes import NARROW, ends, keys_of, ticks_below
 from privgcn.report.chart_parts import (
     MUTED,
     Key,
@@ -19,6 +19,7 @@ from privgcn.report.chart_parts import (
     shortened,
     text_width,
 )
+from privgcn.report.chart_targets import MARKER, Spot, value_targets
 from privgcn.report.markup import coordinate, element, joined
 from privgcn.report.scales import Scale, position_scale, value_scale
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from privgcn.report.figures import Figure, Point, Series
 
 _PLOT_HEIGHT = {True: 250.0, False: 300.0}
-_MARKER = 5.0
-_TARGET = 13.0
 
 
 def draw_lines(figure: Figure, *, width: int, name: str, values: bool) -> Markup:
@@ -60,25 +59,17 @@ def draw_lines(figure: Figure, *, width: int, name: str, values: bool) -> Markup
         )  # fmt: skip
         height += 24
     marks: list[Markup] = []
-    targets: list[Markup] = []
-    for key, series in zip(keys, figure.series, strict=True):
+    spots: list[Spot] = []
+    # Levels to compare with lie below, so that they never hide a value of the data.
+    for key, series in sorted(
+        zip(keys, figure.series, strict=True), key=lambda pair: pair[0].role == "data"
+    ):
         marks += _line_marks(series, key, across, vertical, left, right)
         for point in series.points:
-            y = vertical.place(point.y)
-            x = right - 24 if point.x is None else across.place(point.x)
-            if point.x is None:
-                target = element(
-                    "rect", x=left, y=y - 8, width=right - left, height=16, class_="target",
-                    fill="transparent",
-                )  # fmt: skip
-            else:
-                target = element(
-                    "circle", cx=x, cy=y, r=_TARGET, class_="target", fill="transparent"
-                )
-            targets.append(target_of(figure, series, point, target, x, y, width))
-    parts += [_level_names(levels, vertical, right + 8, gutter - 8), *marks]
-    if values:
-        parts += targets
+            x = None if point.x is None else across.place(point.x)
+            spots.append(Spot(series, point, x, vertical.place(point.y)))
+    targets = value_targets(figure, spots, left, right, width) if values else []
+    parts += [_level_names(levels, vertical, right + 8, gutter - 8), *marks, *targets]
     return canvas(parts, width=width, height=height, title=figure.title, values=values)
 
 
@@ -137,7 +128,7 @@ def _line_marks(
         if point.std is not None:
             marks.append(_whisker(point, x, vertical, f"stroke {kind}", fill))
         marks.append(
-            element("path", d=palette.marker(key.index, x, y, _MARKER), class_=f"mark {kind}",
+            element("path", d=palette.marker(key.index, x, y, MARKER), class_=f"mark {kind}",
                     fill=fill, stroke="#ffffff", stroke_width=1.2)
         )  # fmt: skip
     return marks

@@ -48,7 +48,11 @@ def value_scale(
     if from_zero or 0 <= low <= 0.5 * high:
         low, high = min(low, 0.0), max(high, 0.0)
     if low == high:
+        share = 0 <= low <= 1
         low, high = low - 0.5, high + 0.5
+        if share:
+            # A score never leaves this range; neither does its axis.
+            low, high = max(low, 0.0), min(high, 1.0)
     step = _round_step((high - low) / 5)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))

@@ -291,5 +291,7 @@ def _csv_cells(cell: Cell) -> tuple[str, str]:
 
 
 def _csv_text(text: str) -> str:
-    # A spreadsheet would run text that begins like this as a formula.
+    # A spreadsheet would run text that begins like this as a formula; a lone dash is none.
+    if text == "-":
+        return text
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else clean(text)

@@ -1,3 +1,4 @@
+import math
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -49,6 +50,54 @@ def test_every_point_has_a_value_that_keyboard_and_ear_reach():
     assert len(values) == 4
     assert all(node.get("tabindex") == "0" for node in values)
     assert values[0].get("aria-label") == "sgd, epsilon 2, micro-F1 0.300 ± 0.010"
+
+
+def shown_at(root, x, y):
+    """What the topmost target over a place shows."""
+    found = None
+    for value in root.iter():
+        if value.get("class") != "value":
+            continue
+        target = value[0]
+        if target.tag.endswith("circle"):
+            away = math.dist((x, y), (float(target.get("cx")), float(target.get("cy"))))
+            hit = away <= float(target.get("r"))
+        else:
+            left, top = float(target.get("x")), float(target.get("y"))
+            right, bottom = left + float(target.get("width")), top + float(target.get("height"))
+            hit = left <= x <= right and top <= y <= bottom
+        if hit:
+            found = value
+    return " ".join(text.text for text in found.iter() if text.get("class") == "tip-text")
+
+
+@pytest.mark.parametrize("width", [336, 760])
+def test_no_value_hides_under_the_target_of_another(width):
+    near = [0.10, 0.101, 0.12, 0.15, 0.2, 0.9]
+    names = [f"s{i}" for i in range(len(near))]
+    series = [
+        {"name": name, "points": [[2, y, 0.01], [3, y]]}
+        for name, y in zip(names, near, strict=True)
+    ]
+    series.append({"name": "level", "points": [[None, 0.15]], "role": "reference"})
+    root = drawing(Figure.from_dict(record(series=series)), width=width)
+    circles = [
+        n for n in root.iter() if n.tag.endswith("circle") and "target" in n.get("class")
+    ]
+    values = [n for n in root.iter() if n.get("class") == "value"]
+
+    assert len(circles) == 12
+    for value in values:
+        if value[0].tag.endswith("circle"):
+            shown = shown_at(root, float(value[0].get("cx")), float(value[0].get("cy")))
+            assert value.get("aria-label").split(",")[0] in shown.replace(",", "").split()
+
+
+def test_lone_points_keep_large_targets():
+    root = drawing(Figure.from_dict(record(series=[{"name": "a", "points": [[1, 0.1]]}])))
+
+    [circle] = [n for n in root.iter() if n.tag.endswith("circle")]
+    assert float(circle.get("r")) == 13
 
 
 def test_a_vector_file_has_no_hover_values_and_names_itself(tmp_path):
@@ -136,6 +185,14 @@ def test_value_axes_hold_every_value_between_few_ticks(values):
 
     assert 2 <= len(scale.ticks) <= 13
     assert all(-1e-6 <= scale.place(value) <= 100 + 1e-6 for value in values)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
+def test_the_axis_of_a_single_score_stays_between_zero_and_one(value):
+    scale = value_scale([value], 0, 100)
+
+    assert scale.low >= 0
+    assert scale.high <= 1
 
 
 def test_wide_ranges_are_logarithmic_and_mark_their_own_values():

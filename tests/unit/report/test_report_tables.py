@@ -54,6 +54,12 @@ def test_csv_text_cannot_be_a_formula():
     assert "'=SUM(A1),1,-2" in text
 
 
+def test_a_lone_dash_is_no_formula():
+    text = table(rows=[["-", 1, 2], ["-1+2", 1, 2], ["--", 1, 2]]).csv()
+
+    assert text.splitlines()[1:] == ["-,1,2", "'-1+2,1,2", "'--,1,2"]
+
+
 def test_html_has_caption_scopes_and_escaped_text():
     html = table(rows=[["<b>x</b>", 1, 2]], title="<i>").html()
 
