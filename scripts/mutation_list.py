@@ -319,9 +319,20 @@ MUTATIONS: tuple[Mutation, ...] = (
         f"{NOISE}::test_poisson_samples_are_independent_and_at_the_accounted_rate",
         (
             "training/private.py",
-            "        drawn = [self.plan.schedule.sample(number, self.source) "
-            "for _ in range(self.replicas)]\n",
-            "        drawn = [self.plan.schedule.sample(number, self.source)] * self.replicas\n",
+            "            self.plan.schedule.sample(number, self.source.of_replica(replica))\n"
+            "            for replica in range(self.replicas)\n"
+            "        ]\n",
+            "            self.plan.schedule.sample(number, self.source.of_replica(0))\n"
+            "        ] * self.replicas\n",
+        ),
+    ),
+    mutation(
+        "seeds share one stream",
+        f"{FIT}::test_a_seed_gives_the_same_run_whatever_trains_beside_it",
+        (
+            "training/fit.py",
+            'SeededReplicas(seeds, f"noise and',
+            'RandomSource.reproducible(seeds[0], f"noise and',
         ),
     ),
     mutation(
@@ -466,8 +477,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         f"{CENTRE}::test_a_resumed_run_keeps_its_centre",
         (
             "training/fit.py",
-            "        centre = state[CENTRE].to(device) if state else released_centre(graph, plan, source)\n",
-            "        centre = released_centre(graph, plan, source)\n",
+            "        centre = state[CENTRE].to(device) if state else released_centre(graph, plan, own)\n",
+            "        centre = released_centre(graph, plan, own)\n",
         ),
     ),
     mutation(

@@ -146,8 +146,9 @@ def fit(
             "A private run must not stop early: the validation loss would be one more query. "
             f"Got patience {settings.training.patience}. Set training.patience to 0."
         )
-    sampled = settings.privacy.sampling == "poisson"
-    if len(seeds) > 1 and (sampled or _takes_centre(train, settings)):
+    # Which dropout masks a sampled part gets depends on all that was sampled beside it.
+    mixes_masks = settings.privacy.sampling == "poisson" and model.dropout > 0
+    if len(seeds) > 1 and (mixes_masks or _takes_centre(train, settings)):
         return _one_by_one(
             seeds,
             checkpoint_folder,
@@ -199,7 +200,7 @@ def _takes_centre(train: TextGraph, settings: Settings) -> bool:
 def _one_by_one(
     seeds: Sequence[int], folder: Path | None, fit_one: Callable[[int, Path | None], Fit]
 ) -> Fit:
-    """Replicas that share no rows: each samples some, or takes off a centre of its own."""
+    """Replicas that can not share a pass."""
     places = [None if folder is None else folder / str(i) for i in range(len(seeds))]
     fits = [fit_one(seed, place) for seed, place in zip(seeds, places, strict=True)]
 
@@ -248,11 +249,8 @@ def _private_trainer(
     graph = cut_as_planned(train.to(device), plan, columns)
     centre = None
     if _takes_centre(train, settings) and plan.steps > 1:
-        centre = (
-            state[CENTRE].to(device)
-            if state
-            else released_centre(graph, plan, source.of_replica(0))
-        )
+        own = source.of_replica(0)
+        centre = state[CENTRE].to(device) if state else released_centre(graph, plan, own)
         rows = DenseRows(graph.features.dense())
         graph = graph.with_features(rows.centred(centre[:, 0]))
     gradients = StackGradients(
