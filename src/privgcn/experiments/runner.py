@@ -55,10 +55,11 @@ def run_tasks(
     everything = list(tasks)
     pending = list(_pending(everything, store, retry_failed))
     runs = sum(len(task.seeds) for task in everything)
-    left_failed = sum(len(store.missing(task)) for task in everything if store.has_failed(task))
+    left_failed = sum(len(store.failed(task)) for task in everything)
     kept = sum(len(task.seeds) - len(store.missing(task)) for task in everything)
     tally = Tally(runs=runs, weight=sum(task.weight for task in pending), kept=kept)
     tally.failed = 0 if retry_failed else left_failed
+    tally.under_way = min(engine.workers, len(pending))
     outcomes = engine.run(sorted(pending, key=lambda task: -task.weight))
     try:
         shown.show(tally)
@@ -82,6 +83,9 @@ def run_tasks(
 
 def _pending(tasks: list[Task], store: RecordStore, retry_failed: bool) -> Iterator[Task]:
     for task in tasks:
-        missing = store.missing(task)
-        if missing and (retry_failed or not store.has_failed(task)):
-            yield task if missing == task.seeds else task.with_seeds(missing)
+        left = store.missing(task)
+        if not retry_failed:
+            failed = store.failed(task)
+            left = tuple(seed for seed in left if seed not in failed)
+        if left:
+            yield task if left == task.seeds else task.with_seeds(left)

@@ -6,16 +6,17 @@ all records of a task or none, so going on never repeats a run and never loses o
 times differ from run to run and have a file of their own; a record holds only what its
 settings decide, so the same experiment gives the same bytes.
 
-Layout: ``records/<task>/<run>.json``, ``failures/<configuration>.json``, ``torn/`` for what was
-found damaged, ``times.jsonl``.
+Layout: ``records/<task>/<run>.json``, ``failures/<run>.json``, ``torn/`` for what was found
+damaged, ``times.jsonl``. Other names, such as ``.DS_Store``, are left alone.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Self
@@ -26,6 +27,7 @@ from privgcn.experiments.grid import RECORD_FORMAT, Task
 
 Record = dict[str, Any]
 _TEMPORARY = ".writing-"
+_HASH = re.compile("[0-9a-f]{64}")
 _FIELDS = {"format", "key", "kind", "settings", "seed", "replicas", "result", "digest"}
 
 
@@ -34,7 +36,8 @@ class RecordStore:
 
     Attributes:
         folder: Where the records are.
-        torn: Names of damaged records that were set aside when the store was opened.
+        torn: Hashes of damaged records, that is of their runs, that were set aside when the
+            store was opened.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -45,10 +48,17 @@ class RecordStore:
         self._lock: IO[str] | None = None
 
     def __enter__(self) -> Self:
-        for name in ("records", "failures"):
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
-        self._lock = _locked(self.folder / "lock")
-        self._read()
+        try:
+            for name in ("records", "failures"):
+                (self.folder / name).mkdir(parents=True, exist_ok=True)
+            self._lock = _locked(self.folder / "lock")
+            self._read()
+        except OSError as error:
+            self.__exit__()
+            raise ConfigError(
+                f"The results folder must be a folder that can be read and written. Got "
+                f"{self.folder}: {error.strerror or error}. Name another one with --out."
+            ) from None
         return self
 
     def __exit__(self, *details: object) -> None:
@@ -71,12 +81,17 @@ class RecordStore:
 
     @property
     def failures(self) -> list[Record]:
-        """Failed tasks with their reasons."""
-        return list(self._failures.values())
+        """All failures; runs of one configuration that failed alike are one entry."""
+        return _grouped(self._failures.values())
 
-    def has_failed(self, task: Task) -> bool:
-        """Whether this task failed before."""
-        return task.configuration in self._failures
+    def failures_of(self, tasks: Iterable[Task]) -> list[Record]:
+        """The failures among the runs of some tasks."""
+        keys = {task.run_key(seed) for task in tasks for seed in task.seeds}
+        return _grouped(self._failures[key] for key in self._failures if key in keys)
+
+    def failed(self, task: Task) -> tuple[int, ...]:
+        """The seeds of a task that failed and have no record since."""
+        return tuple(seed for seed in task.seeds if task.run_key(seed) in self._failures)
 
     def missing(self, task: Task) -> tuple[int, ...]:
         """The seeds of a task that have no record yet."""
@@ -95,32 +110,26 @@ class RecordStore:
         for record in records:
             _write(temporary / f"{record['key']}.json", record)
         _flush_folder(temporary)
+        if place.exists():
+            # What damage left of this task, or a folder with nothing but a stray file.
+            self._move_aside(place)
         os.rename(temporary, place)
         _flush_folder(place.parent)
         self._records.update({record["key"]: record for record in records})
-        self._forget_failure(task.configuration)
+        for record in records:
+            self._failures.pop(record["key"], None)
+            (self.folder / "failures" / f"{record['key']}.json").unlink(missing_ok=True)
         self._note_time(task, seconds)
 
     def fail(self, task: Task, reason: str) -> None:
-        """Stores that a task failed, and why."""
-        failure = {
-            "format": RECORD_FORMAT,
-            "configuration": task.configuration,
-            "kind": task.kind,
-            "settings": dict(task.settings),
-            "seeds": list(task.seeds),
-            "reason": reason,
-        }
-        place = self.folder / "failures" / f"{task.configuration}.json"
-        temporary = place.with_name(_TEMPORARY + place.name)
-        _write(temporary, failure)
-        os.replace(temporary, place)
-        _flush_folder(place.parent)
-        self._failures[task.configuration] = failure
-
-    def _forget_failure(self, key: str) -> None:
-        self._failures.pop(key, None)
-        (self.folder / "failures" / f"{key}.json").unlink(missing_ok=True)
+        """Stores that the runs of a task failed, and why."""
+        folder = self.folder / "failures"
+        for seed in task.seeds:
+            key, failure = task.run_key(seed), _failure(task, seed, reason)
+            _write(folder / f"{_TEMPORARY}{key}.json", failure)
+            os.replace(folder / f"{_TEMPORARY}{key}.json", folder / f"{key}.json")
+            self._failures[key] = failure
+        _flush_folder(folder)
 
     def _note_time(self, task: Task, seconds: float) -> None:
         line = json.dumps({"task": task.key, "seconds": round(seconds, 3)})
@@ -144,33 +153,49 @@ class RecordStore:
         for place in sorted((self.folder / "records").iterdir()):
             if place.name.startswith(_TEMPORARY):
                 shutil.rmtree(place)
-                continue
-            found = _read_task(place)
-            if found is None:
-                self._set_aside(place)
-            else:
-                self._records.update({record["key"]: record for record in found})
+            elif _HASH.fullmatch(place.name) and place.is_dir():
+                self._read_task(place)
         for place in sorted((self.folder / "failures").iterdir()):
             if place.name.startswith(_TEMPORARY):
                 place.unlink()
+            elif _is_named_by_hash(place):
+                self._read_failure(place)
+
+    def _read_task(self, place: Path) -> None:
+        """Takes the good records of a task; a damaged one does not cost its siblings."""
+        for path in sorted(place.iterdir()):
+            if not _is_named_by_hash(path):
                 continue
-            self._read_failure(place)
+            record = _read_record(path)
+            if record is None:
+                self._set_aside(path)
+            else:
+                self._records[record["key"]] = record
 
     def _read_failure(self, place: Path) -> None:
         try:
             failure = json.loads(place.read_text(encoding="utf-8"))
             task = Task(failure["kind"], failure["settings"], tuple(failure["seeds"]))
+            reason = str(failure["reason"])
         except (ValueError, KeyError, TypeError):
             self._set_aside(place)
             return
-        if self.missing(task):
-            self._failures[task.configuration] = failure
-        else:
+        missing = self.missing(task)
+        if not missing:
             # Killed after a retry succeeded and before its failure was forgotten.
             place.unlink()
+        for seed in missing:
+            # Earlier versions had one file for all seeds; what a run's own file says is newer.
+            key = task.run_key(seed)
+            if place.stem == key or key not in self._failures:
+                self._failures[key] = _failure(task, seed, reason)
 
     def _set_aside(self, place: Path) -> None:
-        """Moves a damaged record out of the way: its runs count as missing."""
+        """Moves a damaged file out of the way: its run counts as missing."""
+        self._move_aside(place)
+        self.torn.append(place.stem)
+
+    def _move_aside(self, place: Path) -> None:
         torn = self.folder / "torn"
         torn.mkdir(exist_ok=True)
         target = torn / place.name
@@ -179,7 +204,6 @@ class RecordStore:
             target = torn / f"{place.name}.{number}"
             number += 1
         os.rename(place, target)
-        self.torn.append(place.name)
 
 
 def _record(task: Task, seed: int, result: Mapping[str, Any]) -> Record:
@@ -198,25 +222,45 @@ def _record(task: Task, seed: int, result: Mapping[str, Any]) -> Record:
     return plain
 
 
-def _read_task(place: Path) -> list[Record] | None:
-    """The records of one task, or ``None`` where anything is missing or damaged."""
-    records: list[Record] = []
+def _read_record(path: Path) -> Record | None:
+    """A record, or ``None`` where it is damaged or not in its place."""
     try:
-        for path in sorted(place.iterdir()):
-            record = json.loads(path.read_text(encoding="utf-8"))
-            if set(record) != _FIELDS or path.name != f"{record['key']}.json":
-                return None
-            if digest({k: v for k, v in record.items() if k != "digest"}) != record["digest"]:
-                return None
-            records.append(record)
-        if not records:
+        record: Record = json.loads(path.read_text(encoding="utf-8"))
+        if set(record) != _FIELDS:
             return None
-        task = Task(records[0]["kind"], records[0]["settings"], tuple(records[0]["replicas"]))
+        if digest({k: v for k, v in record.items() if k != "digest"}) != record["digest"]:
+            return None
+        task = Task(record["kind"], record["settings"], tuple(record["replicas"]))
+        in_place = record["seed"] in task.seeds and task.key == path.parent.name
+        right = in_place and path.stem == record["key"] == task.run_key(record["seed"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    expected = {task.run_key(seed) for seed in task.seeds}
-    whole = task.key == place.name and {record["key"] for record in records} == expected
-    return records if whole else None
+    return record if right else None
+
+
+def _failure(task: Task, seed: int, reason: str) -> Record:
+    return {
+        "format": RECORD_FORMAT,
+        "configuration": task.configuration,
+        "kind": task.kind,
+        "settings": dict(task.settings),
+        "seeds": [seed],
+        "reason": reason,
+    }
+
+
+def _grouped(failures: Iterable[Record]) -> list[Record]:
+    groups: dict[tuple[str, str], Record] = {}
+    for failure in failures:
+        group = groups.setdefault(
+            (failure["configuration"], failure["reason"]), {**failure, "seeds": []}
+        )
+        group["seeds"] = sorted({*group["seeds"], *failure["seeds"]})
+    return list(groups.values())
+
+
+def _is_named_by_hash(path: Path) -> bool:
+    return path.suffix == ".json" and _HASH.fullmatch(path.stem) is not None
 
 
 def _write(path: Path, value: Mapping[str, Any]) -> None:

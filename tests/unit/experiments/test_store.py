@@ -63,10 +63,8 @@ def test_what_a_kill_left_half_written_is_dropped(tmp_path: Path) -> None:
     assert not half.exists()
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "one file lost", "renamed", "empty"])
-def test_damaged_records_are_set_aside_and_count_as_missing(
-    tmp_path: Path, damage: str
-) -> None:
+@pytest.mark.parametrize("damage", ["cut", "changed", "moved", "one file lost", "renamed"])
+def test_a_damaged_record_costs_its_own_run_and_no_other(tmp_path: Path, damage: str) -> None:
     good, bad = _task(2.0), _task(1.0)
     _fill(tmp_path, good, bad)
     place = tmp_path / "records" / bad.key
@@ -77,22 +75,56 @@ def test_damaged_records_are_set_aside_and_count_as_missing(
         record = json.loads(path.read_text())
         record["result"]["accuracy"] = 1.5
         path.write_text(json.dumps(record))
+    elif damage == "moved":
+        path.write_bytes((place.parent / good.key / f"{good.run_key(0)}.json").read_bytes())
     elif damage == "renamed":
         path.rename(place / "other.json")
-    elif damage == "one file lost":
-        path.unlink()
     else:
-        for file in place.iterdir():
-            file.unlink()
+        path.unlink()
+    seen = damage in ("cut", "changed", "moved")
     with RecordStore(tmp_path) as store:
-        assert store.torn == [bad.key]
-        assert store.missing(bad) == (0, 1)
+        assert store.torn == ([bad.run_key(0)] if seen else [])
+        assert store.missing(bad) == (0,)
         assert store.missing(good) == ()
-        store.add(bad, tiny_task.run(dict(bad.settings), bad.seeds), 0.1)
+        again = bad.with_seeds((0,))
+        store.add(again, tiny_task.run(dict(again.settings), again.seeds), 0.1)
     with RecordStore(tmp_path) as store:
         assert store.torn == []
         assert store.missing(bad) == ()
-    assert (tmp_path / "torn" / bad.key).is_dir()
+    assert (tmp_path / "torn" / path.name).exists() == seen
+
+
+@pytest.mark.parametrize("stray", [False, True])
+def test_a_task_without_any_good_record_is_written_anew(tmp_path: Path, stray: bool) -> None:
+    task = _task()
+    _fill(tmp_path, task)
+    before = _files(tmp_path)
+    for path in (tmp_path / "records" / task.key).iterdir():
+        path.write_text("{")
+    if stray:
+        (tmp_path / "records" / task.key / ".DS_Store").write_bytes(b"\0")
+    with RecordStore(tmp_path) as store:
+        assert set(store.torn) == {task.run_key(0), task.run_key(1)}
+        assert store.missing(task) == (0, 1)
+    _fill(tmp_path, task)
+    assert _files(tmp_path) == before
+
+
+def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+    task = _task()
+    _fill(tmp_path, task)
+    strays = [
+        tmp_path / "records" / ".DS_Store",
+        tmp_path / "records" / task.key / ".DS_Store",
+        tmp_path / "records" / task.key / "notes.json",
+        tmp_path / "failures" / ".DS_Store",
+    ]
+    for stray in strays:
+        stray.write_bytes(b"\0")
+    with RecordStore(tmp_path) as store:
+        assert store.torn == []
+        assert store.missing(task) == ()
+    assert all(stray.exists() for stray in strays)
 
 
 def test_a_failure_keeps_its_reason_until_a_retry_succeeds(tmp_path: Path) -> None:
@@ -100,33 +132,108 @@ def test_a_failure_keeps_its_reason_until_a_retry_succeeds(tmp_path: Path) -> No
     with RecordStore(tmp_path) as store:
         store.fail(task, "no memory")
     with RecordStore(tmp_path) as store:
-        assert store.has_failed(task)
-        assert [failure["reason"] for failure in store.failures] == ["no memory"]
+        assert store.failed(task) == (0, 1)
+        assert [(f["seeds"], f["reason"]) for f in store.failures] == [([0, 1], "no memory")]
         store.add(task, tiny_task.run(dict(task.settings), task.seeds), 0.1)
         assert store.failures == []
     with RecordStore(tmp_path) as store:
         assert store.failures == []
 
 
+def test_the_success_of_one_seed_does_not_hide_the_failure_of_another(tmp_path: Path) -> None:
+    whole = _task(seeds=(0, 1, 2, 3))
+    pieces = [whole.with_seeds([seed]) for seed in whole.seeds]
+    with RecordStore(tmp_path) as store:
+        for piece in pieces:
+            if piece.seeds[0] % 2 == 0:
+                store.fail(piece, "no memory")
+            else:
+                store.add(piece, tiny_task.run(dict(piece.settings), piece.seeds), 0.1)
+    with RecordStore(tmp_path) as store:
+        assert store.failed(whole) == (0, 2)
+        assert [f["seeds"] for f in store.failures] == [[0, 2]]
+        assert [f["seeds"] for f in store.failures_of(pieces[:2])] == [[0]]
+        store.add(pieces[2], tiny_task.run(dict(whole.settings), (2,)), 0.1)
+        assert [f["seeds"] for f in store.failures] == [[0]]
+
+
+def test_failures_for_different_reasons_stay_apart(tmp_path: Path) -> None:
+    with RecordStore(tmp_path) as store:
+        store.fail(_task(seeds=(0,)), "no memory")
+        store.fail(_task(seeds=(1,)), "no disk")
+        told = {f["reason"]: f["seeds"] for f in store.failures}
+    assert told == {"no memory": [0], "no disk": [1]}
+
+
+def _old_failure(folder: Path, task: Task, reason: str) -> Path:
+    """As earlier versions wrote it: one file for all seeds of a configuration."""
+    with RecordStore(folder):
+        pass
+    place = folder / "failures" / f"{task.configuration}.json"
+    failure = {
+        "format": 1,
+        "configuration": task.configuration,
+        "kind": task.kind,
+        "settings": dict(task.settings),
+        "seeds": list(task.seeds),
+        "reason": reason,
+    }
+    place.write_text(json.dumps(failure))
+    return place
+
+
+def test_failures_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    task = _task(seeds=(0, 1, 2))
+    place = _old_failure(tmp_path, task, "no memory")
+    with RecordStore(tmp_path) as store:
+        assert store.failed(task) == (0, 1, 2)
+        one = task.with_seeds([1])
+        store.add(one, tiny_task.run(dict(task.settings), (1,)), 0.1)
+        store.fail(task.with_seeds([2]), "no disk")
+    with RecordStore(tmp_path) as store:
+        told = {f["reason"]: f["seeds"] for f in store.failures}
+        assert told == {"no memory": [0], "no disk": [2]}
+        rest = task.with_seeds([0, 2])
+        store.add(rest, tiny_task.run(dict(task.settings), (0, 2)), 0.1)
+    with RecordStore(tmp_path) as store:
+        assert store.failures == []
+    assert not place.exists()
+
+
 def test_a_failure_that_a_kill_left_beside_its_records_is_forgotten(tmp_path: Path) -> None:
     task = _task()
     with RecordStore(tmp_path) as store:
         store.fail(task, "no memory")
-    text = (tmp_path / "failures" / f"{task.configuration}.json").read_text()
+    places = {path: path.read_text() for path in (tmp_path / "failures").iterdir()}
     _fill(tmp_path, task)
-    (tmp_path / "failures" / f"{task.configuration}.json").write_text(text)
+    for path, text in places.items():
+        path.write_text(text)
     with RecordStore(tmp_path) as store:
         assert store.failures == []
+    assert not any((tmp_path / "failures").iterdir())
 
 
 def test_a_torn_failure_is_set_aside(tmp_path: Path) -> None:
     with RecordStore(tmp_path) as store:
-        store.fail(_task(), "no memory")
-    place = tmp_path / "failures" / f"{_task().configuration}.json"
+        store.fail(_task(seeds=(0,)), "no memory")
+    place = tmp_path / "failures" / f"{_task().run_key(0)}.json"
     place.write_text(place.read_text()[:10])
     with RecordStore(tmp_path) as store:
-        assert store.torn == [place.name]
+        assert store.torn == [place.stem]
         assert store.failures == []
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "/proc/nowhere", "half"])
+def test_a_place_that_can_not_be_written_is_a_clear_error(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("a letter")
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "records").write_text("a letter")
+    with (
+        pytest.raises(ConfigError, match="must be a folder that can be read and written.*--out"),
+        RecordStore(tmp_path / place),
+    ):
+        pass
+    assert (tmp_path / "file").read_text() == "a letter"
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
