@@ -60,13 +60,53 @@ class Results:
 
     def __init__(self, store: RecordStore, seeds: Sequence[int]) -> None:
         self._store = store
+        self._short: set[str] = set()
         self.seeds = tuple(seeds)
+
+    def by_seed(self, kind: str, point: Mapping[str, Any]) -> dict[int, Result]:
+        """The results of a point, by seed; seeds without a record are left out."""
+        task = Task(kind, resolve_point(kind, point), self.seeds)
+        found = {seed: self._store.get(task.run_key(seed)) for seed in self.seeds}
+        known = {seed: record["result"] for seed, record in found.items() if record is not None}
+        if 0 < len(known) < len(self.seeds):
+            self._short.add(task.configuration)
+        return known
 
     def of(self, kind: str, point: Mapping[str, Any]) -> list[Result]:
         """One result for each seed that has a record."""
-        task = Task(kind, resolve_point(kind, point), self.seeds)
-        found = [self._store.get(task.run_key(seed)) for seed in self.seeds]
-        return [record["result"] for record in found if record is not None]
+        return list(self.by_seed(kind, point).values())
+
+    def fact(self, dataset: str, name: str) -> Any:
+        """What every run on all data of a dataset says alike, such as its majority score.
+
+        Any record will do, of whatever recipe or kind; ``None`` where there is none.
+        """
+        for record in self._store:
+            settings = record["settings"]
+            source = settings.get("dataset")
+            if "settings" in settings:
+                source = settings["settings"]["data"]["source"]
+            if source == dataset and settings.get("fraction", 1.0) == 1.0:
+                value = record["result"].get(name)
+                if value is not None:
+                    return value
+        return None
+
+    def majority(self, dataset: str) -> float | None:
+        """The score of the majority class, or ``None`` where nothing has run."""
+        found = self.fact(dataset, "majority")
+        return None if found is None else float(found)
+
+    def short_notes(self) -> list[str]:
+        """Says how many of the settings looked up so far lack seeds, where any does."""
+        if not self._short:
+            return []
+        count, asked = len(self._short), len(self.seeds)
+        several = "settings have" if count > 1 else "setting has"
+        return [
+            f"{count} {several} fewer than {asked} seeds here: each such mean is over the "
+            "seeds that are there."
+        ]
 
     def values(
         self, kind: str, point: Mapping[str, Any], mode: str = PAPER_MODE

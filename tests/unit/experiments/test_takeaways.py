@@ -5,14 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from fake_records import SEEDS, fill, record
 
-from privgcn.experiments import table1
-from privgcn.experiments.disagreements import disagreements
-from privgcn.experiments.grid import Task
-from privgcn.experiments.hard_cases import baseline, kept_errors
-from privgcn.experiments.packing import pack
+from privgcn.experiments import feature_kinds, table1
 from privgcn.experiments.results import Options, Results, cell
 from privgcn.experiments.store import RecordStore
 from privgcn.experiments.takeaways import (
@@ -23,43 +19,7 @@ from privgcn.experiments.takeaways import (
     takeaways,
     verdict,
 )
-from privgcn.experiments.tasks import resolve_point
 from privgcn.report.figures import Figure
-
-SEEDS = (0, 1)
-
-
-def _record(store: RecordStore, kind: str, point: dict[str, Any], score: float) -> None:
-    truth = np.zeros(100, dtype=np.int64)
-    predicted = (np.arange(100) >= round(100 * score)).astype(np.int64)
-    result = {
-        "scores": {mode: {"micro_f1": score} for mode in ("alone", "own-graph", "full-graph")},
-        "majority": 0.3,
-        "classes": ["a", "b"],
-        "documents": {"train": 100, "test": 100},
-        "truth": pack(truth),
-        "predicted": {mode: pack(predicted) for mode in ("alone", "own-graph", "full-graph")},
-    }
-    task = Task(kind, resolve_point(kind, point), SEEDS)
-    store.add(task, [result, result], 1.0)
-
-
-def _fill(store: RecordStore, name: str, *, sound: float, few: float, auto: float) -> None:
-    for optimizer in ("sgd", "adam"):
-        base = {"dataset": name, "optimizer": optimizer}
-        _record(store, "train", {**base, "recipe": "plain"}, 0.8)
-        for epsilon in (2, 137):
-            point = {**base, "recipe": "paper-full", "epsilon": epsilon}
-            _record(store, "train", point, sound)
-        point = {**base, "recipe": "paper-full", "epsilon": 2, "fraction": 0.25}
-        _record(store, "train", point, sound)
-        for epsilon in (1, 2):
-            point = {**base, "recipe": "paper-split", "epsilon": epsilon}
-            _record(store, "train", point, sound + 0.1)
-        _record(store, "as-released", {**base, "epsilon": 2}, 0.4)
-    point = {"dataset": name, "recipe": "auto", "epsilon": 2}
-    _record(store, "train", point, auto)
-    _record(store, "train", {**point, "fraction": 0.25}, few)
 
 
 @pytest.mark.parametrize(
@@ -72,46 +32,123 @@ def test_a_verdict_is_the_agreement_of_datasets(judged: list[bool], expected: st
 
 def test_at_chance_nothing_survives(tmp_path: Path) -> None:
     with RecordStore(tmp_path) as store:
-        _fill(store, "cora", sound=0.1, few=0.5, auto=0.7)
+        fill(store, "cora", sound=0.1, few=0.5, auto=0.7)
         found = takeaways(Results(store, SEEDS), ["cora", "pokec-like"])
     assert [one.verdict for one in found] == [FAILS, FAILS, NOT_MEASURED, FAILS, FAILS]
-    assert "0.100 at epsilon 2" in found[0].evidence[0]
+    assert "at epsilon 2 0.100" in found[0].evidence[0]
     assert "0.500 with 25 % and 0.700 with all data" in found[3].evidence[0]
 
 
 def test_other_numbers_give_other_verdicts(tmp_path: Path) -> None:
     with RecordStore(tmp_path) as store:
-        _fill(store, "cora", sound=0.6, few=0.7, auto=0.7)
-        _fill(store, "pubmed", sound=0.1, few=0.5, auto=0.7)
+        fill(store, "cora", sound=0.6, few=0.7, auto=0.7)
+        fill(store, "pubmed", sound=0.1, few=0.5, auto=0.7)
         found = takeaways(Results(store, SEEDS), ["cora", "pubmed"])
     assert [one.verdict for one in found] == [PARTLY, FAILS, NOT_MEASURED, PARTLY, PARTLY]
 
 
-def test_disagreements_have_a_reason_with_its_evidence(tmp_path: Path) -> None:
+def test_a_leg_that_was_not_measured_is_not_passed(tmp_path: Path) -> None:
+    """What ``reproduce as-released --quick`` leaves: no plain run and no epsilon 137."""
     with RecordStore(tmp_path) as store:
-        _fill(store, "cora", sound=0.1, few=0.5, auto=0.7)
-        table = disagreements(Results(store, SEEDS))
-    reasons = {tuple(row[:4]): row[-1] for row in table["rows"]}
-    assert len(reasons) == 5 * 9
-    assert reasons["cora", "non-private", "sgd", None] == "agrees"
-    assert reasons["cora", "non-private", "adam", None].startswith("below: the released code")
-    full = reasons["cora", "private, full graph", "sgd", 2]
-    assert full.startswith("below: the published score comes from gradients that nothing clips")
-    assert full.endswith("gives 0.400, which is within 0.05 of the published score")
-    assert reasons["cora", "majority", "-", None] == "agrees"
-    assert reasons["reddit", "non-private", "sgd", None].startswith("not run")
+        for optimizer in ("sgd", "adam"):
+            base = {"dataset": "cora", "optimizer": optimizer, "epsilon": 2}
+            record(store, "as-released", base, 0.4)
+            record(store, "train", {**base, "recipe": "paper-full"}, 0.5)
+        first, second, _, fourth, fifth = takeaways(Results(store, SEEDS), ["cora"])
+    assert first.verdict == fourth.verdict == fifth.verdict == NOT_MEASURED
+    assert second.verdict == FAILS
+    assert "the majority class alone 0.300" in first.evidence[0]
+    assert first.evidence[0].endswith(
+        "not measured here, so not judged: at epsilon 137, on ten parts at epsilon 1."
+    )
 
 
-def test_hard_cases_are_counted_seed_by_seed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("point", [{"epsilon": 137}, {"recipe": "paper-split", "epsilon": 1}])
+def test_each_leg_of_robustness_counts(point: dict[str, Any], tmp_path: Path) -> None:
+    sgd = {"dataset": "cora", "optimizer": "sgd", "recipe": "paper-full"}
+    every = [{"epsilon": 2}, {"epsilon": 137}, {"recipe": "paper-split", "epsilon": 1}]
     with RecordStore(tmp_path) as store:
-        _record(store, "train", baseline("cora"), 0.8)
-        noisy = {"dataset": "cora", "optimizer": "sgd", "epsilon": 2}
-        _record(store, "as-released", noisy, 0.9)
-        results = Results(store, SEEDS)
-        # Twenty hard cases, the last twenty documents; the other run errs on the last ten.
-        assert kept_errors(results, "cora", "as-released", noisy) == {"mean": 0.5, "std": 0.0}
-        missing = {**noisy, "epsilon": 5}
-        assert kept_errors(results, "cora", "as-released", missing) is None
+        for one in every:
+            if one != point:
+                record(store, "train", {**sgd, **one}, 0.6)
+        assert takeaways(Results(store, SEEDS), ["cora"])[0].verdict == NOT_MEASURED
+        record(store, "train", {**sgd, **point}, 0.6)
+        assert takeaways(Results(store, SEEDS), ["cora"])[0].verdict == SURVIVES
+
+
+def test_without_the_majority_nothing_is_judged(tmp_path: Path) -> None:
+    with RecordStore(tmp_path) as store:
+        for optimizer, score in (("sgd", 0.5), ("adam", 0.6)):
+            point = {"dataset": "cora", "optimizer": optimizer, "recipe": "paper-full"}
+            record(store, "train", {**point, "epsilon": 2}, score)
+        for one in store:
+            del one["result"]["majority"]
+        second = takeaways(Results(store, SEEDS), ["cora"])[1]
+    assert second.verdict == NOT_MEASURED
+
+
+def test_more_data_is_judged_over_every_method(tmp_path: Path) -> None:
+    point = {"dataset": "cora", "recipe": "auto", "epsilon": 2}
+    with RecordStore(tmp_path) as store:
+        for share in (0.25, 1.0):
+            record(store, "train", {**point, "fraction": share}, 0.6)
+        fourth = takeaways(Results(store, SEEDS), ["cora"])[3]
+    assert fourth.verdict == NOT_MEASURED
+    assert "not judged: paper, sound, SGD, paper, sound, ADAM" in fourth.evidence[0]
+
+
+def test_splitting_compares_an_optimiser_with_itself(tmp_path: Path) -> None:
+    """The quick size splits with Adam only: a better full-graph SGD is no rival of it."""
+    with RecordStore(tmp_path) as store:
+        for optimizer, score in (("sgd", 0.9), ("adam", 0.5)):
+            point = {"dataset": "cora", "optimizer": optimizer, "epsilon": 2}
+            record(store, "train", {**point, "recipe": "paper-full"}, score)
+        split = {"dataset": "cora", "recipe": "paper-split", "optimizer": "adam"}
+        record(store, "train", {**split, "epsilon": 1}, 0.6)
+        assert takeaways(Results(store, SEEDS), ["cora"])[4].verdict == NOT_MEASURED
+        record(store, "train", {**split, "epsilon": 2}, 0.6)
+        fifth = takeaways(Results(store, SEEDS), ["cora"])[4]
+    assert fifth.verdict == SURVIVES
+    assert fifth.evidence[0].startswith("cora, ADAM only: full graph at epsilon 2 0.500")
+
+
+def test_one_rate_alone_is_said_to_be_one(tmp_path: Path) -> None:
+    with RecordStore(tmp_path) as store:
+        fill(store, "cora", sound=0.1, few=0.5, auto=0.7)
+        alone = takeaways(Results(store, SEEDS), ["cora"])[1]
+        changes = {"training.learning_rate": 0.1}
+        point = {"dataset": "cora", "optimizer": "adam", "recipe": "paper-full", "epsilon": 2}
+        record(store, "train", {**point, "changes": changes}, 0.6)
+        tuned = takeaways(Results(store, SEEDS), ["cora"])[1]
+    assert "Adam was run at the one rate 10" in alone.evidence[0]
+    assert alone.verdict == FAILS
+    assert "Adam is the best of its rates 0.1, 10" in tuned.evidence[0]
+    assert tuned.verdict == SURVIVES
+
+
+def test_features_are_judged_in_both_modes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        feature_kinds, "kinds", lambda name: ["bow", "tfidf"] if name == "cora-text" else []
+    )
+    with RecordStore(tmp_path) as store:
+        for kind, covered in (("bow", 0.5), ("tfidf", 0.7)):
+            point = {"dataset": "cora-text", "features": kind}
+            record(store, "train", {**point, "recipe": "plain", "optimizer": "adam"}, 0.8)
+            scores = {"alone": 0.4, "own-graph": covered, "full-graph": 0.7}
+            record(store, "train", {**point, "recipe": "auto", "epsilon": 2}, scores)
+        third = takeaways(Results(store, SEEDS), [])[2]
+        assert len(third.evidence) == 2
+        sound = {**point, "recipe": "paper-full", "optimizer": "sgd", "epsilon": 2}
+        record(store, "train", sound, 0.31)
+        more = takeaways(Results(store, SEEDS), [])[2]
+    assert third.verdict == f"{PARTLY} (own-graph: {SURVIVES}; full-graph: {FAILS})"
+    assert more.verdict == third.verdict
+    assert more.evidence[2] == (
+        "cora-text, full-graph: the paper's own method with clipping at epsilon 2 scores tfidf "
+        "with SGD 0.310; the majority class alone 0.300."
+    )
 
 
 def test_one_value_has_no_deviation() -> None:
@@ -122,7 +159,7 @@ def test_one_value_has_no_deviation() -> None:
 
 def test_table_1_draws_its_four_columns_where_they_are_known(tmp_path: Path) -> None:
     with RecordStore(tmp_path) as store:
-        _fill(store, "cora", sound=0.1, few=0.5, auto=0.7)
+        fill(store, "cora", sound=0.1, few=0.5, auto=0.7)
         made = table1.present(Results(store, SEEDS), Options(("cora", "pokec-like"), SEEDS))
     (drawn,) = made.figures
     bars = {series["name"]: series["points"] for series in drawn["series"]}
