@@ -95,4 +95,4 @@ def present(results: Results, options: Options) -> Presentation:
                 ],
             }
         )
-    return Presentation([noise_table(), *tables], figures, [])
+    return Presentation([noise_table(), *tables], figures, results.short_notes())

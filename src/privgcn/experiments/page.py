@@ -17,10 +17,11 @@ _INTRODUCTION = """\
 
 <!-- Written by `{command}`. Do not edit: run the command again. -->
 
-Every number the paper publishes, beside ours. The paper trains graph convolutional networks
-on graphs of documents under differential privacy. Its released code adds the noise of the
-paper to gradients that it does not clip, and cuts no edge, so its published private scores
-carry no guarantee. There are therefore four columns:
+Every number of the paper's tables, and the figures of its running text that the package's
+`published.toml` holds, beside ours. The paper trains graph convolutional networks on graphs of
+documents under differential privacy. Its released code adds the noise of the paper to gradients
+that it does not clip, and cuts no edge, so its published private scores carry no guarantee.
+There are therefore four columns:
 
 - **published**: the paper's number;
 - **as released**: the behaviour of the released code, emulated (`privgcn reproduce
@@ -33,6 +34,9 @@ Scores are micro F1 on the test documents, mean ± sample standard deviation ove
 a table says otherwise, predictions follow the paper's protocol (inference mode `full-graph`),
 which sees training documents without noise and is not covered by any training guarantee.
 Runs of experiments have seeded noise and must not be released.
+
+Figures are not on this page: each experiment of a results folder has them as
+`figures/*.svg`, and `report.html` shows them beside its tables.
 
 {size}"""
 
@@ -48,7 +52,7 @@ def reproduction_page(done: Reproduction, command: str, render: Callable[[Table]
     head = _INTRODUCTION.format(command=command, size=_size(done))
     blocks = [head, "## The five take-aways", *_takeaway_blocks(done.takeaways)]
     blocks += [
-        "## Every published score, and the reason for each disagreement",
+        "## Every published number, and the reason for each disagreement",
         render(done.disagreements),
     ]
     for shown in done.shown:

@@ -52,12 +52,14 @@ def present(results: Results, options: Options) -> Presentation:
     tables: list[Table] = []
     figures: list[Figure] = []
     for suffix, datasets in split_by_origin(options.datasets):
+        # Every published size is shown, also where the data for ours are not here.
+        absent = [] if suffix else [n for n in published().sizes if n not in datasets]
         figures += _four_columns(results, datasets, suffix)
         tables += [
             _comparison(results, datasets, suffix),
             _paper_layout(results, datasets, suffix),
             _modes(results, datasets, suffix),
-            _sizes(results, datasets, suffix),
+            _sizes(results, [*datasets, *absent], suffix),
         ]
     notes = [
         "Scores are micro F1 on the test documents, mean and sample standard deviation over "
@@ -68,7 +70,7 @@ def present(results: Results, options: Options) -> Presentation:
         "clipping to norm 1, induced parts and exact accounting at the same epsilon. Auto: "
         "this package's recipe, every document protected.",
     ]
-    return Presentation(tables, figures, notes)
+    return Presentation(tables, figures, [*notes, *results.short_notes()])
 
 
 def _four_columns(results: Results, datasets: list[str], suffix: str) -> list[Figure]:
@@ -79,7 +81,7 @@ def _four_columns(results: Results, datasets: list[str], suffix: str) -> list[Fi
         for name in ("majority class", "published", "as released", "done soundly", "auto")
     }
     for name in datasets:
-        majority = _majority(results, name)
+        majority = results.majority(name)
         bars["majority class"][name] = None if majority is None else cell([majority])
         if not is_synthetic(name) and name in published().scores:
             bars["published"][name] = cell(
@@ -140,7 +142,7 @@ def _comparison(results: Results, datasets: list[str], suffix: str) -> Table:
 
 def _dataset_rows(results: Results, name: str) -> list[list[Any]]:
     theirs = None if is_synthetic(name) else published().scores.get(name)
-    majority = _majority(results, name)
+    majority = results.majority(name)
     told = theirs.majority if theirs else None
     blank = [None, None]
     rows: list[list[Any]] = [
@@ -179,12 +181,6 @@ def _auto(results: Results, name: str, epsilon: int, told: float | None) -> list
     return [ours, difference(ours, told)]
 
 
-def _majority(results: Results, name: str) -> float | None:
-    point = {"dataset": name, "recipe": "plain", "optimizer": "sgd"}
-    found = results.of("train", point)
-    return float(found[0]["majority"]) if found else None
-
-
 def _paper_layout(results: Results, datasets: list[str], suffix: str) -> Table:
     rows: list[list[Any]] = []
     for name in datasets:
@@ -198,7 +194,7 @@ def _paper_layout(results: Results, datasets: list[str], suffix: str) -> Table:
                 for recipe in ("paper-full", "paper-split")
                 for optimizer in OPTIMIZERS
             ]
-            head = [_majority(results, name), *plain] if epsilon == 1 else [None, None, None]
+            head = [results.majority(name), *plain] if epsilon == 1 else [None, None, None]
             rows.append([name, *head, epsilon, *private])
     return {
         "title": f"Table 1 in the paper's layout: ours, done soundly{suffix}",
@@ -243,9 +239,9 @@ def _sizes(results: Results, datasets: list[str], suffix: str) -> Table:
     rows: list[list[Any]] = []
     for name in datasets:
         told = None if is_synthetic(name) else published().sizes.get(name)
-        found = results.of("train", {"dataset": name, "recipe": "plain", "optimizer": "sgd"})
-        ours = found[0]["documents"] if found else {}
-        classes = len(found[0]["classes"]) if found else None
+        ours = results.fact(name, "documents") or {}
+        found = results.fact(name, "classes")
+        classes = None if found is None else len(found)
         theirs = [told.classes, told.train, told.test] if told else [None, None, None]
         rows.append([name, *theirs, classes, ours.get("train"), ours.get("test")])
     columns = ["classes", "training documents", "test documents"]
