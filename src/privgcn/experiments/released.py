@@ -20,6 +20,7 @@ from privgcn.experiments.results import (
     series,
     split_by_origin,
 )
+from privgcn.training.recipes import paper_split
 
 DATASETS = ("cora",)
 QUICK_DATASETS = ("cora",)
@@ -30,6 +31,15 @@ TOLERANCE = 0.05
 EPSILONS = (2, 5, 10, 137)
 RATES = (0.1, 1.0, 10.0, 100.0)
 _SPLIT_EPSILONS = (1, 2)
+_SOUND = (
+    "Done soundly differs in more than the clipping. On the full graph: gradients clipped to "
+    "norm 1, training documents alone in the graph, dropout in every epoch, and the noise that "
+    "exact accounting asks for instead of the moments accountant's. On ten parts also: induced "
+    "parts, without the links between them; Poisson samples of parts instead of one visit to "
+    "each per epoch; and for Adam the recipe's learning rate, "
+    f"{paper_split('adam').training.learning_rate:g}, instead of "
+    f"{SPLIT_LEARNING_RATES['adam']:g}."
+)
 
 
 def experiment(options: Options) -> Experiment:
@@ -78,8 +88,8 @@ def present(results: Results, options: Options) -> Presentation:
                 "rows": rows,
                 "notes": [
                     "As released: nothing clipped, no edge cut, dropout off after the first "
-                    "epoch; it has no privacy guarantee whatever its claimed epsilon. Done "
-                    "soundly: the same recipe with gradients clipped to norm 1."
+                    "epoch; it has no privacy guarantee whatever its claimed epsilon.",
+                    _SOUND,
                 ],
             }
         )
@@ -105,7 +115,7 @@ def present(results: Results, options: Options) -> Presentation:
         f"{LEARNING_RATES['sgd']:g} for SGD, and for Adam {LEARNING_RATES['adam']:g} on the "
         f"full graph and {SPLIT_LEARNING_RATES['adam']:g} on ten parts."
     ]
-    return Presentation(tables, figures, notes)
+    return Presentation(tables, figures, [*notes, *results.short_notes()])
 
 
 def _rows(results: Results, options: Options, name: str) -> list[list[Any]]:
