@@ -84,6 +84,7 @@ def reproduce(
 def _write_pages(folder: Path, done: Reproduction) -> Path:
     """Markdown, CSV and SVG files, and one page with everything."""
     from privgcn.report import Figure, Report, Table
+    from privgcn.report.outcome import write_outcome
     from privgcn.report.writing import write_text
 
     for shown in done.shown:
@@ -95,20 +96,30 @@ def _write_pages(folder: Path, done: Reproduction) -> Path:
             write_text(shown.folder / "tables" / f"{number:02d}.csv", table.csv())
         for number, figure in enumerate(figures, 1):
             figure.save_svg(shown.folder / "figures" / f"{number:02d}.svg")
-        if len(done.shown) > 1:
-            _report(shown).save(shown.folder / "report.html")
+        _report(shown, done).save(shown.folder / "report.html")
     if len(done.shown) > 1:
-        report = Report.of_folders([shown.folder for shown in done.shown])
-    else:
-        report = _report(done.shown[0])
-    return report.save(folder / "report.html")
+        write_outcome(
+            folder,
+            f"Reproduction of the paper: {len(done.shown)} experiments",
+            failures=done.failures,
+            experiments=[shown.name for shown in done.shown],
+            takeaways=[vars(takeaway) for takeaway in done.takeaways],
+            disagreements=done.disagreements,
+        )
+        Report.of_folders([folder]).save(folder / "report.html")
+    return folder / "report.html"
 
 
-def _report(shown: Shown) -> Any:
+def _report(shown: Shown, done: Reproduction) -> Any:
+    """The page of one experiment; failed runs of the call are stored for later pages."""
     from privgcn.report import Report
+    from privgcn.report.outcome import write_outcome
 
     made = shown.presentation
-    return Report.of_experiment(shown.title, made.tables, made.figures, made.notes)
+    outcome = write_outcome(shown.folder, shown.title, failures=done.failures)
+    return Report.of_experiment(
+        shown.title, made.tables, made.figures, made.notes, outcome=outcome
+    )
 
 
 def _write_docs(path: Path, words: str, done: Reproduction) -> None:

@@ -24,7 +24,7 @@ from privgcn.experiments.targets import Target, chosen_targets, make_options
 from privgcn.experiments.training import check_device
 from privgcn.files import write_atomically
 
-TABLES_FILE, FIGURES_FILE = "tables.json", "figures.json"
+TABLES_FILE, FIGURES_FILE, NOTES_FILE = "tables.json", "figures.json", "notes.json"
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,9 @@ def reproduce(
 
 
 def write_presentation(folder: Path, made: Presentation) -> None:
-    """Writes tables and figures as JSON, from which every other form is rendered."""
-    for name, content in ((TABLES_FILE, made.tables), (FIGURES_FILE, made.figures)):
+    """Writes tables, figures and notes as JSON, from which every other form is rendered."""
+    files = ((NOTES_FILE, made.notes), (TABLES_FILE, made.tables), (FIGURES_FILE, made.figures))
+    for name, content in files:
         write_atomically(folder / name, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 

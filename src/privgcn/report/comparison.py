@@ -50,8 +50,14 @@ def runs_summary(runs: Sequence[RunRecord]) -> dict[str, Any]:
         check_pair(run.settings, run.statement, f"run {run.name}")
     records = [check_scores(run.scores, f"run {run.name}") for run in runs]
     private = [run for run in runs if run.statement is not None]
+    single = len(runs) == 1
+    claims = f"{len(private) or 'none'} of them with"
+    if single:
+        claims = "with" if private else "without"
     notices = [WORKING_COPY] if private else []
-    if len(private) < len(runs):
+    if single and not private:
+        notices.append(NO_GUARANTEE)
+    elif len(private) < len(runs):
         some = "Some of these models were" if private else "These models were"
         text = (
             NO_GUARANTEE["text"].replace("This model was", some).replace("It may", "They may")
@@ -64,10 +70,10 @@ def runs_summary(runs: Sequence[RunRecord]) -> dict[str, Any]:
         text = SYNTHETIC["text"].replace("The", some, 1)
         notices.append({**SYNTHETIC, "text": text})
     return {
-        "title": f"{len(runs)} runs side by side",
+        "title": "1 run" if single else f"{len(runs)} runs side by side",
         "synthetic": badge,
-        "lede": f"{len(runs)} runs on {_listed({run.dataset for run in runs})}; "
-        f"{len(private) or 'none'} of them with a privacy guarantee.",
+        "lede": f"{len(runs)} run{'' if single else 's'} on "
+        f"{_listed({run.dataset for run in runs})}; {claims} a privacy guarantee.",
         "notices": notices,
         "run_table": _run_table(runs, records),
         "curves": _curves(runs, records),

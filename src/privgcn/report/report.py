@@ -12,6 +12,7 @@ from privgcn.privacy.statement import PrivacyStatement
 from privgcn.report.citation import citations
 from privgcn.report.comparison import RunRecord, runs_summary
 from privgcn.report.figures import Figure
+from privgcn.report.outcome import Outcome
 from privgcn.report.rendering import render
 from privgcn.report.sources import Results, read_folders
 from privgcn.report.summarise import run_summary
@@ -56,12 +57,17 @@ class Report:
         return cls("run.html", run_summary(settings, statement, scores, curve))
 
     @classmethod
-    def of_runs(cls, runs: Sequence[RunRecord], results: Sequence[Results] = ()) -> Report:
+    def of_runs(
+        cls,
+        runs: Sequence[RunRecord],
+        results: Sequence[Results] = (),
+        outcomes: Sequence[Outcome] = (),
+    ) -> Report:
         """The page of several runs side by side, and of results beside them."""
         if not runs:
             raise ConfigError("A comparison needs at least one run. Got none.")
-        summary = runs_summary(runs)
-        return cls("runs.html", {**summary, "parts": [_part(result) for result in results]})
+        parts = {"parts": _parts(results), "outcomes": list(outcomes)}
+        return cls("runs.html", {**runs_summary(runs), **parts})
 
     @classmethod
     def of_experiment(
@@ -70,6 +76,8 @@ class Report:
         tables: Sequence[Table | Mapping[str, Any]],
         figures: Sequence[Figure | Mapping[str, Any]],
         notes: Sequence[str] | str = (),
+        *,
+        outcome: Outcome | None = None,
     ) -> Report:
         """The page of an experiment.
 
@@ -78,14 +86,15 @@ class Report:
             tables: ``{"title", "columns", "rows", "notes"}``, or ``Table`` objects.
             figures: ``{"title", "series", "x_label", "y_label"}``, or ``Figure`` objects.
             notes: Sentences that introduce the experiment.
+            outcome: What the runs came to, such as those that failed.
         """
         read = Results(
             name,
             tuple(Table.from_dict(table) for table in tables),
             tuple(Figure.from_dict(figure) for figure in figures),
+            notes=(notes,) if isinstance(notes, str) else tuple(notes),
         )
-        notes = [notes] if isinstance(notes, str) else list(notes)
-        return cls._of_results([read], notes)
+        return cls._of_results([read], [] if outcome is None else [outcome])
 
     @classmethod
     def of_folders(cls, paths: Sequence[str | Path]) -> Report:
@@ -94,30 +103,40 @@ class Report:
         Every claim is computed again from its files before the page repeats it.
 
         Raises:
+            ConfigError: There is no folder, or one is there twice.
             DataError: A folder is neither, or a file in it cannot be read.
             PrivacyContractError: A statement was edited.
         """
         if not paths:
             raise ConfigError("A report needs at least one folder. Got none.")
-        runs, results = read_folders([Path(path) for path in paths])
-        if not runs:
-            return cls._of_results(results, [])
-        if len(runs) == 1 and not results:
-            run = runs[0]
+        found = read_folders([Path(path) for path in paths])
+        if not found.runs:
+            return cls._of_results(found.results, found.outcomes)
+        if len(found.runs) == 1 and not found.results:
+            run = found.runs[0]
             summary = run_summary(
                 run.settings, run.statement, run.scores, checked=run.checked, name=run.name
             )
             return cls("run.html", summary)
-        return cls.of_runs(runs, results)
+        return cls.of_runs(found.runs, found.results, found.outcomes)
 
     @classmethod
-    def _of_results(cls, results: Sequence[Results], notes: Sequence[str]) -> Report:
-        title = ", ".join(result.name for result in results)
+    def _of_results(cls, results: Sequence[Results], outcomes: Sequence[Outcome]) -> Report:
+        parts = _parts(results)
+        title = f"{len(results)} experiments"
+        if len(outcomes) == 1 and outcomes[0].experiments:
+            title = outcomes[0].title
+        notes: list[str] = []
+        if len(parts) == 1:
+            # Its notes introduce the page.
+            title, notes = parts[0]["name"], parts[0]["notes"]
+            parts = [{**parts[0], "notes": []}]
         summary = {
             "title": title,
             "synthetic": None,
-            "notes": list(notes),
-            "parts": [_part(result) for result in results],
+            "notes": notes,
+            "parts": parts,
+            "outcomes": list(outcomes),
             "citations": citations(),
         }
         return cls("experiment.html", summary)
@@ -131,9 +150,14 @@ class Report:
         return write_text(path, self.html())
 
 
-def _part(results: Results) -> dict[str, Any]:
-    return {
-        "name": results.name,
-        "tables": list(results.tables),
-        "figures": list(results.figures),
-    }
+def _parts(results: Sequence[Results]) -> list[dict[str, Any]]:
+    headings = [result.heading for result in results]
+    return [
+        {
+            "name": f"{heading} ({result.name})" if headings.count(heading) > 1 else heading,
+            "tables": list(result.tables),
+            "figures": list(result.figures),
+            "notes": list(result.notes),
+        }
+        for result, heading in zip(results, headings, strict=True)
+    ]

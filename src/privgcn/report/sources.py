@@ -10,53 +10,131 @@ from pathlib import Path
 from typing import Any
 
 from privgcn.config import parse_settings
-from privgcn.errors import DataError
+from privgcn.errors import ConfigError, DataError
 from privgcn.privacy.verification import SETTINGS_FILE, STATEMENT_FILE, verify_run
 from privgcn.report.comparison import RunRecord
 from privgcn.report.figures import Figure
+from privgcn.report.outcome import SUMMARY_FILE, Outcome
 from privgcn.report.scores import check_scores
 from privgcn.report.tables import Table
 
 SCORES_FILE = "scores.json"
 TABLES_FILE = "tables.json"
 FIGURES_FILE = "figures.json"
+NOTES_FILE = "notes.json"
+RECORDS_FOLDER = "records"
 
 
 @dataclass(frozen=True)
 class Results:
-    """What an experiment left behind."""
+    """What an experiment left behind.
+
+    Attributes:
+        name: Of its folder.
+        tables: Its tables.
+        figures: Its figures.
+        title: What a page calls it; empty where nobody stored one.
+        notes: Sentences without which its numbers would be misread.
+    """
 
     name: str
     tables: tuple[Table, ...]
     figures: tuple[Figure, ...]
+    title: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def heading(self) -> str:
+        """The title, or else the name."""
+        return self.title or self.name
 
 
-def read_folders(paths: Sequence[Path]) -> tuple[list[RunRecord], list[Results]]:
+@dataclass(frozen=True)
+class Found:
+    """What some folders hold.
+
+    Attributes:
+        runs: Run folders.
+        results: Experiments, also those in sub-folders.
+        outcomes: What the calls that wrote the results came to.
+    """
+
+    runs: list[RunRecord]
+    results: list[Results]
+    outcomes: list[Outcome]
+
+
+def read_folders(paths: Sequence[Path]) -> Found:
     """Reads each folder for what it is.
 
+    A folder of several experiments is read with the sub-folders that its last call wrote;
+    tables that an earlier call left beside them are passed over.
+
     Raises:
+        ConfigError: A folder is there twice.
         DataError: A folder is neither, or a file in it cannot be read.
     """
-    runs: list[RunRecord] = []
-    results: list[Results] = []
-    names = _short_names(paths)
-    for path, name in zip(paths, names, strict=True):
-        if not path.exists():
-            raise DataError(
-                f"There is no folder {path}. Name a folder that 'privgcn train' or "
-                "'privgcn reproduce' wrote."
-            )
+    found = Found([], [], [])
+    places: list[Path] = []
+    for path in paths:
+        inside, outcome = _places(path)
+        places += inside
+        if outcome is not None:
+            found.outcomes.append(outcome)
+    whole = [place.resolve() for place in places]
+    twice = next((path for path in whole if whole.count(path) > 1), None)
+    if twice is not None:
+        raise ConfigError(
+            f"Each folder of a report must be there once. Got {twice} twice. Name it once."
+        )
+    for path, name in zip(places, _short_names(places), strict=True):
         if (path / SCORES_FILE).is_file():
-            runs.append(read_run(path, name))
-        elif (path / TABLES_FILE).is_file() or (path / FIGURES_FILE).is_file():
-            results.append(read_results(path, name))
+            found.runs.append(read_run(path, name))
         else:
+            found.results.append(read_results(path, name))
+    return found
+
+
+def _places(path: Path) -> tuple[list[Path], Outcome | None]:
+    """The folders to read in the place of one, and what the call that wrote them came to."""
+    if not path.exists():
+        raise DataError(
+            f"There is no folder {path}. Name a folder that 'privgcn train' or "
+            "'privgcn reproduce' wrote."
+        )
+    if (path / SCORES_FILE).is_file():
+        return [path], None
+    outcome = read_outcome(path)
+    if outcome is not None and outcome.experiments:
+        parts = [path / name for name in outcome.experiments]
+        lost = [part.name for part in parts if not _has_results(part)]
+        if lost:
             raise DataError(
-                f"A report needs run folders (with {SCORES_FILE}) or results folders (with "
-                f"{TABLES_FILE} or {FIGURES_FILE}). Got {path}, which is neither. Name a "
-                "folder that 'privgcn train' or 'privgcn reproduce' wrote."
+                f"The results folder {path} has lost its sub-folder {lost[0]}. Copy the whole "
+                "folder, or run 'privgcn reproduce' again with --resume."
             )
-    return runs, results
+        return parts, outcome
+    places = [path] if _has_results(path) else []
+    if outcome is None and (path / RECORDS_FOLDER).is_dir():
+        # A folder of an earlier version does not say which call was the last.
+        places += sorted(part for part in path.iterdir() if _has_results(part))
+    if not places:
+        raise DataError(
+            f"A report needs run folders (with {SCORES_FILE}) or results folders (with "
+            f"{TABLES_FILE} or {FIGURES_FILE}). Got {path}, which is neither. Name a "
+            "folder that 'privgcn train' or 'privgcn reproduce' wrote."
+        )
+    return places, outcome
+
+
+def _has_results(path: Path) -> bool:
+    return (path / TABLES_FILE).is_file() or (path / FIGURES_FILE).is_file()
+
+
+def read_outcome(folder: Path) -> Outcome | None:
+    """The outcome that is stored in a folder; ``None`` where there is none."""
+    path = folder / SUMMARY_FILE
+    return Outcome.from_dict(_json(path), str(folder)) if path.is_file() else None
 
 
 def read_run(folder: Path, name: str | None = None) -> RunRecord:
@@ -85,11 +163,15 @@ def read_run(folder: Path, name: str | None = None) -> RunRecord:
 
 
 def read_results(folder: Path, name: str | None = None) -> Results:
-    """Reads the tables and figures of an experiment."""
+    """Reads the tables, figures, notes and title of an experiment."""
+    outcome = read_outcome(folder)
+    several = outcome is not None and bool(outcome.experiments)
     return Results(
         name or folder.resolve().name,
         tuple(Table.from_dict(record) for record in _records(folder / TABLES_FILE)),
         tuple(Figure.from_dict(record) for record in _records(folder / FIGURES_FILE)),
+        "" if outcome is None or several else outcome.title,
+        tuple(str(note) for note in _records(folder / NOTES_FILE)),
     )
 
 
@@ -101,7 +183,7 @@ def _records(path: Path) -> list[Any]:
         records = [records]
     if not isinstance(records, list):
         raise DataError(
-            f"The file {path} must hold a list of objects. Got {str(records)[:60]!r}. "
+            f"The file {path} must hold a list of objects or texts. Got {str(records)[:60]!r}. "
             "Run 'privgcn reproduce' again."
         )
     return records

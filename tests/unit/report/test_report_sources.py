@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 from privgcn import Report
 from privgcn.cli.report import report
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
+from privgcn.report.outcome import write_outcome
 
 TABLE = {"title": "T", "columns": ["a"], "rows": [["x"]]}
 FIGURE = {"title": "F", "series": [{"name": "s", "points": [[1, 2]]}]}
@@ -92,6 +93,146 @@ def test_bad_folders_get_one_clear_error(tmp_path, results):
     (results / "tables.json").write_text("3", "utf-8")
     with pytest.raises(DataError, match="list of objects"):
         Report.of_folders([results])
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_one_run_beside_results_is_one_run(build, statement, tmp_path, results, private):
+    run = build.folder(tmp_path / "run", statement if private else None)
+    html = Report.of_folders([run, results]).html()
+
+    assert "1 runs" not in html
+    assert "side by side" not in html
+    assert f"1 run on archive; {'with' if private else 'without'} a privacy" in html
+    assert ("This model was trained without privacy" in html) != private
+
+
+def test_a_folder_that_is_there_twice_is_refused(build, tmp_path, results):
+    run = build.folder(tmp_path / "run", None)
+
+    for one in (run, results):
+        with pytest.raises(ConfigError, match="twice"):
+            Report.of_folders([one, one / ".." / one.name])
+
+
+def written(folder, title, *names, **parts):
+    """A results folder as ``reproduce`` leaves it."""
+    for name in names or ("",):
+        part = folder / name
+        part.mkdir(parents=True, exist_ok=True)
+        table = {**TABLE, "title": f"Table of {name or title}"}
+        (part / "tables.json").write_text(json.dumps([table]), "utf-8")
+        (part / "notes.json").write_text(json.dumps([f"Not private: {name or title}"]), "utf-8")
+        write_outcome(part, f"Title of {name or title}", failures=parts.get("failures", ()))
+    if names:
+        write_outcome(folder, title, **{"failures": (), **parts, "experiments": names})
+    return folder
+
+
+FAILURE = {
+    "kind": "train",
+    "settings": {"dataset": "cora"},
+    "seeds": [0, 1],
+    "reason": "ArithmeticError: <b>no</b>",
+}
+TAKEAWAY = {
+    "claim": "Noise <i>helps</i>.",
+    "verdict": "does not survive",
+    "evidence": ["cora: 0.1."],
+    "rule": "By more than 0.03.",
+}
+
+
+class TestExperiments:
+    def test_notes_and_titles_are_on_the_page_of_one_experiment(self, tmp_path):
+        html = Report.of_folders([written(tmp_path / "table1", "Table 1")]).html()
+
+        assert "<h1><bdi>Title of Table 1</bdi></h1>" in html
+        assert '<p class="lede">Not private: Table 1</p>' in html
+
+    def test_several_experiments_are_read_from_their_sub_folders(self, tmp_path):
+        html = Report.of_folders([written(tmp_path, "Two experiments", "one", "two")]).html()
+
+        assert "<h1><bdi>Two experiments</bdi></h1>" in html
+        for name in ("one", "two"):
+            assert f"<bdi>Title of {name}</bdi></h2>" in html
+            assert f"<p>Not private: {name}</p>" in html
+            assert f'aria-label="Table: Table of {name}"' in html
+
+    def test_a_table_of_an_earlier_call_is_not_reported(self, tmp_path):
+        written(tmp_path, "Earlier")
+        html = Report.of_folders([written(tmp_path, "Both", "one", "two")]).html()
+        assert "Table of Earlier" not in html
+
+        html = Report.of_folders([written(tmp_path, "Later")]).html()
+        assert "Table of Later" in html
+        assert "Table of one" not in html
+
+    def test_folders_of_an_earlier_version_show_all_they_have(self, tmp_path):
+        written(tmp_path, "Both", "one", "two")
+        (tmp_path / "records").mkdir()
+        for path in tmp_path.rglob("*.json"):
+            if path.name != "tables.json":
+                path.unlink()
+        html = Report.of_folders([tmp_path]).html()
+
+        assert "2 experiments" in html
+        assert '<h2 id="part-1-title"><bdi>one</bdi></h2>' in html
+        assert "Table of two" in html
+
+    def test_take_aways_disagreements_and_failures(self, tmp_path):
+        told = {**TABLE, "title": "Every published number"}
+        folder = written(
+            tmp_path,
+            "Both",
+            "one",
+            "two",
+            failures=[FAILURE],
+            takeaways=[TAKEAWAY],
+            disagreements=told,
+        )
+        html = Report.of_folders([folder]).html()
+
+        assert "What survives" in html
+        assert "Noise &lt;i&gt;helps&lt;/i&gt;." in html
+        assert '<span class="tag no">does not survive</span>' in html
+        assert "cora: 0.1." in html
+        assert "Rule: By more than 0.03." in html
+        assert 'aria-label="Table: Every published number"' in html
+        assert html.count('data-test="failures"') == 1
+        assert "dataset cora" in html
+        assert "ArithmeticError: &lt;b&gt;no" in html
+
+    def test_failures_are_also_on_the_page_of_one_and_beside_runs(self, build, tmp_path):
+        folder = written(tmp_path / "table1", "Table 1", failures=[FAILURE])
+        run = build.folder(tmp_path / "run", None)
+
+        for paths in ([folder], [folder, run]):
+            assert 'data-test="failures"' in Report.of_folders(paths).html()
+
+    def test_nothing_measured_is_no_section(self, tmp_path):
+        claim = {**TAKEAWAY, "verdict": "not measured"}
+        folder = written(tmp_path, "Both", "one", "two", takeaways=[claim])
+
+        assert "What survives" not in Report.of_folders([folder]).html()
+
+    @pytest.mark.parametrize(
+        ("content", "words"),
+        [
+            ([], "'title'"),
+            ({"title": "T", "experiments": ["../elsewhere"]}, "sub-folders"),
+            ({"title": "T", "experiments": ["nowhere"]}, "lost its sub-folder"),
+            ({"title": "T", "experiments": [3]}, "list of texts"),
+            ({"title": "T", "takeaways": [{"claim": "c"}]}, "'takeaways'"),
+            ({"title": "T", "takeaways": 3}, "'takeaways'"),
+            ({"title": "T", "failures": [{}]}, "'failures'"),
+            ({"title": "T", "disagreements": {"title": "t"}}, "'columns'"),
+        ],
+    )
+    def test_damaged_summaries_get_one_clear_error(self, results, content, words):
+        (results / "summary.json").write_text(json.dumps(content), "utf-8")
+
+        with pytest.raises(DataError, match=words):
+            Report.of_folders([results])
 
 
 class TestVerb:

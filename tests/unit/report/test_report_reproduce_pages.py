@@ -1,0 +1,64 @@
+"""What ``privgcn reproduce`` writes, a later ``privgcn report`` can say again."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from privgcn import Report
+from privgcn.cli.reproduce import _write_pages
+from privgcn.experiments.results import Presentation
+from privgcn.experiments.running import Shown, write_presentation
+from privgcn.experiments.takeaways import Takeaway
+
+NOTE = "This emulation is not private and can not make a statement."
+TABLE = {"title": "T", "columns": ["a"], "rows": [["x"]]}
+
+
+def done_with(folder, *names):
+    made = Presentation([TABLE], [], [NOTE])
+    shown = []
+    for name in names:
+        place = folder / name if len(names) > 1 else folder
+        write_presentation(place, made)
+        shown.append(Shown(name, f"Title of {name}", place, made))
+    failure = {"label": "train on cora", "settings": {}, "seeds": [3], "reason": "MemoryError"}
+    return SimpleNamespace(
+        shown=shown,
+        failures=[failure],
+        takeaways=[Takeaway("Noise helps.", "survives in part", ("cora: 0.1.",), "A rule.")],
+        disagreements={**TABLE, "title": "Published and why"},
+    )
+
+
+@pytest.mark.parametrize("names", [("table1",), ("table1", "as-released")])
+def test_notes_titles_and_failures_survive_on_every_page(tmp_path, names):
+    page = _write_pages(tmp_path, done_with(tmp_path, *names))
+    pages = [page.read_text("utf-8"), Report.of_folders([tmp_path]).html()]
+    for name in names[1:]:
+        pages.append((tmp_path / name / "report.html").read_text("utf-8"))
+
+    for html in pages:
+        assert NOTE in html
+        assert "train on cora" in html
+        assert "MemoryError" in html
+    for name in names:
+        assert f"Title of {name}" in pages[0]
+    assert pages[0] == pages[1]
+
+
+def test_several_experiments_say_what_survives_and_why_ours_differ(tmp_path):
+    _write_pages(tmp_path, done_with(tmp_path, "table1", "as-released"))
+    html = Report.of_folders([tmp_path]).html()
+
+    for words in ("What survives", "Noise helps.", "survives in part", "Published and why"):
+        assert words in html
+
+
+def test_the_table_of_an_earlier_call_is_not_taken_for_the_last(tmp_path):
+    earlier = done_with(tmp_path, "mnist")
+    (tmp_path / "tables.json").write_text(json.dumps([{**TABLE, "title": "Stale"}]), "utf-8")
+    _write_pages(tmp_path, earlier)
+    _write_pages(tmp_path, done_with(tmp_path, "table1", "as-released"))
+
+    assert "Stale" not in Report.of_folders([tmp_path]).html()
