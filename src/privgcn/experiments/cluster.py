@@ -9,28 +9,32 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from privgcn.errors import ConfigError, MissingExtraError
 from privgcn.experiments.engines import Answer, Outcome, answer, use_one_thread
 from privgcn.experiments.grid import Task
+from privgcn.experiments.training import DEVICE, check_device
 
 # How often a task is run again because its node or process died under it.
 _RETRIES = 5
 _KNOCK_SECONDS = 5.0
-_PASSED_ON = ("PRIVGCN_DATA", "PYTHONPATH")
+_PASSED_ON = ("PRIVGCN_DATA", DEVICE, "PYTHONPATH")
 
 
 class RayEngine:
-    """Runs tasks on a Ray cluster, one core each.
+    """Runs tasks on a Ray cluster, one core each, and one GPU where runs train on CUDA.
 
     Args:
         address: Of the cluster; ``None`` joins the one that ``RAY_ADDRESS`` names, or
             starts one on this machine.
     """
 
+    here = False
+
     def __init__(self, address: str | None = None) -> None:
+        device = check_device(here=False)
         try:
             import ray
         except ImportError:
@@ -39,22 +43,22 @@ class RayEngine:
         self._joined = not ray.is_initialized()
         if self._joined:
             _check_reachable(address)
-            variables = {n: os.environ[n] for n in _PASSED_ON if n in os.environ}
             try:
                 ray.init(
                     address=address,
-                    runtime_env={"env_vars": {**variables, "OMP_WAIT_POLICY": "passive"}},
+                    runtime_env={"env_vars": worker_environment()},
                     log_to_driver=False,
                     include_dashboard=False if address is None else None,
                 )
             except ConnectionError as error:
                 raise _unreachable(address, error) from None
-        self.workers = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        self._options = task_options(device)
+        self.workers = workers_of(self._ray.cluster_resources(), device)
 
     def run(self, tasks: Iterable[Task]) -> Iterator[Outcome]:
         """Runs all tasks; closing the iterator cancels what is under way."""
         ray = self._ray
-        remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(_work)
+        remote = ray.remote(**self._options)(_work)
         waiting = iter(tasks)
         under_way: dict[Any, Task] = {}
         try:
@@ -77,6 +81,36 @@ class RayEngine:
                 ray.cancel(reference, force=True)
             if self._joined:
                 ray.shutdown()
+
+
+def worker_environment() -> dict[str, str]:
+    """Variables of this process that every worker of the cluster gets."""
+    variables = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return {**variables, "OMP_WAIT_POLICY": "passive"}
+
+
+def task_options(device: str) -> dict[str, Any]:
+    """What one task asks of the cluster."""
+    options: dict[str, Any] = {"num_cpus": 1, "max_retries": _RETRIES}
+    return {**options, "num_gpus": 1} if device == "cuda" else options
+
+
+def workers_of(resources: Mapping[str, float], device: str) -> int:
+    """How many tasks a cluster runs at a time.
+
+    Raises:
+        ConfigError: Runs train on CUDA and the cluster has no GPU, so none would begin.
+    """
+    cores = max(1, int(resources.get("CPU", 1)))
+    if device != "cuda":
+        return cores
+    cards = int(resources.get("GPU", 0))
+    if not cards:
+        raise ConfigError(
+            f"The variable {DEVICE} must be cpu where the Ray cluster has no GPU. "
+            f"Got {device!r}. Unset it, or join a cluster with GPUs through --address."
+        )
+    return min(cores, cards)
 
 
 def _check_reachable(address: str | None) -> None:

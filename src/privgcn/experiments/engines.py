@@ -32,9 +32,15 @@ class Outcome:
 
 
 class Engine(Protocol):
-    """Something that runs tasks."""
+    """Something that runs tasks.
+
+    Attributes:
+        workers: Tasks at a time.
+        here: Whether they run on this machine.
+    """
 
     workers: int
+    here: bool
 
     def run(self, tasks: Iterable[Task]) -> Iterator[Outcome]:
         """Runs all tasks; closing the iterator stops what is under way."""

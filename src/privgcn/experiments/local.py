@@ -13,6 +13,8 @@ import signal
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -29,6 +31,8 @@ class LocalEngine:
     Args:
         workers: Processes at a time; default one per core this process may use.
     """
+
+    here = True
 
     def __init__(self, workers: int | None = None) -> None:
         if workers is not None and workers < 1:
@@ -73,7 +77,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs,), daemon=True)
-        self._process.start()
+        with _interrupts_held():
+            self._process.start()
         theirs.close()
         self.give(task)
 
@@ -115,6 +120,18 @@ class _Worker:
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Processes that begin in here never see an interrupt at the keyboard; this one later."""
+    # Started first, because its start would let interrupts through again.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work(pipe: Connection) -> None:

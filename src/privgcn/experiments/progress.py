@@ -14,7 +14,8 @@ class Tally:
     """How far an experiment is.
 
     Time left comes from the weights of the tasks that are done: a configuration on a large
-    graph counts for what it costs, not for one.
+    graph counts for what it costs, not for one. Tasks, of one or more runs each, are under
+    way side by side.
     """
 
     runs: int
@@ -23,6 +24,7 @@ class Tally:
     failed: int = 0
     kept: int = 0
     weight_done: float = 0.0
+    under_way: int = 0
     begun: float = field(default_factory=time.monotonic)
 
     @property
@@ -40,6 +42,9 @@ class Tally:
         if self.kept:
             parts.append(f"{self.kept} of them earlier")
         parts.append(f"{self.failed} failed")
+        if left is None and self.under_way:
+            # The longest tasks go first, so this may stand for a while.
+            parts.append(f"{self.under_way} task{'s' * (self.under_way > 1)} under way")
         parts.append("time left unknown" if left is None else f"about {duration(left)} left")
         return ", ".join(parts)
 
@@ -90,7 +95,7 @@ class PlainProgress:
 
 
 class BarProgress:
-    """A bar on a terminal."""
+    """A bar on a terminal; nothing is drawn and the cursor stays until the first tally."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -102,19 +107,22 @@ class BarProgress:
             TimeElapsedColumn(),
             console=Console(stderr=True),
         )
-        self._bar.start()
         self._task: Any = None
+        self._started = False
 
     def show(self, tally: Tally) -> None:
         """Moves the bar."""
         finished = tally.done + tally.failed + tally.kept
-        if self._task is None:
+        if not self._started:
+            self._started = True
+            self._bar.start()
             self._task = self._bar.add_task(tally.line(), total=tally.runs)
         self._bar.update(self._task, completed=finished, description=tally.line())
 
     def close(self) -> None:
         """Leaves the terminal as it was."""
-        self._bar.stop()
+        if self._started:
+            self._bar.stop()
 
 
 def make_progress() -> Progress:

@@ -25,11 +25,23 @@ _MUST = {"dataset", "recipe"}
 _MAY = {"optimizer", "epsilon", "parts", "fraction", "features", "changes", "apart", "modes"}
 
 
-def check_device() -> str:
-    """Where runs train, or an error that names the places."""
+def check_device(*, here: bool = True) -> str:
+    """Where runs train, or an error that names the places.
+
+    Args:
+        here: Whether runs train on this machine, which then must have the device.
+    """
     device = os.environ.get(DEVICE, "cpu")
     if device not in ("cpu", "cuda"):
         raise ConfigError(f"The variable {DEVICE} must be cpu or cuda. Got {device!r}.")
+    if device == "cuda" and here:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise ConfigError(
+                f"The variable {DEVICE} must be cpu where PyTorch finds no CUDA device. "
+                f"Got {device!r}. Unset it, or install a PyTorch with CUDA beside a GPU."
+            )
     return device
 
 

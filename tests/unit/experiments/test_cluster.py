@@ -12,6 +12,7 @@ import pytest
 import tiny_task
 
 from privgcn.errors import ConfigError, MissingExtraError
+from privgcn.experiments.cluster import task_options, worker_environment, workers_of
 from privgcn.experiments.engines import make_engine
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.progress import Tally
@@ -87,3 +88,56 @@ def test_without_ray_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"privgcn\[cluster\]"):
         make_engine("ray")
+
+
+def test_workers_learn_the_device_and_ask_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRIVGCN_DATA", "/data")
+    monkeypatch.delenv("PRIVGCN_DEVICE", raising=False)
+    assert "PRIVGCN_DEVICE" not in worker_environment()
+    assert "num_gpus" not in task_options("cpu")
+    monkeypatch.setenv("PRIVGCN_DEVICE", "cuda")
+    assert worker_environment()["PRIVGCN_DEVICE"] == "cuda"
+    assert worker_environment()["PRIVGCN_DATA"] == "/data"
+    assert task_options("cuda") == {**task_options("cpu"), "num_gpus": 1}
+
+
+def test_a_cluster_without_gpus_is_refused_for_cuda() -> None:
+    assert workers_of({"CPU": 16.0, "GPU": 2.0}, "cpu") == 16
+    assert workers_of({"CPU": 16.0, "GPU": 2.0}, "cuda") == 2
+    with pytest.raises(ConfigError, match="PRIVGCN_DEVICE must be cpu where the Ray cluster"):
+        workers_of({"CPU": 16.0}, "cuda")
+
+
+class _FakeRay:
+    """What the engine says to Ray, as far as this machine without GPUs can tell."""
+
+    def __init__(self) -> None:
+        self.said: dict[str, Any] = {}
+
+    def is_initialized(self) -> bool:
+        return False
+
+    def init(self, **options: Any) -> None:
+        self.said |= options
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 4.0, "GPU": 1.0}
+
+    def remote(self, **options: Any) -> Any:
+        self.said |= options
+        return lambda function: function
+
+    def shutdown(self) -> None:
+        pass
+
+
+def test_the_engine_passes_the_device_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = _FakeRay()
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setenv("PRIVGCN_DEVICE", "cuda")
+    engine = make_engine("ray")
+    assert list(engine.run([])) == []
+    assert engine.workers == 1
+    assert not engine.here, "the device need not be on this machine"
+    assert fake.said["runtime_env"]["env_vars"]["PRIVGCN_DEVICE"] == "cuda"
+    assert fake.said["num_gpus"] == 1

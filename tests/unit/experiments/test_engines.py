@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import os
 import random
 import signal
@@ -12,10 +13,10 @@ import pytest
 import tiny_task
 
 from privgcn.errors import ConfigError
-from privgcn.experiments.engines import make_engine, reason_of
+from privgcn.experiments.engines import Outcome, make_engine, reason_of
 from privgcn.experiments.grid import Experiment, Grid, Task
-from privgcn.experiments.local import LocalEngine
-from privgcn.experiments.progress import PlainProgress, Tally, duration
+from privgcn.experiments.local import LocalEngine, _Worker
+from privgcn.experiments.progress import BarProgress, PlainProgress, Tally, duration
 from privgcn.experiments.runner import run_tasks
 from privgcn.experiments.store import RecordStore
 
@@ -69,6 +70,34 @@ def test_failures_and_crashes_cost_one_task_each(tmp_path: Path) -> None:
         assert "SIGKILL" in reasons[killed[0].configuration]
         kept = run_tasks([*broken, *good], store, LocalEngine(1), retry_failed=False)
         assert (kept.done, kept.failed, kept.kept) == (0, 2, 8)
+
+
+def test_seeds_that_failed_before_are_told_and_tried_again_on_request(tmp_path: Path) -> None:
+    whole = _tasks(1)[0].with_seeds((0, 1, 2, 3))
+    pieces = [whole.with_seeds([seed]) for seed in whole.seeds]
+
+    class FailsEvenSeeds:
+        workers, here = 1, True
+
+        def run(self, tasks):
+            for task in tasks:
+                if task.seeds[0] % 2:
+                    yield Outcome(task, tiny_task.run(dict(task.settings), task.seeds), None, 0)
+                else:
+                    yield Outcome(task, None, "no memory", 0)
+
+    with RecordStore(tmp_path) as store:
+        summary = run_tasks(pieces, store, FailsEvenSeeds())
+        assert (summary.done, summary.failed) == (2, 2)
+        assert [failure["seeds"] for failure in store.failures] == [[0, 2]]
+    with RecordStore(tmp_path) as store:
+        # Another experiment asks for the same runs in one task, and for one more.
+        more = [whole.with_seeds((0, 1, 2, 3, 4))]
+        left = run_tasks(more, store, LocalEngine(1), retry_failed=False)
+        assert (left.kept, left.done, left.failed) == (2, 1, 2)
+        again = run_tasks(more, store, LocalEngine(1))
+        assert (again.kept, again.done, again.failed) == (3, 2, 0)
+        assert store.failures == []
 
 
 def test_the_same_records_whatever_the_number_of_workers(tmp_path: Path) -> None:
@@ -170,6 +199,18 @@ def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
     assert not any(_running(pid) for pid in workers)
 
 
+def test_an_interrupt_at_the_keyboard_does_not_end_a_worker_even_while_it_starts() -> None:
+    worker = _Worker(_tasks(1)[0])
+    try:
+        deadline = time.monotonic() + 30
+        while not worker._pipe.poll(0.002) and time.monotonic() < deadline:
+            os.kill(worker._process.pid, signal.SIGINT)
+        outcome = worker.outcome()
+    finally:
+        worker.end()
+    assert outcome.results is not None, outcome.reason
+
+
 def _running(pid: str) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
@@ -209,6 +250,45 @@ def test_progress_says_done_failed_and_time_left(capsys: pytest.CaptureFixture[s
     tally.done = 7
     progress.show(tally)
     assert "9 of 10" in capsys.readouterr().out
+
+
+def test_progress_says_how_many_tasks_are_under_way_before_the_first_ended(
+    tmp_path: Path,
+) -> None:
+    lines: list[str] = []
+
+    class Lines:
+        def show(self, tally: Tally) -> None:
+            lines.append(tally.line())
+
+        def close(self) -> None:
+            pass
+
+    with RecordStore(tmp_path) as store:
+        run_tasks(_tasks(3), store, LocalEngine(2), progress=Lines())
+    assert lines[0] == "0 of 6 runs done, 0 failed, 2 tasks under way, time left unknown"
+    assert not any("under way" in line for line in lines[1:])
+
+
+def test_a_bar_touches_the_terminal_only_after_the_first_tally(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    unused = BarProgress()
+    unused.close()
+    assert sys.stderr.getvalue() == "", "a mistake of the user ends before any run"
+    bar = BarProgress()
+    bar.show(Tally(runs=2, weight=1.0))
+    bar.close()
+    hidden, shown = "\x1b[?25l", "\x1b[?25h"
+    text = sys.stderr.getvalue()
+    assert hidden in text
+    assert text.rindex(shown) > text.rindex(hidden)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_what_a_kill_left_half_written_is_dropped(tmp_path: Path) -> None:
     assert not half.exists()
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "moved", "one file lost", "renamed"])
+@pytest.mark.parametrize("damage", ["cut", "changed", "moved", "astray", "lost", "renamed"])
 def test_a_damaged_record_costs_its_own_run_and_no_other(tmp_path: Path, damage: str) -> None:
     good, bad = _task(2.0), _task(1.0)
     _fill(tmp_path, good, bad)
@@ -77,11 +77,13 @@ def test_a_damaged_record_costs_its_own_run_and_no_other(tmp_path: Path, damage:
         path.write_text(json.dumps(record))
     elif damage == "moved":
         path.write_bytes((place.parent / good.key / f"{good.run_key(0)}.json").read_bytes())
+    elif damage == "astray":
+        path.rename(place.parent / good.key / path.name)
     elif damage == "renamed":
         path.rename(place / "other.json")
     else:
         path.unlink()
-    seen = damage in ("cut", "changed", "moved")
+    seen = damage not in ("lost", "renamed")
     with RecordStore(tmp_path) as store:
         assert store.torn == ([bad.run_key(0)] if seen else [])
         assert store.missing(bad) == (0,)
@@ -229,7 +231,9 @@ def test_a_place_that_can_not_be_written_is_a_clear_error(tmp_path: Path, place:
     (tmp_path / "half").mkdir()
     (tmp_path / "half" / "records").write_text("a letter")
     with (
-        pytest.raises(ConfigError, match="must be a folder that can be read and written.*--out"),
+        pytest.raises(
+            ConfigError, match=r"must be a folder that can be read and written.*--out"
+        ),
         RecordStore(tmp_path / place),
     ):
         pass

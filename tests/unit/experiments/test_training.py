@@ -9,7 +9,7 @@ from privgcn.errors import ConfigError
 from privgcn.experiments.grid import Experiment, Grid, Task
 from privgcn.experiments.packing import pack, unpack
 from privgcn.experiments.tasks import run_task
-from privgcn.experiments.training import resolve, weight
+from privgcn.experiments.training import check_device, resolve, weight
 
 AUTO = {"dataset": "clinic", "recipe": "auto", "epsilon": 1.0, "fraction": 0.5}
 
@@ -133,3 +133,13 @@ def test_the_device_of_runs_comes_from_the_environment(
     monkeypatch.setenv("PRIVGCN_DEVICE", "cpu")
     assert run_task("train", tree, (0,))[0]["scores"]
     assert resolve({**AUTO, "dataset": letters}) == tree
+
+
+def test_cuda_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRIVGCN_DEVICE", "cuda")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(ConfigError, match=r"finds no CUDA device\. Got 'cuda'"):
+        check_device()
+    assert check_device(here=False) == "cuda", "a cluster may have what this machine has not"
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert check_device() == "cuda"
