@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from privgcn.cli import main
 from privgcn.cli.reproduce import reproduce
 from privgcn.errors import ConfigError, DataNotAvailableError
-from privgcn.experiments import targets
+from privgcn.experiments import running, targets
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.results import Options, Presentation, Results, figure, series
+from privgcn.experiments.takeaways import NOT_MEASURED, SURVIVES, Takeaway
 
 HERE = str(Path(__file__).parent)
 KIND = "test_reproduce:"
@@ -141,7 +145,35 @@ def test_failed_runs_are_shown_and_the_rest_go_on(
     result = _invoke(app, *words, "--workers", "1")
     assert result.exit_code == 1
     assert "3 runs done now, 0 kept, 1 failed" in result.stdout
-    assert "Failed: ArithmeticError: no line to fit" in result.stderr
+    told = "Failed: pubmed, noise broken, seed 0: ArithmeticError: no line to fit"
+    assert told in result.stderr
+    again = json.loads(_invoke(app, *words, "--resume", "--json").stdout)
+    assert (again["kept"], again["failed"]) == (3, 1)
+    (failure,) = again["failures"]
+    assert failure["label"] == "pubmed, noise broken, seed 0"
+    assert failure["settings"] == {"dataset": "pubmed", "noise": "broken"}
+    assert failure["seeds"] == [0]
+    assert "no line to fit" in failure["reason"]
+
+
+def test_failures_of_seeds_that_were_not_asked_for_are_not_told(
+    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "_named", lambda target, datasets: list(datasets))
+    words = ["tiny", "--out", str(tmp_path), "--workers", "1", "--json"]
+    both = json.loads(_invoke(app, *words, "--datasets", "pubmed", "--seeds", "2").stdout)
+    assert [failure["seeds"] for failure in both["failures"]] == [[0, 1]]
+    other = _invoke(app, *words, "--datasets", "clinic", "--resume")
+    assert json.loads(other.stdout)["failures"] == []
+
+
+def test_a_damaged_record_is_named_and_run_again(app: typer.Typer, tmp_path: Path) -> None:
+    words = ["tiny", "--quick", "--out", str(tmp_path), "--workers", "1"]
+    assert _invoke(app, *words).exit_code == 0
+    sorted((tmp_path / "records").glob("*/*.json"))[0].write_text("{")
+    result = _invoke(app, *words, "--resume")
+    assert "1 runs done now, 3 kept, 0 failed" in result.stdout
+    assert "Damaged record set aside and run again: clinic, noise " in result.stderr
 
 
 def test_mistakes_are_named(
@@ -167,3 +199,106 @@ def test_the_page_of_the_documentation_is_generated(app: typer.Typer, tmp_path: 
     assert "## The five take-aways" in text
     assert "**Not measured**" in text
     assert "A line with noise" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["all", "--datasets", "typo"], "Got 'typo'"),
+        (["experiment-b,as-released", "--datasets", "cora,typo"], "Got 'typo'"),
+        (["table1", "--datasets", "typo"], "Got 'typo'"),
+        (["features", "--datasets", "cora"], "which have raw text. Got 'cora'"),
+        (
+            ["tiny", "--out", "letter"],
+            "must be a folder that can be read and written. Got letter: ",
+        ),
+        (["tiny", "--out", "letter/below"], "Got letter/below: Not a directory"),
+        (["tiny", "--out", "/proc/nowhere"], "Got /proc/nowhere: "),
+        (["tiny", "--write-docs", "folder"], "Got folder: that is a folder"),
+        (["tiny", "--write-docs", "letter/page.md"], "letter is no folder"),
+    ],
+)
+def test_a_mistake_is_one_clear_line_before_any_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    told: str,
+) -> None:
+    (tmp_path / "letter").write_text("Dear reader")
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["privgcn", "reproduce", *words])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    said = capsys.readouterr()
+    assert stop.value.code == 2
+    assert told in said.err
+    assert len(said.err.splitlines()) == 1, said.err
+    assert said.out == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "letter"]
+    assert (tmp_path / "letter").read_text() == "Dear reader"
+
+
+def test_a_device_that_is_not_there_is_told_once(
+    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRIVGCN_DEVICE", "cuda")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    refused = _invoke(app, "tiny", "--out", str(tmp_path / "out"))
+    assert isinstance(refused.exception, ConfigError)
+    assert "finds no CUDA device" in str(refused.exception)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_verdicts_are_shown_where_any_was_measured(
+    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: bool
+) -> None:
+    judged = [
+        Takeaway("Noise is fine.", SURVIVES if measured else NOT_MEASURED, ("0.7.",), "a rule"),
+        Takeaway("Adam is better.", NOT_MEASURED, (), "a rule"),
+    ]
+    monkeypatch.setattr(running, "takeaways", lambda *_: judged)
+    shown = _invoke(app, "tiny", "--quick", "--out", str(tmp_path), "--workers", "1").stdout
+    assert ("- Noise is fine: survives." in shown) == measured
+    assert ("- Adam is better: not measured." in shown) == measured
+    assert "0.7." not in shown
+
+
+_SLOW = """
+import time
+from test_reproduce import _plan, _present
+from privgcn.cli import main
+from privgcn.experiments import local, targets
+
+def outcome(worker):
+    time.sleep(60)
+
+if __name__ == "__main__":
+    targets.TARGETS["tiny"] = targets.Target("Tiny", ("clinic",), ("clinic",), _plan, _present)
+    local._Worker.outcome = outcome
+    main()
+"""
+
+
+def test_an_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
+    script = tmp_path / "slow.py"
+    script.write_text(_SLOW)
+    process = subprocess.Popen(
+        [sys.executable, str(script), "reproduce", "tiny", "--out", str(tmp_path / "out")],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    try:
+        assert "runs done" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, errors
+    stopped = "Stopped. Nothing unfinished was left behind. Add --resume to go on from here."
+    assert errors.splitlines() == [stopped]
+    assert output == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
+from rich.text import Text
 from typer.testing import CliRunner
 
 from privgcn.cli import app, main
@@ -270,3 +273,83 @@ def test_a_stopped_run_leaves_no_half_written_folder(tmp_path, letters, blow) ->
         assert "Traceback" not in errors
     left = [path.name for path in tmp_path.rglob("*") if path.is_file()]
     assert not [name for name in left if name in ("scores.json", "statement.json")]
+
+
+def _read_until(terminal: int, sign: bytes, seconds: float = 60.0) -> bytes:
+    """What a program wrote to a terminal until a sign appears, or until it closed it."""
+    text, deadline = b"", time.monotonic() + seconds
+    while sign not in text and time.monotonic() < deadline:
+        if select.select([terminal], [], [], 0.1)[0]:
+            try:
+                more = os.read(terminal, 4096)
+            except OSError:
+                break
+            if not more:
+                break
+            text += more
+    return text
+
+
+def test_an_interrupt_is_answered_and_gives_the_cursor_back(tmp_path, letters) -> None:
+    ours, theirs = os.openpty()
+    arguments = ["--recipe", "paper-split", "--epsilon", "8", "--set", "training.epochs=100000"]
+    process = subprocess.Popen(
+        [*RUN, "train", str(letters), *arguments, "--set", "privacy.accountant=rdp"],
+        cwd=tmp_path,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(theirs)
+    try:
+        seen = _read_until(ours, b"training")
+        assert b"training" in seen, seen
+        process.send_signal(signal.SIGINT)
+        seen += _read_until(ours, b"left behind.")
+        assert process.wait(timeout=60) == 130, seen
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    assert b"Stopped. Nothing unfinished was left behind." in seen
+    assert seen.rindex(b"\x1b[?25h") > seen.rindex(b"\x1b[?25l")
+
+
+def test_a_mistake_does_not_touch_the_terminal(tmp_path) -> None:
+    ours, theirs = os.openpty()
+    words = ["reproduce", "table1", "--datasets", "typo"]
+    process = subprocess.Popen(
+        [*RUN, *words], cwd=tmp_path, stderr=theirs, env={**os.environ, "TERM": "xterm"}
+    )
+    os.close(theirs)
+    try:
+        seen = _read_until(ours, b"'typo'.")
+        assert process.wait(timeout=60) == 2, seen
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    assert b"Error: " in seen
+    assert b"\x1b[?25l" not in seen
+
+
+@pytest.mark.parametrize("command", app.registered_commands, ids=lambda command: command.name)
+def test_every_verb_answers_an_interrupt(command, capsys, monkeypatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command.callback.__wrapped__, "__code__", interrupted.__code__)
+    monkeypatch.setattr(command.callback.__wrapped__, "__defaults__", None)
+    with pytest.raises(typer.Exit) as stop:
+        command.callback()
+    assert stop.value.exit_code == 130
+    said = capsys.readouterr().err
+    assert said.startswith("Stopped. Nothing unfinished was left behind.")
+    assert ("--resume" in said) == (command.name == "reproduce")
+
+
+@pytest.mark.parametrize("command", app.registered_commands, ids=lambda command: command.name)
+def test_help_shows_every_word(command) -> None:
+    group = typer.main.get_command(app)
+    for option in group.commands[command.name].params:
+        text = getattr(option, "help", None) or ""
+        assert Text.from_markup(text).plain == text, "brackets would be taken for markup"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
 
@@ -35,6 +37,27 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
+_STOPPED = "Stopped. Nothing unfinished was left behind."
+_GO_ON = {
+    "reproduce": " Add --resume to go on from here.",
+    "train": " The same command goes on from the last checkpoint, if one was written.",
+}
+
+
+def _stoppable(verb: str, command: Callable[..., None]) -> Callable[..., None]:
+    """Says what an interrupt at the keyboard left: Typer itself would end without a word."""
+
+    @wraps(command)
+    def stoppable(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt:
+            print(_STOPPED + _GO_ON.get(verb, ""), file=sys.stderr)
+            raise typer.Exit(130) from None
+
+    return stoppable
+
+
 for verb, command in (
     ("demo", demo.demo),
     ("datasets", datasets.datasets),
@@ -51,7 +74,7 @@ for verb, command in (
     ("report", report.report),
     ("reproduce", reproduce.reproduce),
 ):
-    app.command(verb)(command)
+    app.command(verb)(_stoppable(verb, command))
 
 
 def _show_version(wanted: bool) -> None:
@@ -84,6 +107,3 @@ def main() -> None:
     except PrivGCNError as error:
         print(f"Error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("Stopped. Nothing unfinished was left behind.", file=sys.stderr)
-        sys.exit(130)

@@ -84,4 +84,4 @@ def _print_table(records: list[dict[str, Any]], folder: Path) -> None:
         # A file or a pipe has no width; nothing should be cut there.
         console = Console(width=160)
     console.print(table)
-    console.print(f"Data folder: {folder}", soft_wrap=True, highlight=False)
+    console.print(f"Data folder: {folder}", soft_wrap=True, highlight=False, markup=False)

@@ -19,9 +19,12 @@ def plan(
     ],
     classes: Annotated[int, typer.Option(help="Number of classes.", min=2)],
     epsilon: Annotated[float, typer.Option(help="Privacy budget.")] = 1.0,
-    delta: Annotated[float | None, typer.Option(help="Delta of the guarantee [1e-5].")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Delta of the guarantee (default: 1e-5).")
+    ] = None,
     features: Annotated[
-        int | None, typer.Option(help="Number of features [4096, of hashed words].", min=1)
+        int | None,
+        typer.Option(help="Number of features (default: 4096, of hashed words).", min=1),
     ] = None,
     unit: Annotated[str | None, typer.Option(help="document or person.")] = None,
     relation: Annotated[str | None, typer.Option(help="remove or replace.")] = None,

@@ -25,14 +25,15 @@ def reproduce(
         str | None, typer.Option(help="Comma-separated; default: the paper's, if here.")
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(help="Seeds of every configuration [5; 2 with --quick].")
+        int | None,
+        typer.Option(help="Seeds of every configuration (default: 5; 2 with --quick)."),
     ] = None,
     engine: Annotated[str, typer.Option(help="local (this machine) or ray.")] = "local",
     address: Annotated[
         str | None, typer.Option(help="Address of the Ray cluster, for --engine ray.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Processes of --engine local [one per core].")
+        int | None, typer.Option(help="Processes of --engine local (default: one per core).")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the records in the results folder.")
@@ -41,7 +42,7 @@ def reproduce(
         bool, typer.Option("--quick", help="A small size that ends within five minutes.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Results folder [reproduction/NAME].")
+        Path | None, typer.Option(help="Results folder (default: reproduction/NAME).")
     ] = None,
     write_docs: Annotated[
         Path | None,
@@ -56,6 +57,8 @@ def reproduce(
     from privgcn.experiments.targets import chosen_targets
 
     chosen_targets(name)
+    if write_docs is not None:
+        _check_page(write_docs)
     folder = out if out is not None else Path("reproduction") / name
     done = run(
         name,
@@ -79,6 +82,29 @@ def reproduce(
         _print(page, done)
     if done.summary.failed:
         raise typer.Exit(1)
+
+
+def _check_page(path: Path) -> None:
+    """Refuses a page that could not be written, before hours of runs."""
+    import os
+
+    from privgcn.errors import ConfigError
+
+    above = path.absolute().parent
+    while not above.exists():
+        above = above.parent
+    if path.is_dir():
+        problem = "that is a folder"
+    elif not above.is_dir():
+        problem = f"{above} is no folder"
+    elif not os.access(above, os.W_OK):
+        problem = f"{above} can not be written"
+    else:
+        return
+    raise ConfigError(
+        f"The 'write-docs' of reproduce must be a file that can be written. Got {path}: "
+        f"{problem}. Name a Markdown file, such as reproduction.md."
+    )
 
 
 def _write_pages(folder: Path, done: Reproduction) -> Path:
@@ -145,7 +171,7 @@ def _record(name: str, folder: Path, page: Path, done: Reproduction) -> dict[str
         "seconds": round(summary.seconds, 1),
         "training_seconds": round(done.training_seconds, 1),
         "failures": [
-            {"seeds": failure["seeds"], "reason": failure["reason"]}
+            {key: failure[key] for key in ("label", "settings", "seeds", "reason")}
             for failure in done.failures
         ],
         "torn": done.torn,
@@ -163,13 +189,24 @@ def _print(page: Path, done: Reproduction) -> None:
             typer.echo(Table.from_dict(table).markdown())
         for note in shown.presentation.notes:
             typer.echo(note)
+    _print_takeaways(done)
     summary = done.summary
     typer.echo(
         f"\n{summary.done} runs done now, {summary.kept} kept, {summary.failed} failed. "
         f"Wall time {duration(summary.seconds)}."
     )
     for failure in done.failures:
-        typer.echo(f"Failed: {failure['reason']}", err=True)
+        typer.echo(f"Failed: {failure['label']}: {failure['reason']}", err=True)
     for name in done.torn:
-        typer.echo(f"Damaged records set aside and run again: {name}", err=True)
+        typer.echo(f"Damaged record set aside and run again: {name}", err=True)
     typer.echo(f"Report: {page}")
+
+
+def _print_takeaways(done: Reproduction) -> None:
+    from privgcn.experiments.takeaways import NOT_MEASURED
+
+    if all(takeaway.verdict == NOT_MEASURED for takeaway in done.takeaways):
+        return
+    typer.echo("\nThe paper's take-aways:")
+    for takeaway in done.takeaways:
+        typer.echo(f"- {takeaway.claim.rstrip('.')}: {takeaway.verdict}.")

@@ -20,7 +20,9 @@ def train(
     epsilon: Annotated[
         float | None, typer.Option(help="Privacy budget; without it, no privacy.")
     ] = None,
-    delta: Annotated[float | None, typer.Option(help="Delta of the guarantee [1e-5].")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Delta of the guarantee (default: 1e-5).")
+    ] = None,
     unit: Annotated[
         str | None, typer.Option(help="What is protected: document, person, part or graph.")
     ] = None,
@@ -47,7 +49,7 @@ def train(
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Change one setting: a.b=c.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Run folder [runs/...].")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder (default: below runs).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a classifier on documents and links, privately when given an epsilon."""

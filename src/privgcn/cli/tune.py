@@ -19,7 +19,9 @@ def tune(
     epsilon: Annotated[
         float, typer.Option(help="Privacy budget of the whole search, winner included.")
     ],
-    delta: Annotated[float | None, typer.Option(help="Delta of the guarantee [1e-5].")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Delta of the guarantee (default: 1e-5).")
+    ] = None,
     unit: Annotated[
         str | None, typer.Option(help="What is protected: document, person, part or graph.")
     ] = None,
@@ -51,7 +53,9 @@ def tune(
         ),
     ] = False,
     seed: Annotated[int, typer.Option(help="Of partition and first weights.", min=0)] = 0,
-    out: Annotated[Path | None, typer.Option(help="Run folder [runs/NAME-tuned].")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run folder (default: runs/NAME-tuned).")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Search for better settings; epsilon pays for all runs, and only the best is kept."""

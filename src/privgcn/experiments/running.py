@@ -15,12 +15,14 @@ from privgcn.errors import ConfigError, DataNotAvailableError
 from privgcn.experiments.disagreements import disagreements
 from privgcn.experiments.engines import Engine
 from privgcn.experiments.grid import Task
+from privgcn.experiments.labels import label as run_label
+from privgcn.experiments.labels import torn_labels
 from privgcn.experiments.progress import Progress
 from privgcn.experiments.results import Options, Presentation, Results, Table
 from privgcn.experiments.runner import Summary, run_tasks
 from privgcn.experiments.store import RecordStore
 from privgcn.experiments.takeaways import Takeaway, takeaways
-from privgcn.experiments.targets import Target, chosen_targets, make_options
+from privgcn.experiments.targets import Target, chosen_targets, fitting_datasets, make_options
 from privgcn.experiments.training import check_device
 from privgcn.files import write_atomically
 
@@ -44,8 +46,9 @@ class Reproduction:
     Attributes:
         summary: Runs kept, done and failed, and the wall time.
         shown: Tables and figures of each experiment.
-        failures: Failed tasks with their reasons.
-        torn: Damaged records that were set aside and run again.
+        failures: Failed runs with their label, settings, seeds and reason; runs of one
+            configuration that failed alike are one entry.
+        torn: Damaged records that were set aside and run again, with the run where known.
         training_seconds: Time that all tasks of these experiments took, also in earlier
             calls, as if one had run after the other.
         takeaways: The paper's take-aways, judged from every record of the folder.
@@ -85,10 +88,11 @@ def reproduce(
         progress: Shows how far it is.
 
     Raises:
-        ConfigError: The folder has records and ``resume`` was not asked for.
+        ConfigError: The folder can not be written, or has records and ``resume`` was not
+            asked for; or no run could work with these datasets or on this device.
         DataNotAvailableError: No data for any experiment.
     """
-    check_device()
+    check_device(here=engine.here)
     chosen = list(_with_options(name, datasets, seeds, quick))
     with RecordStore(folder) as store:
         if len(store) and not resume:
@@ -107,8 +111,10 @@ def reproduce(
             shown.append(Shown(label, target.title, place, made))
         keys = {task.key for task in tasks}
         spent = sum(s for key, s in store.seconds().items() if key in keys)
-        wanted = {task.configuration for task in tasks}
-        failures = [f for f in store.failures if f["configuration"] in wanted]
+        failures = [
+            {"label": run_label(f["kind"], f["settings"], f["seeds"]), **f}
+            for f in store.failures_of(tasks)
+        ]
         # The seeds that all have, so that the same cell is the same number everywhere.
         everything = Results(store, range(min(len(o.seeds) for _, _, o, _ in chosen)))
         named = {d for _, _, options, _ in chosen for d in options.datasets}
@@ -116,7 +122,7 @@ def reproduce(
             summary,
             shown,
             failures,
-            store.torn,
+            torn_labels(store.torn, tasks),
             spent,
             takeaways(everything, sorted(named)),
             disagreements(everything),
@@ -135,13 +141,8 @@ def _with_options(
 ) -> Iterator[tuple[str, Target, Options, list[str]]]:
     targets = chosen_targets(name)
     found = False
-    for label, target in targets.items():
-        wanted = datasets
-        if datasets is not None and len(targets) > 1:
-            # Of "all", an experiment takes the named datasets that are its own.
-            wanted = [d for d in datasets if d in target.datasets]
-            if not wanted:
-                continue
+    for label, wanted in fitting_datasets(targets, datasets).items():
+        target = targets[label]
         try:
             options, notes = make_options(target, datasets=wanted, seeds=seeds, quick=quick)
         except DataNotAvailableError:

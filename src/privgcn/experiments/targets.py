@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from privgcn.corpus.catalogue import DATASETS
@@ -36,6 +36,7 @@ class Target:
         plan: Options to the grid of runs.
         present: Records to tables and figures.
         least_seeds: Where fewer seeds would not tell.
+        needs_text: Whether it runs on datasets with raw text only.
     """
 
     title: str
@@ -44,6 +45,7 @@ class Target:
     plan: Callable[[Options], Experiment]
     present: Callable[[Results, Options], Presentation]
     least_seeds: int = 1
+    needs_text: bool = False
 
 
 TARGETS: dict[str, Target] = {
@@ -81,6 +83,7 @@ TARGETS: dict[str, Target] = {
         feature_kinds.QUICK_DATASETS,
         feature_kinds.experiment,
         feature_kinds.present,
+        needs_text=True,
     ),
     "hard-cases": Target(
         "Hard cases: errors that stay errors",
@@ -121,6 +124,33 @@ def chosen_targets(name: str) -> dict[str, Target]:
     return {part: TARGETS[part] for part in names}
 
 
+def fitting_datasets(
+    targets: Mapping[str, Target], datasets: Sequence[str] | None
+) -> dict[str, Sequence[str] | None]:
+    """The targets that run, each with the named datasets that are meant for it.
+
+    One target alone takes all of them; of several, each takes those that are its own.
+
+    Raises:
+        ConfigError: A dataset is unknown, or no target takes it.
+    """
+    if datasets is None or len(targets) == 1:
+        return dict.fromkeys(targets, datasets)
+    own = [name for name in DATASETS if any(name in t.datasets for t in targets.values())]
+    for name in datasets:
+        if name not in own:
+            remedy = " Run one experiment alone to have it there." if name in DATASETS else ""
+            raise ConfigError(
+                f"The 'datasets' of these experiments must be some of {', '.join(own)}. "
+                f"Got {name!r}.{remedy}"
+            )
+    taken = {
+        label: [name for name in datasets if name in target.datasets]
+        for label, target in targets.items()
+    }
+    return {label: names for label, names in taken.items() if names}
+
+
 def make_options(
     target: Target,
     *,
@@ -151,15 +181,22 @@ def make_options(
 
 
 def _named(target: Target, datasets: Sequence[str]) -> list[str]:
+    fitting = [name for name in DATASETS if _fits(target, name)]
     for name in datasets:
-        if name not in DATASETS or ("mnist" in target.datasets) != (name == "mnist"):
-            fitting = [n for n in DATASETS if (n == "mnist") == ("mnist" in target.datasets)]
+        if name not in fitting:
+            why = ", which have raw text" if target.needs_text else ""
             raise ConfigError(
-                f"The 'datasets' of this experiment must be some of {', '.join(fitting)}. "
+                f"The 'datasets' of this experiment must be some of {', '.join(fitting)}{why}. "
                 f"Got {name!r}."
             )
         DATASETS[name].require(data_folder())
     return list(dict.fromkeys(datasets))
+
+
+def _fits(target: Target, name: str) -> bool:
+    if ("mnist" in target.datasets) != (name == "mnist"):
+        return False
+    return not target.needs_text or "text" in DATASETS[name].features
 
 
 def _available(usual: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -8,7 +8,12 @@ from privgcn.corpus.catalogue import DATASETS
 from privgcn.errors import ConfigError, DataNotAvailableError
 from privgcn.experiments.results import Options, Results, split_by_origin
 from privgcn.experiments.store import RecordStore
-from privgcn.experiments.targets import TARGETS, chosen_targets, make_options
+from privgcn.experiments.targets import (
+    TARGETS,
+    chosen_targets,
+    fitting_datasets,
+    make_options,
+)
 from privgcn.report import Figure, Table
 
 NAMES = {
@@ -101,6 +106,31 @@ def test_default_datasets_are_those_at_hand(
 def test_datasets_must_fit_the_experiment(name: str, datasets: list[str]) -> None:
     with pytest.raises(ConfigError, match=r"'datasets' of this experiment"):
         make_options(TARGETS[name], datasets=datasets)
+
+
+@pytest.mark.parametrize("name", ["cora", "reddit-like", "mnist"])
+def test_features_need_raw_text(name: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"cora-text.*pokec-like, which have raw text"
+    ) as told:
+        make_options(TARGETS["features"], datasets=[name])
+    assert str(told.value).endswith(f"Got '{name}'.")
+    options, _ = make_options(TARGETS["features"], datasets=["pokec-like", "clinic"])
+    assert options.datasets == ("pokec-like", "clinic")
+
+
+@pytest.mark.parametrize("targets", ["all", "experiment-b,as-released"])
+def test_of_several_experiments_each_takes_its_own_datasets(targets: str) -> None:
+    chosen = chosen_targets(targets)
+    assert set(fitting_datasets(chosen, None)) == set(chosen)
+    taken = fitting_datasets(chosen, ["pubmed", "cora"])
+    assert taken["experiment-b"] == ["pubmed", "cora"]
+    assert taken["as-released"] == ["cora"]
+    assert "mnist" not in taken
+    with pytest.raises(ConfigError, match=r"some of cora, .*Got 'typo'\.$"):
+        fitting_datasets(chosen, ["cora", "typo"])
+    with pytest.raises(ConfigError, match=r"Got 'clinic'\. Run one experiment alone"):
+        fitting_datasets(chosen, ["clinic"])
 
 
 def test_seeds_by_default_and_by_wish() -> None:
