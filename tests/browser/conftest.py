@@ -17,6 +17,7 @@ from privgcn.privacy.schedule import make_schedule
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.report import Report, card_html
 from privgcn.report.comparison import RunRecord
+from privgcn.report.outcome import Outcome, write_outcome
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -108,7 +109,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
                 for i in range(3)
             ]
         ),
-        "experiment": Report.of_experiment(HOSTILE[0], *_results(), [HOSTILE[1]]),
+        "experiment": Report.of_experiment(
+            HOSTILE[0], *_results(), [HOSTILE[1]], outcome=_outcome(folder / "results")
+        ),
     }
     paths = {name: report.save(folder / f"{name}.html") for name, report in reports.items()}
     paths["card"] = folder / "card.html"
@@ -154,6 +157,21 @@ def _scores(classes: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
+def _outcome(folder: Path) -> Outcome:
+    folder.mkdir()
+    failure = {"label": HOSTILE[0], "seeds": [0], "reason": HOSTILE[1], "settings": {}}
+    claim = {
+        "claim": HOSTILE[2],
+        "verdict": "survives in part (own-graph: survives; full-graph: does not survive)",
+        "evidence": list(HOSTILE),
+        "rule": HOSTILE[0],
+    }
+    told = {"title": HOSTILE[1], "columns": ["a", "b"], "rows": [["x", HOSTILE[2]]]}
+    return write_outcome(
+        folder, HOSTILE[0], failures=[failure], takeaways=[claim], disagreements=told
+    )
+
+
 def _results() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     wide = [f"column {i}" for i in range(14)]
     table = {
@@ -174,4 +192,9 @@ def _results() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         "kind": "bar",
         "series": [{"name": n, "points": [[h, 0.5, 0.1] for h in HOSTILE]} for n in "ab"],
     }
-    return [table], [lines, bars]
+    keyed = {
+        "title": "keyed",
+        "columns": ["dataset", "method", "epsilon", *wide[:8]],
+        "rows": [["cora", method, 2, *[0.5] * 8] for method in ("sgd", "adam")],
+    }
+    return [table, keyed], [lines, bars]

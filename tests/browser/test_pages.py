@@ -154,15 +154,16 @@ def test_the_skip_link_shows_itself_and_leads_to_the_content(look):
 
 def test_values_appear_on_focus_and_on_hover(look):
     page = look("run").page
-    value = page.locator("#curve .wide .value").nth(1)
+    # The level that runs below all points comes first.
+    value = page.locator("#curve .wide .value").nth(2)
     tip = value.locator(".tip")
 
     assert tip.is_hidden()
     value.focus()
     assert tip.is_visible()
     assert tip.locator("text").all_text_contents()[:2] == ["0.100 ± 0.020", "epsilon 1"]
-    page.locator("#curve .wide .value").nth(2).locator(".target").hover()
-    assert page.locator("#curve .wide .value").nth(2).locator(".tip").is_visible()
+    page.locator("#curve .wide .value").nth(3).locator(".target").hover()
+    assert page.locator("#curve .wide .value").nth(3).locator(".tip").is_visible()
 
 
 def test_focus_is_seen(look):
@@ -217,6 +218,58 @@ def test_headers_of_a_large_confusion_matrix_stay_in_sight(look):
     assert places[0] > 0
     assert 0 <= places[1] < 3
     assert 0 <= places[2] < 3
+
+
+def test_a_phone_keeps_the_name_of_a_row_in_sight(look):
+    page = look("experiment", width=390).page
+    box = page.locator("[aria-label='Table: keyed']")
+    places = box.evaluate(
+        """(box) => {
+          box.scrollTo(200, 0);
+          const left = box.getBoundingClientRect().left;
+          const heads = [...box.querySelectorAll('thead th:first-child, tbody th')];
+          return [box.scrollLeft, ...heads.map((h) => h.getBoundingClientRect().left - left)];
+        }"""
+    )
+
+    assert places[0] > 100
+    assert all(0 <= place < 3 for place in places[1:])
+    assert box.locator("tbody th").last.inner_text().split() == [
+        "cora",
+        "adam,",
+        "epsilon",
+        "2",
+    ]
+    assert box.locator("td.key").first.is_hidden()
+    assert box.locator("tbody td:not(.key)").first.bounding_box()["width"] > 30
+
+
+def test_a_desk_shows_every_column_once(look):
+    box = look("experiment").page.locator("[aria-label='Table: keyed']")
+
+    assert box.locator("tbody th").last.inner_text() == "cora"
+    assert box.locator("td.key").first.is_visible()
+
+
+def test_every_point_can_be_pointed_at(look):
+    """The middle of a point is under its own target, or under one that shows its value."""
+    page = look("experiment").page
+    hidden = page.locator("figure .wide svg").first.evaluate(
+        """(svg) => [...svg.querySelectorAll('.value')].filter((value) => {
+          const target = value.querySelector('.target');
+          if (target.tagName !== 'circle') return false;
+          target.scrollIntoView({block: 'center'});
+          const box = target.getBoundingClientRect();
+          const top = document.elementFromPoint(
+            box.left + box.width / 2, box.top + box.height / 2);
+          const shown = top.closest('.value').querySelector('.tip').textContent;
+          const [own] = value.querySelectorAll('.tip-text');
+          const name = value.querySelectorAll('.tip-text')[2].textContent;
+          return !(shown.includes(own.textContent) && shown.includes(name));
+        }).length"""
+    )
+
+    assert hidden == 0
 
 
 def test_paper_gets_no_navigation_and_nothing_cut_off(look):

@@ -119,10 +119,10 @@ def _failure_table(failures: Sequence[Any], owner: str) -> Table | None:
                 f"'run', 'seeds' and 'reason'. Got {str(one)[:60]!r}."
             )
         seeds = ", ".join(str(seed) for seed in one["seeds"])
-        rows.append((str(one["run"]), seeds, str(one["reason"])))
+        rows.append((str(one["run"]), str(one["reason"]), seeds))
     if not rows:
         return None
-    return Table("Runs that failed", ("run", "seeds", "reason"), tuple(rows))
+    return Table("Runs that failed", ("run", "reason", "seeds"), tuple(rows))
 
 
 def _takeaway(record: Any, owner: str) -> dict[str, Any]:

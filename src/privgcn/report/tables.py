@@ -13,10 +13,9 @@ from markupsafe import Markup
 
 from privgcn.errors import ConfigError, DataError
 from privgcn.report.formats import NOTHING, is_number
-from privgcn.report.markup import clean, element, joined
+from privgcn.report.markup import clean
+from privgcn.report.table_markup import table_html
 
-_MANY_COLUMNS = 7
-_BRIEF = 24
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|~])")
 
 
@@ -145,7 +144,7 @@ class Table:
 
     def markdown(self) -> str:
         """GitHub-flavoured Markdown, with user text escaped."""
-        aligned = [":--" if not self._numeric(i) else "--:" for i in range(len(self.columns))]
+        aligned = [":--" if not self.numeric(i) else "--:" for i in range(len(self.columns))]
         lines = [f"**{markdown_text(self.title)}**", ""]
         lines.append(_markdown_row([markdown_text(column) for column in self.columns]))
         lines.append(_markdown_row(aligned))
@@ -180,33 +179,10 @@ class Table:
 
     def html(self, *, caption: bool = True) -> Markup:
         """An HTML table: caption, row and column headers, numbers set to the right."""
-        head = [
-            element("th", column, scope="col", class_="n" if self._numeric(i) else None)
-            for i, column in enumerate(self.columns)
-        ]
-        body = []
-        for row in self.rows:
-            cells = []
-            for i, (cell, column) in enumerate(zip(row, self.columns, strict=True)):
-                text = self.text_of(cell, column)
-                if i == 0:
-                    cells.append(element("th", element("bdi", text), scope="row"))
-                else:
-                    brief = "brief" if len(text) <= _BRIEF else None
-                    kind = "n" if self._numeric(i) else brief
-                    cells.append(element("td", text, class_=kind))
-            body.append(element("tr", joined(cells)))
-        title = element("caption", element("span", self.title)) if caption else Markup("")
-        wide = "dense" if len(self.columns) > _MANY_COLUMNS else None
-        return element(
-            "table",
-            title,
-            element("thead", element("tr", joined(head))),
-            element("tbody", joined(body)),
-            class_=wide,
-        )
+        return table_html(self, caption=caption)
 
-    def _numeric(self, index: int) -> bool:
+    def numeric(self, index: int) -> bool:
+        """Whether a column holds numbers only."""
         cells = [row[index] for row in self.rows if row[index] is not None]
         return bool(cells) and all(
             isinstance(cell, int | float | MeanStd | Difference) and not isinstance(cell, bool)

@@ -70,6 +70,37 @@ def test_html_has_caption_scopes_and_escaped_text():
     assert html.count('scope="row"') == 1
 
 
+def test_a_phone_names_a_row_in_its_first_cell():
+    rows = [["cora", "sgd", 2, 0.5], ["cora", "adam", None, 0.5], ["pubmed", "sgd", 2, 0.5]]
+    html = table(columns=["dataset", "optimiser", "epsilon", "score"], rows=rows).html()
+
+    assert '<bdi>cora</bdi><span class="keys">sgd, epsilon 2</span>' in html
+    assert '<bdi class="again">cora</bdi><span class="keys">adam</span>' in html
+    assert "<bdi>pubmed</bdi>" in html
+    assert html.count('"brief key"') == 3
+    assert html.count('"n key"') == 4
+
+
+@pytest.mark.parametrize(
+    ("columns", "row"),
+    [
+        (["a", "b"], ["x", 0.5]),
+        (["a", "b"], ["x", "y"]),
+        (["a", "b", "c", "d", "e", "f"], ["u", "v", "w", "x", "y", 0.5]),
+        (
+            ["a", "b", "c"],
+            [
+                "x",
+                "words that say more than which row it is " * 3,
+                0.5,
+            ],
+        ),
+    ],
+)
+def test_columns_that_name_no_row_stay_where_they_are(columns, row):
+    assert "key" not in table(columns=columns, rows=[row]).html()
+
+
 def test_ours_beside_published_with_the_difference():
     compared = table().with_difference("ours", "published")
 
