@@ -126,7 +126,7 @@ def value_target(
         y: Where the value points to.
         width: Width of the chart, which the value stays inside.
     """
-    room = min(300.0, width - 24)
+    room = min(420.0, width - 24)
     words = [shortened(text, room - 20) for text in lines]
     wide = min(
         room,
