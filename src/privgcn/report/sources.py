@@ -23,6 +23,10 @@ TABLES_FILE = "tables.json"
 FIGURES_FILE = "figures.json"
 NOTES_FILE = "notes.json"
 RECORDS_FOLDER = "records"
+NO_NOTES = (
+    "The notes of these results were not kept: they say what carries no guarantee and what was "
+    "not run. Run 'privgcn reproduce' again with --resume to have them here."
+)
 
 
 @dataclass(frozen=True)
@@ -171,8 +175,15 @@ def read_results(folder: Path, name: str | None = None) -> Results:
         tuple(Table.from_dict(record) for record in _records(folder / TABLES_FILE)),
         tuple(Figure.from_dict(record) for record in _records(folder / FIGURES_FILE)),
         "" if outcome is None or several else outcome.title,
-        tuple(str(note) for note in _records(folder / NOTES_FILE)),
+        _notes(folder / NOTES_FILE),
     )
+
+
+def _notes(path: Path) -> tuple[str, ...]:
+    """The notes of an experiment; earlier versions did not keep them, which must be said."""
+    if not path.exists():
+        return (NO_NOTES,)
+    return tuple(str(note) for note in _records(path))
 
 
 def _records(path: Path) -> list[Any]:

@@ -176,6 +176,7 @@ class TestExperiments:
         html = Report.of_folders([tmp_path]).html()
 
         assert "2 experiments" in html
+        assert html.count("The notes of these results were not kept") == 2
         assert '<h2 id="part-1-title"><bdi>one</bdi></h2>' in html
         assert "Table of two" in html
 
