@@ -55,7 +55,7 @@ def verdict(name: str, found: dict[str, dict[str, list[float]]]) -> str:
     return (
         f"{name}: at epsilon 1, `{RICH}` keeps {rich:.0%} of its non-private score; {others}. "
         f"The hypothesis that richer features lose less than counted words is "
-        f"{'confirmed' if holds else 'refuted'} here."
+        f"{'confirmed' if holds else 'refuted'} in mode {MODE}."
     )
 
 

@@ -61,7 +61,7 @@ def reproduction_page(done: Reproduction, command: str, render: Callable[[Table]
         blocks += [render(table) for table in shown.presentation.tables]
     if done.failures:
         blocks.append("## Runs that failed")
-        blocks += [f"- {failure['reason']}" for failure in done.failures]
+        blocks += [f"- {failure['label']}: {failure['reason']}" for failure in done.failures]
     return "\n\n".join(block.rstrip() for block in blocks) + "\n"
 
 

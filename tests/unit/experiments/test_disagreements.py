@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
@@ -53,11 +53,11 @@ def _published_leaves() -> dict[str, Any]:
     }
 
 
-def _page(results: Results) -> str:
+def _page(results: Results, failures: Sequence[dict[str, str]] = ()) -> str:
     done = SimpleNamespace(
         summary=SimpleNamespace(kept=1, done=0, runs=1),
         shown=[],
-        failures=[],
+        failures=failures,
         training_seconds=1.0,
         takeaways=takeaways(results, ["cora"]),
         disagreements=disagreements(results),
@@ -239,3 +239,11 @@ def test_auto_is_a_row_of_experiment_c_where_it_was_run(tmp_path: Path) -> None:
         (row,) = experiment_c.present(results, options).tables[0]["rows"]
     assert row[:3] == ["cora", "epsilon 2, recipe auto", "sgd"]
     assert row[3:] == [None] * 7 + [{"mean": 0.7, "std": 0.0}]
+
+
+def test_the_page_names_the_runs_that_failed(tmp_path: Path) -> None:
+    with RecordStore(tmp_path) as store:
+        results = Results(store, SEEDS)
+        page = _page(results, [{"label": "cora, auto, seed 3", "reason": "no memory"}])
+        assert "- cora, auto, seed 3: no memory" in page.splitlines()
+        assert "Runs that failed" not in _page(results)
