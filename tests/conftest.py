@@ -4,3 +4,24 @@ import os
 
 # Tests may run side by side; one thread each is fastest. Before anything imports torch.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples everywhere, however slow the machine is today.
+settings.register_profile(
+    "suite",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("suite")
+
+
+@pytest.fixture(autouse=True)
+def _same_draws_in_any_order() -> None:
+    """Tests that draw from torch's own generator get the same numbers in any order."""
+    import torch
+
+    torch.manual_seed(0)

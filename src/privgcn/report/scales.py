@@ -40,6 +40,10 @@ class Scale:
         return self.start + (here - low) / (high - low) * (self.end - self.start)
 
 
+# Values nearer than this, relative or absolute, are one place on an axis.
+_SAME, _SMALLEST = 1e-9, 1e-300
+
+
 def value_scale(
     values: Sequence[float], start: float, end: float, *, from_zero: bool = False
 ) -> Scale:
@@ -47,8 +51,8 @@ def value_scale(
     low, high = min(values), max(values)
     if from_zero or 0 <= low <= 0.5 * high:
         low, high = min(low, 0.0), max(high, 0.0)
-    if low == high:
-        share = 0 <= low <= 1
+    if high - low <= max(_SAME * max(abs(low), abs(high)), _SMALLEST):
+        share = 0 <= low <= high <= 1
         low, high = low - 0.5, high + 0.5
         if share:
             # A score never leaves this range; neither does its axis.

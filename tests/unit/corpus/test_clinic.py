@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
@@ -14,11 +12,8 @@ def clinic() -> Corpus:
     return load_corpus("clinic")
 
 
-def test_it_is_the_same_every_time_and_quick() -> None:
-    start = time.perf_counter()
-    one = make_clinic()
-    assert time.perf_counter() - start < 2
-    two = make_clinic()
+def test_it_is_the_same_every_time() -> None:
+    one, two = make_clinic(), make_clinic()
     assert one.texts == two.texts
     assert (one.edges == two.edges).all()
     assert (one.labels == two.labels).all()

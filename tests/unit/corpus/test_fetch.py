@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import http.server
 import threading
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,10 +30,17 @@ class Server:
     asked: list[str | None] = field(default_factory=list)
 
 
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for scheme in ("http", "https", "all"):
+        monkeypatch.delenv(f"{scheme}_proxy", raising=False)
+        monkeypatch.delenv(f"{scheme}_proxy".upper(), raising=False)
+    # urlopen keeps the opener, and with it the proxies, of its first call.
+    monkeypatch.setattr(urllib.request, "_opener", None)
+
+
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
+def server() -> Iterator[Server]:
     state = Server()
 
     class Handler(http.server.BaseHTTPRequestHandler):

@@ -27,7 +27,7 @@ def test_datasets_as_json_and_as_a_table(tmp_path: Path) -> None:
     assert known["clinic"]["available"] is True
     assert known["cora"]["where"] == "not fetched"
     assert known["cora"]["documents"] == 2708
-    table = CliRunner().invoke(
+    table = CliRunner(env={"FORCE_COLOR": None, "NO_COLOR": "1"}).invoke(
         app, ["datasets", "--data-dir", str(tmp_path)], terminal_width=200
     )
     assert table.exit_code == 0

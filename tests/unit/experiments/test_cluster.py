@@ -34,6 +34,8 @@ pytestmark = [
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     pytest.importorskip("ray", reason="needs the 'cluster' extra")
     monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # Ray would replace `print` for every later test of this process.
+    monkeypatch.setenv("RAY_TQDM_PATCH_PRINT", "0")
     from ray.cluster_utils import Cluster
 
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
@@ -75,7 +77,7 @@ def test_a_node_killed_in_the_middle_loses_nothing(cluster: Any, tmp_path: Path)
                 assert (
                     record["result"] == tiny_task.run({**task.settings, "pause": 0}, (seed,))[0]
                 )
-    assert time.monotonic() - begun < 60
+    assert time.monotonic() - begun < 300
 
 
 def test_an_address_without_a_cluster_is_a_clear_error() -> None:

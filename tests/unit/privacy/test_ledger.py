@@ -128,7 +128,7 @@ def _release(path: str, weights: str) -> None:
 
 def test_parallel_writers_do_not_lose_each_other(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("spawn")
     writers = [
         context.Process(target=_release, args=(str(path), f"{place:064x}"))
         for place in range(6)
@@ -136,6 +136,6 @@ def test_parallel_writers_do_not_lose_each_other(tmp_path: Path) -> None:
     for writer in writers:
         writer.start()
     for writer in writers:
-        writer.join()
+        writer.join(120)
     assert all(writer.exitcode == 0 for writer in writers)
     assert len(Ledger(path).entries()) == 6

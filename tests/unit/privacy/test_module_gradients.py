@@ -117,13 +117,16 @@ def test_a_layer_that_caches_its_links_does_not_carry_them_to_the_next_part() ->
 def test_the_masks_of_one_part_do_not_depend_on_which_others_were_sampled() -> None:
     """Under a seed that someone knows, a shift of masks would tell who was sampled."""
     graph = pieces(6)
+    torch.manual_seed(1)
     net = Net(dropout=0.5)
     alone = []
-    for _ in range(2):
+    # Few units are active, so two masks may well agree on them; twenty do not.
+    for _ in range(20):
         torch.manual_seed(0)
         general = ModuleGradients(net, graph, 1.0)
         alone.append(general.clipped_sum(general.initial(), [np.array([3])]))
-    assert relative_error(*alone) > 1e-3, "the caller's seed must not decide the masks"
+    differences = [relative_error(alone[0], other) for other in alone[1:]]
+    assert max(differences) > 1e-3, "the caller's seed must not decide the masks"
     before = torch.get_rng_state()
     general.clipped_sum(general.initial(), None)
     assert torch.equal(before, torch.get_rng_state()), "the caller's generator stays untouched"

@@ -2,7 +2,7 @@ import math
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from privgcn.errors import DataError
@@ -203,6 +203,8 @@ def test_wide_ranges_are_logarithmic_and_mark_their_own_values():
     assert position_scale([10.0, 50.0, 100.0], 0, 1).kind == "linear"
 
 
+@example([1.0], 5e-324)
+@example([1e6, 999999.9999999999], 0.0)
 @given(st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=20), st.floats(0, 1))
 def test_any_numbers_can_be_drawn(places, std):
     points = [[x, i / 20, std] for i, x in enumerate(places)]
