@@ -43,6 +43,7 @@ NOISE = "tests/unit/privacy/test_noise.py"
 SCHEDULE = "tests/unit/privacy/test_schedule.py"
 CUT = "tests/unit/graph/test_partition.py"
 CENTRE = "tests/unit/privacy/test_centre.py"
+OWNERS = "tests/unit/privacy/test_owner_sums.py"
 ROUNDING = "tests/unit/privacy/test_rounding.py"
 SENSITIVITY = "tests/unit/training/test_sensitivity.py"
 FIT = "tests/unit/training/test_fit.py"
@@ -237,7 +238,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         ),
         (
             "graph/partition.py",
-            "    return PartitionedGraph(\n        graph.features.select(order), matrix,",
+            "    return PartitionedGraph(\n        graph.features.select(order),\n        matrix,",
             """    if matrix is not None:
         ends = place[graph.edges].flatten()
         scale = (torch.bincount(ends, minlength=len(graph)) + 1).double().rsqrt()
@@ -245,7 +246,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         values = (scale[rows] * scale[matrix.columns]).float()
         matrix = SparseRows(matrix.offsets, matrix.columns, values, matrix.width)
     return PartitionedGraph(
-        graph.features.select(order), matrix,""",
+        graph.features.select(order),
+        matrix,""",
         ),
     ),
     mutation(
@@ -325,6 +327,30 @@ MUTATIONS: tuple[Mutation, ...] = (
             "            self.plan.schedule.sample(number, self.source.of_replica(0))\n"
             "        ] * self.replicas\n",
         ),
+    ),
+    mutation(
+        "an owner's documents choose the method of all",
+        f"{PARTITIONING}::test_only_owners_have_private_sizes",
+        ("privacy/partitioning.py", "sizes_public=not by_owner", "sizes_public=True"),
+    ),
+    mutation(
+        "parts of private sizes are summed like others",
+        f"{OWNERS}::test_nobody_else_moves_when_an_owner_writes_more",
+        (
+            "privacy/part_gradients.py",
+            "        kind = ClippedSums if graph.sizes_public else OwnerSums\n",
+            "        kind, graph = ClippedSums, replace(graph, sizes_public=True)\n",
+        ),
+        (
+            "privacy/part_gradients.py",
+            "from collections.abc import Sequence\n",
+            "from collections.abc import Sequence\nfrom dataclasses import replace\n",
+        ),
+    ),
+    mutation(
+        "the centre of owners is added up in blocks",
+        f"{OWNERS}::test_nobody_else_moves_the_centre",
+        ("privacy/centre.py", "    if not graph.sizes_public:\n", "    if False:\n"),
     ),
     mutation(
         "seeds share one stream",

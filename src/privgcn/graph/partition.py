@@ -53,6 +53,8 @@ class PartitionedGraph:
         labels: Class index or -1, in the same order.
         offsets: Where each part begins; one more entry than parts.
         order: Index of each row in the graph that was cut.
+        sizes_public: Whether everybody may know how many documents each part has. If not,
+            no part's size may decide how others are computed.
     """
 
     features: Rows
@@ -61,6 +63,7 @@ class PartitionedGraph:
     classes: int
     offsets: Tensor
     order: Tensor
+    sizes_public: bool = True
 
     @property
     def parts(self) -> int:
@@ -117,16 +120,20 @@ class PartitionedGraph:
             self.classes,
             offsets,
             self.order[rows],
+            self.sizes_public,
         )
 
 
-def cut(graph: TextGraph, part_of: Tensor, parts: int) -> PartitionedGraph:
+def cut(
+    graph: TextGraph, part_of: Tensor, parts: int, *, sizes_public: bool = True
+) -> PartitionedGraph:
     """Cuts a graph into the induced subgraphs of its parts, in linear time.
 
     Args:
         graph: The training documents.
         part_of: Part of each document.
         parts: Number of parts; a part without documents stays, empty.
+        sizes_public: Whether everybody may know how many documents each part has.
     """
     if len(part_of) != len(graph):
         raise ConfigError(
@@ -144,5 +151,11 @@ def cut(graph: TextGraph, part_of: Tensor, parts: int) -> PartitionedGraph:
     # identity as matrix every product would give the same values.
     matrix = propagation_matrix(place[edges], len(graph)) if edges.shape[1] else None
     return PartitionedGraph(
-        graph.features.select(order), matrix, graph.labels[order], graph.classes, offsets, order
+        graph.features.select(order),
+        matrix,
+        graph.labels[order],
+        graph.classes,
+        offsets,
+        order,
+        sizes_public,
     )

@@ -8,7 +8,10 @@ swing. One release of the plan, the first, therefore is the mean of the rows the
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -28,6 +31,7 @@ SURE = 4.0
 """Standard deviations by which the mean must be longer than noise alone would make it."""
 
 _SHORTEST = 1e-30
+_PARTS_AT_ONCE = 1024
 
 
 def clipped_row_means(graph: PartitionedGraph, clip_norm: float, samples: Samples) -> Tensor:
@@ -42,14 +46,44 @@ def clipped_row_means(graph: PartitionedGraph, clip_norm: float, samples: Sample
     lengths = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
     usable = (lengths > _SHORTEST) & (lengths < 1 / _SHORTEST)
     rows = rows if bool(usable.all()) else torch.where(usable[:, None], rows, 0.0)
+    if not graph.sizes_public:
+        shares = torch.where(usable, 1.0 / lengths, 0.0)
+        return _sum_by_owner(graph, rows, shares, clip_norm, samples)
     # Directions have length one, so the mean of some is no longer than one.
     reach = clip_norm * (1 - sum_slack(len(graph), blocked=adds_up_in_blocks(len(graph))))
     weights = torch.where(usable, reach / (lengths * graph.sizes[graph.part_of_row]), 0.0)
     if samples is not None:
-        sampled = torch.zeros(graph.parts, dtype=torch.bool)
-        sampled[torch.from_numpy(samples[0])] = True
-        weights = weights * sampled.to(weights.device)[graph.part_of_row]
+        weights = weights * _sampled(graph, samples)[graph.part_of_row]
     return DenseRows(rows).summed_transposed_times(weights[:, None].float())
+
+
+def _sum_by_owner(
+    graph: PartitionedGraph, rows: Tensor, shares: Tensor, clip_norm: float, samples: Samples
+) -> Tensor:
+    """The same sum where sizes are private: float64 throughout, each part's mean by itself."""
+    # A mean of directions has length one at most, but for roundings of its own.
+    reach = clip_norm * (1 - sum_slack(graph.parts))
+    weights = torch.full((graph.parts,), reach, dtype=torch.float64, device=rows.device)
+    if samples is not None:
+        weights = weights * _sampled(graph, samples)
+    weights = weights / graph.sizes.clamp(min=1)
+    total = torch.zeros(rows.shape[1], dtype=torch.float64, device=rows.device)
+    starts = graph.offsets.tolist()
+    for first in range(0, graph.parts, _PARTS_AT_ONCE):
+        last = min(first + _PARTS_AT_ONCE, graph.parts)
+        own = slice(starts[first], starts[last])
+        directions = rows[own].double() * shares[own, None]
+        sums = directions.new_zeros(last - first, rows.shape[1])
+        sums.index_add_(0, graph.part_of_row[own] - first, directions)
+        total += (sums * weights[first:last, None]).sum(0)
+    return total[:, None]
+
+
+def _sampled(graph: PartitionedGraph, samples: Sequence[npt.NDArray[np.int64]]) -> Tensor:
+    """1 for a part of the sample, 0 for any other."""
+    sampled = torch.zeros(graph.parts, dtype=torch.float64)
+    sampled[torch.from_numpy(samples[0])] = 1.0
+    return sampled.to(graph.offsets.device)
 
 
 def released_centre(graph: PartitionedGraph, plan: PrivacyPlan, source: RandomSource) -> Tensor:

@@ -31,7 +31,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from privgcn.errors import ConfigError
+from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph.blocks import adds_up_in_blocks
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.partition import PartitionedGraph
@@ -105,12 +105,17 @@ class ClippedSums:
         return clip_scales(norms, self.clip_norm, slack)
 
     def _cheapest(self, gradients: Sequence[LayerGradient]) -> Method:
+        if not self.graph.sizes_public:
+            raise PrivacyContractError(
+                "The sizes of these parts are private, so they must not choose the method of "
+                "all of them. Use OwnerSums."
+            )
         if self.graph.one_document_each:
             return "rows"
         weights = sum(_width(g.inputs) * g.outputs.shape[2] for g in gradients)
         pairs = count_pairs(self.graph)
         # A pair costs about as much as 16 weights' worth of streaming: it takes a float64
-        # inner product per layer. Only sizes decide, so the choice reveals nothing else.
+        # inner product per layer. Only sizes decide, and these are public.
         cost = _PAIRS_SETUP + 16 * pairs
         return "pairs" if cost < self.graph.parts * weights else "direct"
 

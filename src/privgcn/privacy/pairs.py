@@ -20,7 +20,7 @@ def padded_groups(graph: PartitionedGraph) -> list[tuple[Tensor, Tensor]]:
     """Parts of similar size, padded to a common one: ``(rows [parts, size], parts)``.
 
     Row index -1 pads. Sizes are rounded up to powers of two, so that one large part does
-    not pad all others to its size.
+    not pad all others to its size, and how a part is padded depends on its own size alone.
     """
     sizes, groups = graph.sizes, []
     levels = torch.where(sizes > 0, (sizes.double().log2().ceil()).long(), -1)
@@ -28,8 +28,7 @@ def padded_groups(graph: PartitionedGraph) -> list[tuple[Tensor, Tensor]]:
         if level < 0:
             continue
         parts = torch.nonzero(levels == level)[:, 0]
-        widest = int(sizes[parts].max())
-        slots = torch.arange(widest, device=sizes.device)
+        slots = torch.arange(2**level, device=sizes.device)
         rows = graph.offsets[parts][:, None] + slots
         groups.append((torch.where(slots < sizes[parts][:, None], rows, -1), parts))
     return groups

@@ -14,6 +14,7 @@ from torch import Tensor
 from privgcn.graph.partition import PartitionedGraph
 from privgcn.models.stack import LayerStack, loss_gradient
 from privgcn.privacy.clipping import ClippedSums
+from privgcn.privacy.owner_sums import OwnerSums
 from privgcn.randomness import Draws
 
 # The parts each replica samples in a step, or ``None``: all parts, for every replica.
@@ -85,7 +86,10 @@ class StackGradients:
         return totals
 
     def _sum(
-        self, block: ClippedSums, parameters: Sequence[Tensor], included: Tensor | None
+        self,
+        block: ClippedSums | OwnerSums,
+        parameters: Sequence[Tensor],
+        included: Tensor | None,
     ) -> list[Tensor]:
         graph = block.graph
         tape = self.model.forward(parameters, graph.features, graph.matrix, self.dropout)
@@ -100,20 +104,22 @@ class StackGradients:
         """Whether parts are better taken one by one than gathered for this step."""
         parts = self.graph.parts
         few = parts <= _FEW_PARTS and used <= _FEW_IN_STEP
-        return few or len(self.graph) >= _LARGE_PART * parts
+        large = self.graph.sizes_public and len(self.graph) >= _LARGE_PART * parts
+        return few or large
 
-    def _block(self, graph: PartitionedGraph) -> ClippedSums:
-        return ClippedSums(graph, self.clip_norm, terms=self.graph.parts)
+    def _block(self, graph: PartitionedGraph) -> ClippedSums | OwnerSums:
+        kind = ClippedSums if graph.sizes_public else OwnerSums
+        return kind(graph, self.clip_norm, terms=self.graph.parts)
 
     @cached_property
-    def _everything(self) -> ClippedSums:
+    def _everything(self) -> ClippedSums | OwnerSums:
         return self._block(self.graph)
 
     @cached_property
-    def _singles(self) -> dict[int, ClippedSums]:
+    def _singles(self) -> dict[int, ClippedSums | OwnerSums]:
         return {}
 
-    def _single(self, part: int) -> ClippedSums:
+    def _single(self, part: int) -> ClippedSums | OwnerSums:
         if part not in self._singles:
             chosen = torch.tensor([part], device=self.graph.offsets.device)
             self._singles[part] = self._block(self.graph.select(chosen))

@@ -76,6 +76,9 @@ def cut_as_planned(
 ) -> PartitionedGraph:
     """Cuts the training graph exactly as the plan says.
 
+    Guarantees:
+        How many documents an owner has is marked as private.
+
     Raises:
         PrivacyContractError: The plan was made for other documents.
     """
@@ -87,7 +90,8 @@ def cut_as_planned(
             "Make the plan from the documents it is used with."
         )
     part_of = parts_of_documents(graph, plan.partition, columns)
-    return cut(graph, part_of, plan.partition.parts)
+    by_owner = plan.unit == "person" or plan.partition.by == "owner"
+    return cut(graph, part_of, plan.partition.parts, sizes_public=not by_owner)
 
 
 def _refuse_split_members(member: Tensor, count: int, part_of: Tensor, column: str) -> None:

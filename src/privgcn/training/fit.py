@@ -29,6 +29,9 @@ from privgcn.training.threads import threads_worth
 
 Progress = Callable[[int, int], None]
 
+# Words of a usual document.
+_WORDS = 32
+
 PATH = "path"
 """Name of the kept iterates among a model's tensors."""
 
@@ -130,7 +133,8 @@ def fit(
                 "The 'training.learning_rate' of the settings must be given for a non-private "
                 "run: 'training.reach' fits it to the noise, and there is none."
             )
-        with threads_worth(_step_size(train, model, len(seeds))):
+        size = train.features.stored * model.layers[0].outputs * len(seeds)
+        with threads_worth(size):
             parameters = train_plain(
                 model,
                 train.to(device),
@@ -179,7 +183,7 @@ def fit(
         }
         checkpoint = Checkpoint(checkpoint_folder, purpose)
     trainer = _private_trainer(model, train, plan, settings, seeds, columns or {}, checkpoint)
-    with threads_worth(_step_size(train, model, len(seeds))):
+    with threads_worth(_public_step_size(train, plan, model) * len(seeds)):
         parameters = trainer.run(progress, checkpoint)
     return Fit(
         model,
@@ -219,9 +223,14 @@ def _one_by_one(
     )
 
 
-def _step_size(train: TextGraph, model: LayerStack, replicas: int) -> int:
-    """Multiplications of a step's largest product, about."""
-    return train.features.stored * model.layers[0].outputs * replicas
+def _public_step_size(train: TextGraph, plan: PrivacyPlan, model: LayerStack) -> int:
+    """Multiplications of a step's largest product, about, from public numbers alone.
+
+    Threads round in their own order, so how many words somebody writes must not set them.
+    """
+    width = train.features.width
+    words = width if isinstance(train.features, DenseRows) else min(width, _WORDS)
+    return plan.units * words * model.layers[0].outputs
 
 
 def _private_trainer(
