@@ -43,7 +43,7 @@ NOISE = "tests/unit/privacy/test_noise.py"
 SCHEDULE = "tests/unit/privacy/test_schedule.py"
 CUT = "tests/unit/graph/test_partition.py"
 CENTRE = "tests/unit/privacy/test_centre.py"
-OWNERS = "tests/unit/privacy/test_owner_sums.py"
+SEPARATE = "tests/unit/privacy/test_separate_sums.py"
 ROUNDING = "tests/unit/privacy/test_rounding.py"
 SENSITIVITY = "tests/unit/training/test_sensitivity.py"
 FIT = "tests/unit/training/test_fit.py"
@@ -335,11 +335,13 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     mutation(
         "parts of private sizes are summed like others",
-        f"{OWNERS}::test_nobody_else_moves_when_an_owner_writes_more",
+        f"{SEPARATE}::test_nobody_else_moves_when_an_owner_writes_more",
         (
             "privacy/part_gradients.py",
-            "        kind = ClippedSums if graph.sizes_public else OwnerSums\n",
-            "        kind, graph = ClippedSums, replace(graph, sizes_public=True)\n",
+            "        kind = ClippedSums if self.graph.sizes_public else SeparateSums\n"
+            "        return kind(self.graph, self.clip_norm, terms=self.graph.parts)\n",
+            "        graph = replace(self.graph, sizes_public=True)\n"
+            "        return ClippedSums(graph, self.clip_norm, terms=self.graph.parts)\n",
         ),
         (
             "privacy/part_gradients.py",
@@ -348,8 +350,26 @@ MUTATIONS: tuple[Mutation, ...] = (
         ),
     ),
     mutation(
+        "who was sampled chooses the method of all",
+        f"{SEPARATE}::test_who_is_sampled_moves_nobody_else",
+        (
+            "privacy/part_gradients.py",
+            "        return SeparateSums(self.graph.select(parts), self.clip_norm, terms=self.graph.parts)\n",
+            "        return ClippedSums(self.graph.select(parts), self.clip_norm, terms=self.graph.parts)\n",
+        ),
+    ),
+    mutation(
+        "a row's rounding depends on its neighbours",
+        f"{SEPARATE}::test_other_owners_do_not_even_round_differently",
+        (
+            "privacy/part_gradients.py",
+            "        separate = isinstance(block, SeparateSums)\n",
+            "        separate = False\n",
+        ),
+    ),
+    mutation(
         "the centre of owners is added up in blocks",
-        f"{OWNERS}::test_nobody_else_moves_the_centre",
+        f"{SEPARATE}::test_nobody_else_moves_the_centre",
         ("privacy/centre.py", "    if not graph.sizes_public:\n", "    if False:\n"),
     ),
     mutation(

@@ -190,6 +190,19 @@ def test_mistakes_are_named(
     assert not (tmp_path / "out").exists(), "nothing is half-written"
 
 
+def test_records_can_be_shown_without_running_any(app: typer.Typer, tmp_path: Path) -> None:
+    page, out = tmp_path / "page.md", str(tmp_path / "out")
+    nothing = _invoke(app, "tiny", "--quick", "--only-show", "--out", out)
+    assert nothing.exit_code == 0
+    assert "0 runs done now, 0 kept" in nothing.output
+    assert _invoke(app, "tiny", "--quick", "--out", out, "--resume").exit_code == 0
+    words = ["tiny", "--quick", "--only-show", "--out", out, "--write-docs", str(page)]
+    shown = _invoke(app, *words)
+    assert shown.exit_code == 0
+    assert "0 runs done now" in shown.output
+    assert "--quick --only-show --write-docs" in page.read_text()
+
+
 def test_the_page_of_the_documentation_is_generated(app: typer.Typer, tmp_path: Path) -> None:
     page = tmp_path / "reproduction.md"
     words = ["tiny", "--quick", "--out", str(tmp_path / "out"), "--write-docs", str(page)]

@@ -38,6 +38,10 @@ def reproduce(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the records in the results folder.")
     ] = False,
+    only_show: Annotated[
+        bool,
+        typer.Option("--only-show", help="Run nothing: show the records that are there."),
+    ] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="A small size that ends within five minutes.")
     ] = False,
@@ -68,11 +72,13 @@ def reproduce(
         seeds=seeds,
         quick=quick,
         resume=resume,
+        only_show=only_show,
         progress=make_progress(),
     )
     page = _write_pages(folder, done)
     if write_docs is not None:
         words = [name, *(["--quick"] if quick else [])]
+        words += ["--only-show"] if only_show else []
         words += [] if datasets is None else [f"--datasets {datasets}"]
         words += [] if seeds is None else [f"--seeds {seeds}"]
         _write_docs(write_docs, " ".join(words), done)

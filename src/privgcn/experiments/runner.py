@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from privgcn.experiments.engines import Engine
@@ -79,6 +79,13 @@ def run_tasks(
             close()
         shown.close()
     return Summary(runs, kept, tally.done, tally.failed, time.monotonic() - begun)
+
+
+def summary_of(tasks: Sequence[Task], store: RecordStore) -> Summary:
+    """What a store has of some tasks, without running any."""
+    runs = sum(len(task.seeds) for task in tasks)
+    kept = runs - sum(len(store.missing(task)) for task in tasks)
+    return Summary(runs, kept, 0, sum(len(store.failed(task)) for task in tasks), 0.0)
 
 
 def _pending(tasks: list[Task], store: RecordStore, retry_failed: bool) -> Iterator[Task]:

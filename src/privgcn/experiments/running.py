@@ -19,7 +19,7 @@ from privgcn.experiments.labels import label as run_label
 from privgcn.experiments.labels import torn_labels
 from privgcn.experiments.progress import Progress
 from privgcn.experiments.results import Options, Presentation, Results, Table
-from privgcn.experiments.runner import Summary, run_tasks
+from privgcn.experiments.runner import Summary, run_tasks, summary_of
 from privgcn.experiments.store import RecordStore
 from privgcn.experiments.takeaways import Takeaway, takeaways
 from privgcn.experiments.targets import Target, chosen_targets, fitting_datasets, make_options
@@ -73,6 +73,7 @@ def reproduce(
     seeds: int | None = None,
     quick: bool = False,
     resume: bool = False,
+    only_show: bool = False,
     progress: Progress | None = None,
 ) -> Reproduction:
     """Runs an experiment, or all of them, and writes its tables and figures.
@@ -85,6 +86,7 @@ def reproduce(
         seeds: Seeds of every configuration.
         quick: The small size.
         resume: Go on in a folder that has records; failed runs are tried again.
+        only_show: Run nothing: make tables and figures of the records that are there.
         progress: Shows how far it is.
 
     Raises:
@@ -95,13 +97,16 @@ def reproduce(
     check_device(here=engine.here)
     chosen = list(_with_options(name, datasets, seeds, quick))
     with RecordStore(folder) as store:
-        if len(store) and not resume:
+        if len(store) and not (resume or only_show):
             raise ConfigError(
                 f"The results folder {folder} has {len(store)} records of an earlier call. "
                 "Add --resume to go on with them, or name another folder with --out."
             )
         tasks = list(_tasks(chosen))
-        summary = run_tasks(tasks, store, engine, progress=progress)
+        if only_show:
+            summary = summary_of(tasks, store)
+        else:
+            summary = run_tasks(tasks, store, engine, progress=progress)
         shown = []
         for label, target, options, notes in chosen:
             place = folder / label if len(chosen) > 1 else folder

@@ -21,7 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.propagation import propagate
+from privgcn.graph.row_products import times_each
 from privgcn.graph.rows import Rows, SparseRows
 from privgcn.randomness import Draws
 
@@ -61,13 +63,20 @@ def transposed_product(inputs: Rows | Tensor, outputs: Tensor) -> Tensor:
     return torch.bmm(inputs.permute(1, 2, 0), outputs.transpose(0, 1)).transpose(0, 1)
 
 
-def product(inputs: Rows | Tensor, weight: Tensor) -> Tensor:
-    """``inputs @ weight`` for each replica, as ``[documents, R, outputs]``."""
+def product(inputs: Rows | Tensor, weight: Tensor, *, separate: bool = False) -> Tensor:
+    """``inputs @ weight`` for each replica, as ``[documents, R, outputs]``.
+
+    With ``separate``, no row's rounding depends on which other rows there are.
+    """
     width, replicas, outputs = weight.shape
     if not isinstance(inputs, Tensor):
-        return inputs.times(weight.reshape(width, replicas * outputs)).view(
-            -1, replicas, outputs
-        )
+        table = weight.reshape(width, replicas * outputs)
+        if separate and isinstance(inputs, DenseRows):
+            return times_each(inputs.values, table).view(-1, replicas, outputs)
+        return inputs.times(table).view(-1, replicas, outputs)
+    if separate:
+        each = [times_each(inputs[:, r], weight[:, r]) for r in range(replicas)]
+        return torch.stack(each, 1)
     if replicas == 1:
         return (inputs[:, 0] @ weight[:, 0]).unsqueeze(1)
     return torch.bmm(inputs.transpose(0, 1), weight.transpose(0, 1)).transpose(0, 1)
@@ -116,6 +125,8 @@ class LayerStack:
         features: Rows,
         matrix: SparseRows | None,
         masks: Draws | None = None,
+        *,
+        separate: bool = False,
     ) -> Tape:
         """Scores of all documents; with ``masks``, hidden units drop out as in training."""
         step = 2 if self.bias else 1
@@ -123,7 +134,9 @@ class LayerStack:
         hidden = torch.empty(0)
         for number, layer in enumerate(self.layers):
             weight = parameters[number * step]
-            hidden = propagate(matrix, product(inputs[-1], weight), layer.hops)
+            hidden = propagate(
+                matrix, product(inputs[-1], weight, separate=separate), layer.hops
+            )
             if self.bias:
                 hidden = hidden + parameters[number * step + 1]
             if number + 1 < len(self.layers):
@@ -147,6 +160,7 @@ class LayerStack:
         matrix: SparseRows | None,
         *,
         dropped: bool,
+        separate: bool = False,
     ) -> list[LayerGradient]:
         """The gradient rows of each layer.
 
@@ -156,6 +170,7 @@ class LayerStack:
             score_gradient: Gradient of the loss in the scores, one row per document.
             matrix: The propagation matrix of the forward pass; it is symmetric.
             dropped: Whether the forward pass dropped hidden units.
+            separate: Let no row's rounding depend on which other rows there are.
         """
         step = 2 if self.bias else 1
         gradients: list[LayerGradient] = []
@@ -166,7 +181,7 @@ class LayerStack:
             gradients.append(LayerGradient(inputs, outputs, rows if self.bias else None))
             if isinstance(inputs, Tensor):
                 weight = parameters[number * step].permute(2, 1, 0)
-                rows = product(outputs, weight)
+                rows = product(outputs, weight, separate=separate)
                 # An input is positive exactly where its unit was active and kept.
                 active = (inputs > 0).to(rows.dtype)
                 if dropped and self.dropout > 0:

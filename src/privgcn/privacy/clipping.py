@@ -108,7 +108,7 @@ class ClippedSums:
         if not self.graph.sizes_public:
             raise PrivacyContractError(
                 "The sizes of these parts are private, so they must not choose the method of "
-                "all of them. Use OwnerSums."
+                "all of them. Use SeparateSums."
             )
         if self.graph.one_document_each:
             return "rows"

@@ -61,6 +61,9 @@ class PairProducts:
         """Inner products of feature rows inside each part, in float64, for each group."""
         products = []
         for members, _ in self.groups:
+            if members.shape[1] == 1:
+                products.append(self.features.row_sums(2)[members[:, 0], None, None])
+                continue
             product = torch.zeros(*members.shape, members.shape[1], dtype=torch.float64)
             for i, rows in enumerate(members):
                 block = self.features.select(rows[rows >= 0]).dense()

@@ -14,7 +14,7 @@ from torch import Tensor
 from privgcn.graph.partition import PartitionedGraph
 from privgcn.models.stack import LayerStack, loss_gradient
 from privgcn.privacy.clipping import ClippedSums
-from privgcn.privacy.owner_sums import OwnerSums
+from privgcn.privacy.separate_sums import SeparateSums
 from privgcn.randomness import Draws
 
 # The parts each replica samples in a step, or ``None``: all parts, for every replica.
@@ -74,8 +74,7 @@ class StackGradients:
             return totals
         if not self._worth_preparing(len(used)):
             chosen = torch.from_numpy(used).to(self.graph.offsets.device)
-            block = self._block(self.graph.select(chosen))
-            return self._sum(block, parameters, mask)
+            return self._sum(self._sampled(chosen), parameters, mask)
         for row, part in enumerate(used.tolist()):
             # Only the replicas that sampled this part compute its gradient. Views, if all did.
             own = slice(None) if included[part].all() else torch.nonzero(mask[row])[:, 0]
@@ -87,17 +86,22 @@ class StackGradients:
 
     def _sum(
         self,
-        block: ClippedSums | OwnerSums,
+        block: ClippedSums | SeparateSums,
         parameters: Sequence[Tensor],
         included: Tensor | None,
     ) -> list[Tensor]:
         graph = block.graph
-        tape = self.model.forward(parameters, graph.features, graph.matrix, self.dropout)
+        separate = isinstance(block, SeparateSums)
+        tape = self.model.forward(
+            parameters, graph.features, graph.matrix, self.dropout, separate=separate
+        )
         rows = loss_gradient(
             tape.scores, graph.labels, graph.loss_weights, unit=self.unit_residuals
         )
         dropped = self.dropout is not None
-        gradients = self.model.backward(parameters, tape, rows, graph.matrix, dropped=dropped)
+        gradients = self.model.backward(
+            parameters, tape, rows, graph.matrix, dropped=dropped, separate=separate
+        )
         return block.clipped_sum(gradients, included=included)
 
     def _worth_preparing(self, used: int) -> bool:
@@ -107,20 +111,21 @@ class StackGradients:
         large = self.graph.sizes_public and len(self.graph) >= _LARGE_PART * parts
         return few or large
 
-    def _block(self, graph: PartitionedGraph) -> ClippedSums | OwnerSums:
-        kind = ClippedSums if graph.sizes_public else OwnerSums
-        return kind(graph, self.clip_norm, terms=self.graph.parts)
+    @cached_property
+    def _everything(self) -> ClippedSums | SeparateSums:
+        kind = ClippedSums if self.graph.sizes_public else SeparateSums
+        return kind(self.graph, self.clip_norm, terms=self.graph.parts)
+
+    def _sampled(self, parts: Tensor) -> SeparateSums:
+        # Who was sampled is secret, however public sizes are: each part decides alone.
+        return SeparateSums(self.graph.select(parts), self.clip_norm, terms=self.graph.parts)
 
     @cached_property
-    def _everything(self) -> ClippedSums | OwnerSums:
-        return self._block(self.graph)
-
-    @cached_property
-    def _singles(self) -> dict[int, ClippedSums | OwnerSums]:
+    def _singles(self) -> dict[int, SeparateSums]:
         return {}
 
-    def _single(self, part: int) -> ClippedSums | OwnerSums:
+    def _single(self, part: int) -> SeparateSums:
         if part not in self._singles:
             chosen = torch.tensor([part], device=self.graph.offsets.device)
-            self._singles[part] = self._block(self.graph.select(chosen))
+            self._singles[part] = self._sampled(chosen)
         return self._singles[part]

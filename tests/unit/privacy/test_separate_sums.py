@@ -1,6 +1,7 @@
 """How many documents an owner has moves that owner's vector and nobody else's."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +12,13 @@ from brute_force import random_graph
 from privgcn.errors import PrivacyContractError
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.graph.partition import PartitionedGraph, cut
+from privgcn.graph.row_products import times_each
 from privgcn.graph.rows import SparseRows
 from privgcn.models import make_model
 from privgcn.privacy.centre import clipped_row_means
 from privgcn.privacy.clipping import ClippedSums
-from privgcn.privacy.owner_sums import OwnerSums
 from privgcn.privacy.part_gradients import StackGradients
+from privgcn.privacy.separate_sums import SeparateSums
 
 CLIP = 0.01
 HUGE = 2.0**24
@@ -102,6 +104,68 @@ def test_nobody_else_moves_in_a_sampled_step() -> None:
     assert float(sums[0].norm()) > 0
 
 
+def public(graph: PartitionedGraph) -> PartitionedGraph:
+    return replace(graph, sizes_public=True)
+
+
+def test_who_is_sampled_moves_nobody_else() -> None:
+    """Amplification needs one clip norm between a sample with and one without a part."""
+    # A large part without words joins parts of a few rows that cancel.
+    values, index = cancelling(61, 200, 3)
+    graph = public(owned(values, index, dense=False))
+    some, more = (linear_sum(graph, [np.arange(first, 61)]) for first in (1, 0))
+    assert float((some - more).norm()) <= CLIP * (1 + 1e-6)
+    # One document more than are added up without blocks.
+    graph = public(owned(*one_word(5000, 1), dense=False))
+    some, more = (linear_sum(graph, [np.arange(first, 4097)]) for first in (1, 0))
+    assert float((some - more).norm()) <= CLIP * (1 + 1e-6)
+    # From parts that are taken one by one to parts that are gathered.
+    values, index = cancelling(10, 20, 20)
+    graph = public(owned(values, index, dense=False))
+    some, more = (linear_sum(graph, [np.arange(first, 5)]) for first in (1, 0))
+    assert float((some - more).norm()) <= CLIP * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("width", [17, 50, 385])
+@pytest.mark.parametrize("outputs", [3, 5, 16])
+def test_a_rows_product_is_its_own(width: int, outputs: int) -> None:
+    rows, table = torch.randn(33, width), torch.randn(width, outputs)
+    together = times_each(rows, table)
+    torch.testing.assert_close(together, rows @ table, rtol=1e-4, atol=1e-4)
+    for begin in range(33):
+        assert torch.equal(times_each(rows[begin:], table), together[begin:])
+        assert torch.equal(times_each(rows[begin : begin + 1], table)[0], together[begin])
+    assert times_each(rows[:0], table).shape == (0, outputs)
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp", "gcn"])
+@pytest.mark.parametrize("sampled", [False, True])
+def test_other_owners_do_not_even_round_differently(kind: str, sampled: bool) -> None:
+    random = torch.Generator().manual_seed(1)
+    others = torch.randn(300, 50, generator=random)
+    owners = torch.randint(1, 120, (300,), generator=random)
+    owners[:119] = torch.arange(1, 120)
+    model = make_model(kind, 50, 3, hidden=5, hops=1, dropout=0.0)
+    parameters = model.initial([0])
+    sums = []
+    for first in (1, 2, 5):
+        silent = torch.zeros(first, dtype=torch.int64)
+        graph = TextGraph(
+            DenseRows(torch.cat([torch.zeros(first, 50), others])),
+            torch.zeros(2, 0, dtype=torch.int64),
+            torch.cat([silent - 1, torch.arange(300) % 3]),
+            3,
+            torch.zeros(first + 300, dtype=torch.int8),
+        )
+        cutting = cut(graph, torch.cat([silent, owners]), 120, sizes_public=False)
+        gradients = StackGradients(model, cutting, CLIP, None)
+        samples = [np.arange(0, 120)] if sampled else None
+        sums.append(gradients.clipped_sum(parameters, samples))
+    for other in sums[1:]:
+        for one, two in zip(sums[0], other, strict=True):
+            torch.testing.assert_close(one, two, rtol=0.0, atol=1e-12 * CLIP)
+
+
 @pytest.mark.parametrize("owners", [1000, 4000])
 @pytest.mark.parametrize("sampled", [False, True])
 def test_nobody_else_moves_the_centre(owners: int, sampled: bool) -> None:
@@ -159,6 +223,6 @@ def test_private_sizes_choose_no_method_for_all() -> None:
     assert not graph.with_features(graph.features).sizes_public
     model = make_model("linear", 16, 2, hidden=4, hops=0, dropout=0.0)
     gradients = StackGradients(model, graph, CLIP, None)
-    assert isinstance(gradients._everything, OwnerSums)
+    assert isinstance(gradients._everything, SeparateSums)
     with pytest.raises(PrivacyContractError, match="sizes of these parts are private"):
         ClippedSums(graph, CLIP).clipped_sum([])

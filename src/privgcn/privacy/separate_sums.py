@@ -1,8 +1,9 @@
-"""Clipped sums over owners: how many documents one has must not touch the others.
+"""Clipped sums in which each part decides alone how it is computed.
 
-Where parts have public sizes, sizes choose what is cheapest for all of them. An owner's number
-of documents is private. If it chose for all, one document more could turn everybody's vectors
-into slightly different ones, and thousands of small differences add up to many clip norms.
+Where all parts take part and their sizes are public, sizes choose what is cheapest for all of
+them. An owner's number of documents is private, and so is who was sampled. If these chose for
+all, one document more could turn everybody's vectors into slightly different ones, and
+thousands of small differences add up to many clip norms.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from privgcn.graph.rows import segment_positions
 from privgcn.models.stack import LayerGradient
 from privgcn.privacy.clipping import ClippedSums
 
-# Owners with more documents have their gradient multiplied out on its own.
+# Parts with more documents have their gradient multiplied out on their own.
 _MOST_IN_PAIRS = 32
 
 
 @dataclass(frozen=True, eq=False)
-class OwnerSums:
-    """Computes clipped sums over parts whose sizes are private.
+class SeparateSums:
+    """Computes clipped sums over parts whose sizes, or whose presence, are private.
 
     Guarantees:
         As ``ClippedSums``. How a part's vector is computed and clipped follows from that part
