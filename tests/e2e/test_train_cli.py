@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -290,44 +292,40 @@ def _read_until(terminal: int, sign: bytes, seconds: float = 60.0) -> bytes:
     return text
 
 
-def test_an_interrupt_is_answered_and_gives_the_cursor_back(tmp_path, letters) -> None:
+@contextmanager
+def _on_a_terminal(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The program with a terminal for its errors, and our end of that terminal."""
     ours, theirs = os.openpty()
-    arguments = ["--recipe", "paper-split", "--epsilon", "8", "--set", "training.epochs=100000"]
     process = subprocess.Popen(
-        [*RUN, "train", str(letters), *arguments, "--set", "privacy.accountant=rdp"],
-        cwd=tmp_path,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm"},
+        [*RUN, *words], cwd=folder, stderr=theirs, env={**os.environ, "TERM": "xterm"}
     )
     os.close(theirs)
     try:
-        seen = _read_until(ours, b"training")
-        assert b"training" in seen, seen
-        process.send_signal(signal.SIGINT)
-        seen += _read_until(ours, b"left behind.")
-        assert process.wait(timeout=60) == 130, seen
+        yield process, ours
     finally:
         process.kill()
         process.wait()
         os.close(ours)
+
+
+def test_an_interrupt_is_answered_and_gives_the_cursor_back(tmp_path, letters) -> None:
+    arguments = ["--recipe", "paper-split", "--epsilon", "8", "--set", "training.epochs=100000"]
+    words = ["train", str(letters), *arguments, "--set", "privacy.accountant=rdp"]
+    with _on_a_terminal(tmp_path, *words) as (process, terminal):
+        seen = _read_until(terminal, b"training")
+        assert b"training" in seen, seen
+        process.send_signal(signal.SIGINT)
+        seen += _read_until(terminal, b"left behind.")
+        assert process.wait(timeout=60) == 130, seen
     assert b"Stopped. Nothing unfinished was left behind." in seen
     assert seen.rindex(b"\x1b[?25h") > seen.rindex(b"\x1b[?25l")
 
 
 def test_a_mistake_does_not_touch_the_terminal(tmp_path) -> None:
-    ours, theirs = os.openpty()
     words = ["reproduce", "table1", "--datasets", "typo"]
-    process = subprocess.Popen(
-        [*RUN, *words], cwd=tmp_path, stderr=theirs, env={**os.environ, "TERM": "xterm"}
-    )
-    os.close(theirs)
-    try:
-        seen = _read_until(ours, b"'typo'.")
+    with _on_a_terminal(tmp_path, *words) as (process, terminal):
+        seen = _read_until(terminal, b"'typo'.")
         assert process.wait(timeout=60) == 2, seen
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
     assert b"Error: " in seen
     assert b"\x1b[?25l" not in seen
 

@@ -17,6 +17,7 @@ from privgcn.graph.rows import SparseRows
 from privgcn.models import make_model
 from privgcn.privacy.centre import clipped_row_means
 from privgcn.privacy.clipping import ClippedSums
+from privgcn.privacy.pairs import padded_groups
 from privgcn.privacy.part_gradients import StackGradients
 from privgcn.privacy.separate_sums import SeparateSums
 
@@ -136,6 +137,17 @@ def test_a_rows_product_is_its_own(width: int, outputs: int) -> None:
         assert torch.equal(times_each(rows[begin:], table), together[begin:])
         assert torch.equal(times_each(rows[begin : begin + 1], table)[0], together[begin])
     assert times_each(rows[:0], table).shape == (0, outputs)
+
+
+def test_a_part_is_padded_by_its_own_size() -> None:
+    def widths(sizes: list[int]) -> list[int]:
+        index = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+        graph = owned(torch.ones(len(index), 4), index, dense=True)
+        widths = {int(p): rows.shape[1] for rows, parts in padded_groups(graph) for p in parts}
+        return [widths[part] for part in range(len(sizes))]
+
+    assert widths([1, 2, 3, 5, 9]) == [1, 2, 4, 8, 16]
+    assert widths([1, 2, 4, 8, 16]) == [1, 2, 4, 8, 16]
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp", "gcn"])

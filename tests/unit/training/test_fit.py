@@ -1,15 +1,19 @@
 """One door to training: guard rails, seeds, and no way around the plan."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 
 from brute_force import random_graph
 from privgcn.config import Settings, parse_settings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph import DenseRows, TextGraph
+from privgcn.graph.rows import SparseRows
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.training.fit import fit
 
@@ -81,6 +85,29 @@ def test_a_seed_gives_the_same_run_whatever_trains_beside_it(
         # Products of several replicas round in another order, nothing more.
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
     assert not same(together.replica(0).parameters, together.replica(1).parameters)
+
+
+def test_how_much_somebody_writes_sets_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def spy(size: int) -> Any:
+        asked.append(size)
+        return nullcontext()
+
+    monkeypatch.setattr("privgcn.training.fit.threads_worth", spy)
+    owners = GRAPH.owners
+    assert owners is not None
+    fewer = torch.nonzero((owners != owners[0]) | (torch.arange(30) == 0))[:, 0]
+    wordy = replace(
+        GRAPH, features=SparseRows.from_scipy(csr_matrix(np.ones((30, 8), np.float32)))
+    )
+    brief = replace(
+        GRAPH, features=SparseRows.from_scipy(csr_matrix(np.eye(30, 8, dtype=np.float32)))
+    )
+    chosen = settings(**{"privacy.unit": "person"})
+    for graph in (wordy, brief, wordy.induced(fewer)):
+        fit(graph, chosen)
+    assert len(set(asked)) == 1
 
 
 def test_early_stopping_is_refused_in_a_private_run() -> None:
