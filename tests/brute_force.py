@@ -15,6 +15,28 @@ from torch import Tensor
 
 from privgcn.graph import TextGraph, rows_of
 from privgcn.models import LayerStack
+from privgcn.privacy.grid import Grid
+from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.schedule import AllParts
+
+FINE = Grid(bits=44, input_bits=22)
+"""A grid on which sums of a few parts are as good as real ones."""
+
+
+def plan_for(parts: int, clip_norm: float = 1.0, noise_multiplier: float = 1.0) -> PrivacyPlan:
+    """A plan over ``parts`` single documents."""
+    return PrivacyPlan(
+        unit="document",
+        relation="remove",
+        partition=PartitionFacts(kind="each", parts=parts),
+        schedule=AllParts(parts),
+        clip_norm=clip_norm,
+        noise_multiplier=noise_multiplier,
+        steps=3,
+        delta=1e-9,
+        units=parts,
+    )
 
 
 def random_graph(

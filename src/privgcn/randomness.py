@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from privgcn.errors import ConfigError
+from privgcn.errors import ConfigError, PrivacyContractError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -43,8 +43,8 @@ class Draws(Protocol):
     def releasable(self) -> bool:
         """Whether they came from a secret source."""
 
-    def normal(self, shapes: Sequence[Shape], scale: float) -> list[torch.Tensor]:
-        """Independent float32 draws of N(0, ``scale``^2), one tensor for each shape."""
+    def normal(self, shapes: Sequence[Shape]) -> list[torch.Tensor]:
+        """Independent float64 draws of N(0, 1), one tensor for each shape."""
 
     def uniform_bytes(self, shape: Shape) -> npt.NDArray[np.uint8]:
         """Independent uniform bytes."""
@@ -57,7 +57,8 @@ class RandomSource:
     """An endless stream of random numbers from AES-256 in counter mode.
 
     Guarantees:
-        Every call consumes a fresh stretch of the stream: no two draws overlap.
+        Every call consumes a fresh stretch of the stream: no two draws overlap. After a fork
+        nothing is drawn any more.
         ``releasable`` is true only for a key that came from the operating system.
     Assumes:
         The operating system's entropy is secret.
@@ -69,6 +70,7 @@ class RandomSource:
                 f"The 'key' of RandomSource must have {_KEY_BYTES} bytes. Got {len(key)}."
             )
         self.releasable = releasable
+        self._process = os.getpid()
         counter = modes.CTR(bytes(_BLOCK_BYTES))
         self._stream = Cipher(algorithms.AES(key), counter).encryptor()
 
@@ -85,6 +87,11 @@ class RandomSource:
 
     def words(self, count: int) -> npt.NDArray[np.uint64]:
         """``count`` independent uniform 64-bit words."""
+        if os.getpid() != self._process:
+            raise PrivacyContractError(
+                "A random source must be used in the process that made it: after a fork, "
+                "parent and child would draw the same noise. Make a source in each process."
+            )
         # Encrypting zeros yields the key stream itself.
         return np.frombuffer(self._stream.update(bytes(8 * count)), dtype=np.uint64)
 
@@ -113,12 +120,12 @@ class RandomSource:
         threshold = np.uint64(math.floor(probability * 2.0**64))
         return np.flatnonzero(self.words(count) < threshold).astype(np.int64)
 
-    def normal(self, shapes: Sequence[Shape], scale: float) -> list[torch.Tensor]:
-        """Independent float32 draws of N(0, ``scale``^2), one tensor for each shape.
+    def normal(self, shapes: Sequence[Shape]) -> list[torch.Tensor]:
+        """Independent float64 draws of N(0, 1), one tensor for each shape.
 
-        Box-Muller: the radius comes from a 53-bit uniform on midpoints, so it is never the
-        logarithm of zero and its tail reaches 8.6 standard deviations; the angle comes from
-        32 bits.
+        Box-Muller in float64. The radius comes from a 64-bit uniform on midpoints, so it is
+        never the logarithm of zero and its tail reaches 9.4 standard deviations; the angle
+        comes from 53 bits.
 
         Guarantees:
             Tensors of the same shape are independent: all come from one stretch of the
@@ -127,19 +134,16 @@ class RandomSource:
         import torch
 
         sizes = [math.prod(shape) for shape in shapes]
-        total = sum(sizes)
-        pairs = (total + 1) // 2
-        words = self.words(pairs + (pairs + 1) // 2)
-        mantissa = torch.from_numpy((words[:pairs] >> np.uint64(11)).astype(np.float64))
-        # The logarithm needs all 53 bits; what follows it does not.
-        logs = mantissa.add_(0.5).mul_(2.0**-53).log_().float()
-        radius = logs.mul_(-2.0 * scale * scale).sqrt_()
-        turns = torch.from_numpy(words[pairs:].view(np.int32)[:pairs].copy())
-        angle = turns.float().mul_(math.pi * 2.0**-31)
-        draws = torch.empty(2 * pairs)
+        pairs = (sum(sizes) + 1) // 2
+        words = self.words(2 * pairs)
+        uniform = torch.from_numpy(words[:pairs].astype(np.float64))
+        radius = uniform.add_(0.5).mul_(2.0**-64).log_().mul_(-2.0).sqrt_()
+        turns = torch.from_numpy((words[pairs:] >> np.uint64(11)).astype(np.float64))
+        angle = turns.mul_(2.0 * math.pi * 2.0**-53)
+        draws = torch.empty(2 * pairs, dtype=torch.float64)
         torch.cos(angle, out=draws[:pairs]).mul_(radius)
         torch.sin(angle, out=draws[pairs:]).mul_(radius)
-        pieces = torch.split(draws[:total], sizes)
+        pieces = torch.split(draws[: sum(sizes)], sizes)
         return [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
@@ -156,12 +160,12 @@ class SeededReplicas:
     def __init__(self, seeds: Sequence[int], purpose: str) -> None:
         self._sources = [RandomSource.reproducible(seed, purpose) for seed in seeds]
 
-    def normal(self, shapes: Sequence[Shape], scale: float) -> list[torch.Tensor]:
-        """Independent float32 draws of N(0, ``scale``^2), one tensor for each shape."""
+    def normal(self, shapes: Sequence[Shape]) -> list[torch.Tensor]:
+        """Independent float64 draws of N(0, 1), one tensor for each shape."""
         import torch
 
         own = [self._own_shape(shape) for shape in shapes]
-        drawn = [source.normal(own, scale) for source in self._sources]
+        drawn = [source.normal(own) for source in self._sources]
         return [torch.stack(pieces, -2) for pieces in zip(*drawn, strict=True)]
 
     def uniform_bytes(self, shape: Shape) -> npt.NDArray[np.uint8]:

@@ -1,20 +1,40 @@
 """Whatever the documents are: the sum is right, and no part gives more than its share."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from brute_force import clipped_sum, joint_norm, random_graph, relative_error, replica_of
+from brute_force import (
+    FINE,
+    clipped_sum,
+    joint_norm,
+    plan_for,
+    random_graph,
+    relative_error,
+    replica_of,
+)
 from privgcn.graph import DenseRows, PartitionedGraph, TextGraph, cut, random_parts
 from privgcn.models import make_model
 from privgcn.models.stack import LayerGradient
+from privgcn.privacy import clipping
 from privgcn.privacy.clipping import ClippedSums
+from privgcn.privacy.grid import Grid
 from privgcn.privacy.part_gradients import StackGradients
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _fine_grid() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Grid, "of", lambda noise_multiplier, parts: FINE)
+        yield
 
 
 @QUICK
@@ -59,7 +79,8 @@ def test_equal_to_a_loop_over_parts(
     parameters = model.initial(range(seed, seed + replicas))
     for bias in parameters[1::2] if model.bias else []:
         bias.normal_(generator=torch.Generator().manual_seed(seed))
-    gradients = StackGradients(model, cut(graph, part_of, count), clip_norm, None)
+    plan = plan_for(count, clip_norm)
+    gradients = StackGradients(model, cut(graph, part_of, count), plan, None)
     some = st.sets(st.integers(0, count - 1))
     chosen = data.draw(st.none() | st.lists(some, min_size=replicas, max_size=replicas))
     samples = None if chosen is None else [np.array(sorted(c), dtype=np.int64) for c in chosen]
@@ -74,7 +95,7 @@ def test_equal_to_a_loop_over_parts(
             None if samples is None else samples[replica],
         )
         found = replica_of(sums, replica)
-        apart = [a.double() - b for a, b in zip(found, expected, strict=True)]
+        apart = [clip_norm * a - b for a, b in zip(found, expected, strict=True)]
         # Sums that cancel have no relative precision; the clip norm is their yardstick. A
         # residual is a difference of float32 probabilities, so a sure document's is known to
         # no more than their spacing, however small it is.
@@ -93,9 +114,17 @@ ANY = st.floats(width=32, allow_nan=True, allow_infinity=True, allow_subnormal=T
     hidden=hnp.arrays(np.float32, (6, 1, 2), elements=ANY),
     clip_norm=st.sampled_from([1e-6, 1e-2, 1.0, 1e6]),
     sizes=st.sampled_from([[1] * 6, [2, 4], [6], [3, 0, 3]]),
+    most_in_pairs=st.sampled_from([1, 64]),
+    grid=st.sampled_from([FINE, Grid(30, 12), Grid(25, 12), Grid(2, 1)]),
 )
 def test_no_part_exceeds_the_bound_whatever_its_rows(
-    rows: Floats, outputs: Floats, hidden: Floats, clip_norm: float, sizes: list[int]
+    rows: Floats,
+    outputs: Floats,
+    hidden: Floats,
+    clip_norm: float,
+    sizes: list[int],
+    most_in_pairs: int,
+    grid: Grid,
 ) -> None:
     offsets = torch.tensor([0, *sizes]).cumsum(0)
     labels = torch.zeros(6, dtype=torch.int64)
@@ -106,13 +135,19 @@ def test_no_part_exceeds_the_bound_whatever_its_rows(
         LayerGradient(features, given_rows, given_rows),
         LayerGradient(torch.from_numpy(hidden), given_rows, given_rows),
     ]
-    sums = ClippedSums(graph, clip_norm)
-    for method in ("rows", "pairs", "direct") if len(sizes) == 6 else ("pairs", "direct"):
+    whole: list[torch.Tensor] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clipping, "_MOST_IN_PAIRS", most_in_pairs)
+        sums = ClippedSums(graph, clip_norm, grid)
         for part in range(len(sizes)):
             only = torch.zeros(len(sizes), 1, dtype=torch.bool)
             only[part] = True
-            share = sums.clipped_sum(layers, included=only, method=method)
-            assert joint_norm(share) <= clip_norm * (1 + 1e-6)
+            share = sums.clipped_sum(layers, included=only)
+            assert joint_norm(share) <= 1
+            assert all(torch.equal(t, t.mul(2.0**grid.bits).round() * grid.step) for t in share)
+            whole = [a + b for a, b in zip(whole, share, strict=True)] if whole else share
+        together = sums.clipped_sum(layers)
+    assert all(torch.equal(a, b) for a, b in zip(whole, together, strict=True))
 
 
 @QUICK
@@ -149,7 +184,9 @@ def test_the_order_of_documents_inside_parts_does_not_matter(
     index = torch.tensor(order)
     shuffled: TextGraph = graph.induced(index)
     sums = [
-        StackGradients(model, cut(g, p, 2), 0.1, None).clipped_sum(parameters, None)
+        StackGradients(model, cut(g, p, 2), plan_for(2, 0.1), None).clipped_sum(
+            parameters, None
+        )
         for g, p in ((graph, part_of), (shuffled, part_of[index]))
     ]
     assert relative_error(*sums) < 1e-4

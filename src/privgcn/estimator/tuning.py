@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from privgcn.config import FeatureSettings, Settings
 from privgcn.corpus import Corpus
@@ -22,7 +23,10 @@ from privgcn.estimator.replicas import Replicas
 from privgcn.estimator.space import SearchSpace
 from privgcn.evaluation.inference import Mode, scores_in_mode
 from privgcn.features import Featurizer
+from privgcn.graph.grid import truncated
 from privgcn.graph.textgraph import TextGraph
+from privgcn.privacy.grid import Grid
+from privgcn.privacy.noise import noisy
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.releases import GaussianQuery, GaussianRelease
 from privgcn.privacy.search import Selection, calibrate_search
@@ -167,7 +171,9 @@ class _Runs:
         if self.plans[number].unit == "person" and self.corpus.validation.owners is not None:
             _, owner = np.unique(self.corpus.validation.owners, return_inverse=True)
             right = np.bincount(owner, right) / np.bincount(owner)
-        return float(right.sum()) + float(source.normal([(1,)], self.score_noise)[0])
+        grid = Grid.of(self.score_noise, len(right))
+        total = truncated(torch.from_numpy(right), grid.step).sum()[None]
+        return float(noisy([total], grid, self.score_noise, source)[0])
 
     def winner(self, number: int, fitted: Fit) -> Winner:
         """The winner with its statement."""

@@ -167,8 +167,10 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
             layers = model.backward(parameters, tape, rows, matrix, dropped=masks is not None)
             gradients = [tensor for layer in layers for tensor in layer.totals()]
             if scale > 0:
-                draws = noise.normal([gradient.shape for gradient in gradients], scale)
-                gradients = [g.add_(draw) for g, draw in zip(gradients, draws, strict=True)]
+                draws = noise.normal([gradient.shape for gradient in gradients])
+                gradients = [
+                    g.add_(draw, alpha=scale) for g, draw in zip(gradients, draws, strict=True)
+                ]
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter.grad = gradient
             optimiser.step()

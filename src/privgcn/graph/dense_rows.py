@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from privgcn.graph.blocks import BLOCK_ROWS, adds_up_in_blocks
+from privgcn.graph.grid import row_powers, rows_on_grid
 
 # Of a row of length one, less than this is rounding.
 _NO_LENGTH = 1e-6
-_BLOCKS_AT_ONCE = 64
+# Rows that are doubled at once: sums that are exact may be taken in pieces.
+_ROWS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,31 +43,37 @@ class DenseRows:
         """The same rows on another device."""
         return DenseRows(self.values.to(device))
 
-    def double(self) -> DenseRows:
-        """The same rows in float64."""
-        return DenseRows(self.values.double())
+    def _pieces(self, dtype: torch.dtype) -> Iterator[tuple[slice, Tensor]]:
+        """The rows in the precision of the other factor; if that is not theirs, in pieces."""
+        at_once = max(1, len(self.values)) if dtype == self.values.dtype else _ROWS_AT_ONCE
+        for begin in range(0, len(self.values), at_once):
+            own = slice(begin, begin + at_once)
+            yield own, self.values[own].to(dtype)
 
     def times(self, table: Tensor) -> Tensor:
         """The product with a dense table of ``width`` rows."""
-        return linear(self.values, table.T.contiguous())
+        product = table.new_empty(len(self.values), table.shape[1])
+        turned = table.T.contiguous()
+        for own, rows in self._pieces(table.dtype):
+            product[own] = linear(rows, turned)
+        return product
 
     def transposed_times(self, table: Tensor) -> Tensor:
         """The product of the transpose with a dense table of one row per document."""
-        # In this order the many columns of the rows stay next to each other.
-        return (table.T @ self.values).T.contiguous()
+        total = table.new_zeros(table.shape[1], self.width)
+        for own, rows in self._pieces(table.dtype):
+            # In this order the many columns of the rows stay next to each other.
+            total.addmm_(table[own].T, rows)
+        return total.T.contiguous()
 
-    def summed_transposed_times(self, table: Tensor) -> Tensor:
-        """The same product, added up as ``adds_up_in_blocks`` says."""
-        if not adds_up_in_blocks(len(table)):
-            return DenseRows(self.values.double()).transposed_times(table.double())
-        total = table.new_zeros(table.shape[1], self.width, dtype=torch.float64)
-        whole = len(table) - len(table) % BLOCK_ROWS
-        for begin in range(0, whole, _BLOCKS_AT_ONCE * BLOCK_ROWS):
-            end = min(whole, begin + _BLOCKS_AT_ONCE * BLOCK_ROWS)
-            rows = self.values[begin:end].reshape(-1, BLOCK_ROWS, self.width)
-            part = table[begin:end].reshape(len(rows), BLOCK_ROWS, -1)
-            total += torch.bmm(part.transpose(1, 2), rows).sum(0, dtype=torch.float64)
-        return total.add_(table[whole:].T @ self.values[whole:]).T.contiguous()
+    @cached_property
+    def powers(self) -> Tensor:
+        """The power of two above the largest entry of each row."""
+        return row_powers(self.values)[:, 0]
+
+    def on_grid(self, bits: int) -> DenseRows:
+        """Each row truncated to ``bits`` digits below its own power of two."""
+        return DenseRows(rows_on_grid(self.values, bits))
 
     def select(self, index: Tensor) -> DenseRows:
         """The named rows, in that order."""

@@ -53,8 +53,6 @@ class PartitionedGraph:
         labels: Class index or -1, in the same order.
         offsets: Where each part begins; one more entry than parts.
         order: Index of each row in the graph that was cut.
-        sizes_public: Whether everybody may know how many documents each part has. If not,
-            no part's size may decide how others are computed.
     """
 
     features: Rows
@@ -63,7 +61,6 @@ class PartitionedGraph:
     classes: int
     offsets: Tensor
     order: Tensor
-    sizes_public: bool = True
 
     @property
     def parts(self) -> int:
@@ -120,20 +117,16 @@ class PartitionedGraph:
             self.classes,
             offsets,
             self.order[rows],
-            self.sizes_public,
         )
 
 
-def cut(
-    graph: TextGraph, part_of: Tensor, parts: int, *, sizes_public: bool = True
-) -> PartitionedGraph:
+def cut(graph: TextGraph, part_of: Tensor, parts: int) -> PartitionedGraph:
     """Cuts a graph into the induced subgraphs of its parts, in linear time.
 
     Args:
         graph: The training documents.
         part_of: Part of each document.
         parts: Number of parts; a part without documents stays, empty.
-        sizes_public: Whether everybody may know how many documents each part has.
     """
     if len(part_of) != len(graph):
         raise ConfigError(
@@ -157,5 +150,4 @@ def cut(
         graph.classes,
         offsets,
         order,
-        sizes_public,
     )

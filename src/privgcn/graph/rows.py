@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from privgcn.graph.blocks import BLOCK_ROWS, adds_up_in_blocks
 from privgcn.graph.dense_rows import DenseRows
+from privgcn.graph.grid import powers_above, truncated
 
 
 def segment_positions(starts: Tensor, lengths: Tensor) -> Tensor:
@@ -92,25 +92,25 @@ class SparseRows:
             self.offsets.to(device), self.columns.to(device), self.values.to(device), self.width
         )
 
-    def double(self) -> SparseRows:
-        """The same rows in float64."""
-        return SparseRows(self.offsets, self.columns, self.values.double(), self.width)
+    @cached_property
+    def _scipy64(self) -> Any:
+        return self.to_scipy().astype(np.float64)
 
     @cached_property
-    def _scipy(self) -> Any:
-        return self.to_scipy()
+    def _scipy64_transposed(self) -> Any:
+        return self._scipy64.T
 
     def times(self, table: Tensor) -> Tensor:
         """The product with a dense table of ``width`` rows."""
         if table.dtype == torch.float64 and not table.is_cuda:
             # Only float32 has a fast ``embedding_bag`` on a CPU.
-            return torch.from_numpy(self._scipy @ table.numpy())
+            return torch.from_numpy(self._scipy64 @ table.numpy())
         return embedding_bag(
             self.columns,
             table,
             self.offsets,
             mode="sum",
-            per_sample_weights=self.values,
+            per_sample_weights=self.values.to(table.dtype),
             include_last_offset=True,
         )
 
@@ -128,32 +128,29 @@ class SparseRows:
 
     def transposed_times(self, table: Tensor) -> Tensor:
         """The product of the transpose with a dense table of one row per document."""
+        if table.dtype == torch.float64 and not table.is_cuda:
+            # Documents scatter into a table of weights that stays in the cache.
+            return torch.from_numpy(self._scipy64_transposed @ table.numpy())
         return self.transposed().times(table)
 
-    @cached_property
-    def _exact_transposed(self) -> SparseRows:
-        return self.transposed().double()
+    def inner_products(self, first: Tensor, second: Tensor) -> Tensor:
+        """Float64 inner products of rows ``first[i]`` and ``second[i]``."""
+        rows = self._scipy64
+        products = rows[first.cpu().numpy()].multiply(rows[second.cpu().numpy()]).sum(1)
+        return torch.from_numpy(np.asarray(products).ravel()).to(first.device)
 
     @cached_property
-    def _blocks(self) -> tuple[SparseRows, Tensor]:
-        """The transpose with one row per column and block of rows, and the column of each.
+    def powers(self) -> Tensor:
+        """The power of two above the largest entry of each row."""
+        most = self.values.new_zeros(self.shape[0])
+        most.scatter_reduce_(0, self._row_of, self.values.abs(), "amax")
+        return powers_above(most)
 
-        Blocks are counted by position, so no document decides where another's begins.
-        """
-        turned, blocks = self.transposed(), self.shape[0] // BLOCK_ROWS + 1
-        keys = turned._row_of * blocks + turned.columns // BLOCK_ROWS
-        places, counts = torch.unique_consecutive(keys, return_counts=True)
-        offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        pieces = SparseRows(offsets, turned.columns, turned.values, turned.width)
-        return pieces, places // blocks
-
-    def summed_transposed_times(self, table: Tensor) -> Tensor:
-        """The same product, added up as ``adds_up_in_blocks`` says."""
-        if not adds_up_in_blocks(len(table)):
-            return self._exact_transposed.times(table.double())
-        pieces, column = self._blocks
-        total = table.new_zeros(self.width, table.shape[1], dtype=torch.float64)
-        return total.index_add_(0, column, pieces.times(table).double())
+    def on_grid(self, bits: int) -> SparseRows:
+        """Each row truncated to ``bits`` digits below its own power of two."""
+        units = torch.repeat_interleave(self.powers * 2.0**-bits, self.lengths)
+        values = truncated(self.values, units)
+        return SparseRows(self.offsets, self.columns, values, self.width)
 
     def select(self, index: Tensor) -> SparseRows:
         """The named rows, in that order."""

@@ -21,9 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privgcn.graph.dense_rows import DenseRows
+from privgcn.graph.grid import exact_weights, product_bits, rows_on_grid
 from privgcn.graph.propagation import propagate
-from privgcn.graph.row_products import times_each
 from privgcn.graph.rows import Rows, SparseRows
 from privgcn.randomness import Draws
 
@@ -63,20 +62,21 @@ def transposed_product(inputs: Rows | Tensor, outputs: Tensor) -> Tensor:
     return torch.bmm(inputs.permute(1, 2, 0), outputs.transpose(0, 1)).transpose(0, 1)
 
 
-def product(inputs: Rows | Tensor, weight: Tensor, *, separate: bool = False) -> Tensor:
+def product(inputs: Rows | Tensor, weight: Tensor, *, bits: int | None = None) -> Tensor:
     """``inputs @ weight`` for each replica, as ``[documents, R, outputs]``.
 
-    With ``separate``, no row's rounding depends on which other rows there are.
+    With ``bits``, dense inputs have at most so many digits and are multiplied exactly, so that
+    no row's rounding depends on which other rows there are. Sparse rows never are: each is
+    added up by itself.
     """
+    if bits is not None and not isinstance(inputs, SparseRows):
+        weight = exact_weights(weight, bits)
+        inputs = inputs.double() if isinstance(inputs, Tensor) else inputs
+        return product(inputs, weight).float()
     width, replicas, outputs = weight.shape
     if not isinstance(inputs, Tensor):
         table = weight.reshape(width, replicas * outputs)
-        if separate and isinstance(inputs, DenseRows):
-            return times_each(inputs.values, table).view(-1, replicas, outputs)
         return inputs.times(table).view(-1, replicas, outputs)
-    if separate:
-        each = [times_each(inputs[:, r], weight[:, r]) for r in range(replicas)]
-        return torch.stack(each, 1)
     if replicas == 1:
         return (inputs[:, 0] @ weight[:, 0]).unsqueeze(1)
     return torch.bmm(inputs.transpose(0, 1), weight.transpose(0, 1)).transpose(0, 1)
@@ -126,24 +126,26 @@ class LayerStack:
         matrix: SparseRows | None,
         masks: Draws | None = None,
         *,
-        separate: bool = False,
+        bits: int | None = None,
     ) -> Tape:
-        """Scores of all documents; with ``masks``, hidden units drop out as in training."""
+        """Scores of all documents; with ``masks``, hidden units drop out as in training.
+
+        With ``bits``, dense inputs of every layer are cut to so many digits, and what becomes
+        of a document depends on its own part alone, to the bit. Features must be on that grid.
+        """
         step = 2 if self.bias else 1
         inputs: list[Rows | Tensor] = [features]
         hidden = torch.empty(0)
         for number, layer in enumerate(self.layers):
             weight = parameters[number * step]
-            hidden = propagate(
-                matrix, product(inputs[-1], weight, separate=separate), layer.hops
-            )
+            hidden = propagate(matrix, product(inputs[-1], weight, bits=bits), layer.hops)
             if self.bias:
                 hidden = hidden + parameters[number * step + 1]
             if number + 1 < len(self.layers):
                 hidden = hidden.relu_()
                 if masks is not None and self.dropout > 0:
                     hidden = hidden.mul_(dropout_mask(hidden, self.dropout, masks))
-                inputs.append(hidden)
+                inputs.append(hidden if bits is None else rows_on_grid(hidden, bits))
         return Tape(hidden, inputs)
 
     def scores(
@@ -160,7 +162,7 @@ class LayerStack:
         matrix: SparseRows | None,
         *,
         dropped: bool,
-        separate: bool = False,
+        alone: bool = False,
     ) -> list[LayerGradient]:
         """The gradient rows of each layer.
 
@@ -170,7 +172,7 @@ class LayerStack:
             score_gradient: Gradient of the loss in the scores, one row per document.
             matrix: The propagation matrix of the forward pass; it is symmetric.
             dropped: Whether the forward pass dropped hidden units.
-            separate: Let no row's rounding depend on which other rows there are.
+            alone: Let no row's rounding depend on which other rows there are.
         """
         step = 2 if self.bias else 1
         gradients: list[LayerGradient] = []
@@ -181,7 +183,9 @@ class LayerStack:
             gradients.append(LayerGradient(inputs, outputs, rows if self.bias else None))
             if isinstance(inputs, Tensor):
                 weight = parameters[number * step].permute(2, 1, 0)
-                rows = product(outputs, weight, separate=separate)
+                bits = product_bits(len(weight)) // 2 if alone else None
+                taken = outputs if bits is None else rows_on_grid(outputs, bits)
+                rows = product(taken, weight, bits=bits)
                 # An input is positive exactly where its unit was active and kept.
                 active = (inputs > 0).to(rows.dtype)
                 if dropped and self.dropout > 0:

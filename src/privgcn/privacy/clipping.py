@@ -1,23 +1,16 @@
 """Exact sums of jointly clipped part gradients, without one gradient copy per part.
 
-For a weight with input rows Z and output-gradient rows D, part i's gradient is Z_i^T D_i.
-Its squared norm needs no product of that size: it is the sum over pairs of rows inside the
-part of (z_u . z_v)(d_u . d_v). With one document per part this is |z|^2 |d|^2. The clipped
-sum is then one ordinary product, Z^T (c D), with c the scale of each row's part. For few
-large parts the pairs outnumber the weights, and a direct product per part is cheaper.
+For a weight with input rows Z and output-gradient rows D, part i's gradient is Z_i^T D_i. The
+clipped sum is one ordinary product, Z^T (c D), with c the scale of each row's part. Norms come
+first, and each part's own size says how:
 
-Rounding. Rows that are huge and cancel make pairwise norms come out far too small, and the
-rounding of their product can exceed the clip norm by itself. Each method answers for that:
+- one document: |z| |d|, a product without a sum;
+- few documents: from the inner products of its rows (``privgcn.privacy.pairs``);
+- many documents: the gradient itself, multiplied out for that part alone.
 
-- one document per part: norm and gradient are products without a sum, nothing cancels;
-- pairs: norms *and* the clipped sum are taken in float64, and the scale also pays for the
-  largest error float64 could make on these rows;
-- direct: the norm is that of the very vector that is added, rounding included.
-
-The sum over parts rounds too, and not alike with and without a unit: in float32, rows made
-for it let one document move the sum of 20 000 by several clip norms. Sums over parts are
-therefore taken in float64 (inside small blocks of documents, float32 is as good) and returned
-in it, and ``sum_slack`` pays for what is left.
+Every number that is added lies on the plan's grid (``privgcn.privacy.grid``): input rows and
+scaled output rows, or the scaled gradient of a large part, are truncated toward zero. Sums are
+therefore exact, whatever the order, and one part moves them by its own vector and no more.
 """
 
 from __future__ import annotations
@@ -25,262 +18,295 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from typing import Literal
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.graph.blocks import adds_up_in_blocks
-from privgcn.graph.dense_rows import DenseRows
+from privgcn.graph.grid import (
+    EXACT_BITS,
+    LARGEST,
+    powers_above,
+    row_powers,
+    rows_on_grid,
+    truncated,
+)
 from privgcn.graph.partition import PartitionedGraph
-from privgcn.graph.rows import Rows
+from privgcn.graph.rows import Rows, SparseRows
 from privgcn.models.stack import LayerGradient, transposed_product
-from privgcn.privacy.pairs import PairProducts, count_pairs
-from privgcn.privacy.scales import BEYOND, ROUNDOFF, clip_scales, sum_slack
+from privgcn.privacy.grid import MOST_REACH, Grid
+from privgcn.privacy.pairs import RowPairs
 
-Method = Literal["rows", "pairs", "direct"]
+# Parts with more documents have their gradient multiplied out: pairs would cost more.
+_MOST_IN_PAIRS = 64
+# Norms and scales are float64, so they are off by far less.
+_ROUNDING = 2.0**-30
+_UNIT_ROUNDOFF = 2.0**-53
+_LEAST = 1e-300
 
-# What pairs cost however few there are, in weights' worth of streaming.
-_PAIRS_SETUP = 300_000
+
+class _Layer(NamedTuple):
+    """The rows of one layer: inputs on their grid, outputs still to be scaled.
+
+    ``powers`` are those above the inputs' entries, ``[rows, R, 1]``; ``squares`` the squared
+    norms of inputs. Both have one replica for features.
+    """
+
+    inputs: Rows | Tensor
+    powers: Tensor
+    squares: Tensor
+    outputs: Tensor
+    bias_rows: Tensor | None
 
 
 @dataclass(frozen=True, eq=False)
 class ClippedSums:
     """Computes clipped sums over the parts of one partitioned graph.
 
-    What depends on the features alone (row norms, inner products) is computed once.
+    What depends on the features alone is computed once.
 
     Guarantees:
-        ``clipped_sum`` returns the float64 sum over parts of part gradients, each scaled as
-        a whole, over all tensors together, to norm at most ``clip_norm``. One part moves it
-        by no more than that, rounding included. A part whose gradient is not finite adds
-        exactly zero and leaves the others' sum intact.
+        ``clipped_sum`` returns, in float64 and in units of the clip norm, the sum over parts
+        of vectors on the grid, each no longer than one over all tensors together. A part's
+        vector depends on that part and on public numbers alone, and sums do not round: one
+        part moves the result by its own vector, to the bit. A part whose gradient is not
+        finite adds exactly zero.
     Assumes:
         The gradient rows of a part depend on that part only.
-
-    Attributes:
-        terms: How many part gradients the caller adds up; at least the graph's own parts.
     """
 
     graph: PartitionedGraph
     clip_norm: float
-    terms: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.clip_norm > 0:
-            raise ConfigError(
-                f"The 'clip_norm' of ClippedSums must be positive. Got {self.clip_norm}."
-            )
+    grid: Grid
 
     def clipped_sum(
-        self,
-        gradients: Sequence[LayerGradient],
-        *,
-        included: Tensor | None = None,
-        method: Method | None = None,
+        self, gradients: Sequence[LayerGradient], *, included: Tensor | None = None
     ) -> list[Tensor]:
         """The sum of the clipped part gradients, for weights and biases in layer order.
 
         Args:
             gradients: Gradient rows of all parts, layer by layer.
             included: ``[parts, R]``, which parts count for which replica; ``None``: all.
-            method: How norms are found; by default whatever is cheapest.
         """
-        method = method or self._cheapest(gradients)
-        if method == "direct":
-            return self._direct_sum(gradients, included)
-        if method == "rows":
-            blocked = adds_up_in_blocks(len(self.graph))
-            scales = self._scales(self._row_norms(gradients), blocked=blocked)
-            scales = _only(included, scales).float()
-            return _scaled_sum([self._usable(gradient) for gradient in gradients], scales)
-        scales = _only(included, self._scales(self._pair_norms(gradients)))
-        exact = [self._double(gradient) for gradient in gradients]
-        return _scaled_sum(exact, scales[self.graph.part_of_row])
-
-    def _scales(self, norms: Tensor, *, blocked: bool = False) -> Tensor:
-        slack = sum_slack(max(self.terms, self.graph.parts), blocked=blocked)
-        return clip_scales(norms, self.clip_norm, slack)
-
-    def _cheapest(self, gradients: Sequence[LayerGradient]) -> Method:
-        if not self.graph.sizes_public:
-            raise PrivacyContractError(
-                "The sizes of these parts are private, so they must not choose the method of "
-                "all of them. Use SeparateSums."
-            )
-        if self.graph.one_document_each:
-            return "rows"
-        weights = sum(_width(g.inputs) * g.outputs.shape[2] for g in gradients)
-        pairs = count_pairs(self.graph)
-        # A pair costs about as much as 16 weights' worth of streaming: it takes a float64
-        # inner product per layer. Only sizes decide, and these are public.
-        cost = _PAIRS_SETUP + 16 * pairs
-        return "pairs" if cost < self.graph.parts * weights else "direct"
-
-    # -- one document per part ------------------------------------------------------------
-
-    @cached_property
-    def _feature_squares(self) -> Tensor:
-        return self._bounded(self.graph.features.row_sums(2)[:, None])
-
-    @cached_property
-    def _features(self) -> Rows:
-        """The features without rows that are not finite: zero times those is no zero."""
-        bad = torch.isinf(self._feature_squares[:, 0])
-        features = self.graph.features
-        return features.emptied(bad) if bool(bad.any()) else features
-
-    def _usable(self, gradient: LayerGradient) -> LayerGradient:
-        own = isinstance(gradient.inputs, Tensor)
-        return gradient if own else gradient._replace(inputs=self._features)
-
-    def _bounded(self, squares: Tensor) -> Tensor:
-        """Squared norms of input rows; infinite for a row that no scale could tame."""
-        return torch.where(squares < (BEYOND * self.clip_norm) ** 2, squares, torch.inf)
-
-    def _input_squares(self, inputs: Rows | Tensor) -> Tensor:
-        if not isinstance(inputs, Tensor):
-            return self._feature_squares
-        return self._bounded(_row_squares(inputs))
-
-    def _row_norms(self, gradients: Sequence[LayerGradient]) -> Tensor:
-        squares = torch.zeros((), dtype=torch.float64)
-        for inputs, outputs, bias_rows in gradients:
-            lengths = _row_squares(outputs)
-            squares = squares + self._input_squares(inputs) * lengths
-            if bias_rows is not None:
-                # Without links between documents the bias rows are the output rows.
-                squares = squares + (
-                    lengths if bias_rows is outputs else _row_squares(bias_rows)
-                )
-        return squares.sqrt()
-
-    # -- pairs of rows inside a part ------------------------------------------------------
-
-    def _pair_norms(self, gradients: Sequence[LayerGradient]) -> Tensor:
-        parts, replicas = self.graph.parts, gradients[0].outputs.shape[1]
-        squares = gradients[0].outputs.new_zeros(parts, replicas, dtype=torch.float64)
-        reach = torch.zeros_like(squares)
-        for gradient in gradients:
-            lengths = _row_squares(gradient.outputs)
-            reach += self._sum_by_part((self._input_squares(gradient.inputs) * lengths).sqrt())
-            squares += self._pairs.squares(gradient)
-            if gradient.bias_rows is not None:
-                squares += self._sum_by_part(gradient.bias_rows.double()).square().sum(-1)
-                reach += self._sum_by_part(_row_squares(gradient.bias_rows).sqrt())
-        longest = max(_width(g.inputs) + g.outputs.shape[2] for g in gradients)
-        terms = (self.graph.sizes[:, None] + longest).double()
-        return (squares.clamp(min=0) + terms * ROUNDOFF * reach.square()).sqrt()
-
-    def _sum_by_part(self, rows: Tensor) -> Tensor:
-        sums = rows.new_zeros(self.graph.parts, *rows.shape[1:])
-        return sums.index_add_(0, self.graph.part_of_row, rows)
-
-    @cached_property
-    def _exact_features(self) -> Rows:
-        return self._features.double()
-
-    def _double(self, gradient: LayerGradient) -> LayerGradient:
-        inputs, outputs, bias = gradient
-        doubled = inputs.double() if isinstance(inputs, Tensor) else self._exact_features
-        return LayerGradient(doubled, outputs.double(), None if bias is None else bias.double())
-
-    @cached_property
-    def _pairs(self) -> PairProducts:
-        return PairProducts(self.graph, self._exact_features)
-
-    # -- few large parts ------------------------------------------------------------------
-
-    @cached_property
-    def _single_parts(self) -> list[PartitionedGraph]:
-        if self.graph.parts == 1:
-            return [self.graph]
-        parts = torch.arange(self.graph.parts, device=self.graph.offsets.device)
-        return [self.graph.select(part[None]) for part in parts]
-
-    def _direct_sum(
-        self, gradients: Sequence[LayerGradient], included: Tensor | None
-    ) -> list[Tensor]:
-        totals: list[Tensor] = []
-        starts = self.graph.offsets.tolist()
-        for part, (begin, end) in enumerate(pairwise(starts)):
-            own = [self._of_part(gradient, part, begin, end) for gradient in gradients]
-            tensors = [tensor for gradient in own for tensor in gradient.totals()]
-            own_part = None if included is None else included[part]
-            scales = _only(own_part, self._scales(_joint_norms(tensors)))
-            kept = scales > 0
-            usable = bool(kept.all())
-            for number, tensor in enumerate(tensors):
-                scaled = tensor.mul_(scales.float()[:, None])
-                scaled = scaled if usable else torch.where(kept[:, None], scaled, 0.0)
-                if part == 0:
-                    totals.append(scaled.double())
-                else:
-                    totals[number] += scaled
+        layers = [self._layer(gradient) for gradient in gradients]
+        lengths = _lengths(layers)
+        addends: list[list[Tensor]] = []
+        if len(self._large) < self.graph.parts:
+            addends.append(self._small_sum(layers, lengths, included))
+        for part in self._large:
+            vector = self._vector(part, layers, lengths)
+            if included is not None:
+                vector = [tensor * included[part][:, None] for tensor in vector]
+            addends.append(vector)
+        totals = addends.pop(0)
+        for vector in addends:
+            for total, tensor in zip(totals, vector, strict=True):
+                total += tensor
         return totals
 
-    def _of_part(
-        self, gradient: LayerGradient, part: int, begin: int, end: int
-    ) -> LayerGradient:
-        inputs, bias = gradient.inputs, gradient.bias_rows
-        own = self._single_parts[part].features
-        inputs = inputs[begin:end] if isinstance(inputs, Tensor) else own
-        return LayerGradient(
-            inputs, gradient.outputs[begin:end], None if bias is None else bias[begin:end]
-        )
+    # -- rows -----------------------------------------------------------------------------
+
+    @cached_property
+    def _features(self) -> tuple[Rows, Tensor, Tensor]:
+        """Feature rows on the grid, their powers and squared norms.
+
+        A row that is not finite has an infinite norm and no entries: zero times infinity
+        is no zero.
+        """
+        rows = self.graph.features
+        bad = ~(rows.row_sums(2) < LARGEST**2)
+        rows = (rows.emptied(bad) if bool(bad.any()) else rows).on_grid(self.grid.input_bits)
+        squares = torch.where(bad, torch.inf, rows.row_sums(2))
+        return rows, rows.powers.double()[:, None, None], squares[:, None]
+
+    def _layer(self, gradient: LayerGradient) -> _Layer:
+        inputs, outputs, bias_rows = gradient
+        if not isinstance(inputs, Tensor):
+            return _Layer(*self._features, outputs, bias_rows)
+        inputs = rows_on_grid(inputs, self.grid.input_bits)
+        powers = row_powers(inputs).double()
+        return _Layer(inputs.double(), powers, _row_squares(inputs), outputs, bias_rows)
+
+    # -- parts with few documents ---------------------------------------------------------
+
+    def _small_sum(
+        self, layers: Sequence[_Layer], lengths: Tensor, included: Tensor | None
+    ) -> list[Tensor]:
+        """Scales whole rows: their products with inputs on the grid lie on the grid too."""
+        scales = self._small_scales(layers, lengths)
+        if included is not None:
+            scales = torch.where(included, scales, 0.0)
+        if not self.graph.one_document_each:
+            scales = scales[self.graph.part_of_row]
+        kept = scales[..., None] > 0
+        everything = bool(kept.all())
+        scales = scales[..., None] / self.clip_norm
+        totals: list[Tensor] = []
+        for inputs, powers, _, outputs, bias_rows in layers:
+            scaled = truncated(outputs, self.grid.output_step / powers, scales)
+            if not everything:
+                # Rows of a dropped part are replaced: zero times infinity is no zero.
+                scaled = torch.where(kept, scaled, 0.0)
+                inputs = (
+                    torch.where(kept, inputs, 0.0) if isinstance(inputs, Tensor) else inputs
+                )
+            totals.append(transposed_product(inputs, scaled))
+            if bias_rows is not None:
+                biases = truncated(bias_rows, self.grid.step, scales)
+                totals.append((biases if everything else torch.where(kept, biases, 0.0)).sum(0))
+        return totals
+
+    def _small_scales(self, layers: Sequence[_Layer], lengths: Tensor) -> Tensor:
+        """The scale of each part ``[parts, R]``; 0 for large parts."""
+        if self.graph.one_document_each:
+            # Truncation only shortens a vector that is one product.
+            return _scales(lengths, lengths, self.clip_norm, 1.0 - _ROUNDING)
+        reach = self._sum_by_part(lengths)
+        squares = self._sum_by_part(lengths.square())
+        # Of each row that is truncated, so much may stick out where rows cancelled before.
+        excess = torch.zeros_like(reach)
+        longest = 0
+        for inputs, powers, norms, outputs, bias_rows in layers:
+            width = outputs.shape[2]
+            longest = max(longest, inputs.shape[-1] + width)
+            relative = norms.clamp(max=2.0**200).sqrt() / powers[..., 0]
+            excess = excess + self._sum_by_part(
+                (relative * (self.grid.output_step * width**0.5)).expand_as(lengths)
+            )
+            if len(self._pairs):
+                if isinstance(inputs, Tensor):
+                    products = self._pairs.products(inputs)
+                else:
+                    products = self._feature_products
+                products = products * self._pairs.products(outputs)
+                squares += 2.0 * self._pairs.sums_by_part(products)
+            if bias_rows is not None:
+                excess += self.graph.sizes[:, None] * (self.grid.step * width**0.5)
+                if len(self._pairs):
+                    products = self._pairs.products(bias_rows)
+                    squares += 2.0 * self._pairs.sums_by_part(products)
+        single = self.graph.sizes[:, None] == 1
+        # Rows that are huge and cancel make such norms come out too small.
+        terms = self.graph.sizes.square()[:, None] + longest
+        squares = squares.clamp_(min=0) + terms * _UNIT_ROUNDOFF * reach.square()
+        norms = torch.where(single, reach, squares.sqrt())
+        room = torch.where(single, 1.0, (1.0 - excess).clamp(min=0)) - _ROUNDING
+        scales = _scales(norms, reach, self.clip_norm, room.clamp(min=0))
+        return torch.where(self.graph.sizes[:, None] <= _MOST_IN_PAIRS, scales, 0.0)
+
+    @cached_property
+    def _pairs(self) -> RowPairs:
+        return RowPairs.of(self.graph, _MOST_IN_PAIRS)
+
+    @cached_property
+    def _feature_products(self) -> Tensor:
+        return self._pairs.products(self._features[0])
+
+    @cached_property
+    def _rows_by_part(self) -> SparseRows:
+        rows = len(self.graph)
+        ones = torch.ones(rows, dtype=torch.float64, device=self.graph.offsets.device)
+        columns = torch.arange(rows, device=self.graph.offsets.device)
+        return SparseRows(self.graph.offsets, columns, ones, rows)
+
+    def _sum_by_part(self, values: Tensor) -> Tensor:
+        """The sum over each part's rows ``[parts, R]``, in their own order."""
+        return self._rows_by_part.times(values)
+
+    # -- parts with many documents --------------------------------------------------------
+
+    @cached_property
+    def _large(self) -> list[int]:
+        return torch.nonzero(self.graph.sizes > _MOST_IN_PAIRS)[:, 0].tolist()
+
+    @cached_property
+    def _bounds(self) -> list[int]:
+        return self.graph.offsets.tolist()
+
+    @cached_property
+    def _large_features(self) -> dict[int, Rows]:
+        rows, *_ = self._features
+        if self.graph.parts == 1:
+            return {0: rows}
+        device = self.graph.offsets.device
+        return {
+            part: rows.select(
+                torch.arange(self._bounds[part], self._bounds[part + 1], device=device)
+            )
+            for part in self._large
+        }
+
+    def _vector(self, part: int, layers: Sequence[_Layer], lengths: Tensor) -> list[Tensor]:
+        """The clipped gradient of one part, on the grid.
+
+        Its rows are first truncated to a grid of their own, relative to all that they could
+        add up to: so the gradient is exact, and its norm is the one that is clipped.
+        """
+        own = slice(self._bounds[part], self._bounds[part + 1])
+        digits = EXACT_BITS - self.grid.input_bits
+        unit = powers_above(lengths[own].sum(0)[:, None]) * 2.0**-digits
+        vector: list[Tensor] = []
+        for inputs, powers, _, outputs, bias_rows in layers:
+            rows = truncated(outputs[own].double(), unit / powers[own])
+            large = inputs[own] if isinstance(inputs, Tensor) else self._large_features[part]
+            vector.append(transposed_product(large, rows))
+            if bias_rows is not None:
+                vector.append(truncated(bias_rows[own].double(), unit).sum(0))
+        return clipped_vector(vector, self.clip_norm, self.grid)
 
 
-def _only(included: Tensor | None, scales: Tensor) -> Tensor:
-    """Scales of the included parts; 0 for the others."""
-    return scales if included is None else torch.where(included, scales, 0.0)
+def clipped_vector(vector: Sequence[Tensor], clip_norm: float, grid: Grid) -> list[Tensor]:
+    """A vector scaled as a whole to norm at most one clip norm, in units of it, on the grid.
+
+    Guarantees:
+        Truncation toward zero never lengthens it. One that is not finite becomes zero.
+    """
+    norms = _joint_norms(vector)[:, None]
+    scales = _scales(norms, norms, clip_norm, 1.0 - _ROUNDING) / clip_norm
+    return [
+        torch.where(scales > 0, truncated(tensor, grid.step, scales), 0.0) for tensor in vector
+    ]
 
 
-def _joint_norms(tensors: Sequence[Tensor]) -> Tensor:
-    """Float64 norm of each replica over all tensors together."""
-    flat = [tensor.transpose(0, -2).flatten(1) for tensor in tensors]
-    return torch.stack([_row_squares(rows) for rows in flat]).sum(0).sqrt()
+def _lengths(layers: Sequence[_Layer]) -> Tensor:
+    """Norm of each row's own gradient, over all layers together ``[rows, R]``."""
+    squares = torch.zeros((), dtype=torch.float64)
+    for _, _, norms, outputs, bias_rows in layers:
+        own = _row_squares(outputs)
+        squares = squares + norms * own
+        if bias_rows is not None:
+            # Without links between documents the bias rows are the output rows.
+            squares = squares + (own if bias_rows is outputs else _row_squares(bias_rows))
+    return squares.sqrt()
 
 
 def _row_squares(rows: Tensor) -> Tensor:
-    """Float64 squared norm of each row ``[documents, R]``."""
+    """Float64 squared norm of each row ``[rows, R]``."""
     norms: Tensor = torch.linalg.vector_norm(rows, dim=-1, dtype=torch.float64)
     return norms.square_()
 
 
-def _width(inputs: Rows | Tensor) -> int:
-    return inputs.shape[-1]
+def _scales(norms: Tensor, reach: Tensor, clip_norm: float, room: Tensor | float) -> Tensor:
+    """The factor by which each part is scaled; 0 where a norm is not finite.
+
+    Guarantees:
+        ``scale * norm <= clip_norm * room`` and ``scale * reach <= MOST_REACH * clip_norm``.
+    """
+    scales = torch.minimum(
+        room * clip_norm / norms.clamp(min=_LEAST),
+        MOST_REACH * clip_norm / reach.clamp(min=_LEAST),
+    )
+    return torch.where(torch.isfinite(reach), scales.clamp(max=1.0), 0.0)
 
 
-def _summed_product(inputs: Rows | Tensor, rows: Tensor) -> Tensor:
-    """``inputs^T rows`` for each replica, with float64 sums over (blocks of) documents."""
-    if rows.dtype == torch.float64:
-        return transposed_product(inputs, rows)
-    documents, replicas, width = rows.shape
-    if isinstance(inputs, Tensor):
-        if replicas > 1:
-            return transposed_product(inputs.double(), rows.double())
-        inputs = DenseRows(inputs[:, 0])
-    flat = inputs.summed_transposed_times(rows.reshape(documents, replicas * width))
-    return flat.view(-1, replicas, width)
+def _joint_norms(tensors: Sequence[Tensor]) -> Tensor:
+    """The norm of each replica over all tensors together ``[R]``.
 
-
-def _scaled_sum(gradients: Sequence[LayerGradient], row_scales: Tensor) -> list[Tensor]:
-    """Float64 sums over all rows, each row of output gradients times its scale."""
-    scales = row_scales[:, :, None]
-    kept = scales > 0
-    everything = bool(kept.all())
-
-    def scaled(rows: Tensor) -> Tensor:
-        # Zero times infinity is no number: rows of a dropped part are replaced, not scaled.
-        return rows * scales if everything else torch.where(kept, rows * scales, 0.0)
-
-    totals: list[Tensor] = []
-    for inputs, outputs, bias_rows in gradients:
-        if isinstance(inputs, Tensor) and not everything:
-            inputs = torch.where(kept, inputs, 0.0)
-        totals.append(_summed_product(inputs, scaled(outputs)))
-        if bias_rows is not None:
-            totals.append(scaled(bias_rows).sum(0, dtype=torch.float64))
-    return totals
+    Added up in one fixed order: how many threads there are must not move a grid value.
+    """
+    squares = torch.cat([t.double().square().sum(-1).reshape(-1, t.shape[-2]) for t in tensors])
+    while len(squares) > 1:
+        half = len(squares) // 2
+        pairs = squares[:half] + squares[half : 2 * half]
+        squares = torch.cat([pairs, squares[2 * half :]])
+    return squares[0].sqrt()

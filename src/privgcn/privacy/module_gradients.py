@@ -17,8 +17,9 @@ from torch.func import functional_call, grad
 
 from privgcn.errors import PrivacyContractError
 from privgcn.graph.partition import PartitionedGraph
+from privgcn.privacy.clipping import clipped_vector
 from privgcn.privacy.part_gradients import Samples
-from privgcn.privacy.scales import clip_scales, sum_slack
+from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import RandomSource
 
 
@@ -27,8 +28,8 @@ class ModuleGradients:
 
     Guarantees:
         Each part's gradient comes from that part's own features, links and labels, and is
-        scaled, over all parameters together, to norm at most ``clip_norm``. A non-finite
-        gradient counts as zero.
+        scaled, over all parameters together, to norm at most the plan's, and truncated to the
+        plan's grid, so that sums do not round. A non-finite gradient counts as zero.
 
     Raises:
         PrivacyContractError: The module keeps statistics over several parts (such as batch
@@ -43,14 +44,14 @@ class ModuleGradients:
         self,
         module: nn.Module,
         graph: PartitionedGraph,
-        clip_norm: float,
+        plan: PrivacyPlan,
         dropout: RandomSource | None = None,
     ) -> None:
         _refuse_shared_state(module)
         self.dropout = dropout or RandomSource.secret()
         self.module = copy.deepcopy(module)
         self.graph = graph
-        self.clip_norm = clip_norm
+        self.plan = plan
         self.names = [name for name, _ in module.named_parameters()]
         self._gradient = grad(self._loss)
         self._starts = graph.offsets.tolist()
@@ -66,26 +67,23 @@ class ModuleGradients:
             for name, parameter in zip(self.names, parameters, strict=True)
         }
         parts = range(self.graph.parts) if samples is None else samples[0].tolist()
-        totals = [torch.zeros_like(value, dtype=torch.float64) for value in values.values()]
+        totals = [torch.zeros_like(parameter, dtype=torch.float64) for parameter in parameters]
         for part in parts:
             for total, addition in zip(totals, self._clipped(values, part), strict=True):
                 total += addition
-        return [total.unsqueeze(-2) for total in totals]
+        return totals
 
     def _clipped(self, values: dict[str, Tensor], part: int) -> list[Tensor]:
         begin, end = self._starts[part], self._starts[part + 1]
         weights = self.graph.loss_weights[begin:end]
         if not bool((weights > 0).any()):
-            return [torch.zeros_like(value) for value in values.values()]
+            return [value.new_zeros(()) for value in values.values()]
         own = self.graph.select(torch.tensor([part], device=self.graph.offsets.device))
         with torch.enable_grad(), torch.random.fork_rng():
             torch.manual_seed(int(self.dropout.words(1)[0] >> np.uint64(1)))
-            gradients = list(self._gradient(values, own, weights).values())
-        squares = torch.stack([g.double().square().sum() for g in gradients])
-        scale = clip_scales(squares.sum().sqrt(), self.clip_norm, sum_slack(self.graph.parts))
-        if float(scale) == 0.0:
-            return [torch.zeros_like(value) for value in values.values()]
-        return [gradient * scale.to(gradient.dtype) for gradient in gradients]
+            gradients = self._gradient(values, own, weights).values()
+        replica = [gradient.unsqueeze(-2) for gradient in gradients]
+        return clipped_vector(replica, self.plan.clip_norm, self.plan.grid)
 
     def _loss(
         self, values: dict[str, Tensor], own: PartitionedGraph, weights: Tensor

@@ -1,4 +1,4 @@
-"""Inner products of the rows inside each part, in float64.
+"""Pairs of rows inside small parts: the norm of a part's gradient without the gradient.
 
 The squared norm of Z_i^T D_i is the sum over pairs of rows of (z_u . z_v)(d_u . d_v).
 """
@@ -12,81 +12,64 @@ import torch
 from torch import Tensor
 
 from privgcn.graph.partition import PartitionedGraph
-from privgcn.graph.rows import Rows
-from privgcn.models.stack import LayerGradient
+from privgcn.graph.rows import Rows, SparseRows
 
-
-def padded_groups(graph: PartitionedGraph) -> list[tuple[Tensor, Tensor]]:
-    """Parts of similar size, padded to a common one: ``(rows [parts, size], parts)``.
-
-    Row index -1 pads. Sizes are rounded up to powers of two, so that one large part does
-    not pad all others to its size, and how a part is padded depends on its own size alone.
-    """
-    sizes, groups = graph.sizes, []
-    levels = torch.where(sizes > 0, (sizes.double().log2().ceil()).long(), -1)
-    for level in torch.unique(levels).tolist():
-        if level < 0:
-            continue
-        parts = torch.nonzero(levels == level)[:, 0]
-        slots = torch.arange(2**level, device=sizes.device)
-        rows = graph.offsets[parts][:, None] + slots
-        groups.append((torch.where(slots < sizes[parts][:, None], rows, -1), parts))
-    return groups
-
-
-def count_pairs(graph: PartitionedGraph) -> int:
-    """Pairs of rows inside the parts, both orders and each row with itself."""
-    return int(graph.sizes.square().sum())
+_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
-class PairProducts:
-    """Pairwise products of one partitioned graph; those of the features are made once.
+class RowPairs:
+    """Every two different rows of each small part, once, part after part.
 
     Attributes:
-        graph: The parts.
-        features: The graph's feature rows in float64, all finite.
+        first: One row of each pair.
+        second: The other.
+        offsets: Where the pairs of each part begin; one more entry than parts.
     """
 
-    graph: PartitionedGraph
-    features: Rows
+    first: Tensor
+    second: Tensor
+    offsets: Tensor
 
-    @cached_property
-    def groups(self) -> list[tuple[Tensor, Tensor]]:
-        """Parts of similar size."""
-        return padded_groups(self.graph)
+    @classmethod
+    def of(cls, graph: PartitionedGraph, most: int) -> RowPairs:
+        """The pairs of all parts with at most ``most`` rows."""
+        sizes = torch.where(graph.sizes <= most, graph.sizes, 0)
+        counts = sizes * (sizes - 1) // 2
+        offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        pairs = torch.empty(2, int(offsets[-1]), dtype=torch.int64, device=sizes.device)
+        for size in torch.unique(sizes).tolist():
+            if size > 1:
+                own = torch.nonzero(sizes == size)[:, 0]
+                inside = torch.triu_indices(size, size, 1, device=sizes.device)
+                places = offsets[own][:, None] + torch.arange(
+                    inside.shape[1], device=sizes.device
+                )
+                pairs[:, places] = inside[:, None] + graph.offsets[own][:, None]
+        return cls(pairs[0], pairs[1], offsets)
 
-    @cached_property
-    def _feature_products(self) -> list[Tensor]:
-        """Inner products of feature rows inside each part, in float64, for each group."""
-        products = []
-        for members, _ in self.groups:
-            if members.shape[1] == 1:
-                products.append(self.features.row_sums(2)[members[:, 0], None, None])
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def products(self, rows: Rows | Tensor) -> Tensor:
+        """Float64 inner product of the two rows of each pair, ``[pairs, R]``."""
+        pieces = []
+        for begin in range(0, len(self), _AT_ONCE):
+            own = slice(begin, begin + _AT_ONCE)
+            if isinstance(rows, SparseRows):
+                pieces.append(rows.inner_products(self.first[own], self.second[own])[:, None])
                 continue
-            product = torch.zeros(*members.shape, members.shape[1], dtype=torch.float64)
-            for i, rows in enumerate(members):
-                block = self.features.select(rows[rows >= 0]).dense()
-                product[i, : len(block), : len(block)] = (block @ block.T).cpu()
-            products.append(product.to(members.device))
-        return products
+            table = rows if isinstance(rows, Tensor) else rows.values[:, None]
+            one, other = table[self.first[own]].double(), table[self.second[own]]
+            pieces.append(one.mul_(other).sum(-1))
+        return torch.cat(pieces)
 
-    def squares(self, gradient: LayerGradient) -> Tensor:
-        """Squared norm of each part's weight gradient, ``[parts, R]``."""
-        replicas = gradient.outputs.shape[1]
-        squares = gradient.outputs.new_zeros(self.graph.parts, replicas, dtype=torch.float64)
-        for number, (members, parts) in enumerate(self.groups):
-            outputs = _gathered_products(gradient.outputs, members)
-            if isinstance(gradient.inputs, Tensor):
-                inputs = _gathered_products(gradient.inputs, members)
-            else:
-                inputs = self._feature_products[number][:, None]
-            squares[parts] = (inputs * outputs).sum((-1, -2))
-        return squares
+    @cached_property
+    def _by_part(self) -> SparseRows:
+        ones = torch.ones(len(self), dtype=torch.float64, device=self.first.device)
+        columns = torch.arange(len(self), device=self.first.device)
+        return SparseRows(self.offsets, columns, ones, len(self))
 
-
-def _gathered_products(rows: Tensor, members: Tensor) -> Tensor:
-    """Float64 inner products of the rows of each part: ``[parts, R, size, size]``."""
-    taken = rows.double()[members.clamp(min=0)]
-    taken = torch.where((members >= 0)[..., None, None], taken, 0.0).transpose(1, 2)
-    return taken @ taken.transpose(2, 3)
+    def sums_by_part(self, values: Tensor) -> Tensor:
+        """The sum over each part's pairs, ``[parts, R]``, in their own order."""
+        return self._by_part.times(values)

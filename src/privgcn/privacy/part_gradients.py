@@ -14,7 +14,7 @@ from torch import Tensor
 from privgcn.graph.partition import PartitionedGraph
 from privgcn.models.stack import LayerStack, loss_gradient
 from privgcn.privacy.clipping import ClippedSums
-from privgcn.privacy.separate_sums import SeparateSums
+from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import Draws
 
 # The parts each replica samples in a step, or ``None``: all parts, for every replica.
@@ -29,11 +29,14 @@ _FEW_PARTS, _FEW_IN_STEP = 1000, 4
 class GradientSource(Protocol):
     """Something that sums clipped part gradients."""
 
-    clip_norm: float
+    plan: PrivacyPlan
     graph: PartitionedGraph
 
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
-        """The float64 sum over the sampled parts of part gradients clipped to the norm."""
+        """The sum over the sampled parts of clipped part gradients, in units of the norm.
+
+        Float64 multiples of the step of the plan's grid.
+        """
 
 
 class StackGradients:
@@ -41,22 +44,22 @@ class StackGradients:
 
     Guarantees:
         Each part's gradient is computed from that part alone and enters the sum scaled, as
-        a whole, to norm at most ``clip_norm``. Replicas have samples of their own. No
-        sampled part: the sum is zero.
+        a whole, to norm at most the plan's. Replicas have samples of their own. No sampled
+        part: the sum is zero. Which parts are computed together, and how, moves no bit.
     """
 
     def __init__(
         self,
         model: LayerStack,
         graph: PartitionedGraph,
-        clip_norm: float,
+        plan: PrivacyPlan,
         dropout: Draws | None,
         *,
         unit_residuals: bool = False,
     ) -> None:
         self.model = model
-        self.graph = graph
-        self.clip_norm = clip_norm
+        self.plan = plan
+        self.graph = graph.with_features(graph.features.on_grid(plan.grid.input_bits))
         self.unit_residuals = unit_residuals
         self.dropout = dropout if model.dropout > 0 and len(model.layers) > 1 else None
 
@@ -68,13 +71,12 @@ class StackGradients:
         for replica, parts in enumerate(samples):
             included[parts, replica] = True
         used = np.flatnonzero(included.any(axis=1))
-        mask = torch.from_numpy(included[used]).to(self.graph.labels.device)
         totals = [torch.zeros_like(p, dtype=torch.float64) for p in parameters]
         if len(used) == 0:
             return totals
+        mask = torch.from_numpy(included[used]).to(self.graph.labels.device)
         if not self._worth_preparing(len(used)):
-            chosen = torch.from_numpy(used).to(self.graph.offsets.device)
-            return self._sum(self._sampled(chosen), parameters, mask)
+            return self._sum(self._of_parts(used), parameters, mask)
         for row, part in enumerate(used.tolist()):
             # Only the replicas that sampled this part compute its gradient. Views, if all did.
             own = slice(None) if included[part].all() else torch.nonzero(mask[row])[:, 0]
@@ -85,22 +87,22 @@ class StackGradients:
         return totals
 
     def _sum(
-        self,
-        block: ClippedSums | SeparateSums,
-        parameters: Sequence[Tensor],
-        included: Tensor | None,
+        self, block: ClippedSums, parameters: Sequence[Tensor], included: Tensor | None
     ) -> list[Tensor]:
         graph = block.graph
-        separate = isinstance(block, SeparateSums)
         tape = self.model.forward(
-            parameters, graph.features, graph.matrix, self.dropout, separate=separate
+            parameters,
+            graph.features,
+            graph.matrix,
+            self.dropout,
+            bits=self.plan.grid.input_bits,
         )
         rows = loss_gradient(
             tape.scores, graph.labels, graph.loss_weights, unit=self.unit_residuals
         )
         dropped = self.dropout is not None
         gradients = self.model.backward(
-            parameters, tape, rows, graph.matrix, dropped=dropped, separate=separate
+            parameters, tape, rows, graph.matrix, dropped=dropped, alone=True
         )
         return block.clipped_sum(gradients, included=included)
 
@@ -108,24 +110,21 @@ class StackGradients:
         """Whether parts are better taken one by one than gathered for this step."""
         parts = self.graph.parts
         few = parts <= _FEW_PARTS and used <= _FEW_IN_STEP
-        large = self.graph.sizes_public and len(self.graph) >= _LARGE_PART * parts
-        return few or large
+        return few or len(self.graph) >= _LARGE_PART * parts
 
     @cached_property
-    def _everything(self) -> ClippedSums | SeparateSums:
-        kind = ClippedSums if self.graph.sizes_public else SeparateSums
-        return kind(self.graph, self.clip_norm, terms=self.graph.parts)
+    def _everything(self) -> ClippedSums:
+        return ClippedSums(self.graph, self.plan.clip_norm, self.plan.grid)
 
-    def _sampled(self, parts: Tensor) -> SeparateSums:
-        # Who was sampled is secret, however public sizes are: each part decides alone.
-        return SeparateSums(self.graph.select(parts), self.clip_norm, terms=self.graph.parts)
+    def _of_parts(self, parts: npt.NDArray[np.int64]) -> ClippedSums:
+        chosen = torch.from_numpy(parts).to(self.graph.offsets.device)
+        return ClippedSums(self.graph.select(chosen), self.plan.clip_norm, self.plan.grid)
 
     @cached_property
-    def _singles(self) -> dict[int, SeparateSums]:
+    def _singles(self) -> dict[int, ClippedSums]:
         return {}
 
-    def _single(self, part: int) -> SeparateSums:
+    def _single(self, part: int) -> ClippedSums:
         if part not in self._singles:
-            chosen = torch.tensor([part], device=self.graph.offsets.device)
-            self._singles[part] = self._sampled(chosen)
+            self._singles[part] = self._of_parts(np.array([part]))
         return self._singles[part]

@@ -76,9 +76,6 @@ def cut_as_planned(
 ) -> PartitionedGraph:
     """Cuts the training graph exactly as the plan says.
 
-    Guarantees:
-        How many documents an owner has is marked as private.
-
     Raises:
         PrivacyContractError: The plan was made for other documents.
     """
@@ -89,9 +86,7 @@ def cut_as_planned(
             f"{'owners' if plan.unit == 'person' else 'documents'}. "
             "Make the plan from the documents it is used with."
         )
-    part_of = parts_of_documents(graph, plan.partition, columns)
-    by_owner = plan.unit == "person" or plan.partition.by == "owner"
-    return cut(graph, part_of, plan.partition.parts, sizes_public=not by_owner)
+    return cut(graph, parts_of_documents(graph, plan.partition, columns), plan.partition.parts)
 
 
 def _refuse_split_members(member: Tensor, count: int, part_of: Tensor, column: str) -> None:

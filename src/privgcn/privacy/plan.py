@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.privacy.accounting import ACCOUNTANT_NAMES, check_delta, epsilon_of_releases
@@ -20,6 +20,9 @@ from privgcn.privacy.schedule import SCHEDULES, Schedule, make_schedule, schedul
 from privgcn.privacy.search import Selection, check_selection
 from privgcn.privacy.selection import Release
 from privgcn.privacy.units import RELATIONS, UNITS, Relation, Unit, sensitivity_in_clips
+
+if TYPE_CHECKING:
+    from privgcn.privacy.grid import Grid
 
 _OWNER = "PrivacyPlan"
 #: Above this share of 1/n, delta alone allows publishing some unit outright.
@@ -95,6 +98,13 @@ class PrivacyPlan:
     def noise_std(self) -> float:
         """The standard deviation of the noise in every coordinate of a step's sum."""
         return self.noise_multiplier * self.clip_norm
+
+    @property
+    def grid(self) -> Grid:
+        """The grid on which sums and noise of a step lie; it follows from the plan alone."""
+        from privgcn.privacy.grid import Grid  # here, as accounting does without torch
+
+        return Grid.of(self.noise_multiplier, self.schedule.parts)
 
     @property
     def protected_units(self) -> int:

@@ -265,7 +265,7 @@ def _private_trainer(
     gradients = StackGradients(
         model,
         graph,
-        plan.clip_norm,
+        plan,
         masks,
         unit_residuals=settings.training.unit_residuals,
     )

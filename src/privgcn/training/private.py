@@ -35,8 +35,7 @@ class PrivateTrainer:
         plan's, a released ``centre`` included, also over a stop and a resume.
 
     Raises:
-        PrivacyContractError: ``gradients`` have another clip norm or other parts than the
-            plan.
+        PrivacyContractError: ``gradients`` were made for another plan or other parts.
     """
 
     def __init__(
@@ -53,12 +52,12 @@ class PrivateTrainer:
             raise PrivacyContractError(
                 f"Private training takes a PrivacyPlan and nothing looser. Got {plan!r}."
             )
-        bound, parts = gradients.clip_norm, gradients.graph.parts
-        if bound != plan.clip_norm or parts != plan.schedule.parts:
+        parts = gradients.graph.parts
+        if gradients.plan != plan or parts != plan.schedule.parts:
             raise PrivacyContractError(
-                f"The plan accounts for clip norm {plan.clip_norm} over {plan.schedule.parts} "
-                f"parts. Got gradients with clip norm {bound} over {parts}. Make them from the "
-                "plan's own cut and clip norm."
+                "Private training takes gradients that were made for its own plan: clip norm "
+                f"{plan.clip_norm:g} over {plan.schedule.parts} parts. Got clip norm "
+                f"{gradients.plan.clip_norm:g} over {parts}. Make them from the plan's own cut."
             )
         self.gradients = gradients
         self.plan = plan

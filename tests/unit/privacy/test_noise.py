@@ -15,6 +15,8 @@ from torch import Tensor
 from brute_force import random_graph
 from privgcn.config import Settings, parse_settings
 from privgcn.graph import TextGraph
+from privgcn.privacy.grid import MOST_REACH, Grid
+from privgcn.privacy.noise import noisy
 from privgcn.privacy.part_gradients import StackGradients
 from privgcn.randomness import RandomSource
 from privgcn.training.checkpoint import Checkpoint
@@ -137,9 +139,8 @@ def test_an_empty_sample_still_adds_the_full_noise(
 def test_the_divisor_is_the_expected_number_of_parts(
     received: list[list[Tensor]], sampled: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_noise(self: RandomSource, shapes: Sequence[Any], scale: float) -> list[Tensor]:
-        assert scale == NOISE * CLIP
-        return [torch.zeros(*shape) for shape in shapes]
+    def no_noise(self: RandomSource, shapes: Sequence[Any]) -> list[Tensor]:
+        return [torch.zeros(*shape, dtype=torch.float64) for shape in shapes]
 
     sums: list[list[Tensor]] = []
     original = StackGradients.clipped_sum
@@ -155,7 +156,7 @@ def test_the_divisor_is_the_expected_number_of_parts(
     fit(graph, settings(**poisson, **{"training.epochs": 20, "privacy.parts": 6}))
     for step, exact in zip(received, sums, strict=True):
         for mean, total in zip(step, exact, strict=True):
-            assert torch.allclose(mean, (total / (6 * 0.4)).float(), rtol=1e-6)
+            assert torch.allclose(mean, (CLIP * total / (6 * 0.4)).float(), rtol=1e-6)
 
 
 def test_poisson_samples_are_independent_and_at_the_accounted_rate(sampled: list[Any]) -> None:
@@ -273,3 +274,71 @@ def test_no_part_of_a_releasable_run_is_seeded(monkeypatch: pytest.MonkeyPatch) 
             ),
         )
         assert fitted.releasable
+
+
+# -- in bits --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise_multiplier", [0.01, 1.0, 3.73, 1e9])
+@pytest.mark.parametrize("parts", [1, 1000, 10_000_000])
+def test_noise_and_sums_fit_on_the_grid(noise_multiplier: float, parts: int) -> None:
+    grid = Grid.of(noise_multiplier, parts)
+    # Noise is far above the step, and sums with noise stay exact.
+    assert grid.step <= noise_multiplier * 2.0**-20
+    assert (MOST_REACH * parts + 10 * noise_multiplier) / grid.step < 2.0**53
+    source = RandomSource.secret()
+    sums = torch.arange(-500, 500, dtype=torch.float64) * grid.step
+    (found,) = noisy([sums], grid, noise_multiplier, source)
+    assert found.dtype == torch.float64
+    steps = found / grid.step
+    assert torch.equal(steps, steps.round())
+
+
+def test_rounding_commutes_with_adding_a_grid_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Halves too: half to even would not, and parity would tell the sum."""
+    grid = Grid(4, 2)
+    noise = torch.arange(-40, 40, dtype=torch.float64) / 64
+    monkeypatch.setattr(RandomSource, "normal", lambda self, shapes: [noise.clone()])
+    source = RandomSource.secret()
+    (quiet,) = noisy([torch.zeros(80, dtype=torch.float64)], grid, 1.0, source)
+    for number in (1, 2, 3, -7):
+        shift = number * grid.step
+        (moved,) = noisy([torch.full((80,), shift, dtype=torch.float64)], grid, 1.0, source)
+        assert torch.equal(moved, quiet + shift)
+    assert float((quiet - noise).abs().max()) <= grid.step / 2
+
+
+def test_neighbours_reach_the_same_values() -> None:
+    """A statistic that float32 noise fails: which low bits a result can have.
+
+    Where noise is larger than the result, float32 noise lies on a coarser lattice than the
+    result, and the low bits of the result are those of the sum.
+    """
+    grid, count = Grid.of(3.73, 1000), 200_000
+    sums = [torch.full((count,), value * grid.step).double() for value in (2**29, 2**29 + 1)]
+
+    def low_bits(released: Tensor) -> Tensor:
+        return (released / grid.step).long() & 7
+
+    source = RandomSource.reproducible(0, "test")
+    for values in sums:
+        counts = torch.bincount(low_bits(noisy([values], grid, 3.73, source)[0]), minlength=8)
+        assert chi2.sf(float(((counts - count / 8) ** 2 / (count / 8)).sum()), 7) > 1e-6
+    naive = [
+        low_bits(values + (3.73 * source.normal([(count,)])[0]).float()) for values in sums
+    ]
+    shares = [float((bits % 2 == 1).float().mean()) for bits in naive]
+    assert abs(shares[0] - shares[1]) > 0.2, "the statistic must tell float32 noise"
+
+
+def test_no_draw_returns_in_a_run(received: list[list[Tensor]]) -> None:
+    """Neither as it was nor negated: differences or sums of steps would show the data."""
+    fit(silent_graph(), settings(**{"privacy.reproducible": False, "training.epochs": 20}))
+    values = torch.cat([tensor.double().flatten() for step in received for tensor in step])
+    sizes = values[values != 0].abs()
+    # Float32 values repeat by chance here and there; draws that return do so by the hundred.
+    assert len(torch.unique(sizes)) > 0.999 * len(sizes)
+    for lag in range(1, 20):
+        for first, second in zip(received[:-lag], received[lag:], strict=True):
+            for one, other in zip(first, second, strict=True):
+                assert not torch.equal(one.abs(), other.abs())

@@ -41,15 +41,6 @@ def test_no_part_splits_an_owner(parts: Any) -> None:
         assert plan.units == pieces.parts == len(owners.unique())
 
 
-@pytest.mark.parametrize("parts", ["each", 1, 4])
-@pytest.mark.parametrize(
-    ("unit", "public"), [("person", False), ("document", True), ("part", True)]
-)
-def test_only_owners_have_private_sizes(unit: str, public: bool, parts: Any) -> None:
-    pieces = cut_as_planned(OWNED, plan_for(OWNED, unit=unit, parts=parts), {})
-    assert pieces.sizes_public is public
-
-
 @pytest.mark.parametrize("parts", ["each", 1, 4, 60, "column:year"])
 @pytest.mark.parametrize("unit", ["document", "part"])
 def test_content_has_no_say(unit: str, parts: Any) -> None:

@@ -32,9 +32,11 @@ PLAN = PrivacyPlan(
 )
 
 
-def trainer(plan: Any = PLAN, *, clip_norm: float = 0.5, parts: int = 5) -> PrivateTrainer:
+def trainer(
+    plan: Any = PLAN, *, own: PrivacyPlan | None = None, parts: int = 5
+) -> PrivateTrainer:
     pieces = cut(random_graph(30, 6), random_parts(30, parts, 0), parts)
-    gradients = StackGradients(MODEL, pieces, clip_norm, None)
+    gradients = StackGradients(MODEL, pieces, own or PLAN, None)
     settings = TrainingSettings(optimizer="sgd", learning_rate=0.1)
     source = RandomSource.reproducible(0, "test")
     return PrivateTrainer(MODEL.initial([0, 1]), gradients, plan, settings, source)
@@ -62,15 +64,22 @@ def test_nothing_looser_than_a_plan() -> None:
             trainer(plan)
 
 
-def test_another_clip_norm_or_another_cut_than_the_plans_is_refused() -> None:
-    for changes in ({"clip_norm": 0.51}, {"clip_norm": 50.0}, {"parts": 1}, {"parts": 6}):
-        with pytest.raises(PrivacyContractError, match="The plan accounts for"):
+def test_gradients_for_another_plan_or_another_cut_are_refused() -> None:
+    others = [
+        {"own": replace(PLAN, clip_norm=50.0)},
+        {"own": replace(PLAN, noise_multiplier=0.1)},
+        {"parts": 1},
+        {"parts": 6},
+    ]
+    for changes in others:
+        with pytest.raises(PrivacyContractError, match="made for its own plan"):
             trainer(**changes)
 
 
 @pytest.mark.parametrize("schedule", [AllParts(5), EpochParts(5), PoissonParts(5, 0.4)])
 def test_what_runs_is_what_the_plan_accounts(schedule: Any) -> None:
-    running = trainer(replace(PLAN, schedule=schedule))
+    plan = replace(PLAN, schedule=schedule)
+    running = trainer(plan, own=plan)
     asked: list[Any] = []
     original = running.gradients.clipped_sum
 

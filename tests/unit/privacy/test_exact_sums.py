@@ -1,0 +1,384 @@
+"""Sums are exact: one part moves them by its own vector, and nothing else moves a bit.
+
+Earlier engines added floats. How such a sum rounds depends on its order, on blocks, threads
+and the method chosen, and documents made for it moved the rounding of others by up to 204 clip
+norms. The same documents are thrown at the grid here.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from brute_force import plan_for, random_graph
+from privgcn.graph import DenseRows, TextGraph, dense_rows, random_parts
+from privgcn.graph.partition import PartitionedGraph, cut
+from privgcn.graph.rows import SparseRows
+from privgcn.models import make_model
+from privgcn.models.stack import LayerGradient, product
+from privgcn.privacy.centre import clipped_row_means
+from privgcn.privacy.clipping import ClippedSums
+from privgcn.privacy.grid import Grid
+from privgcn.privacy.module_gradients import ModuleGradients
+from privgcn.privacy.part_gradients import StackGradients
+
+CLIP = 0.01
+HUGE = 2.0**24
+FEATURES = 4
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+
+
+def rows_of(values: Tensor, *, dense: bool) -> DenseRows | SparseRows:
+    return DenseRows(values) if dense else SparseRows.from_scipy(sp.csr_matrix(values.numpy()))
+
+
+def owned(values: Tensor, owners: Tensor, *, dense: bool) -> PartitionedGraph:
+    """Documents of class 0 without links, cut by owner; rows without words have no label."""
+    graph = TextGraph(
+        rows_of(values, dense=dense),
+        torch.zeros(2, 0, dtype=torch.int64),
+        torch.where(values.any(dim=1), 0, -1),
+        2,
+        torch.zeros(len(values), dtype=torch.int8),
+        owners,
+    )
+    return cut(graph, owners, int(owners.max()) + 1)
+
+
+def linear_sum(
+    graph: PartitionedGraph, samples: Sequence[Any] | None = None, *, unit: bool = False
+) -> Tensor:
+    model = make_model("linear", graph.features.width, 2, hops=0, dropout=0.0)
+    plan = plan_for(graph.parts, CLIP)
+    gradients = StackGradients(model, graph, plan, None, unit_residuals=unit)
+    return gradients.clipped_sum(model.initial([0], zero=True), samples)[0]
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    yield
+    torch.set_num_threads(before)
+
+
+def equal(first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+# -- any order, any company -----------------------------------------------------------------
+
+
+def layers(rows: int, replicas: int, features: DenseRows | SparseRows) -> list[LayerGradient]:
+    first, second = torch.randn(rows, replicas, 6), torch.randn(rows, replicas, 3)
+    hidden = torch.randn(rows, replicas, 5).relu() * 10 ** torch.randn(rows, 1, 1)
+    return [LayerGradient(features, first, first), LayerGradient(hidden, second, second)]
+
+
+def permuted(
+    graph: PartitionedGraph, gradients: list[LayerGradient], order: Tensor, part_of: Tensor
+) -> tuple[PartitionedGraph, list[LayerGradient]]:
+    """The same rows in another order, each still in a part with the same others."""
+    whole = replace(random_graph(len(graph), 1, links=0), features=graph.features)
+    moved = cut(whole.induced(order), part_of[order], graph.parts)
+    place = order[moved.order]
+    return moved, [
+        LayerGradient(
+            g.inputs[place] if isinstance(g.inputs, Tensor) else moved.features,
+            g.outputs[place],
+            None if g.bias_rows is None else g.bias_rows[place],
+        )
+        for g in gradients
+    ]
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("parts", [1, 3, 40, 300])
+def test_sums_have_no_order(parts: int, dense: bool) -> None:
+    values = torch.randn(300, 20) * (torch.rand(300, 20) < 0.3)
+    source = replace(random_graph(300, 1, links=0), features=rows_of(values, dense=dense))
+    part_of = random_parts(300, parts, 1)
+    graph = cut(source, part_of, parts)
+    part_of = part_of[graph.order]
+    gradients = layers(300, 2, graph.features)
+    grid = Grid.of(2.0, parts)
+    expected = ClippedSums(graph, CLIP, grid).clipped_sum(gradients)
+    assert all(float(t.abs().max()) > 0 for t in expected)
+    for _ in range(8):
+        moved, rows = permuted(graph, gradients, torch.randperm(300), part_of)
+        assert equal(ClippedSums(moved, CLIP, grid).clipped_sum(rows), expected)
+    with threads(2):
+        assert equal(ClippedSums(graph, CLIP, grid).clipped_sum(gradients), expected)
+    # Replicas alone.
+    for replica in range(2):
+        own = [
+            LayerGradient(
+                g.inputs[:, [replica]] if isinstance(g.inputs, Tensor) else g.inputs,
+                g.outputs[:, [replica]],
+                None if g.bias_rows is None else g.bias_rows[:, [replica]],
+            )
+            for g in gradients
+        ]
+        alone = ClippedSums(graph, CLIP, grid).clipped_sum(own)
+        assert equal(alone, [tensor[..., [replica], :] for tensor in expected])
+    # Chunks: some parts, then the others.
+    some = torch.rand(parts, 2) < 0.5
+    first = ClippedSums(graph, CLIP, grid).clipped_sum(gradients, included=some)
+    rest = ClippedSums(graph, CLIP, grid).clipped_sum(gradients, included=~some)
+    assert equal([a + b for a, b in zip(first, rest, strict=True)], expected)
+
+
+def test_dense_rows_may_be_doubled_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    values, owners = torch.randn(100, 7), torch.arange(100) // 2
+    whole = linear_sum(owned(values, owners, dense=True))
+    monkeypatch.setattr(dense_rows, "_ROWS_AT_ONCE", 9)
+    assert torch.equal(linear_sum(owned(values, owners, dense=True)), whole)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("parts", [1, 3, 40, 300])
+def test_a_gpu_adds_up_to_the_same_bits(parts: int, dense: bool) -> None:
+    values = torch.randn(300, 20) * (torch.rand(300, 20) < 0.3)
+    source = replace(random_graph(300, 1, links=0), features=rows_of(values, dense=dense))
+    here = cut(source, random_parts(300, parts, 1), parts)
+    there = cut(source.to("cuda"), random_parts(300, parts, 1), parts)
+    gradients = layers(300, 2, here.features)
+    moved = [
+        LayerGradient(
+            g.inputs.cuda() if isinstance(g.inputs, Tensor) else there.features,
+            g.outputs.cuda(),
+            None if g.bias_rows is None else g.bias_rows.cuda(),
+        )
+        for g in gradients
+    ]
+    grid = Grid.of(2.0, parts)
+    expected = ClippedSums(here, CLIP, grid).clipped_sum(gradients)
+    found = ClippedSums(there, CLIP, grid).clipped_sum(moved)
+    assert equal([tensor.cpu() for tensor in found], expected)
+
+
+@pytest.mark.parametrize("width", [17, 50, 385])
+@pytest.mark.parametrize("outputs", [3, 5, 16])
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_a_rows_product_is_its_own(width: int, outputs: int, replicas: int) -> None:
+    rows = DenseRows(torch.randn(33, width)).on_grid(12)
+    weight = torch.randn(width, replicas, outputs)
+    together = product(rows, weight, bits=12)
+    torch.testing.assert_close(together, product(rows, weight), rtol=1e-4, atol=1e-4)
+    for begin in range(33):
+        some = DenseRows(rows.values[begin:])
+        assert torch.equal(product(some, weight, bits=12), together[begin:])
+        one = DenseRows(rows.values[begin : begin + 1])
+        assert torch.equal(product(one, weight, bits=12)[0], together[begin])
+    for replica in range(replicas):
+        alone = product(rows, weight[:, [replica]].contiguous(), bits=12)
+        assert torch.equal(alone[:, 0], together[:, replica])
+
+
+# -- other parts ------------------------------------------------------------------------------
+
+
+def one_word(owners: int, first: int) -> tuple[Tensor, Tensor]:
+    """Owners with one document of the same word each, but for the first one."""
+    index = torch.cat([torch.zeros(first, dtype=torch.int64), torch.arange(1, owners)])
+    values = torch.zeros(len(index), 16)
+    values[:, 0] = 3.0
+    return values, index
+
+
+def cancelling(owners: int, first: int, each: int) -> tuple[Tensor, Tensor]:
+    """Owners whose huge rows cancel; those of the first owner are empty."""
+    others = torch.arange(1, owners).repeat_interleave(each)
+    index = torch.cat([torch.zeros(first, dtype=torch.int64), others])
+    values = torch.zeros(len(index), 4096)
+    own = torch.zeros(each)
+    own[0], own[1], own[2] = 1.0, HUGE, -HUGE
+    values[first:, 0] = own.repeat(owners - 1)
+    return values, index
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize(
+    ("make", "counts", "owners"),
+    [
+        (one_word, (1, 2), 5000),
+        # Around the number of documents above which an owner's gradient is multiplied out.
+        (one_word, (64, 65), 200),
+        (lambda owners, first: cancelling(owners, first, 3), (3, 80), 40),
+        (lambda owners, first: cancelling(owners, first, 70), (3, 80), 4),
+    ],
+)
+def test_nobody_else_moves_when_an_owner_writes_more(
+    make: Callable[[int, int], tuple[Tensor, Tensor]],
+    counts: tuple[int, int],
+    owners: int,
+    dense: bool,
+) -> None:
+    graphs = [owned(*make(owners, count), dense=dense) for count in counts]
+    others = [linear_sum(graph, [np.arange(1, owners)]) for graph in graphs]
+    assert torch.equal(*others)
+    for graph, rest in zip(graphs, others, strict=True):
+        own = linear_sum(graph, [np.array([0])])
+        assert float(own.norm()) <= 1
+        assert torch.equal(linear_sum(graph), rest + own)
+
+
+def test_rows_that_cancel_inside_parts_move_no_other_part() -> None:
+    """Ten thousand owners whose rows cancel: a float64 sum was off by more than its bound."""
+    owners = 10_000
+    index = torch.arange(owners).repeat_interleave(2)
+    values = torch.zeros(2 * owners, FEATURES)
+    values[:, 0] = 1 + 1e-3 * torch.rand(2 * owners)
+    values[1::2, 0] *= -1
+    values[1::2, 1] = 1e-4
+    graph = owned(values, index, dense=True)
+    whole = linear_sum(graph, unit=True)
+    rest = linear_sum(graph, [np.arange(1, owners)], unit=True)
+    own = linear_sum(graph, [np.array([0])], unit=True)
+    assert torch.equal(whole, rest + own)
+    assert float(own.norm()) <= 1
+
+
+def treacherous() -> Tensor:
+    """Rows whose float32 running sum is moved by several clip norms by the first of them.
+
+    Float32 spacing doubles at every power of two. The running sum with the first row sits
+    above one where the sum without it sits below: small rows are then rounded to two spacings
+    in one sum and to one in the other, and the gap doubles each time.
+    """
+    values, with_it, without = [1.0], np.float32(1), np.float32(0)
+    for power in (10, 11, 12):
+        while with_it < 2.0**power:
+            values.append(1.0)
+            with_it, without = with_it + np.float32(1), without + np.float32(1)
+        small = np.float32(1.4 * 2.0 ** (power - 24))
+        while without < 2.0**power:
+            values.append(float(small))
+            with_it, without = with_it + small, without + small
+    assert with_it - without > 2.0, "they break a float32 sum"
+    rows = torch.zeros(len(values), FEATURES)
+    rows[:, 0] = torch.tensor(values)
+    return rows
+
+
+@pytest.mark.parametrize("dense", [True, False])
+@pytest.mark.parametrize("documents_a_part", [1, 2])
+def test_no_document_moves_a_treacherous_sum_further(
+    dense: bool, documents_a_part: int
+) -> None:
+    rows = CLIP * treacherous()
+    without = rows.clone()
+    without[0] = 0.0
+    part_of = torch.arange(len(rows)) // documents_a_part
+    sums = [linear_sum(owned(v, part_of, dense=dense), unit=True) for v in (rows, without)]
+    assert float((sums[0] - sums[1]).norm()) <= (1.0 if documents_a_part == 1 else 2.0)
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp", "gcn"])
+@pytest.mark.parametrize("sampled", [False, True])
+def test_other_owners_do_not_even_round_differently(kind: str, sampled: bool) -> None:
+    others = torch.randn(300, 50)
+    owners = torch.randint(1, 120, (300,))
+    owners[:119] = torch.arange(1, 120)
+    model = make_model(kind, 50, 3, hidden=5, hops=1, dropout=0.0)
+    parameters = model.initial([0])
+    sums = []
+    for first in (1, 2, 5, 100):
+        silent = torch.zeros(first, dtype=torch.int64)
+        graph = TextGraph(
+            DenseRows(torch.cat([torch.zeros(first, 50), others])),
+            torch.zeros(2, 0, dtype=torch.int64),
+            torch.cat([silent - 1, torch.arange(300) % 3]),
+            3,
+            torch.zeros(first + 300, dtype=torch.int8),
+        )
+        cutting = cut(graph, torch.cat([silent, owners]), 120)
+        gradients = StackGradients(model, cutting, plan_for(120, CLIP), None)
+        sums.append(gradients.clipped_sum(parameters, [np.arange(120)] if sampled else None))
+    assert all(equal(sums[0], other) for other in sums[1:])
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp", "gcn"])
+@pytest.mark.parametrize("dense", [False, True])
+def test_parts_add_up_to_the_bit_however_they_are_sampled(kind: str, dense: bool) -> None:
+    source = random_graph(220, 9, links=600, sparse=not dense)
+    index = torch.cat([torch.zeros(150, dtype=torch.int64), torch.arange(70) % 12 + 1])
+    graph = cut(source, index, 13)
+    model = make_model(kind, 9, source.classes, hidden=5, hops=1, dropout=0.0)
+    parameters = model.initial([0, 1])
+    gradients = StackGradients(model, graph, plan_for(13, CLIP), None)
+    alone = [gradients.clipped_sum(parameters, [np.array([p])] * 2) for p in range(13)]
+
+    def added(parts: Sequence[int], number: int, replica: int) -> Tensor:
+        vectors = [alone[part][number][..., replica, :] for part in parts]
+        return torch.stack(vectors).sum(0)
+
+    everything = [np.arange(13)] * 2
+    some = [np.array([0, 2, 3, 5, 7, 11]), np.array([1, 0])]
+    for samples in (None, everything, some):
+        sums = gradients.clipped_sum(parameters, samples)
+        for number, tensor in enumerate(sums):
+            for replica, parts in enumerate(samples or everything):
+                assert torch.equal(tensor[..., replica, :], added(parts, number, replica))
+
+
+# -- the centre and modules ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("owners", [100, 4000])
+def test_nobody_else_moves_the_centre(owners: int) -> None:
+    found = []
+    for documents in (4096, 4097):
+        graph = owned(*one_word(owners, documents - owners + 1), dense=True)
+        plan = plan_for(owners, CLIP)
+        found.append(clipped_row_means(graph, plan, [np.arange(1, owners)]))
+        whole, own = (clipped_row_means(graph, plan, s) for s in (None, [np.array([0])]))
+        assert torch.equal(whole, found[-1] + own)
+        assert float(whole.norm()) == pytest.approx(owners, rel=1e-3)
+    assert torch.equal(*found)
+
+
+def test_the_centre_of_owners_is_the_sum_of_their_means() -> None:
+    values, index = torch.randn(40, 6), torch.randint(0, 7, (40,))
+    index[:7] = torch.arange(7)
+    graph = owned(values, index, dense=True)
+    directions = values.double() / values.double().norm(dim=1, keepdim=True)
+    means = torch.stack([directions[index == owner].mean(0) for owner in range(7)])
+    plan = plan_for(7, CLIP)
+    found = clipped_row_means(graph, plan, None)[:, 0]
+    torch.testing.assert_close(found, means.sum(0), rtol=0, atol=7e-3)
+    some = clipped_row_means(graph, plan, [np.array([1, 4])])[:, 0]
+    torch.testing.assert_close(some, means[1] + means[4], rtol=0, atol=2e-3)
+
+
+def test_modules_add_up_on_the_grid() -> None:
+    class Plain(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Linear(FEATURES, 2)
+
+        def forward(self, rows: Tensor, links: Tensor) -> Tensor:
+            return self.inner(rows)
+
+    graph = owned(torch.randn(50, FEATURES), torch.arange(50) // 5, dense=True)
+    plan = plan_for(10, CLIP)
+    gradients = ModuleGradients(Plain(), graph, plan)
+    sums = gradients.clipped_sum(gradients.initial(), None)
+    shares = [gradients.clipped_sum(gradients.initial(), [np.array([p])]) for p in range(10)]
+    for number, total in enumerate(sums):
+        assert total.dtype == torch.float64
+        steps = total / plan.grid.step
+        assert torch.equal(steps, steps.round())
+        assert torch.equal(total, torch.stack([share[number] for share in shares]).sum(0))
