@@ -70,7 +70,7 @@ def private_step(model: LayerStack, graph: TextGraph, parts: int) -> Step:
         units=documents,
     )
     source = RandomSource.secret()
-    gradients = StackGradients(model, cut(graph, part_of, parts), 1.0, RandomSource.secret())
+    gradients = StackGradients(model, cut(graph, part_of, parts), plan, RandomSource.secret())
     return PrivateTrainer(model.initial([0]), gradients, plan, SGD, source).step
 
 

@@ -23,7 +23,7 @@ from privgcn.estimator.replicas import Replicas
 from privgcn.estimator.space import SearchSpace
 from privgcn.evaluation.inference import Mode, scores_in_mode
 from privgcn.features import Featurizer
-from privgcn.graph.grid import truncated
+from privgcn.graph.grid import rounded
 from privgcn.graph.textgraph import TextGraph
 from privgcn.privacy.grid import Grid
 from privgcn.privacy.noise import noisy
@@ -172,7 +172,7 @@ class _Runs:
             _, owner = np.unique(self.corpus.validation.owners, return_inverse=True)
             right = np.bincount(owner, right) / np.bincount(owner)
         grid = Grid.of(self.score_noise, len(right))
-        total = truncated(torch.from_numpy(right), grid.step).sum()[None]
+        total = rounded(torch.from_numpy(right), grid.step).sum()[None]
         return float(noisy([total], grid, self.score_noise, source)[0])
 
     def winner(self, number: int, fitted: Fit) -> Winner:

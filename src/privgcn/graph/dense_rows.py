@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from privgcn.graph.grid import row_powers, rows_on_grid
+from privgcn.graph.grid import row_powers
 
 # Of a row of length one, less than this is rounding.
 _NO_LENGTH = 1e-6
@@ -72,8 +72,9 @@ class DenseRows:
         return row_powers(self.values)[:, 0]
 
     def on_grid(self, bits: int) -> DenseRows:
-        """Each row truncated to ``bits`` digits below its own power of two."""
-        return DenseRows(rows_on_grid(self.values, bits))
+        """Each row cut, toward zero, to ``bits`` digits below its own power of two."""
+        units = self.powers[:, None] * 2.0**-bits
+        return DenseRows((self.values / units).trunc_().mul_(units))
 
     def select(self, index: Tensor) -> DenseRows:
         """The named rows, in that order."""

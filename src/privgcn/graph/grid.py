@@ -2,13 +2,14 @@
 
 A float sum depends on the order in which it is taken, and so on threads, blocks, devices and
 on whatever else lies beside a row. Multiples of one power of two that stay below 2^53 of it
-add up exactly, in every order. Rows are truncated toward zero, each relative to its own
-largest entry, so what a row becomes depends on that row alone and is never longer.
+add up exactly, in every order. Rows are rounded each relative to its own largest entry, so
+what a row becomes depends on that row alone.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,23 +17,38 @@ from torch import Tensor
 EXACT_BITS = 52
 """Float64 adds multiples of a unit exactly while sums stay below 2^52 units (and one spare)."""
 
-LARGEST = 2.0**100
-"""Numbers from here on count as infinite: their grid would leave float32."""
+# The exponent's bits of a float, by its number of bytes; the sign is not among them.
+_EXPONENTS = {4: (torch.int32, 0x7F800000), 8: (torch.int64, 0x7FF0000000000000)}
+_LEAST_POWER = 2.0**-100
 
 
 def powers_above(sizes: Tensor) -> Tensor:
-    """For each size the least power of two above it; 2^-100 at least, infinite from 2^100."""
-    _, exponents = torch.frexp(sizes)
-    powers = torch.ldexp(torch.ones_like(sizes), exponents.clamp_(-100, 100))
-    return torch.where(sizes < LARGEST, powers, torch.inf)
+    """The least power of two above each size; 2^-100 at least, infinite where none is."""
+    integer, mask = _EXPONENTS[sizes.element_size()]
+    below = (sizes.view(integer) & mask).view(sizes.dtype)
+    return below.mul_(2.0).clamp_(min=_LEAST_POWER)
 
 
-def truncated(values: Tensor, unit: Tensor | float, scale: Tensor | float = 1.0) -> Tensor:
-    """``scale`` times the values, cut off toward zero to multiples of ``unit``.
+def rounded(values: Tensor, unit: Tensor | float, scale: Tensor | float = 1.0) -> Tensor:
+    """``scale`` times the values, in float64, rounded to multiples of ``unit``.
 
     The unit is a power of two, and the result is no number where that is infinite.
     """
-    return (values * (scale / unit)).trunc_().mul_(unit)
+    return values.to(torch.float64, copy=True).mul_(scale / unit).round_().mul_(unit)
+
+
+class GridRows(NamedTuple):
+    """Dense rows on grids of their own, as :func:`rows_on_grid` makes them.
+
+    Attributes:
+        values: Float64 rows ``[..., k]``.
+        powers: The power of two above the largest entry of each row ``[..., 1]``.
+        bits: Digits below that power.
+    """
+
+    values: Tensor
+    powers: Tensor
+    bits: int
 
 
 def row_powers(rows: Tensor) -> Tensor:
@@ -40,9 +56,12 @@ def row_powers(rows: Tensor) -> Tensor:
     return powers_above(rows.abs().amax(-1, keepdim=True))
 
 
-def rows_on_grid(rows: Tensor, bits: int) -> Tensor:
-    """Each row truncated to ``bits`` binary digits below its own power of two."""
-    return truncated(rows, row_powers(rows) * 2.0**-bits)
+def rows_on_grid(rows: Tensor, bits: int) -> GridRows:
+    """Each row cut to ``bits`` binary digits below its own power of two."""
+    powers = row_powers(rows).double()
+    units = powers * 2.0**-bits
+    values = rows.to(torch.float64, copy=True).mul_(1.0 / units).floor_().mul_(units)
+    return GridRows(values, powers, bits)
 
 
 def product_bits(terms: int) -> int:
@@ -59,4 +78,4 @@ def exact_weights(weight: Tensor, bits: int) -> Tensor:
     """
     most = weight.abs().amax((0, 2), keepdim=True)
     digits = min(24, product_bits(len(weight)) - bits)
-    return truncated(weight, powers_above(most) * 2.0**-digits).double()
+    return rounded(weight, powers_above(most) * 2.0**-digits)

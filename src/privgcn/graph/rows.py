@@ -7,6 +7,8 @@ propagation matrix alike.
 
 from __future__ import annotations
 
+import itertools
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,7 +19,10 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from privgcn.graph.dense_rows import DenseRows
-from privgcn.graph.grid import powers_above, truncated
+from privgcn.graph.grid import powers_above
+
+# Stored values from which a second thread is worth waking.
+_WORTH_A_THREAD = 200_000
 
 
 def segment_positions(starts: Tensor, lengths: Tensor) -> Tensor:
@@ -97,8 +102,12 @@ class SparseRows:
         return self.to_scipy().astype(np.float64)
 
     @cached_property
-    def _scipy64_transposed(self) -> Any:
-        return self._scipy64.T
+    def _scipy64_pieces(self) -> list[tuple[slice, Any]]:
+        """The transpose, as one piece of documents for each thread."""
+        threads = torch.get_num_threads() if self.stored > _WORTH_A_THREAD else 1
+        bounds = np.linspace(0, self.shape[0], threads + 1).astype(int).tolist()
+        pieces = [slice(*ends) for ends in itertools.pairwise(bounds)]
+        return [(piece, self._scipy64[piece].T) for piece in pieces]
 
     def times(self, table: Tensor) -> Tensor:
         """The product with a dense table of ``width`` rows."""
@@ -130,7 +139,12 @@ class SparseRows:
         """The product of the transpose with a dense table of one row per document."""
         if table.dtype == torch.float64 and not table.is_cuda:
             # Documents scatter into a table of weights that stays in the cache.
-            return torch.from_numpy(self._scipy64_transposed @ table.numpy())
+            values = table.numpy()
+            if len(self._scipy64_pieces) == 1:
+                return torch.from_numpy(self._scipy64_pieces[0][1] @ values)
+            with ThreadPoolExecutor(len(self._scipy64_pieces)) as pool:
+                sums = pool.map(lambda p: p[1] @ values[p[0]], self._scipy64_pieces)
+            return torch.from_numpy(sum(sums))
         return self.transposed().times(table)
 
     def inner_products(self, first: Tensor, second: Tensor) -> Tensor:
@@ -147,9 +161,9 @@ class SparseRows:
         return powers_above(most)
 
     def on_grid(self, bits: int) -> SparseRows:
-        """Each row truncated to ``bits`` digits below its own power of two."""
+        """Each row cut, toward zero, to ``bits`` digits below its own power of two."""
         units = torch.repeat_interleave(self.powers * 2.0**-bits, self.lengths)
-        values = truncated(self.values, units)
+        values = (self.values / units).trunc_().mul_(units)
         return SparseRows(self.offsets, self.columns, values, self.width)
 
     def select(self, index: Tensor) -> SparseRows:

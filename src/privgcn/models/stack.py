@@ -21,7 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privgcn.graph.grid import exact_weights, product_bits, rows_on_grid
+from privgcn.graph.dense_rows import DenseRows
+from privgcn.graph.grid import GridRows, exact_weights, product_bits, rows_on_grid
 from privgcn.graph.propagation import propagate
 from privgcn.graph.rows import Rows, SparseRows
 from privgcn.randomness import Draws
@@ -41,7 +42,7 @@ class LayerGradient(NamedTuple):
     The weight's gradient is ``inputs^T outputs``; the bias's is the sum of ``bias_rows``.
     """
 
-    inputs: Rows | Tensor
+    inputs: Rows | Tensor | GridRows
     outputs: Tensor
     bias_rows: Tensor | None
 
@@ -51,9 +52,11 @@ class LayerGradient(NamedTuple):
         return [weight] if self.bias_rows is None else [weight, self.bias_rows.sum(0)]
 
 
-def transposed_product(inputs: Rows | Tensor, outputs: Tensor) -> Tensor:
+def transposed_product(inputs: Rows | Tensor | GridRows, outputs: Tensor) -> Tensor:
     """``inputs^T outputs`` for each replica, as ``[inputs, R, outputs]``."""
     documents, replicas, width = outputs.shape
+    if isinstance(inputs, GridRows):
+        inputs = inputs.values
     if not isinstance(inputs, Tensor):
         flat = inputs.transposed_times(outputs.reshape(documents, replicas * width))
         return flat.view(-1, replicas, width)
@@ -62,17 +65,19 @@ def transposed_product(inputs: Rows | Tensor, outputs: Tensor) -> Tensor:
     return torch.bmm(inputs.permute(1, 2, 0), outputs.transpose(0, 1)).transpose(0, 1)
 
 
-def product(inputs: Rows | Tensor, weight: Tensor, *, bits: int | None = None) -> Tensor:
+def product(
+    inputs: Rows | Tensor | GridRows, weight: Tensor, *, bits: int | None = None
+) -> Tensor:
     """``inputs @ weight`` for each replica, as ``[documents, R, outputs]``.
 
-    With ``bits``, dense inputs have at most so many digits and are multiplied exactly, so that
-    no row's rounding depends on which other rows there are. Sparse rows never are: each is
-    added up by itself.
+    Rows on a grid, and dense features with at most ``bits`` digits, are multiplied exactly, so
+    that no row's rounding depends on which other rows there are. Nor does that of sparse
+    rows: each is added up by itself.
     """
-    if bits is not None and not isinstance(inputs, SparseRows):
-        weight = exact_weights(weight, bits)
-        inputs = inputs.double() if isinstance(inputs, Tensor) else inputs
-        return product(inputs, weight).float()
+    if isinstance(inputs, GridRows):
+        return product(inputs.values, exact_weights(weight, inputs.bits)).float()
+    if bits is not None and isinstance(inputs, DenseRows):
+        return product(inputs, exact_weights(weight, bits)).float()
     width, replicas, outputs = weight.shape
     if not isinstance(inputs, Tensor):
         table = weight.reshape(width, replicas * outputs)
@@ -86,7 +91,7 @@ class Tape(NamedTuple):
     """What the backward pass needs of a forward pass."""
 
     scores: Tensor
-    inputs: list[Rows | Tensor]
+    inputs: list[Rows | Tensor | GridRows]
 
 
 @dataclass(frozen=True)
@@ -134,13 +139,13 @@ class LayerStack:
         of a document depends on its own part alone, to the bit. Features must be on that grid.
         """
         step = 2 if self.bias else 1
-        inputs: list[Rows | Tensor] = [features]
+        inputs: list[Rows | Tensor | GridRows] = [features]
         hidden = torch.empty(0)
         for number, layer in enumerate(self.layers):
             weight = parameters[number * step]
             hidden = propagate(matrix, product(inputs[-1], weight, bits=bits), layer.hops)
             if self.bias:
-                hidden = hidden + parameters[number * step + 1]
+                hidden = hidden.add_(parameters[number * step + 1])
             if number + 1 < len(self.layers):
                 hidden = hidden.relu_()
                 if masks is not None and self.dropout > 0:
@@ -162,9 +167,8 @@ class LayerStack:
         matrix: SparseRows | None,
         *,
         dropped: bool,
-        alone: bool = False,
     ) -> list[LayerGradient]:
-        """The gradient rows of each layer.
+        """The gradient rows of each layer; after a pass on the grid, each by itself.
 
         Args:
             parameters: The parameters of the forward pass.
@@ -172,7 +176,6 @@ class LayerStack:
             score_gradient: Gradient of the loss in the scores, one row per document.
             matrix: The propagation matrix of the forward pass; it is symmetric.
             dropped: Whether the forward pass dropped hidden units.
-            alone: Let no row's rounding depend on which other rows there are.
         """
         step = 2 if self.bias else 1
         gradients: list[LayerGradient] = []
@@ -181,16 +184,16 @@ class LayerStack:
             outputs = propagate(matrix, rows, self.layers[number].hops)
             inputs = tape.inputs[number]
             gradients.append(LayerGradient(inputs, outputs, rows if self.bias else None))
-            if isinstance(inputs, Tensor):
+            if isinstance(inputs, Tensor | GridRows):
                 weight = parameters[number * step].permute(2, 1, 0)
-                bits = product_bits(len(weight)) // 2 if alone else None
-                taken = outputs if bits is None else rows_on_grid(outputs, bits)
-                rows = product(taken, weight, bits=bits)
-                # An input is positive exactly where its unit was active and kept.
-                active = (inputs > 0).to(rows.dtype)
                 if dropped and self.dropout > 0:
-                    active = active.mul_(1.0 / kept_share(self.dropout))
-                rows = rows * active
+                    weight = weight / kept_share(self.dropout)
+                taken: Tensor | GridRows = outputs
+                if isinstance(inputs, GridRows):
+                    taken = rows_on_grid(outputs, product_bits(len(weight)) // 2)
+                # An input is positive exactly where its unit was active and kept.
+                active = (inputs.values if isinstance(inputs, GridRows) else inputs) > 0
+                rows = product(taken, weight).mul_(active)
         return gradients[::-1]
 
 
@@ -223,10 +226,13 @@ def loss_gradient(
             sure the model is of it already.
     """
     top = scores.amax(-1, keepdim=True)
-    gradient = (scores - top).exp_()
+    gradient = (scores - top).contiguous().exp_()
     gradient.div_(gradient.sum(-1, keepdim=True))
-    target = labels.clamp(min=0)[:, None, None].expand(-1, scores.shape[1], 1)
-    gradient.scatter_add_(2, target, gradient.new_full((1, 1, 1), -1.0).expand_as(target))
+    documents, replicas, classes = scores.shape
+    places = torch.arange(0, gradient.numel(), classes, device=labels.device)
+    places = places.view(documents, replicas) + labels.clamp(min=0)[:, None]
+    ones = gradient.new_ones(()).expand(places.numel())
+    gradient.view(-1).index_add_(0, places.view(-1), ones, alpha=-1.0)
     if unit:
         gradient.div_(gradient.norm(dim=-1, keepdim=True).clamp_(min=1e-9))
     return gradient.mul_(weights[:, None, None])

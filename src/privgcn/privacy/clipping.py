@@ -9,8 +9,9 @@ first, and each part's own size says how:
 - many documents: the gradient itself, multiplied out for that part alone.
 
 Every number that is added lies on the plan's grid (``privgcn.privacy.grid``): input rows and
-scaled output rows, or the scaled gradient of a large part, are truncated toward zero. Sums are
-therefore exact, whatever the order, and one part moves them by its own vector and no more.
+scaled output rows, or the scaled gradient of a large part, are rounded to it, and each part's
+clip pays for what that could add to its own length. Sums are therefore exact, whatever the
+order, and one part moves them by its own vector and no more.
 """
 
 from __future__ import annotations
@@ -25,11 +26,10 @@ from torch import Tensor
 
 from privgcn.graph.grid import (
     EXACT_BITS,
-    LARGEST,
+    GridRows,
     powers_above,
-    row_powers,
+    rounded,
     rows_on_grid,
-    truncated,
 )
 from privgcn.graph.partition import PartitionedGraph
 from privgcn.graph.rows import Rows, SparseRows
@@ -42,7 +42,7 @@ _MOST_IN_PAIRS = 64
 # Norms and scales are float64, so they are off by far less.
 _ROUNDING = 2.0**-30
 _UNIT_ROUNDOFF = 2.0**-53
-_LEAST = 1e-300
+_ONE_THREAD = 512
 
 
 class _Layer(NamedTuple):
@@ -114,18 +114,21 @@ class ClippedSums:
         is no zero.
         """
         rows = self.graph.features
-        bad = ~(rows.row_sums(2) < LARGEST**2)
+        bad = ~torch.isfinite(rows.powers * rows.row_sums(1))
         rows = (rows.emptied(bad) if bool(bad.any()) else rows).on_grid(self.grid.input_bits)
         squares = torch.where(bad, torch.inf, rows.row_sums(2))
         return rows, rows.powers.double()[:, None, None], squares[:, None]
 
     def _layer(self, gradient: LayerGradient) -> _Layer:
         inputs, outputs, bias_rows = gradient
-        if not isinstance(inputs, Tensor):
-            return _Layer(*self._features, outputs, bias_rows)
-        inputs = rows_on_grid(inputs, self.grid.input_bits)
-        powers = row_powers(inputs).double()
-        return _Layer(inputs.double(), powers, _row_squares(inputs), outputs, bias_rows)
+        if isinstance(inputs, Tensor | GridRows):
+            if isinstance(inputs, Tensor):
+                inputs = rows_on_grid(inputs, self.grid.input_bits)
+            elif inputs.bits > self.grid.input_bits:
+                inputs = rows_on_grid(inputs.values, self.grid.input_bits)
+            values, powers, _ = inputs
+            return _Layer(values, powers, _row_squares(values), outputs, bias_rows)
+        return _Layer(*self._features, outputs, bias_rows)
 
     # -- parts with few documents ---------------------------------------------------------
 
@@ -138,61 +141,85 @@ class ClippedSums:
             scales = torch.where(included, scales, 0.0)
         if not self.graph.one_document_each:
             scales = scales[self.graph.part_of_row]
-        kept = scales[..., None] > 0
-        everything = bool(kept.all())
         scales = scales[..., None] / self.clip_norm
+        # Neither those left out nor those that are not finite.
+        kept = scales > 0
+        everything = bool(kept.all())
+
+        def on_grid(rows: Tensor, unit: Tensor | float) -> Tensor:
+            # Rows of a dropped part are replaced: zero times infinity is no zero.
+            scaled = rounded(rows, unit, scales)
+            return scaled if everything else torch.where(kept, scaled, 0.0)
+
         totals: list[Tensor] = []
         for inputs, powers, _, outputs, bias_rows in layers:
-            scaled = truncated(outputs, self.grid.output_step / powers, scales)
-            if not everything:
-                # Rows of a dropped part are replaced: zero times infinity is no zero.
-                scaled = torch.where(kept, scaled, 0.0)
-                inputs = (
-                    torch.where(kept, inputs, 0.0) if isinstance(inputs, Tensor) else inputs
-                )
-            totals.append(transposed_product(inputs, scaled))
+            if isinstance(inputs, Tensor) and not everything:
+                inputs = torch.where(kept, inputs, 0.0)
+            rows = on_grid(outputs, self.grid.output_step / powers)
+            totals.append(transposed_product(inputs, rows))
             if bias_rows is not None:
-                biases = truncated(bias_rows, self.grid.step, scales)
-                totals.append((biases if everything else torch.where(kept, biases, 0.0)).sum(0))
+                totals.append(on_grid(bias_rows, self.grid.step).sum(0))
         return totals
 
     def _small_scales(self, layers: Sequence[_Layer], lengths: Tensor) -> Tensor:
-        """The scale of each part ``[parts, R]``; 0 for large parts."""
+        """The scale of each part ``[parts, R]``; not positive for large parts."""
+        room = self._room(layers)
         if self.graph.one_document_each:
-            # Truncation only shortens a vector that is one product.
-            return _scales(lengths, lengths, self.clip_norm, 1.0 - _ROUNDING)
+            return (room / lengths).clamp_(max=1.0)
         reach = self._sum_by_part(lengths)
         squares = self._sum_by_part(lengths.square())
-        # Of each row that is truncated, so much may stick out where rows cancelled before.
-        excess = torch.zeros_like(reach)
-        longest = 0
-        for inputs, powers, norms, outputs, bias_rows in layers:
-            width = outputs.shape[2]
-            longest = max(longest, inputs.shape[-1] + width)
-            relative = norms.clamp(max=2.0**200).sqrt() / powers[..., 0]
-            excess = excess + self._sum_by_part(
-                (relative * (self.grid.output_step * width**0.5)).expand_as(lengths)
-            )
-            if len(self._pairs):
-                if isinstance(inputs, Tensor):
-                    products = self._pairs.products(inputs)
-                else:
-                    products = self._feature_products
-                products = products * self._pairs.products(outputs)
-                squares += 2.0 * self._pairs.sums_by_part(products)
-            if bias_rows is not None:
-                excess += self.graph.sizes[:, None] * (self.grid.step * width**0.5)
-                if len(self._pairs):
-                    products = self._pairs.products(bias_rows)
-                    squares += 2.0 * self._pairs.sums_by_part(products)
-        single = self.graph.sizes[:, None] == 1
+        if len(self._pairs):
+            squares = squares + 2.0 * self._pairs.sums_by_part(self._pair_products(layers))
         # Rows that are huge and cancel make such norms come out too small.
-        terms = self.graph.sizes.square()[:, None] + longest
-        squares = squares.clamp_(min=0) + terms * _UNIT_ROUNDOFF * reach.square()
-        norms = torch.where(single, reach, squares.sqrt())
-        room = torch.where(single, 1.0, (1.0 - excess).clamp(min=0)) - _ROUNDING
-        scales = _scales(norms, reach, self.clip_norm, room.clamp(min=0))
-        return torch.where(self.graph.sizes[:, None] <= _MOST_IN_PAIRS, scales, 0.0)
+        sizes = self.graph.sizes[:, None]
+        terms = sizes.square() + max(g.inputs.shape[-1] + g.outputs.shape[2] for g in layers)
+        norms = (squares.clamp(min=0) + terms * _UNIT_ROUNDOFF * reach.square()).sqrt()
+        # One row is its own norm, whether other parts have more or not.
+        norms = torch.where(sizes == 1, reach, torch.maximum(norms, reach / MOST_REACH))
+        scales = (room / norms).clamp_(max=1.0)
+        return torch.where(sizes <= _MOST_IN_PAIRS, scales, 0.0)
+
+    def _room(self, layers: Sequence[_Layer]) -> Tensor:
+        """What rounding leaves of each part's clip norm ``[parts, 1]``.
+
+        A row's outputs move by half a unit at most in each coordinate, and with them its
+        gradient by that times the length of its inputs. The same in every step.
+        """
+        shapes = tuple(
+            (g.inputs.shape[-1], g.outputs.shape[2], g.bias_rows is None) for g in layers
+        )
+        if shapes not in self._rooms:
+            excess = torch.zeros(1, 1, dtype=torch.float64, device=self.graph.offsets.device)
+            for inputs, powers, squares, outputs, bias_rows in layers:
+                corner = 0.5 * outputs.shape[2] ** 0.5
+                # Entries are smaller than their power.
+                features = squares.sqrt() / powers[..., 0]
+                length = inputs.shape[-1] ** 0.5 if isinstance(inputs, Tensor) else features
+                excess = excess + corner * self.grid.output_step * length
+                if bias_rows is not None:
+                    excess = excess + corner * self.grid.step
+            excess = excess.expand(len(self.graph), 1)
+            if not self.graph.one_document_each:
+                excess = self._sum_by_part(excess.contiguous())
+            self._rooms[shapes] = self.clip_norm * (1.0 - _ROUNDING - excess)
+        return self._rooms[shapes]
+
+    @cached_property
+    def _rooms(self) -> dict[tuple[tuple[int, int, bool], ...], Tensor]:
+        return {}
+
+    def _pair_products(self, layers: Sequence[_Layer]) -> Tensor:
+        """The inner products of the gradients of two rows, over all layers together."""
+        products = torch.zeros((), dtype=torch.float64)
+        for inputs, _, _, outputs, bias_rows in layers:
+            if isinstance(inputs, Tensor):
+                own = self._pairs.products(inputs)
+            else:
+                own = self._feature_products
+            products = products + own * self._pairs.products(outputs)
+            if bias_rows is not None:
+                products = products + self._pairs.products(bias_rows)
+        return products
 
     @cached_property
     def _pairs(self) -> RowPairs:
@@ -239,7 +266,7 @@ class ClippedSums:
     def _vector(self, part: int, layers: Sequence[_Layer], lengths: Tensor) -> list[Tensor]:
         """The clipped gradient of one part, on the grid.
 
-        Its rows are first truncated to a grid of their own, relative to all that they could
+        Its rows are first rounded to a grid of their own, relative to all that they could
         add up to: so the gradient is exact, and its norm is the one that is clipped.
         """
         own = slice(self._bounds[part], self._bounds[part + 1])
@@ -247,11 +274,11 @@ class ClippedSums:
         unit = powers_above(lengths[own].sum(0)[:, None]) * 2.0**-digits
         vector: list[Tensor] = []
         for inputs, powers, _, outputs, bias_rows in layers:
-            rows = truncated(outputs[own].double(), unit / powers[own])
+            rows = rounded(outputs[own], unit / powers[own])
             large = inputs[own] if isinstance(inputs, Tensor) else self._large_features[part]
             vector.append(transposed_product(large, rows))
             if bias_rows is not None:
-                vector.append(truncated(bias_rows[own].double(), unit).sum(0))
+                vector.append(rounded(bias_rows[own], unit).sum(0))
         return clipped_vector(vector, self.clip_norm, self.grid)
 
 
@@ -259,12 +286,14 @@ def clipped_vector(vector: Sequence[Tensor], clip_norm: float, grid: Grid) -> li
     """A vector scaled as a whole to norm at most one clip norm, in units of it, on the grid.
 
     Guarantees:
-        Truncation toward zero never lengthens it. One that is not finite becomes zero.
+        Rounding to the grid is paid for before. A vector that is not finite becomes zero.
     """
     norms = _joint_norms(vector)[:, None]
-    scales = _scales(norms, norms, clip_norm, 1.0 - _ROUNDING) / clip_norm
+    entries = sum(tensor.numel() for tensor in vector) / len(norms)
+    room = clip_norm * (1.0 - _ROUNDING - 0.5 * entries**0.5 * grid.step)
+    scales = (room / norms).clamp_(max=1.0) / clip_norm
     return [
-        torch.where(scales > 0, truncated(tensor, grid.step, scales), 0.0) for tensor in vector
+        torch.where(scales > 0, rounded(tensor, grid.step, scales), 0.0) for tensor in vector
     ]
 
 
@@ -286,27 +315,9 @@ def _row_squares(rows: Tensor) -> Tensor:
     return norms.square_()
 
 
-def _scales(norms: Tensor, reach: Tensor, clip_norm: float, room: Tensor | float) -> Tensor:
-    """The factor by which each part is scaled; 0 where a norm is not finite.
-
-    Guarantees:
-        ``scale * norm <= clip_norm * room`` and ``scale * reach <= MOST_REACH * clip_norm``.
-    """
-    scales = torch.minimum(
-        room * clip_norm / norms.clamp(min=_LEAST),
-        MOST_REACH * clip_norm / reach.clamp(min=_LEAST),
-    )
-    return torch.where(torch.isfinite(reach), scales.clamp(max=1.0), 0.0)
-
-
 def _joint_norms(tensors: Sequence[Tensor]) -> Tensor:
-    """The norm of each replica over all tensors together ``[R]``.
-
-    Added up in one fixed order: how many threads there are must not move a grid value.
-    """
-    squares = torch.cat([t.double().square().sum(-1).reshape(-1, t.shape[-2]) for t in tensors])
-    while len(squares) > 1:
-        half = len(squares) // 2
-        pairs = squares[:half] + squares[half : 2 * half]
-        squares = torch.cat([pairs, squares[2 * half :]])
-    return squares[0].sqrt()
+    """The norm of each replica over all tensors together ``[R]``."""
+    rows = [t.double().square().sum(-1).reshape(-1, t.shape[-2]) for t in tensors]
+    # In pieces that one thread adds up: how many threads there are must not move a bit.
+    pieces = [piece.sum(0) for own in rows for piece in torch.split(own, _ONE_THREAD)]
+    return torch.stack(pieces).sum(0).sqrt()

@@ -101,9 +101,7 @@ class StackGradients:
             tape.scores, graph.labels, graph.loss_weights, unit=self.unit_residuals
         )
         dropped = self.dropout is not None
-        gradients = self.model.backward(
-            parameters, tape, rows, graph.matrix, dropped=dropped, alone=True
-        )
+        gradients = self.model.backward(parameters, tape, rows, graph.matrix, dropped=dropped)
         return block.clipped_sum(gradients, included=included)
 
     def _worth_preparing(self, used: int) -> bool:

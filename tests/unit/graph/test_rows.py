@@ -23,7 +23,10 @@ def test_products(rows: Rows) -> None:
     exact = torch.from_numpy(TABLE)
     assert torch.allclose(rows.times(table), exact @ table)
     assert torch.allclose(rows.transposed_times(other), exact.T @ other)
-    assert torch.allclose(rows.double().times(table.double()), exact.double() @ table.double())
+    assert torch.allclose(rows.times(table.double()), exact.double() @ table.double())
+    assert torch.allclose(
+        rows.transposed_times(other.double()), exact.double().T @ other.double()
+    )
 
 
 def test_shape_and_content(rows: Rows) -> None:
@@ -92,5 +95,27 @@ def test_rows_may_lie_column_by_column_in_memory() -> None:
     values = np.asfortranarray(np.random.default_rng(0).normal(size=(5000, 3)))
     rows, table = rows_of(values), torch.ones(5000, 2)
     expected = torch.from_numpy(values).T @ table.double()
-    assert torch.allclose(rows.summed_transposed_times(table), expected, atol=1e-3)
+    assert torch.allclose(rows.transposed_times(table.double()), expected, atol=1e-3)
     assert torch.allclose(rows.transposed_times(table).double(), expected, atol=1e-2)
+
+
+@pytest.mark.parametrize("bits", [1, 5, 12])
+def test_rows_are_cut_toward_zero_each_on_its_own_grid(rows: Rows, bits: int) -> None:
+    loud = rows.scaled(torch.tensor([1e-20, 1.0, 1.1e20]))
+    cut = loud.on_grid(bits)
+    assert cut.on_grid(bits).dense().equal(cut.dense()), "a second time changes nothing"
+    before, after = loud.dense(), cut.dense()
+    assert bool((after.abs() <= before.abs()).all())
+    assert bool((after * before >= 0).all())
+    powers = loud.powers[:, None]
+    assert bool((before.abs() < powers).all())
+    steps = after / powers * 2.0**bits
+    assert torch.equal(steps, steps.round())
+    assert bool(((before - after).abs() <= powers * 2.0**-bits).all())
+    assert torch.equal(cut.powers, loud.powers)
+
+
+def test_inner_products_of_rows() -> None:
+    sparse = SparseRows.from_scipy(csr_matrix(TABLE))
+    first, second = torch.tensor([0, 2, 1]), torch.tensor([0, 0, 2])
+    assert sparse.inner_products(first, second).tolist() == [5.0, 0.0, 0.0]

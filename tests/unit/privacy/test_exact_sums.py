@@ -235,6 +235,32 @@ def test_nobody_else_moves_when_an_owner_writes_more(
         assert torch.equal(linear_sum(graph), rest + own)
 
 
+@pytest.mark.parametrize("kind", ["linear", "mlp", "gcn"])
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("loud", [1e-30, 1e6, 1e30, float("inf"), float("nan")])
+def test_nobody_else_moves_when_a_document_is_loud(kind: str, dense: bool, loud: float) -> None:
+    quiet = torch.rand(60, 8)
+    noisy = quiet.clone()
+    noisy[0] *= loud
+    model = make_model(kind, 8, 3, hidden=5, hops=1, dropout=0.0)
+    parameters = model.initial([0, 1])
+    moves = []
+    for values in (quiet, noisy):
+        graph = TextGraph(
+            rows_of(values, dense=dense),
+            torch.tensor([[0, 1, 4], [1, 2, 5]]),
+            torch.arange(60) % 3,
+            3,
+            torch.zeros(60, dtype=torch.int8),
+        )
+        pieces = cut(graph, torch.arange(60) // 3, 20)
+        gradients = StackGradients(model, pieces, plan_for(20, CLIP), None)
+        whole = gradients.clipped_sum(parameters, None)
+        own = gradients.clipped_sum(parameters, [np.array([0])] * 2)
+        moves.append([a - b for a, b in zip(whole, own, strict=True)])
+    assert equal(*moves)
+
+
 def test_rows_that_cancel_inside_parts_move_no_other_part() -> None:
     """Ten thousand owners whose rows cancel: a float64 sum was off by more than its bound."""
     owners = 10_000

@@ -137,7 +137,7 @@ def test_neighbours_move_the_sum_by_at_most_the_tables_value(
         )
         fit(other, chosen)
         apart = [a - b for a, b in zip(sums[0], sums[-1], strict=True)]
-        assert joint_norm(apart) <= clips * CLIP * (1 + 1e-5)
+        assert joint_norm(apart) <= clips
 
 
 @pytest.mark.parametrize(("unit", "relation", "parts", "clips"), TABLE)
@@ -162,7 +162,7 @@ def test_the_worst_case_reaches_the_tables_value(
     for neighbour in (graph, other):
         fit(neighbour, chosen)
     apart = [a - b for a, b in zip(*sums, strict=True)]
-    assert 0.99 * clips * CLIP <= joint_norm(apart) <= clips * CLIP * (1 + 1e-5)
+    assert 0.99 * clips <= joint_norm(apart) <= clips
 
 
 def test_the_number_of_an_owners_documents_moves_only_that_owners_part(
@@ -178,4 +178,4 @@ def test_the_number_of_an_owners_documents_moves_only_that_owners_part(
         rows = torch.tensor([r for r in range(24) if r not in set(mine[kept:].tolist())])
         fit(graph.induced(rows), chosen)
         apart = [a - b for a, b in zip(sums[0], sums[-1], strict=True)]
-        assert 0 < joint_norm(apart) <= 2 * CLIP * (1 + 1e-5)
+        assert 0 < joint_norm(apart) <= 2
