@@ -13,7 +13,10 @@ from privgcn.errors import ConfigError
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Writes a file through a draft beside it, so that a crash leaves the old one or none."""
+    """Writes a file through a draft beside it, so that a crash leaves the old one or none.
+
+    The new file is on disk when this returns.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -24,6 +27,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             os.fsync(file.fileno())
         os.chmod(draft, 0o666 & ~_umask())
         os.replace(draft, path)
+        _flush_folder(path.parent)
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(draft)
@@ -62,6 +66,14 @@ def folder_written_atomically(folder: Path, *, marker: str) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _umask() -> int:

@@ -203,6 +203,48 @@ def test_a_budget_refuses_one_release_too_many(tmp_path, letters) -> None:
     assert not (tmp_path / "rb").exists()
 
 
+def test_parts_of_different_cuts_share_no_ledger(tmp_path, letters) -> None:
+    ledger = ("--ledger", str(tmp_path / "ledger.jsonl"))
+    chosen = ["--epsilon", "8", "--unit", "part", "--parts", "40"]
+    for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        out = str(tmp_path / name)
+        call("train", str(letters), *chosen, "--seed", seed, "--out", out)
+    call("release", str(tmp_path / "a"), str(tmp_path / "ra"), *ledger)
+    both = call("release", str(tmp_path / "b"), str(tmp_path / "rb"), *ledger, "--json")
+    assert json.loads(both)["spent"] > 8
+    with pytest.raises(PrivGCNError, match=r"seed 2\) after .* seed 1\)"):
+        call("release", str(tmp_path / "c"), str(tmp_path / "rc"), *ledger)
+    assert not (tmp_path / "rc").exists()
+
+
+@pytest.mark.parametrize("ledger", ["folder", "pipe", "emptied", "text", "nowhere"])
+def test_a_ledger_that_is_none_is_one_clear_line(
+    tmp_path, run, monkeypatch, capsys, ledger
+) -> None:
+    path = tmp_path / "ledger.jsonl"
+    if ledger == "folder":
+        path.mkdir()
+    elif ledger == "pipe":
+        os.mkfifo(path)
+    elif ledger == "emptied":
+        call("release", str(run), str(tmp_path / "first"), "--ledger", str(path))
+        path.write_bytes(b"")
+    elif ledger == "text":
+        path.write_bytes(b"\xff{\n")
+    else:
+        path = tmp_path / "missing" / "ledger.jsonl"
+    out = str(tmp_path / "released")
+    command = ["privgcn", "release", str(run), out, "--ledger", str(path)]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit) as stop:
+        main()
+    said = capsys.readouterr()
+    assert stop.value.code == 2
+    assert said.err.startswith("Error: The ledger")
+    assert said.err.count("\n") == 1
+    assert not (tmp_path / "released").exists()
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [("epsilon", 0.5), ("noise_multiplier", 99.0), ("steps", 1), ("unit", "person")],

@@ -1,28 +1,30 @@
 """The ledger: what all released models of one corpus cost together.
 
-An append-only file of JSON lines. Each line names the hash of the line before it, so that a
-line taken out or changed is noticed; a lock keeps two releases from spending the same budget.
+A file of JSON lines, one for each release. ``ledger_file`` keeps it whole and notices when a
+line is changed, cut off or deleted.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
-import os
-from collections.abc import Iterator
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from privgcn.errors import DataError, PrivacyContractError
 from privgcn.privacy.accounting import check_delta, epsilon_of_releases
-from privgcn.privacy.checks import require_keys, require_real
+from privgcn.privacy.checks import read_json, require_keys, require_real
+from privgcn.privacy.ledger_file import LedgerFile
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.selection import Release
 from privgcn.privacy.statement import PrivacyStatement
 
-_KEYS = ("digest", "model_sha256", "plan", "previous")
+_KEYS = ("digest", "model_sha256", "plan")
+_SHA256 = re.compile("[0-9a-f]{64}")
+#: Of what is wrong with a line, so that it stays one line.
+_SHOWN = 300
 
 
 @dataclass(frozen=True)
@@ -51,26 +53,32 @@ class Ledger:
     """The releases of one corpus, in one file.
 
     Guarantees:
-        A release is on disk before :meth:`record` returns, or not recorded at all. The
-        composed epsilon counts every recorded release.
+        A release is on disk before :meth:`record` returns, or not recorded at all; one that
+        was stopped in between counts once. The composed epsilon counts every recorded
+        release and holds for every unit: units that depend on how the graph was cut add up
+        over one and the same cut alone.
     Assumes:
-        All models trained on the corpus go through the same ledger.
+        All models trained on the corpus go through the same ledger. For units ``part`` and
+        ``graph``, the training documents and their order are the same for all: a plan knows
+        only how many there are. Nobody writes the ledger and its head by hand: whoever can
+        write both can make them say anything.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self._file = LedgerFile(path)
+        self.path = self._file.path
 
     def entries(self) -> tuple[LedgerEntry, ...]:
         """All releases so far.
 
         Raises:
-            DataError: a line is torn, out of place or not readable.
+            DataError: the file is not readable, or was changed by somebody else.
         """
-        return tuple(entry for entry, _ in self._lines())
+        return self._read(self._file.lines())
 
     def spent(self, delta: float) -> float:
         """The epsilon of all recorded releases together, at ``delta``."""
-        return _composed([entry.plan for entry in self.entries()], delta)
+        return self._composed([entry.plan for entry in self.entries()], delta)
 
     def record(self, statement: PrivacyStatement, *, budget: Budget | None = None) -> float:
         """Records one release and returns the epsilon spent at the budget's delta.
@@ -83,9 +91,10 @@ class Ledger:
             budget: the most that all releases may cost; ``None`` for no limit.
 
         Raises:
-            PrivacyContractError: the statement is not releasable or not true, it protects
-                another unit than the ledger's, or the budget does not cover it. Nothing is
-                written then.
+            DataError: the file cannot be read or written, or was changed by somebody else.
+            PrivacyContractError: the statement is not releasable or not true, it does not
+                add up with those in the ledger, or the budget does not cover it. No release
+                is recorded then.
         """
         if type(statement) is not PrivacyStatement:
             raise PrivacyContractError(
@@ -98,16 +107,14 @@ class Ledger:
                 "experiment, whose noise can be computed again. Train without --reproducible."
             )
         delta = statement.delta if budget is None else budget.delta
-        with self._locked():
-            lines = list(self._lines())
-            entries = [entry for entry, _ in lines]
-            plan = statement.plan()
-            self._check_unit(entries, plan)
-            known = statement.model_sha256 is not None and any(
-                entry.digest == statement.digest() for entry in entries
-            )
-            plans = [entry.plan for entry in entries] + ([] if known else [plan])
-            total = _composed(plans, delta)
+        entry = LedgerEntry(statement.digest(), statement.model_sha256, statement.plan())
+        with self._file.adding() as ledger:
+            entries = self._read(ledger.lines)
+            known = entry.model_sha256 is not None and entry.digest in {
+                other.digest for other in entries
+            }
+            plans = [other.plan for other in (entries if known else (*entries, entry))]
+            total = self._composed(plans, delta)
             if budget is not None and total > budget.epsilon:
                 raise PrivacyContractError(
                     f"The budget of {self.path} must cover all releases: epsilon "
@@ -115,90 +122,92 @@ class Ledger:
                     f"{total:.4g}. Train with a smaller epsilon, or do not release it."
                 )
             if not known:
-                self._append(statement, plan, lines[-1][1] if lines else "")
+                ledger.add(_line(entry))
         return total
 
-    def _append(self, statement: PrivacyStatement, plan: PrivacyPlan, last: str) -> None:
-        record = {
-            "digest": statement.digest(),
-            "model_sha256": statement.model_sha256,
-            "plan": plan.to_dict(),
-            "previous": _hash(last),
-        }
-        line = json.dumps(record, sort_keys=True, allow_nan=False) + "\n"
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(descriptor, line.encode("utf-8"))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    def _read(self, lines: list[bytes]) -> tuple[LedgerEntry, ...]:
+        entries = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                entries.append(_entry(line))
+            except (
+                ValueError,
+                TypeError,
+                OverflowError,
+                RecursionError,
+                PrivacyContractError,
+            ) as error:
+                raise DataError(
+                    f"Line {number} of the ledger {self.path} cannot be read. "
+                    f"{str(error)[:_SHOWN]} Restore the file from a copy."
+                ) from None
+        return tuple(entries)
 
-    def _lines(self) -> Iterator[tuple[LedgerEntry, str]]:
-        if not self.path.exists():
+    def _composed(self, plans: Sequence[PrivacyPlan], delta: float) -> float:
+        releases: list[Release] = []
+        for plan in plans:
+            self._check_same_units(plans[0], plan)
+            releases.extend(plan.releases)
+        # What a search costs is known in Renyi divergences, so all must be added up in these.
+        searched = any(plan.selection is not None for plan in plans)
+        return epsilon_of_releases(
+            releases, delta=delta, accountant="rdp" if searched else "pld"
+        )
+
+    def _check_same_units(self, first: PrivacyPlan, plan: PrivacyPlan) -> None:
+        if plan is first:
             return
-        text = self.path.read_text(encoding="utf-8")
-        if text and not text.endswith("\n"):
-            raise DataError(
-                f"The last line of the ledger {self.path} must be complete. It is torn: a "
-                "release stopped while it was being recorded. Remove it and release again."
+        if (first.unit, first.relation) != (plan.unit, plan.relation):
+            raise PrivacyContractError(
+                f"The releases in {self.path} must protect the same unit and relation. Got "
+                f"'{plan.unit}' and '{plan.relation}' after '{first.unit}' and "
+                f"'{first.relation}'. Guarantees for different units do not add up."
             )
-        previous = ""
-        for number, line in enumerate(text.splitlines(), start=1):
-            yield self._read(line, number, previous), line
-            previous = line
-
-    def _read(self, line: str, number: int, previous: str) -> LedgerEntry:
-        try:
-            record: Any = require_keys(json.loads(line), _KEYS, "a ledger line")
-            entry = LedgerEntry(
-                record["digest"], record["model_sha256"], PrivacyPlan.from_dict(record["plan"])
+        if plan.unit in ("document", "person"):
+            return  # A document or a person is the same one in every cut.
+        if _cut(plan) != _cut(first) or not _known_from_facts(plan):
+            raise PrivacyContractError(
+                f"The releases for unit '{plan.unit}' in {self.path} must come from one and "
+                f"the same cut, known from its seed. Got {_cut_in_words(plan)} after "
+                f"{_cut_in_words(first)}. A part of one cut overlaps several of another, so "
+                "their guarantees do not add up. Train with the documents, parts and seed of "
+                "the first release, or protect unit 'document' or 'person', which add up over "
+                "all cuts."
             )
-        except (ValueError, PrivacyContractError) as error:
-            raise DataError(
-                f"Line {number} of the ledger {self.path} cannot be read. {error} Restore the "
-                "file from a copy."
-            ) from None
-        if record["previous"] != _hash(previous):
-            raise DataError(
-                f"Line {number} of the ledger {self.path} must follow the line before it. A "
-                "line was changed or taken out. Restore the file from a copy."
-            )
-        return entry
-
-    def _check_unit(self, entries: list[LedgerEntry], plan: PrivacyPlan) -> None:
-        for entry in entries:
-            if (entry.plan.unit, entry.plan.relation) != (plan.unit, plan.relation):
-                raise PrivacyContractError(
-                    f"The releases in {self.path} must protect the same unit and relation. Got "
-                    f"'{plan.unit}' and '{plan.relation}' after '{entry.plan.unit}' and "
-                    f"'{entry.plan.relation}'. Guarantees for different units do not add up."
-                )
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        import fcntl
-
-        lock = self.path.with_name(self.path.name + ".lock")
-        try:
-            handle = lock.open("w")
-        except OSError as error:
-            raise DataError(
-                f"The ledger {self.path} cannot be written: {error.strerror}. Name a file in a "
-                "folder that exists."
-            ) from None
-        with handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
 
 
-def _composed(plans: list[PrivacyPlan], delta: float) -> float:
-    releases: list[Release] = []
-    for plan in plans:
-        releases.extend(plan.releases)
-    # What a search costs is known in Renyi divergences, so all must be added up in these.
-    searched = any(plan.selection is not None for plan in plans)
-    return epsilon_of_releases(releases, delta=delta, accountant="rdp" if searched else "pld")
+def _cut(plan: PrivacyPlan) -> tuple[object, ...]:
+    return plan.partition, plan.units
 
 
-def _hash(line: str) -> str:
-    return hashlib.sha256(line.encode("utf-8")).hexdigest()
+def _known_from_facts(plan: PrivacyPlan) -> bool:
+    """Whether equal facts mean equal parts: columns and owners are not among the facts."""
+    return plan.partition.kind != "column" and plan.partition.by == "document"
+
+
+def _cut_in_words(plan: PrivacyPlan) -> str:
+    facts = plan.partition
+    origin = {
+        "each": f"each {facts.by} alone",
+        "random": f"by {facts.by} at random, seed {facts.seed}",
+        "column": f"by the column {facts.column!r}, whose values the statement does not tell",
+        "single": "all in one",
+    }[facts.kind]
+    return f"{plan.units} documents in {facts.parts} parts ({origin})"
+
+
+def _line(entry: LedgerEntry) -> bytes:
+    record = {**vars(entry), "plan": entry.plan.to_dict()}
+    return json.dumps(record, sort_keys=True, allow_nan=False).encode("ascii")
+
+
+def _entry(line: bytes) -> LedgerEntry:
+    record: Any = require_keys(read_json(line.decode("utf-8")), _KEYS, "a ledger line")
+    for name in ("digest", "model_sha256"):
+        value = record[name]
+        unnamed = value is None and name == "model_sha256"
+        if not unnamed and not (isinstance(value, str) and _SHA256.fullmatch(value)):
+            raise ValueError(f"The '{name}' must be a SHA-256. Got {value!r}.")
+    return LedgerEntry(
+        record["digest"], record["model_sha256"], PrivacyPlan.from_dict(record["plan"])
+    )
