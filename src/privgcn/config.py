@@ -238,16 +238,23 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def flattened(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings by dotted names; the options of a feature kind stay together."""
+    """Nested settings by dotted names; the options of a feature kind stay together.
+
+    Raises:
+        ConfigError: One setting is there twice, dotted and nested.
+    """
     pairs: dict[str, Any] = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
-        if not isinstance(value, Mapping):
-            pairs[name] = value
-        elif name == "features.options":
-            pairs[name] = dict(value)
-        else:
-            pairs |= flattened(value, f"{name}.")
+        found = {name: dict(value) if isinstance(value, Mapping) else value}
+        if isinstance(value, Mapping) and name != "features.options":
+            found = flattened(value, f"{name}.")
+        for twice in found.keys() & pairs.keys():
+            raise ConfigError(
+                f"The setting '{twice}' must be given once. Got {pairs[twice]!r} and "
+                f"{found[twice]!r}."
+            )
+        pairs |= found
     return pairs
 
 

@@ -128,6 +128,21 @@ def test_reproducible_runs_agree_and_are_never_released(tmp_path, letters) -> No
     assert not (tmp_path / "released").exists()
 
 
+def test_a_private_run_says_which_baseline_it_cannot_afford(tmp_path, letters) -> None:
+    words = ["--recipe", "paper-full", "--epsilon", "8", "--set", "training.epochs=2"]
+    out = str(tmp_path / "r")
+    shown = call("train", str(letters), *words, "--out", out)
+    assert "No baseline 'graph-blind mlp'" in shown
+    assert "A baseline is missing" in (tmp_path / "r" / "report.html").read_text()
+    record = json.loads(call("train", str(letters), *words, "--out", out, "--json"))
+    assert set(record["baselines"]) == {"majority", "random"}
+    assert len(record["baselines_left_out"]) == 1
+    plain = ["--set", "training.epochs=2", "--out", str(tmp_path / "p"), "--json"]
+    record = json.loads(call("train", str(letters), *plain))
+    assert "graph-blind mlp" in record["baselines"]
+    assert record["baselines_left_out"] == []
+
+
 def test_evaluate_finds_the_scores_of_the_run_again(run) -> None:
     again = json.loads(call("evaluate", str(run), "--json"))["scores"]
     stored = json.loads((run / "scores.json").read_text())["modes"]

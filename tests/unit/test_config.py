@@ -80,6 +80,16 @@ def test_nested_settings_become_dotted_names_and_the_given_ones_stay_as_they_wer
     assert options == {"dimension": 64}
 
 
+def test_a_setting_that_is_both_dotted_and_nested_is_refused(tmp_path) -> None:
+    tree = {"privacy.unit": "person", "privacy": {"unit": "document"}}
+    with pytest.raises(ConfigError, match=r"'privacy\.unit' must be given once"):
+        flattened(tree)
+    path = tmp_path / "my.toml"
+    path.write_text('"privacy.unit" = "person"\n[privacy]\nunit = "document"\n')
+    with pytest.raises(ConfigError, match="given once"):
+        read_settings(path)
+
+
 def test_auto_without_epsilon_is_plain() -> None:
     assert make_settings("auto").recipe == "plain"
     assert make_settings("auto", epsilon=1.0).recipe == "auto"
