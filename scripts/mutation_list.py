@@ -48,6 +48,9 @@ ROUNDING = "tests/unit/privacy/test_rounding.py"
 SENSITIVITY = "tests/unit/training/test_sensitivity.py"
 FIT = "tests/unit/training/test_fit.py"
 PRIVATE = "tests/unit/training/test_private.py"
+WISHES = "tests/unit/training/test_wishes.py"
+WALK = "tests/e2e/test_privacy_wishes.py"
+TUNING = "tests/unit/estimator/test_tuning.py"
 LOSS = "tests/e2e/test_privacy_loss.py"
 
 _STEP = """        sums = self.gradients.clipped_sum(self.optimiser.parameters, self._samples(number))
@@ -204,6 +207,49 @@ MUTATIONS: tuple[Mutation, ...] = (
         ),
     ),
     # -- and more of the same kind -------------------------------------------------------
+    mutation(
+        "of two wishes for privacy the second is dropped",
+        f"{WISHES}::test_two_wishes_for_privacy_that_contradict_each_other_are_refused",
+        (
+            "training/wishes.py",
+            "            if name.startswith(PRIVACY) and",
+            "            if False and",
+        ),
+    ),
+    mutation(
+        "a flag nobody typed stands above --set",
+        f"{WALK}::test_a_seed_is_never_ignored",
+        ("cli/tune.py", '        "seed": seed,\n', '        "seed": seed or 0,\n'),
+    ),
+    mutation(
+        "a wish for privacy without an epsilon is dropped",
+        f"{WISHES}::test_a_wish_for_privacy_without_an_epsilon_is_refused",
+        (
+            "training/recipes.py",
+            "    private = [name for name in said if name.startswith(PRIVACY)]\n",
+            "    private = [name for name in said if bounded and name.startswith(PRIVACY)]\n"
+            "    said = said if bounded else {n: v for n, v in said.items() if PRIVACY not in n}\n",
+        ),
+    ),
+    mutation(
+        "the settings of a classifier cannot ask for more than its defaults",
+        f"{WALK}::test_a_wish_for_privacy_reaches_the_run_or_is_refused",
+        (
+            "estimator/classifier.py",
+            '            "privacy.relation": self.relation,\n',
+            '            "privacy.relation": self.relation or "remove",\n',
+        ),
+    ),
+    mutation(
+        "a private run trains again for a baseline",
+        "tests/unit/estimator/test_replicas.py::test_a_private_run_trains_once_on_private_documents",
+        ("estimator/replicas.py", "    elif settings.privacy is None:\n", "    else:\n"),
+    ),
+    mutation(
+        "a search changes what a part is",
+        f"{TUNING}::test_what_decides_the_units_is_not_searched_over",
+        ("estimator/tuning.py", "        _check_same_units(drafts)\n", ""),
+    ),
     mutation(
         "dropout masks seeded from --seed in a releasable run",
         f"{NOISE}::test_no_part_of_a_releasable_run_is_seeded",

@@ -12,7 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from privgcn.errors import ConfigError
 
@@ -118,6 +125,13 @@ class PrivacySettings(_Section):
     accountant: Literal["pld", "rdp", "moments"] = "pld"
     reproducible: bool = False
 
+    @field_validator("parts")
+    @classmethod
+    def _read_number(cls, value: int | str) -> int | str:
+        """A number is a number, typed as an option or written in a file."""
+        digits = isinstance(value, str) and value.isascii() and value.isdigit()
+        return int(value) if digits else value
+
 
 class PredictionSettings(_Section):
     """What happens at prediction time.
@@ -220,17 +234,27 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise ConfigError(f"The settings file {path} does not exist.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"The settings file {path} is not valid TOML: {error}.") from None
-    return dict(_flattened(tree, ""))
+    return flattened(tree)
 
 
-def _flattened(tree: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
-    pairs: list[tuple[str, Any]] = []
+def flattened(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by dotted names; the options of a feature kind stay together.
+
+    Raises:
+        ConfigError: One setting is there twice, dotted and nested.
+    """
+    pairs: dict[str, Any] = {}
     for key, value in tree.items():
-        name = prefix + key
-        if isinstance(value, dict) and name != "features.options":
-            pairs += _flattened(value, name + ".")
-        else:
-            pairs.append((name, value))
+        name = f"{prefix}{key}"
+        found = {name: dict(value) if isinstance(value, Mapping) else value}
+        if isinstance(value, Mapping) and name != "features.options":
+            found = flattened(value, f"{name}.")
+        for twice in found.keys() & pairs.keys():
+            raise ConfigError(
+                f"The setting '{twice}' must be given once. Got {pairs[twice]!r} and "
+                f"{found[twice]!r}."
+            )
+        pairs |= found
     return pairs
 
 

@@ -151,6 +151,18 @@ def test_a_wish_for_privacy_is_never_dropped(clinic) -> None:
     assert (statement.unit, statement.delta) == ("person", 1e-6)
 
 
+def test_a_parameter_left_out_is_left_to_the_settings(clinic) -> None:
+    wishes = {"privacy.epsilon": 2.0, "privacy.unit": "person", "privacy.delta": 1e-6}
+    model = GraphClassifier(settings={**wishes, "training.epochs": 3})
+    assert clone(model).get_params() == model.get_params()
+    assert model.get_params()["delta"] is None
+    statement = clone(model).fit(clinic.train).statement_
+    assert (statement.unit, statement.delta) == ("person", 1e-6)
+    assert statement.epsilon <= 2.0
+    spoken = GraphClassifier(epsilon=2.0, delta=1e-6, unit="person", settings=model.settings)
+    assert spoken.fit(clinic.train).settings_ == model.fit(clinic.train).settings_
+
+
 def test_several_replicas_are_several_releases(clinic) -> None:
     from privgcn.estimator.claims import statement_of
     from privgcn.estimator.replicas import train_replicas

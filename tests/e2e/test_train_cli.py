@@ -128,6 +128,21 @@ def test_reproducible_runs_agree_and_are_never_released(tmp_path, letters) -> No
     assert not (tmp_path / "released").exists()
 
 
+def test_a_private_run_says_which_baseline_it_cannot_afford(tmp_path, letters) -> None:
+    words = ["--recipe", "paper-full", "--epsilon", "8", "--set", "training.epochs=2"]
+    out = str(tmp_path / "r")
+    shown = call("train", str(letters), *words, "--out", out)
+    assert "No baseline 'graph-blind mlp'" in shown
+    assert "A baseline is missing" in (tmp_path / "r" / "report.html").read_text()
+    record = json.loads(call("train", str(letters), *words, "--out", out, "--json"))
+    assert set(record["baselines"]) == {"majority", "random"}
+    assert len(record["baselines_left_out"]) == 1
+    plain = ["--set", "training.epochs=2", "--out", str(tmp_path / "p"), "--json"]
+    record = json.loads(call("train", str(letters), *plain))
+    assert "graph-blind mlp" in record["baselines"]
+    assert record["baselines_left_out"] == []
+
+
 def test_evaluate_finds_the_scores_of_the_run_again(run) -> None:
     again = json.loads(call("evaluate", str(run), "--json"))["scores"]
     stored = json.loads((run / "scores.json").read_text())["modes"]
@@ -266,7 +281,10 @@ def test_an_edited_statement_is_found_out(tmp_path, run, field, value) -> None:
         (["train", "clinic", "--epsilon", "1", "--recipe", "best"], 2, "recipe"),
         (["train", "clinic", "--epsilon", "1", "--parts", "0"], 2, "parts"),
         (["train", "clinic", "--set", "training.speed=9"], 2, "training.speed"),
-        (["train", "clinic", "--unit", "person"], 2, "plain"),
+        (["train", "clinic", "--unit", "person"], 2, "without an epsilon"),
+        (["tune", "clinic", "--unit", "person"], 2, "without an epsilon"),
+        (["tune", "clinic"], 2, "epsilon"),
+        (["train", "clinic", "--epsilon", "1", "--set", "privacy.epsilon=2"], 2, "--epsilon 1"),
         (["train", "clinic", "--features", "magic"], 2, "magic"),
         (["evaluate", "nowhere"], 2, "nowhere"),
         (["verify", "nowhere"], 2, "nowhere"),

@@ -72,6 +72,7 @@ def test_nothing_tells_how_many_runs_there_were(tuned: tuple[Path, dict[str, Any
         "statement",
         "scores",
         "baselines",
+        "baselines_left_out",
     }
     assert set(tuned[1]["statement"]["selection"]) == {
         "law",
@@ -139,6 +140,12 @@ def test_one_run_is_no_search(letters: Path) -> None:
 def test_another_accountant_is_refused_and_not_dropped(letters: Path) -> None:
     with pytest.raises(ConfigError, match="must be rdp"):
         call("tune", str(letters), "--epsilon", "8", "--set", "privacy.accountant=pld")
+
+
+def test_a_setting_that_is_tried_is_not_fixed_as_well(letters: Path) -> None:
+    words = ["--set", "privacy.clip_norm=0.5", "--try", "privacy.clip_norm=1,2"]
+    with pytest.raises(ConfigError, match="not both"):
+        call("tune", str(letters), "--epsilon", "8", *words)
 
 
 def test_plan_says_noise_steps_and_score() -> None:

@@ -4,7 +4,14 @@ import tomllib
 
 import pytest
 
-from privgcn.config import Settings, parse_assignment, parse_settings, read_settings, to_toml
+from privgcn.config import (
+    Settings,
+    flattened,
+    parse_assignment,
+    parse_settings,
+    read_settings,
+    to_toml,
+)
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.training.recipes import RECIPES, make_settings
 
@@ -56,6 +63,33 @@ def test_a_settings_file_becomes_dotted_names(tmp_path) -> None:
         read_settings(tmp_path / "none.toml")
 
 
+def test_nested_settings_become_dotted_names_and_the_given_ones_stay_as_they_were() -> None:
+    options = {"dimension": 64}
+    tree = {
+        "privacy": {"unit": "person"},
+        "training.epochs": 3,
+        "features": {"options": options},
+    }
+    found = flattened(tree)
+    assert found == {
+        "privacy.unit": "person",
+        "training.epochs": 3,
+        "features.options": {"dimension": 64},
+    }
+    found["features.options"]["dimension"] = 2
+    assert options == {"dimension": 64}
+
+
+def test_a_setting_that_is_both_dotted_and_nested_is_refused(tmp_path) -> None:
+    tree = {"privacy.unit": "person", "privacy": {"unit": "document"}}
+    with pytest.raises(ConfigError, match=r"'privacy\.unit' must be given once"):
+        flattened(tree)
+    path = tmp_path / "my.toml"
+    path.write_text('"privacy.unit" = "person"\n[privacy]\nunit = "document"\n')
+    with pytest.raises(ConfigError, match="given once"):
+        read_settings(path)
+
+
 def test_auto_without_epsilon_is_plain() -> None:
     assert make_settings("auto").recipe == "plain"
     assert make_settings("auto", epsilon=1.0).recipe == "auto"
@@ -87,7 +121,6 @@ def test_the_papers_settings_are_the_papers() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"training.optimizer": "adam"},
         {"training.momentum": 0.9},
         {"training.averaging": True},
         {"training.keep_path": False},

@@ -18,11 +18,11 @@ def demo(
 ) -> None:
     """Train on the bundled synthetic letters of a clinic, protecting each patient."""
     from privgcn.cli.train import print_run, train_and_write
-    from privgcn.training.recipes import make_settings
+    from privgcn.training.recipes import resolve
+    from privgcn.training.wishes import by_flag
 
-    changes = {"data.source": "clinic", "privacy.unit": "person", "privacy.delta": 1e-5}
-    settings = make_settings("auto", epsilon=epsilon, changes=changes)
-    record = train_and_write(settings, out)
+    wishes = {"data.source": "clinic", "privacy.unit": "person", "privacy.epsilon": epsilon}
+    record = train_and_write(resolve(by_flag(wishes)), out)
     if as_json:
         print_json(record)
         return

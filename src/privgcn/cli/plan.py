@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privgcn.cli.options import AsJson
+from privgcn.cli.options import AsJson, Delta, Relation
 from privgcn.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -19,15 +19,13 @@ def plan(
     ],
     classes: Annotated[int, typer.Option(help="Number of classes.", min=2)],
     epsilon: Annotated[float, typer.Option(help="Privacy budget.")] = 1.0,
-    delta: Annotated[
-        float | None, typer.Option(help="Delta of the guarantee (default: 1e-5).")
-    ] = None,
+    delta: Delta = None,
     features: Annotated[
         int | None,
         typer.Option(help="Number of features (default: 4096, of hashed words).", min=1),
     ] = None,
     unit: Annotated[str | None, typer.Option(help="document or person.")] = None,
-    relation: Annotated[str | None, typer.Option(help="remove or replace.")] = None,
+    relation: Relation = None,
     as_json: AsJson = False,
 ) -> None:
     """Say the noise, the steps and the score to expect, from numbers alone."""

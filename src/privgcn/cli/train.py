@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privgcn.cli.options import AsJson
+from privgcn.cli.options import (
+    AsJson,
+    Classes,
+    Config,
+    Delta,
+    Features,
+    Overrides,
+    Relation,
+    Seed,
+    Source,
+    Unit,
+)
 from privgcn.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -16,66 +27,53 @@ if TYPE_CHECKING:
 
 
 def train(
-    source: Annotated[str, typer.Argument(help="A dataset's name or a folder of documents.")],
+    source: Source,
     epsilon: Annotated[
         float | None, typer.Option(help="Privacy budget; without it, no privacy.")
     ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="Delta of the guarantee (default: 1e-5).")
-    ] = None,
-    unit: Annotated[
-        str | None, typer.Option(help="What is protected: document, person, part or graph.")
-    ] = None,
-    relation: Annotated[str | None, typer.Option(help="remove or replace.")] = None,
+    delta: Delta = None,
+    unit: Unit = None,
+    relation: Relation = None,
     parts: Annotated[
         str | None, typer.Option(help="each, a number, or column:NAME (declared public).")
     ] = None,
     sampling: Annotated[str | None, typer.Option(help="all, poisson or epoch.")] = None,
     recipe: Annotated[
-        str, typer.Option(help="auto, plain, paper-full or paper-split.")
-    ] = "auto",
+        str | None, typer.Option(help="auto (default), plain, paper-full or paper-split.")
+    ] = None,
     optimizer: Annotated[str | None, typer.Option(help="sgd or adam.")] = None,
-    features: Annotated[
-        str | None, typer.Option(help="Feature kind, such as hashing, tfidf or minilm.")
-    ] = None,
-    classes: Annotated[
-        str | None, typer.Option(help="The class set, comma-separated: a declared public fact.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of partition and first weights.", min=0)] = 0,
+    features: Features = None,
+    classes: Classes = None,
+    seed: Seed = None,
     reproducible: Annotated[
-        bool, typer.Option(help="Seed noise and samples too; the run must not be released.")
-    ] = False,
-    config: Annotated[Path | None, typer.Option(help="A settings file (TOML).")] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="Change one setting: a.b=c.")
+        bool | None,
+        typer.Option(help="Seed noise and samples too; the run must not be released."),
     ] = None,
+    config: Config = None,
+    overrides: Overrides = None,
     out: Annotated[Path | None, typer.Option(help="Run folder (default: below runs).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a classifier on documents and links, privately when given an epsilon."""
-    from privgcn.config import parse_assignment, read_settings
-    from privgcn.training.recipes import make_settings
+    from privgcn.training.recipes import resolve
+    from privgcn.training.wishes import by_command_line
 
-    changes: dict[str, Any] = {} if config is None else read_settings(config)
-    changes |= dict(parse_assignment(text) for text in overrides or [])
-    changes |= _given(
-        {
-            "privacy.delta": delta,
-            "privacy.unit": unit,
-            "privacy.relation": relation,
-            "privacy.parts": parts,
-            "privacy.sampling": sampling,
-            "privacy.reproducible": reproducible or None,
-            "features.kind": features,
-            "data.source": source,
-            "data.classes": classes.split(",") if classes else None,
-        }
-    )
-    recipe = changes.pop("recipe", recipe) if recipe == "auto" else recipe
-    epsilon = changes.pop("privacy.epsilon", None) if epsilon is None else epsilon
-    settings = make_settings(
-        recipe, epsilon=epsilon, optimizer=optimizer, seed=seed, changes=changes
-    )
+    flags = {
+        "recipe": recipe,
+        "seed": seed,
+        "training.optimizer": optimizer,
+        "features.kind": features,
+        "data.source": source,
+        "data.classes": None if classes is None else classes.split(","),
+        "privacy.epsilon": epsilon,
+        "privacy.delta": delta,
+        "privacy.unit": unit,
+        "privacy.relation": relation,
+        "privacy.parts": parts,
+        "privacy.sampling": sampling,
+        "privacy.reproducible": reproducible,
+    }
+    settings = resolve(*by_command_line(flags, overrides, config))
     record = train_and_write(settings, out)
     if as_json:
         print_json(record)
@@ -91,6 +89,7 @@ def train_and_write(settings: Settings, out: Path | None) -> dict[str, Any]:
     from privgcn.estimator.model_folder import SavedModel
     from privgcn.estimator.replicas import baseline_scores, train_replicas
     from privgcn.estimator.run_folder import score_table, write_run
+    from privgcn.evaluation.baselines import baselines_left_out
     from privgcn.evaluation.metrics import HEADLINE
     from privgcn.report import Report
 
@@ -121,6 +120,7 @@ def train_and_write(settings: Settings, out: Path | None) -> dict[str, Any]:
             mode: {key: row[key] for key in HEADLINE} for mode, row in scores["modes"].items()
         },
         "baselines": scores["baselines"],
+        "baselines_left_out": baselines_left_out(settings),
     }
 
 
@@ -130,18 +130,16 @@ def print_run(folder: Path) -> None:
 
     from privgcn.cli.scores import guarantee_line, scores_table
     from privgcn.estimator.run_folder import Run
+    from privgcn.evaluation.baselines import baselines_left_out
 
     run = Run(folder)
     console = Console()
     console.print(scores_table(run.scores, private=run.statement is not None))
-    typer.echo(guarantee_line(run.statement))
+    for line in (*baselines_left_out(run.settings), guarantee_line(run.statement)):
+        typer.echo(line)
     typer.echo(f"Run: {folder}    Report: {folder / 'report.html'}")
     if run.statement is not None:
         typer.echo(f"Next: privgcn verify {folder}; privgcn release {folder} DIR")
-
-
-def _given(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _default_folder(settings: Settings, name: str) -> Path:

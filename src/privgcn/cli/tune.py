@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privgcn.cli.options import AsJson
+from privgcn.cli.options import (
+    AsJson,
+    Classes,
+    Config,
+    Delta,
+    Features,
+    Overrides,
+    Relation,
+    Seed,
+    Source,
+    Unit,
+)
 from privgcn.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -15,31 +26,26 @@ if TYPE_CHECKING:
 
 
 def tune(
-    source: Annotated[str, typer.Argument(help="A dataset's name or a folder of documents.")],
+    source: Source,
     epsilon: Annotated[
-        float, typer.Option(help="Privacy budget of the whole search, winner included.")
-    ],
-    delta: Annotated[
-        float | None, typer.Option(help="Delta of the guarantee (default: 1e-5).")
+        float | None, typer.Option(help="Privacy budget of the whole search, winner included.")
     ] = None,
-    unit: Annotated[
-        str | None, typer.Option(help="What is protected: document, person, part or graph.")
+    delta: Delta = None,
+    unit: Unit = None,
+    relation: Relation = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="auto (default), paper-full or paper-split.")
     ] = None,
-    relation: Annotated[str | None, typer.Option(help="remove or replace.")] = None,
-    recipe: Annotated[str, typer.Option(help="auto, paper-full or paper-split.")] = "auto",
-    features: Annotated[str | None, typer.Option(help="Feature kind.")] = None,
-    classes: Annotated[
-        str | None, typer.Option(help="The class set, comma-separated: a declared public fact.")
-    ] = None,
+    features: Features = None,
+    classes: Classes = None,
     space: Annotated[
         Path | None, typer.Option(help="A file (TOML) with a list of values per setting.")
     ] = None,
     tries: Annotated[
         list[str] | None, typer.Option("--try", help="Values to try: a.b=c,d,e.")
     ] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="Change one setting for all: a.b=c.")
-    ] = None,
+    config: Config = None,
+    overrides: Overrides = None,
     expected_runs: Annotated[
         float, typer.Option(help="Runs on average; how many there are stays secret.")
     ] = 5.0,
@@ -52,7 +58,7 @@ def tune(
             "--public-validation", help="Declare the validation documents public: no noise."
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of partition and first weights.", min=0)] = 0,
+    seed: Seed = None,
     out: Annotated[
         Path | None, typer.Option(help="Run folder (default: runs/NAME-tuned).")
     ] = None,
@@ -61,32 +67,30 @@ def tune(
     """Search for better settings; epsilon pays for all runs, and only the best is kept."""
     from privgcn.cli.progress import progress_bar
     from privgcn.cli.train import print_run
-    from privgcn.config import parse_assignment
     from privgcn.corpus import load_corpus
-    from privgcn.errors import ConfigError
     from privgcn.estimator.space import SearchSpace
     from privgcn.estimator.tuning import search
     from privgcn.privacy.selection import RunCount
-    from privgcn.training.recipes import make_settings
+    from privgcn.training.recipes import resolve
+    from privgcn.training.wishes import by_command_line, merged
 
-    changes: dict[str, Any] = dict(parse_assignment(text) for text in overrides or [])
-    changes |= {
+    flags = {
+        "recipe": recipe,
+        "seed": seed,
+        "features.kind": features,
+        "data.source": source,
+        "data.classes": None if classes is None else classes.split(","),
+        "privacy.epsilon": epsilon,
         "privacy.delta": delta,
         "privacy.unit": unit,
         "privacy.relation": relation,
-        "features.kind": features,
-        "data.source": source,
-        "data.classes": classes.split(",") if classes else None,
     }
-    if changes.get("privacy.accountant", "rdp") != "rdp":
-        raise ConfigError(
-            "The 'privacy.accountant' of a search must be rdp. "
-            f"Got {changes['privacy.accountant']!r}. Leave it out."
-        )
-    settings = make_settings(recipe, epsilon=epsilon, seed=seed, changes=changes)
-    chosen_space = SearchSpace.of(recipe, space, tries or [])
+    wishes = by_command_line(flags, overrides, config)
+    settings = resolve(*wishes)
+    chosen_space = SearchSpace.of(settings.recipe, space, tries or [])
+    chosen_space.check_wishes(merged(wishes))
     count = RunCount(law, expected_runs)
-    corpus = load_corpus(source, classes=settings.data.classes, seed=seed)
+    corpus = load_corpus(source, classes=settings.data.classes, seed=settings.seed)
     # No bar of runs done: how many there are must stay secret.
     with progress_bar("searching"):
         winner = search(
@@ -107,6 +111,7 @@ def _write(folder: Path, winner: Winner) -> dict[str, Any]:
     from privgcn.estimator.model_folder import SavedModel
     from privgcn.estimator.replicas import baseline_scores
     from privgcn.estimator.run_folder import score_table, write_run
+    from privgcn.evaluation.baselines import baselines_left_out
     from privgcn.evaluation.metrics import HEADLINE
     from privgcn.report import Report
 
@@ -127,4 +132,5 @@ def _write(folder: Path, winner: Winner) -> dict[str, Any]:
             mode: {key: row[key] for key in HEADLINE} for mode, row in scores["modes"].items()
         },
         "baselines": scores["baselines"],
+        "baselines_left_out": baselines_left_out(settings),
     }

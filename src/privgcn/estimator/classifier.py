@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from privgcn.config import Settings
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TRAIN, VALIDATION
 from privgcn.errors import ConfigError, DataError
@@ -23,24 +24,29 @@ from privgcn.estimator.prepare import fitted_featurizer, graph_of, with_split
 from privgcn.evaluation.inference import check_mode, scores_in_mode
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.training.fit import fit
-from privgcn.training.recipes import make_settings
+from privgcn.training.recipes import resolve
+from privgcn.training.wishes import by_mapping, by_parameter
 
 
 class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classifies documents by their text and links, privately when given an epsilon.
 
+    A parameter that is ``None`` is left to ``settings``, and then to the recipe. Where both
+    name a setting, the parameter counts; but two different wishes for privacy, such as
+    ``unit="document"`` beside ``settings={"privacy.unit": "person"}``, are refused by
+    ``fit``, and so is a wish for privacy without an epsilon.
+
     Args:
-        epsilon: The privacy budget; ``None`` trains without privacy.
-        delta: The delta of the guarantee.
-        unit: What is protected: ``document``, ``person``, ``part`` or ``graph``; ``None``
-            takes the recipe's own.
-        relation: ``remove`` or ``replace``; ``None`` takes the recipe's own.
-        recipe: ``auto``, ``plain``, ``paper-full`` or ``paper-split``.
-        optimizer: ``sgd`` or ``adam``; ``None`` takes the recipe's own.
-        features: A feature kind; ``None`` takes given vectors, or hashing for text.
-        seed: Of partition and first weights. Noise is never seeded by it.
+        epsilon: The privacy budget; without one, training is without privacy.
+        delta: The delta of the guarantee (recipes: 1e-5).
+        unit: What is protected: ``document``, ``person``, ``part`` or ``graph``.
+        relation: ``remove`` or ``replace``.
+        recipe: ``auto`` (the default), ``plain``, ``paper-full`` or ``paper-split``.
+        optimizer: ``sgd`` or ``adam``.
+        features: A feature kind; by default given vectors, or hashing for text.
+        seed: Of partition and first weights (by default 0). Noise is never seeded by it.
         reproducible: Seeds noise and samples too; such a model must not be released.
-        settings: Dotted settings to change, such as ``{"training.epochs": 10}``.
+        settings: Further settings by dotted name, such as ``{"training.epochs": 10}``.
 
     Attributes:
         classes_: The class labels.
@@ -60,15 +66,15 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         epsilon: float | None = None,
-        delta: float = 1e-5,
+        delta: float | None = None,
         *,
         unit: str | None = None,
         relation: str | None = None,
-        recipe: str = "auto",
+        recipe: str | None = None,
         optimizer: str | None = None,
         features: str | None = None,
-        seed: int = 0,
-        reproducible: bool = False,
+        seed: int | None = None,
+        reproducible: bool | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -180,26 +186,25 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.non_deterministic = self.epsilon is not None and not self.reproducible
+        noisy = self.epsilon is not None or any(
+            "privacy" in name for name in self.settings or ()
+        )
+        tags.non_deterministic = noisy and not self.reproducible
         return tags
 
-    def _make_settings(self) -> Any:
-        changes = dict(self.settings or {})
-        changes |= {
+    def _make_settings(self) -> Settings:
+        parameters = {
+            "recipe": self.recipe,
+            "seed": self.seed,
+            "training.optimizer": self.optimizer,
             "features.kind": self.features,
+            "privacy.epsilon": self.epsilon,
+            "privacy.delta": self.delta,
             "privacy.unit": self.unit,
             "privacy.relation": self.relation,
-            "privacy.reproducible": self.reproducible or None,
+            "privacy.reproducible": self.reproducible,
         }
-        if self.epsilon is not None or "privacy.noise_multiplier" in changes:
-            changes["privacy.delta"] = self.delta
-        return make_settings(
-            self.recipe,
-            epsilon=self.epsilon,
-            optimizer=self.optimizer,
-            seed=self.seed,
-            changes=changes,
-        )
+        return resolve(by_parameter(parameters), by_mapping(self.settings, "settings"))
 
     def _corpus_of_arrays(self, X: Any, y: Any) -> Corpus:
         if y is None:

@@ -20,7 +20,7 @@ from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
 from privgcn.estimator.claims import check_owners
 from privgcn.estimator.prepare import fitted_featurizer, graph_of, rows_with_split
-from privgcn.evaluation.baselines import majority, uniform
+from privgcn.evaluation.baselines import majority, sees_no_links, uniform
 from privgcn.evaluation.inference import MODES, Mode, scores_in_mode
 from privgcn.evaluation.metrics import HEADLINE, classification_scores
 from privgcn.features import Featurizer
@@ -110,7 +110,10 @@ def baseline_scores(replicas: Replicas) -> dict[str, dict[str, Any]]:
 
     For a linear model without hops in training, the graph-blind baseline is the released
     model itself, scoring each document alone. Otherwise a graph-blind ``mlp`` is trained,
-    with the same plan where the run is private.
+    if there is no privacy to lose.
+
+    Guarantees:
+        The private documents of a private run are not trained on again.
     """
     truth, classes = replicas.truth, replicas.corpus.classes
     settings = replicas.fitted.settings
@@ -118,9 +121,9 @@ def baseline_scores(replicas: Replicas) -> dict[str, dict[str, Any]]:
         "majority": majority(truth, len(classes)),
         "random": uniform(truth, len(classes), settings.seed),
     }
-    if settings.model.kind == "linear" and settings.model.hops == 0:
+    if sees_no_links(settings):
         named["graph-blind linear"] = replicas.predictions("alone")[0]
-    else:
+    elif settings.privacy is None:
         blind = settings.changed({"model.kind": "mlp"})
         trained = train_replicas(replicas.corpus, blind)
         named["graph-blind mlp"] = trained.predictions("alone")[0]

@@ -70,7 +70,10 @@ class SearchSpace:
             choices[name.strip()] = value
         if not choices:
             if recipe not in DEFAULT_SPACES:
-                raise ConfigError(f"Recipe '{recipe}' has no search space of its own.")
+                raise ConfigError(
+                    f"Recipe '{recipe}' has no search space of its own. Name an epsilon and a "
+                    f"private recipe: {', '.join(DEFAULT_SPACES)}."
+                )
             choices = dict(DEFAULT_SPACES[recipe])
         return cls(
             {
@@ -78,6 +81,29 @@ class SearchSpace:
                 for name, values in choices.items()
             }
         )
+
+    def check_wishes(self, said: Mapping[str, Any]) -> None:
+        """Refuses wishes for privacy that a search would drop.
+
+        Args:
+            said: What the user wished for, by dotted name.
+
+        Raises:
+            ConfigError: A setting is both fixed and searched over, or the accountant of a
+                search is to be another one.
+        """
+        for name, values in self.choices.items():
+            if name in said and name.startswith("privacy."):
+                raise ConfigError(
+                    f"The setting '{name}' must be fixed or searched over, not both. Got "
+                    f"{said[name]!r} and the values {', '.join(map(str, values))} to try."
+                )
+        accountant = said.get("privacy.accountant", "rdp")
+        if accountant != "rdp":
+            raise ConfigError(
+                f"The 'privacy.accountant' of a search must be rdp. Got {accountant!r}. "
+                "Leave it out."
+            )
 
     def combinations(self) -> list[dict[str, Any]]:
         """What each candidate changes."""

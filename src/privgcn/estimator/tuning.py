@@ -7,6 +7,7 @@ in secret; what lost is forgotten. ``docs/decisions/0006-paid-search.md`` has th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -116,6 +117,7 @@ class _Runs:
         self.prepared: dict[str, tuple[Featurizer, TextGraph]] = {}
         candidates = space.candidates(settings)
         drafts = [self._draft(candidate) for candidate in candidates]
+        _check_same_units(drafts)
         noise = calibrate_search(
             epsilon,
             [_training(draft) for draft in drafts],
@@ -228,6 +230,25 @@ class _Runs:
         if unit == "person" and documents.owners is not None:
             return len(np.unique(documents.owners))
         return len(documents)
+
+
+def _check_same_units(drafts: Sequence[PrivacyPlan]) -> None:
+    """Refuses candidates that do not all protect the very same units.
+
+    Parts of two partitions are different units: whoever is one unit of a candidate may touch
+    every unit of another one, and no bound for one run holds for both.
+    """
+    first = drafts[0]
+    cut = first.unit in ("part", "graph")
+    for draft in drafts:
+        protected = [(d.unit, d.relation, d.units, d.delta) for d in (first, draft)]
+        if protected[0] != protected[1] or (cut and draft.partition != first.partition):
+            raise PrivacyContractError(
+                "Every candidate of a search must protect the same units: unit "
+                f"'{first.unit}' is decided by the partition, so 'privacy.parts' must not be "
+                f"searched over. Got {first.partition.parts} and {draft.partition.parts} "
+                f"parts. Fix it with --set privacy.parts={first.partition.parts}."
+            )
 
 
 def _training(plan: PrivacyPlan) -> GaussianRelease:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from privgcn.config import Settings
+
 
 def majority(truth: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.int64]:
     """The most frequent class among the evaluated documents, for all of them.
@@ -19,3 +21,18 @@ def majority(truth: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.int64
 def uniform(truth: npt.NDArray[np.int64], classes: int, seed: int) -> npt.NDArray[np.int64]:
     """A class drawn at random for each document."""
     return np.random.default_rng(seed).integers(0, classes, len(truth))
+
+
+def sees_no_links(settings: Settings) -> bool:
+    """Whether the model itself, scoring documents alone, is the graph-blind baseline."""
+    return settings.model.kind == "linear" and settings.model.hops == 0
+
+
+def baselines_left_out(settings: Settings) -> list[str]:
+    """Which baselines a private run does not have, and why."""
+    if settings.privacy is None or sees_no_links(settings):
+        return []
+    return [
+        "No baseline 'graph-blind mlp': it would be trained on the private documents once "
+        "more, at a cost that epsilon does not count."
+    ]

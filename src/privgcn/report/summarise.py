@@ -7,6 +7,7 @@ from typing import Any
 
 from privgcn.config import Settings
 from privgcn.errors import ConfigError
+from privgcn.evaluation.baselines import baselines_left_out
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import round_up
 from privgcn.report.citation import citations
@@ -93,6 +94,8 @@ def run_summary(
     notices = [WORKING_COPY if private else NO_GUARANTEE]
     if synthetic:
         notices.append(SYNTHETIC)
+    for text in baselines_left_out(settings):
+        notices.append({"tone": "info", "title": "A baseline is missing", "text": text})
     return {
         "kind": "run",
         "title": f"{dataset}, {'with' if private else 'without'} differential privacy",

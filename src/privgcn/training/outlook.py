@@ -20,8 +20,9 @@ from privgcn.errors import ConfigError
 from privgcn.privacy.checks import require_count
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.training.planning import plan_for_units
-from privgcn.training.recipes import make_settings
+from privgcn.training.recipes import resolve
 from privgcn.training.stepping import one_shot_noise
+from privgcn.training.wishes import by_flag
 
 DEFAULT_FEATURES = 4096
 ENCODER_FEATURES = 384
@@ -117,7 +118,7 @@ def outlook(
     wishes = {"privacy.delta": delta, "privacy.unit": unit, "privacy.relation": relation}
 
     def plan(count: int, budget: float) -> PrivacyPlan:
-        settings = make_settings("auto", epsilon=budget, changes=dict(wishes))
+        settings = resolve(by_flag({**wishes, "privacy.epsilon": budget}))
         if settings.privacy is None:
             raise ConfigError(f"The 'epsilon' of {_OWNER} must be given. Got {budget!r}.")
         return plan_for_units(

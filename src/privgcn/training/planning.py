@@ -88,17 +88,16 @@ def _partition_facts(
         values |= {"kind": "column", "parts": count, "column": name}
     elif parts == "each":
         values |= {"kind": "each", "parts": units}
-    elif isinstance(parts, int) or (parts.isascii() and parts.isdigit()):
-        count = int(parts)
-        if count < 1 or count > units:
+    elif isinstance(parts, int):
+        if parts < 1 or parts > units:
             raise PrivacyContractError(
                 f"The 'parts' of the privacy settings must be between 1 and {units}, the "
-                f"number of training {'owners' if by == 'owner' else 'documents'}. Got {count}."
+                f"number of training {'owners' if by == 'owner' else 'documents'}. Got {parts}."
             )
-        if count == 1:
+        if parts == 1:
             values |= {"kind": "single", "parts": 1}
         else:
-            values |= {"kind": "random", "parts": count, "seed": seed}
+            values |= {"kind": "random", "parts": parts, "seed": seed}
     else:
         raise ConfigError(
             "The 'parts' of the privacy settings must be a number, 'each' or "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from privgcn.config import (
@@ -14,6 +14,7 @@ from privgcn.config import (
     TrainingSettings,
 )
 from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.training.wishes import PRIVACY, Wishes, by_mapping, by_parameter, merged
 
 OptimizerName = Literal["sgd", "adam"]
 
@@ -115,47 +116,77 @@ RECIPES: dict[str, Callable[..., Settings]] = {
 }
 
 
+def resolve(*wishes: Wishes) -> Settings:
+    """The settings of a run: what the user wished for, and the recipe's own for the rest.
+
+    Every way to a run goes through here. Recipe ``auto``, which nobody needs to name, is
+    ``plain`` without an epsilon: there is nothing to protect with.
+
+    Args:
+        wishes: The strongest first: flags or parameters, assignments, a settings file.
+
+    Raises:
+        ConfigError: A setting breaks its rule.
+        PrivacyContractError: A wish for privacy cannot be kept, or contradicts another one.
+    """
+    said = merged(wishes)
+    asked = str(said.pop("recipe", "auto"))
+    if asked not in RECIPES:
+        raise ConfigError(f"The 'recipe' must be one of {', '.join(RECIPES)}. Got {asked!r}.")
+    optimizer = said.pop("training.optimizer", None)
+    if optimizer not in (None, "sgd", "adam"):
+        raise ConfigError(f"The 'training.optimizer' must be sgd or adam. Got {optimizer!r}.")
+    bounded = any(
+        said.get(PRIVACY + name) is not None for name in ("epsilon", "noise_multiplier")
+    )
+    if not bounded and said.get("privacy.reproducible") is False:
+        del said["privacy.reproducible"]  # not to seed the noise is no wish for any
+    private = [name for name in said if name.startswith(PRIVACY)]
+    # A run without privacy writes its privacy settings down as none.
+    if "privacy" in said and (said.pop("privacy") is not None or private):
+        raise ConfigError(
+            "The 'privacy' of the settings is a section. Name its settings one by one, such "
+            "as privacy.unit, or leave all of them out."
+        )
+    recipe = "plain" if asked == "auto" and not bounded else asked
+    if recipe == "plain" and private:
+        raise PrivacyContractError(
+            f"The setting '{private[0]}' cannot be kept by training without privacy, which "
+            + (
+                "recipe 'plain' is. Use recipe 'auto', or leave the setting out."
+                if asked == "plain"
+                else "this is without an epsilon. Add --epsilon 1, or leave the setting out."
+            )
+        )
+    if recipe != "plain" and not bounded:
+        raise PrivacyContractError(
+            f"Recipe '{recipe}' is private and needs an epsilon. Add --epsilon 1."
+        )
+    settings = RECIPES[recipe](optimizer) if optimizer else RECIPES[recipe]()
+    return settings.changed(said)
+
+
 def make_settings(
-    recipe: str = "auto",
+    recipe: str | None = None,
     *,
     epsilon: float | None = None,
     optimizer: str | None = None,
-    seed: int = 0,
-    changes: dict[str, Any] | None = None,
+    seed: int | None = None,
+    changes: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Settings of a recipe, with the user's own wishes on top.
-
-    Recipe ``auto`` without an epsilon is ``plain``: there is nothing to protect with.
+    """Settings of a recipe, for experiments and scripts: ``resolve`` in one call.
 
     Args:
-        recipe: A name of ``RECIPES``.
+        recipe: A name of ``RECIPES``; default ``auto``.
         epsilon: The privacy target; ``None`` for a non-private run.
         optimizer: ``sgd`` or ``adam``; ``None`` takes the recipe's own.
         seed: Of partition and first weights.
         changes: Dotted settings to change, such as ``{"privacy.unit": "person"}``.
     """
-    changes = {name: value for name, value in (changes or {}).items() if value is not None}
-    if recipe not in RECIPES:
-        raise ConfigError(f"The 'recipe' must be one of {', '.join(RECIPES)}. Got {recipe!r}.")
-    noise = changes.get("privacy.noise_multiplier")
-    if recipe == "auto" and epsilon is None and noise is None:
-        recipe = "plain"
-    if optimizer not in (None, "sgd", "adam"):
-        raise ConfigError(f"The 'optimizer' must be sgd or adam. Got {optimizer!r}.")
-    settings = RECIPES[recipe](optimizer) if optimizer else RECIPES[recipe]()
-    if recipe == "plain":
-        wishes = [name for name in changes if name.startswith("privacy.")]
-        if epsilon is not None or wishes:
-            raise PrivacyContractError(
-                "Recipe 'plain' trains without privacy and cannot keep an epsilon. "
-                f"Got {'epsilon' if epsilon is not None else wishes[0]}. "
-                "Use recipe 'auto', or leave the privacy options out."
-            )
-    elif epsilon is None and noise is None:
-        raise PrivacyContractError(
-            f"Recipe '{recipe}' is private and needs an epsilon. Add --epsilon 1."
-        )
-    if epsilon is not None:
-        changes["privacy.epsilon"] = epsilon
-    changes["seed"] = seed
-    return settings.changed(changes)
+    named = {
+        "recipe": recipe,
+        "privacy.epsilon": epsilon,
+        "training.optimizer": optimizer,
+        "seed": seed,
+    }
+    return resolve(by_parameter(named), by_mapping(changes, "changes"))

@@ -41,6 +41,10 @@ def test_every_private_recipe_has_a_space(recipe: str) -> None:
         "privacy.noise_multiplier=1,2",
         "privacy.delta=1e-5,1e-4",
         "privacy.unit=document,person",
+        "privacy.relation=remove,replace",
+        "privacy.accountant=rdp,pld",
+        "privacy.reproducible=true,false",
+        "recipe=auto,paper-split",
         "seed=1,2,3",
         "data.source=a,b",
         "training.reach=1",
@@ -56,3 +60,15 @@ def test_what_must_not_be_searched_is_refused(text: str) -> None:
 def test_unknown_settings_are_refused() -> None:
     with pytest.raises(ConfigError):
         SearchSpace.of("auto", None, ["training.wings=1,2"]).candidates(Settings())
+
+
+def test_what_is_fixed_is_not_searched_over() -> None:
+    space = SearchSpace.of("auto", None, ["privacy.clip_norm=1,2"])
+    with pytest.raises(ConfigError, match=r"'privacy\.clip_norm' must be fixed or searched"):
+        space.check_wishes({"privacy.clip_norm": 0.5})
+    space.check_wishes({"privacy.unit": "person", "privacy.accountant": "rdp"})
+
+
+def test_a_run_without_privacy_has_no_space() -> None:
+    with pytest.raises(ConfigError, match="epsilon"):
+        SearchSpace.of("plain", None, [])

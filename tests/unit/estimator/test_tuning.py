@@ -144,6 +144,47 @@ def test_candidates_with_features_that_learn_are_named(monkeypatch: Any) -> None
 
 
 @pytest.mark.parametrize(
+    ("changes", "values", "words"),
+    [
+        ({"privacy.unit": "part"}, (4, 6), "same units"),
+        ({"privacy.unit": "part"}, ("column:year", "column:place"), "same units"),
+        ({"privacy.unit": "graph", "privacy.parts": 1}, (1, 4), "must have one part"),
+    ],
+)
+def test_what_decides_the_units_is_not_searched_over(
+    monkeypatch: Any, changes: dict[str, Any], values: tuple[Any, ...], words: str
+) -> None:
+    monkeypatch.setattr(tuning, "fit", None)
+    years = np.arange(120) % 4
+    corpus = make_corpus(columns={"year": years, "place": years[::-1].copy()})
+    space = SearchSpace({"privacy.parts": values, "training.reach": (1.0, 2.0)})
+    with pytest.raises(PrivacyContractError, match=words):
+        search(corpus, settings(**changes), space, COUNT, public_validation=True)
+
+
+def test_a_search_over_a_fixed_partition_protects_its_parts() -> None:
+    chosen = settings(**{"privacy.unit": "part", "privacy.parts": 6, "seed": 5})
+    winner = search(make_corpus(), chosen, SPACE, COUNT, public_validation=True)
+    statement = winner.statement
+    assert (statement.unit, statement.partition.parts) == ("part", 6)
+    assert statement.partition.seed == 5
+
+
+@pytest.mark.parametrize("unit", ["document", "person"])
+def test_each_candidate_pays_for_the_sensitivity_of_its_own_partition(unit: str) -> None:
+    space = SearchSpace({"privacy.parts": ("each", 4)})
+    runs = _Runs(make_corpus(), settings(unit), space, COUNT, epsilon=2.0, public=False)
+    each, four = runs.plans
+    assert (each.sensitivity, four.sensitivity) == (1, 2)
+    assert four.noise_multiplier == pytest.approx(2 * each.noise_multiplier)
+    assert each.selection is not None
+    assert {one.sensitivity for one in each.selection.candidates} == {1, 2}
+    for number, plan in enumerate(runs.plans):
+        assert 1.99 < plan.epsilon <= 2.0
+        assert runs.train(number).plan == replace(plan, selection=None)
+
+
+@pytest.mark.parametrize(
     ("corpus", "changes", "space", "public", "error", "words"),
     [
         ({}, {"privacy.reproducible": True}, SPACE, False, ConfigError, "reproducible"),
