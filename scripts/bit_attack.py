@@ -50,6 +50,8 @@ from privgcn.training.stepping import with_rate
 FARTHEST = 8.66
 """Standard deviations that no draw exceeds: its radius comes from a uniform of 53 bits."""
 
+# Bits of surprise without which nobody knows how noise was drawn.
+_CONVINCING = 30.0
 # Floats to both sides of a guess that are tried as the value behind a released weight.
 _TRIED = 6
 
@@ -65,17 +67,20 @@ class Seen(NamedTuple):
         low: Lower end of each interval, float64.
         high: Upper end.
         vague: Whether nothing is known of a coordinate.
+        chance: How likely a coordinate would have an interval if noise were made otherwise.
     """
 
     place: Tensor
     low: Tensor
     high: Tensor
     vague: Tensor
+    chance: Tensor
 
     def within(self, chosen: Tensor) -> Seen:
         """The same, of some coordinates only."""
         kept = chosen[self.place]
-        return Seen(self.place[kept], self.low[kept], self.high[kept], self.vague | ~chosen)
+        place, low, high = self.place[kept], self.low[kept], self.high[kept]
+        return Seen(place, low, high, self.vague | ~chosen, self.chance)
 
     def allows(self, sums: Tensor, lattice: torch.dtype | float, reach: float) -> bool:
         """Whether every coordinate may be ``sums`` and noise from a lattice.
@@ -94,6 +99,20 @@ class Seen(NamedTuple):
         explained = self.vague.clone()
         explained[self.place[possible]] = True
         return bool(explained.all())
+
+    def bits(self, sums: Tensor, lattice: torch.dtype | float) -> float:
+        """How surprising it is that ``allows`` holds, if noise was made otherwise.
+
+        An interval narrower than the gaps of the lattice holds one of its numbers by chance
+        only; each halving is one bit.
+        """
+        middle = (self.low + self.high) / 2
+        _, before, after = _around(middle - sums.flatten()[self.place], lattice)
+        narrowest = _above(middle) - middle
+        shares = torch.maximum(self.high - self.low, narrowest) / ((after - before) / 2)
+        found = torch.zeros_like(self.chance).index_add_(0, self.place, shares)
+        chances = found.clamp_(max=1.0) * self.chance
+        return -float(chances[~self.vague].log2().sum())
 
 
 def _around(wanted: Tensor, lattice: torch.dtype | float) -> list[Tensor]:
@@ -120,7 +139,7 @@ def _cell(values: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def spacing_of(sums: Iterable[Tensor]) -> float:
-    """The largest power of two of which all sums are multiples."""
+    """The largest power of two, at most 1, of which all sums are multiples."""
     values = np.concatenate([each.double().flatten().numpy() for each in sums])
     mantissas, exponents = np.frexp(values[values != 0])
     whole = np.ldexp(mantissas, 53).astype(np.int64)
@@ -133,9 +152,9 @@ def left_standing(
 ) -> bool | None:
     """Tests sums with and without the document against noisy sums.
 
-    Each test supposes one way to draw and add noise. If it rules out both hypotheses, by what
-    the document touches or by the rest, noise was made in another way, and the test says
-    nothing.
+    Each test supposes one way to draw and add noise. It says nothing if it rules out both
+    hypotheses, by what the document touches or by the rest, or if the one that is left could
+    have explained everything by chance: then noise was made in another way, or may have been.
 
     Args:
         rounded: The noisy sums, supposing that they were rounded to float32.
@@ -159,7 +178,11 @@ def left_standing(
         present, absent = (
             seen.within(touched).allows(sums, lattice, reach) for sums in hypotheses
         )
-        if present != absent and seen.within(~touched).allows(hypotheses[0], lattice, reach):
+        if present == absent:
+            continue
+        survivor = hypotheses[0 if present else 1]
+        holds = seen.within(~touched).allows(survivor, lattice, reach)
+        if holds and seen.bits(survivor, lattice) >= _CONVINCING:
             standing.add(present)
     return standing.pop() if len(standing) == 1 else None
 
@@ -189,9 +212,10 @@ def decide(
     flat = released.flatten()
     certain = torch.zeros_like(flat, dtype=torch.bool)
     place = (flat.float().double() == flat.double()).nonzero()[:, 0]
-    rounded = exact = Seen(place, *_cell(flat.float()[place]), certain)
+    chance = torch.full(flat.shape, torch.finfo(flat.dtype).eps / 2.0**-23, dtype=torch.float64)
+    rounded = exact = Seen(place, *_cell(flat.float()[place]), certain, chance)
     if flat.dtype == torch.float64:
-        exact = Seen(torch.arange(len(flat)), flat, flat, certain)
+        exact = Seen(torch.arange(len(flat)), flat, flat, certain, torch.ones_like(flat))
     grid = spacing_of((present, absent)) if spacing is None else spacing
     return left_standing(rounded, exact, (present, absent), grid, reach)
 
@@ -246,12 +270,16 @@ class Attacker:
 
         guess = (begin.double() - end.double()) / training.learning_rate
         place, values, vague = _behind(end, guess / share, shared_and_moved)
-        rounded = Seen(place, *_cell(values), vague)
+        # Where floats lie closer after the step than before, some of them are never reached.
+        before = (_above((guess / share).float()) - (guess / share).float()).double()
+        after = (_above(end) - end).double() / (training.learning_rate * share)
+        chance = (after / before).clamp(max=1.0).flatten()
+        rounded = Seen(place, *_cell(values), vague, chance)
         place, values, vague = _behind(end, guess, moved)
         low, high = (cell / share for cell in _cell(values))
         # Wider by more than the rounding of this division.
         slack = values.double().abs() / share * 2.0**-50
-        return rounded, Seen(place, low - slack, high + slack, vague)
+        return rounded, Seen(place, low - slack, high + slack, vague, torch.ones_like(chance))
 
     def verdict(self, present: TextGraph, absent: TextGraph) -> bool | None:
         """Whether the document was there; ``None`` where the bits do not tell."""
