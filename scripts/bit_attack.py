@@ -18,8 +18,8 @@ import argparse
 import json
 import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,6 +42,7 @@ from privgcn.graph import DenseRows, TextGraph
 from privgcn.privacy import noise
 from privgcn.privacy.part_gradients import StackGradients
 from privgcn.privacy.partitioning import cut_as_planned
+from privgcn.privacy.plan import PrivacyPlan
 from privgcn.training.fit import fit
 from privgcn.training.optimisers import Optimiser
 from privgcn.training.recipes import make_settings
@@ -224,10 +225,16 @@ def decide(
 
 
 class _Silence:
-    """A source of noise that is zero: what is left of a release is arithmetic."""
+    """A source of noise that is zero."""
 
     def normal(self, shapes: Sequence[torch.Size], scale: float) -> list[Tensor]:
         return [torch.zeros(shape) for shape in shapes]
+
+
+def mean_of(total: Tensor, plan: PrivacyPlan) -> Tensor:
+    """What production code makes of a noisy sum: its noisy mean, without more noise."""
+    with noise_from(lambda sums, *_: list(sums)):
+        return noise.noisy_mean([total.double()], plan, _Silence())[0]
 
 
 class Attacker:
@@ -265,13 +272,11 @@ class Attacker:
             optimiser.step([mean])
             return optimiser.parameters[0].detach()
 
-        def shared_and_moved(total: Tensor) -> Tensor:
-            return moved(noise.noisy_mean([total.double()], self.plan, _Silence())[0])
-
         guess = (begin.double() - end.double()) / training.learning_rate
-        place, values, vague = _behind(end, guess / share, shared_and_moved)
+        total = guess / share
+        place, values, vague = _behind(end, total, lambda y: moved(mean_of(y, self.plan)))
         # Where floats lie closer after the step than before, some of them are never reached.
-        before = (_above((guess / share).float()) - (guess / share).float()).double()
+        before = (_above(total.float()) - total.float()).double()
         after = (_above(end) - end).double() / (training.learning_rate * share)
         chance = (after / before).clamp(max=1.0).flatten()
         rounded = Seen(place, *_cell(values), vague, chance)
@@ -365,11 +370,14 @@ def float32_noisy(
     return made
 
 
-@contextmanager
-def float32_noise() -> Iterator[None]:
-    """Puts ``float32_noisy`` in the place of the one function that adds noise."""
-    with patch.object(noise, "noisy", float32_noisy, create=True):
-        yield
+def noise_from(noisy: Callable[..., list[Tensor]]) -> AbstractContextManager[Any]:
+    """Puts a function in the place of the one that adds noise."""
+    return patch.object(noise, "noisy", noisy, create=True)
+
+
+def float32_noise() -> AbstractContextManager[Any]:
+    """Puts float32 noise back."""
+    return noise_from(float32_noisy)
 
 
 @dataclass(frozen=True, eq=False)

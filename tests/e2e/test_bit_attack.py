@@ -248,7 +248,8 @@ def score_verdict() -> bool | None:
         return noisy[0]
 
     corpus = bit_attack.toy_corpus()
-    split = np.where(np.arange(240) < 160, 0, 1).astype(np.int8)
+    # Few validation documents: a score far above its noise hides even float32 draws.
+    split = np.where(np.arange(240) < 236, 0, 1).astype(np.int8)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_Runs, "score", attacked)
         patch.setattr(RunCount, "draw", lambda self, source: 1)
