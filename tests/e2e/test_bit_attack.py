@@ -239,12 +239,12 @@ def score_verdict() -> bool | None:
     def attacked(self: _Runs, number: int, fitted: Any, source: Any) -> float:
         noisy = [scored(self, number, fitted, source) for _ in range(200)]
         noise, self.score_noise = self.score_noise, None
-        # Without noise, public or not, one document more or less is one right answer.
+        # A document that is right and was not there would add one.
         exact = scored(self, number, fitted, source)
         self.score_noise = noise
         true = torch.full((200,), exact, dtype=torch.float64)
         released = torch.tensor(noisy, dtype=torch.float64)
-        found.append(bit_attack.decide(released, true, true - 1))
+        found.append(bit_attack.decide(released, true + 1, true))
         return noisy[0]
 
     corpus = bit_attack.toy_corpus()
@@ -269,4 +269,4 @@ def test_the_score_of_a_search_does_not_tell_the_document() -> None:
 
 def test_the_score_of_a_search_with_float32_noise_put_back_tells_it() -> None:
     with noise_of(float32=True):
-        assert score_verdict() is True
+        assert score_verdict() is False
