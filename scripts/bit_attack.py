@@ -1,0 +1,459 @@
+"""Tells by the bits of a released model whether one document trained it, if noise lets it.
+
+    python scripts/bit_attack.py SOURCE --epsilon 1 --runs 100 [--float32-noise] [--json]
+
+Mironov (2012): where noise is drawn as a float and added to a sum, only some results can
+come out, and which ones depends on the sum. The attacker has the released folder, all other
+documents, the target document and this source code. For every kept step it computes the
+clipped sum with the document (``present``) and without (``absent``), and looks for noise
+that turns one of them into what was released. A hypothesis for which there is no such noise
+is ruled out. ``decided`` counts the runs with one hypothesis left, ``wrong`` those in which
+it is the false one; half of the runs train with the document. ``--float32-noise`` puts back
+noise that was drawn in float32 and added in float32, against which the attack works.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from privgcn.config import Settings
+from privgcn.corpus import Corpus, load_corpus
+from privgcn.corpus.corpus import TRAIN, CorpusFacts, no_edges
+from privgcn.estimator.claims import statement_of
+from privgcn.estimator.model_folder import SavedModel, read_model, write_model
+from privgcn.estimator.prepare import fitted_featurizer, graph_of
+from privgcn.estimator.release import check_releasable, write_release
+from privgcn.estimator.run_folder import Run
+from privgcn.features import Featurizer
+from privgcn.graph import DenseRows, TextGraph
+from privgcn.privacy import noise
+from privgcn.privacy.part_gradients import StackGradients
+from privgcn.privacy.partitioning import cut_as_planned
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.training.fit import fit
+from privgcn.training.optimisers import Optimiser
+from privgcn.training.recipes import make_settings
+from privgcn.training.stepping import with_rate
+
+FARTHEST = 8.66
+"""Standard deviations that no draw exceeds: its radius comes from a uniform of 53 bits."""
+
+# Bits of surprise without which nobody knows how noise was drawn.
+_CONVINCING = 30.0
+# Floats to both sides of a guess that are tried as the value behind a released weight.
+_TRIED = 6
+
+
+# -- which noise could it have been -----------------------------------------------------
+
+
+class Seen(NamedTuple):
+    """What is known of noisy sums: for each coordinate, intervals one of which holds it.
+
+    Attributes:
+        place: Coordinate of each interval, in the flattened tensor.
+        low: Lower end of each interval, float64.
+        high: Upper end.
+        vague: Whether nothing is known of a coordinate.
+        chance: How likely a coordinate would have an interval if noise were made otherwise.
+    """
+
+    place: Tensor
+    low: Tensor
+    high: Tensor
+    vague: Tensor
+    chance: Tensor
+
+    def within(self, chosen: Tensor) -> Seen:
+        """The same, of some coordinates only."""
+        kept = chosen[self.place]
+        place, low, high = self.place[kept], self.low[kept], self.high[kept]
+        return Seen(place, low, high, self.vague | ~chosen, self.chance)
+
+    def allows(self, sums: Tensor, lattice: torch.dtype | float, reach: float) -> bool:
+        """Whether every coordinate may be ``sums`` and noise from a lattice.
+
+        Args:
+            sums: The sums before noise, float64.
+            lattice: All numbers of a float type, or all multiples of a number.
+            reach: The largest noise.
+        """
+        own = sums.flatten()[self.place]
+        possible = torch.zeros_like(self.low, dtype=torch.bool)
+        for drawn in _around((self.low + self.high) / 2 - own, lattice):
+            total = drawn + own
+            inside = (self.low <= total) & (total <= self.high)
+            possible |= inside & (drawn.abs() <= reach)
+        explained = self.vague.clone()
+        explained[self.place[possible]] = True
+        return bool(explained.all())
+
+    def bits(self, sums: Tensor, lattice: torch.dtype | float) -> float:
+        """How surprising it is that ``allows`` holds, if noise was made otherwise.
+
+        An interval narrower than the gaps of the lattice holds one of its numbers by chance
+        only; each halving is one bit.
+        """
+        middle = (self.low + self.high) / 2
+        _, before, after = _around(middle - sums.flatten()[self.place], lattice)
+        narrowest = _above(middle) - middle
+        shares = torch.maximum(self.high - self.low, narrowest) / ((after - before) / 2)
+        found = torch.zeros_like(self.chance).index_add_(0, self.place, shares)
+        chances = found.clamp_(max=1.0) * self.chance
+        return -float(chances[~self.vague].log2().sum())
+
+
+def _around(wanted: Tensor, lattice: torch.dtype | float) -> list[Tensor]:
+    """The lattice's number next to the one wanted, and its two neighbours, as float64."""
+    if isinstance(lattice, float):
+        nearest = torch.floor(wanted / lattice + 0.5) * lattice
+        return [nearest, nearest - lattice, nearest + lattice]
+    nearest = wanted.to(lattice)
+    return [value.double() for value in (nearest, _below(nearest), _above(nearest))]
+
+
+def _above(values: Tensor) -> Tensor:
+    return torch.nextafter(values, values.new_tensor(math.inf))
+
+
+def _below(values: Tensor) -> Tensor:
+    return torch.nextafter(values, values.new_tensor(-math.inf))
+
+
+def _cell(values: Tensor) -> tuple[Tensor, Tensor]:
+    """The ends of what rounds to float32 values, in float64."""
+    here = values.double()
+    return (here + _below(values).double()) / 2, (here + _above(values).double()) / 2
+
+
+def spacing_of(sums: Iterable[Tensor]) -> float:
+    """The largest power of two, at most 1, of which all sums are multiples."""
+    values = np.concatenate([each.double().flatten().numpy() for each in sums])
+    mantissas, exponents = np.frexp(values[values != 0])
+    whole = np.ldexp(mantissas, 53).astype(np.int64)
+    lowest = np.log2((whole & -whole).astype(np.float64)).astype(np.int64)
+    return math.ldexp(1.0, int((lowest + exponents).min(initial=53)) - 53)
+
+
+def left_standing(
+    rounded: Seen, exact: Seen, hypotheses: Sequence[Tensor], spacing: float, reach: float
+) -> bool | None:
+    """Tests sums with and without the document against noisy sums.
+
+    Each test supposes one way to draw and add noise. It says nothing if it rules out both
+    hypotheses, by what the document touches or by the rest, or if the one that is left could
+    have explained everything by chance: then noise was made in another way, or may have been.
+
+    Args:
+        rounded: The noisy sums, supposing that they were rounded to float32.
+        exact: The noisy sums, supposing that they were not.
+        hypotheses: The sums with and those without the document.
+        spacing: The grid of sums and noise, supposing that there is one.
+        reach: The largest noise.
+
+    Returns:
+        Whether the document was there; ``None`` where both or none may be true.
+    """
+    supposed: list[tuple[Seen, torch.dtype | float]] = [
+        (rounded, torch.float32),
+        (exact, torch.float32),
+        (exact, torch.float64),
+        (exact, spacing),
+    ]
+    touched = (hypotheses[0] != hypotheses[1]).flatten()
+    standing: set[bool] = set()
+    for seen, lattice in supposed:
+        present, absent = (
+            seen.within(touched).allows(sums, lattice, reach) for sums in hypotheses
+        )
+        if present == absent:
+            continue
+        survivor = hypotheses[0 if present else 1]
+        holds = seen.within(~touched).allows(survivor, lattice, reach)
+        if holds and seen.bits(survivor, lattice) >= _CONVINCING:
+            standing.add(present)
+    return standing.pop() if len(standing) == 1 else None
+
+
+def decide(
+    released: Tensor,
+    present: Tensor,
+    absent: Tensor,
+    *,
+    spacing: float | None = None,
+    reach: float = math.inf,
+) -> bool | None:
+    """Attacks noisy sums directly: was it ``present`` or ``absent`` before the noise?
+
+    Args:
+        released: The noisy sum, float64, or float32 if it was rounded to that.
+        present: The sum with the document, float64.
+        absent: The sum without it.
+        spacing: The grid of sums and noise; default: what fits both sums.
+        reach: The largest noise. Leave it infinite to look at bits only: noise far below
+            the clip norm tells by its size, as any likelihood would.
+
+    Returns:
+        ``True`` or ``False`` where only one hypothesis can have led to ``released``;
+        ``None`` where both or none can.
+    """
+    flat = released.flatten()
+    certain = torch.zeros_like(flat, dtype=torch.bool)
+    place = (flat.float().double() == flat.double()).nonzero()[:, 0]
+    chance = torch.full(flat.shape, torch.finfo(flat.dtype).eps / 2.0**-23, dtype=torch.float64)
+    rounded = exact = Seen(place, *_cell(flat.float()[place]), certain, chance)
+    if flat.dtype == torch.float64:
+        exact = Seen(torch.arange(len(flat)), flat, flat, certain, torch.ones_like(flat))
+    grid = spacing_of((present, absent)) if spacing is None else spacing
+    return left_standing(rounded, exact, (present, absent), grid, reach)
+
+
+# -- what a released folder shows ---------------------------------------------------------
+
+
+class _Silence:
+    """A source of noise that is zero."""
+
+    def normal(self, shapes: Sequence[torch.Size], scale: float) -> list[Tensor]:
+        return [torch.zeros(shape) for shape in shapes]
+
+
+def mean_of(total: Tensor, plan: PrivacyPlan) -> Tensor:
+    """What production code makes of a noisy sum: its noisy mean, without more noise."""
+    with noise_from(lambda sums, *_: list(sums)):
+        return noise.noisy_mean([total.double()], plan, _Silence())[0]
+
+
+class Attacker:
+    """Someone with a released folder, all documents and the source code."""
+
+    def __init__(self, release: Path) -> None:
+        self.fitted = read_model(release).fitted
+        if self.fitted.plan is None or self.fitted.path is None:
+            raise ValueError(f"The release in {release} must be private, with its iterates.")
+        self.plan, self.path = self.fitted.plan, self.fitted.path
+
+    def sums(self, graph: TextGraph) -> Tensor:
+        """The clipped sums of all kept steps on these documents, by the production path."""
+        parts = cut_as_planned(graph, self.plan, {})
+        if self.fitted.centre is not None:
+            rows = DenseRows(parts.features.dense())
+            parts = parts.with_features(rows.centred(self.fitted.centre[:, 0]))
+        gradients = StackGradients(
+            self.fitted.model,
+            parts,
+            self.plan.clip_norm,
+            None,
+            unit_residuals=self.fitted.settings.training.unit_residuals,
+        )
+        return torch.stack([gradients.clipped_sum([w], None)[0] for w in self.path[:-1]])
+
+    def noisy_sums(self) -> tuple[Seen, Seen]:
+        """What the iterates tell of all steps' noisy sums: if rounded to float32, if not."""
+        begin, end = self.path[:-1], self.path[1:]
+        training = with_rate(self.fitted.settings.training, self.plan, self.path.shape[1])
+        share = self.plan.clip_norm / self.plan.schedule.expected_parts
+
+        def moved(mean: Tensor) -> Tensor:
+            optimiser = Optimiser([begin], training)
+            optimiser.step([mean])
+            return optimiser.parameters[0].detach()
+
+        guess = (begin.double() - end.double()) / training.learning_rate
+        total = guess / share
+        place, values, vague = _behind(end, total, lambda y: moved(mean_of(y, self.plan)))
+        # Where floats lie closer after the step than before, some of them are never reached.
+        before = (_above(total.float()) - total.float()).double()
+        after = (_above(end) - end).double() / (training.learning_rate * share)
+        chance = (after / before).clamp(max=1.0).flatten()
+        rounded = Seen(place, *_cell(values), vague, chance)
+        place, values, vague = _behind(end, guess, moved)
+        low, high = (cell / share for cell in _cell(values))
+        # Wider by more than the rounding of this division.
+        slack = values.double().abs() / share * 2.0**-50
+        return rounded, Seen(place, low - slack, high + slack, vague, torch.ones_like(chance))
+
+    def verdict(self, present: TextGraph, absent: TextGraph) -> bool | None:
+        """Whether the document was there; ``None`` where the bits do not tell."""
+        hypotheses = self.sums(present), self.sums(absent)
+        reach = FARTHEST * self.plan.noise_multiplier
+        return left_standing(*self.noisy_sums(), hypotheses, spacing_of(hypotheses), reach)
+
+
+def _behind(
+    image: Tensor, guess: Tensor, function: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The float32 values near a guess that a function takes to ``image``.
+
+    Returns:
+        The coordinate of each, the values, and the coordinates for which there are too many
+        to try.
+    """
+    value = guess.float()
+    for _ in range(_TRIED):
+        value = _below(value)
+    places, values = [], []
+    for _ in range(2 * _TRIED + 1):
+        places.append((function(value) == image).flatten().nonzero()[:, 0])
+        values.append(value.flatten()[places[-1]])
+        value = _above(value)
+    vague = torch.zeros(image.numel(), dtype=torch.bool)
+    vague[places[0]] = vague[places[-1]] = True
+    place = torch.cat(places)
+    known = ~vague[place]
+    return place[known], torch.cat(values)[known], vague
+
+
+# -- runs -------------------------------------------------------------------------------
+
+
+def without(graph: TextGraph, document: int) -> TextGraph:
+    """The neighbour under ``remove``: row, label and links are gone, the index stays."""
+    marked = torch.zeros(len(graph), dtype=torch.bool)
+    marked[document] = True
+    return replace(
+        graph,
+        features=graph.features.emptied(marked),
+        labels=torch.where(marked, -1, graph.labels),
+        edges=graph.edges[:, ~marked[graph.edges].any(0)],
+    )
+
+
+def toy_corpus() -> Corpus:
+    """240 short texts of three classes, all of which train."""
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 3, 240)
+    words = [f"word{number}" for number in range(300)]
+    chances = random.dirichlet(np.full(len(words), 0.3), 3)
+    texts = tuple(" ".join(random.choice(words, 25, p=chances[label])) for label in labels)
+    return Corpus(
+        name="toy",
+        ids=np.array([f"text-{row}" for row in range(240)], dtype=object),
+        texts=texts,
+        labels=labels,
+        classes=("first", "second", "third"),
+        edges=no_edges(),
+        split=np.full(240, TRAIN, dtype=np.int8),
+        facts=CorpusFacts(source="toy", synthetic=True),
+    )
+
+
+def float32_noisy(
+    sums: Sequence[Tensor], grid: Any, noise_multiplier: float, source: Any
+) -> list[Tensor]:
+    """Noise as it must not be: a float32 draw, added to the sum and rounded to float32."""
+    made = []
+    for tensor in sums:
+        pairs = (tensor.numel() + 1) // 2
+        words = source.words(2 * pairs)
+        uniform = torch.from_numpy((words[:pairs] >> np.uint64(11)).astype(np.float64))
+        logs = uniform.add_(0.5).mul_(2.0**-53).log_().float()
+        radius = logs.mul_(-2.0 * noise_multiplier * noise_multiplier).sqrt_()
+        turns = torch.from_numpy(words[pairs:].astype(np.int64)).float()
+        angle = turns.mul_(math.pi * 2.0**-63)
+        draws = torch.cat([torch.cos(angle).mul_(radius), torch.sin(angle).mul_(radius)])
+        rounded = draws[: tensor.numel()].view(tensor.shape).add_(tensor.cpu())
+        made.append(rounded.to(tensor.device, torch.float64))
+    return made
+
+
+def noise_from(noisy: Callable[..., list[Tensor]]) -> AbstractContextManager[Any]:
+    """Puts a function in the place of the one that adds noise."""
+    return patch.object(noise, "noisy", noisy, create=True)
+
+
+def float32_noise() -> AbstractContextManager[Any]:
+    """Puts float32 noise back."""
+    return noise_from(float32_noisy)
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Training documents made ready once, for many runs with and without one of them."""
+
+    corpus: Corpus
+    featurizer: Featurizer
+    graph: TextGraph
+    settings: Settings
+
+    @classmethod
+    def of(cls, corpus: Corpus, settings: Settings) -> Target:
+        """Featurises the training documents of a corpus."""
+        featurizer = fitted_featurizer(corpus.train, settings)
+        graph = graph_of(corpus.train, featurizer, settings)
+        return cls(corpus.train, featurizer, graph, settings)
+
+    def released(self, graph: TextGraph, folder: Path) -> Path:
+        """Trains on a graph and releases the model, as ``train`` and ``release`` do."""
+        fitted = fit(graph, self.settings, columns=self.corpus.columns)
+        statement = statement_of(fitted, self.corpus, self.featurizer)
+        saved = SavedModel(fitted, self.featurizer, self.corpus.classes, statement)
+        write_model(folder / "run", saved)
+        run = Run(folder / "run")
+        check_releasable(run, learned_features=True)
+        write_release(run, folder / "release", {})
+        return folder / "release"
+
+    def attacked(self, document: int, *, present: bool) -> bool | None:
+        """Trains with or without a document, and attacks the release."""
+        gone = without(self.graph, document)
+        with tempfile.TemporaryDirectory() as place:
+            folder = self.released(self.graph if present else gone, Path(place))
+            return Attacker(folder).verdict(self.graph, gone)
+
+
+def attack(
+    source: str, *, epsilon: float, runs: int, float32: bool = False, seed: int = 0
+) -> dict[str, int]:
+    """Counts the runs that the attack decides, and those that it decides wrongly."""
+    corpus = toy_corpus() if source == "toy" else load_corpus(source, seed=seed)
+    target = Target.of(corpus, make_settings(epsilon=epsilon, seed=seed))
+    random = np.random.default_rng(seed)
+    counts = {"runs": runs, "decided": 0, "wrong": 0}
+    with float32_noise() if float32 else nullcontext():
+        for number in range(runs):
+            present = number % 2 == 0
+            document = int(random.integers(len(target.graph)))
+            verdict = target.attacked(document, present=present)
+            counts["decided"] += verdict is not None
+            counts["wrong"] += verdict is (not present)
+    return counts
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("source", help="a dataset's name, a folder, or toy")
+    parser.add_argument("--epsilon", type=float, required=True)
+    parser.add_argument("--runs", type=int, required=True)
+    parser.add_argument("--float32-noise", action="store_true", help="put weak noise back")
+    parser.add_argument("--seed", type=int, default=0, help="of split and target documents")
+    parser.add_argument("--json", action="store_true")
+    chosen = parser.parse_args(arguments)
+    counts = attack(
+        chosen.source,
+        epsilon=chosen.epsilon,
+        runs=chosen.runs,
+        float32=chosen.float32_noise,
+        seed=chosen.seed,
+    )
+    if chosen.json:
+        print(json.dumps(counts))
+    else:
+        print(f"{counts['runs']} runs: {counts['decided']} decided, {counts['wrong']} wrong.")
+
+
+if __name__ == "__main__":
+    main()
