@@ -94,3 +94,15 @@ def test_rows_may_lie_column_by_column_in_memory() -> None:
     expected = torch.from_numpy(values).T @ table.double()
     assert torch.allclose(rows.summed_transposed_times(table), expected, atol=1e-3)
     assert torch.allclose(rows.transposed_times(table).double(), expected, atol=1e-2)
+
+
+def test_doubled_columns_do_not_shorten_a_row() -> None:
+    """Two values in one column are their sum: taken one by one they would look shorter."""
+    matrix = csr_matrix(([3.0, 3.0, 2.0, -2.0], [1, 1, 0, 0], [0, 2, 4]), shape=(2, 3))
+    rows = rows_of(matrix)
+    exact = torch.from_numpy(matrix.toarray()).double()
+    assert torch.equal(rows.dense().double(), exact)
+    for power in (1, 2):
+        assert torch.equal(rows.row_sums(power), (exact.abs() ** power).sum(1))
+    lengths = torch.linalg.vector_norm(normalised(rows, "l2").dense(), dim=1)
+    assert lengths.tolist() == pytest.approx([1.0, 0.0])
