@@ -18,6 +18,10 @@ ROWS = "tests/unit/graph/test_rows.py"
 ORDER = "tests/unit/training/test_order_of_releases.py"
 SECRETS = "tests/unit/test_secret_draws.py"
 
+_FOLLOWS = (
+    "tests/unit/training/test_public_facts.py"
+    "::test_what_leaves_training_follows_from_its_releases"
+)
 _OWN_NOISE = f"{NOISE}::test_every_tensor_gets_noise_of_its_own_in_every_step_and_replica"
 _SAMPLES = f"{NOISE}::test_poisson_samples_are_independent_and_at_the_accounted_rate"
 
@@ -62,8 +66,8 @@ ENGINE: tuple[Mutation, ...] = (
         swap(
             "noisy_mean",
             "source.normal([tensor.shape for tensor in sums], any_scale)",
-            "[draws[tensor.shape].clone() for draws in [{draw.shape: draw for draw in"
-            " source.normal([tensor.shape for tensor in sums], any_scale)}] for tensor in sums]",
+            "[draws[tensor.shape].clone() for draws in [{draw.shape: draw for draw in source"
+            ".normal([tensor.shape for tensor in sums], any_scale)}] for tensor in sums]",
         ),
     ),
     mutation(
@@ -339,6 +343,30 @@ ENGINE: tuple[Mutation, ...] = (
             @property
             def released(self):
                 return self.optimiser.steps
+            """,
+        ),
+    ),
+    mutation(
+        "the centre is shrunk by what the rows truly have in common",
+        _FOLLOWS,
+        swap(
+            "released_centre",
+            "float(mean.double().square().sum())",
+            "float((sums / (plan.clip_norm * plan.schedule.expected_parts)).square().sum())",
+        ),
+    ),
+    mutation(
+        "a model that fits its documents badly is shrunk",
+        _FOLLOWS,
+        behave(
+            "PrivateTrainer.run",
+            """
+            def run(self, progress=None, checkpoint=None):
+                made = self.original_run(progress, checkpoint)
+                graph = self.gradients.graph
+                scores = self.gradients.model.scores(made, graph.features, graph.matrix)
+                right = scores[:, 0].argmax(-1) == graph.labels
+                return made if float(right.double().mean()) > 0.2 else [0.5 * p for p in made]
             """,
         ),
     ),

@@ -137,7 +137,17 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
             "_private_trainer",
             "with_rate(settings.training, plan, train.features.width)",
             "with_rate(settings.training, plan,"
-            " int((train.features.dense() != 0).any(0).sum()))",
+            " 1 + int((train.features.dense() != 0).any(0).sum()))",
+        ),
+    ),
+    mutation(
+        "a learning rate that follows how much owners write",
+        f"{PUBLIC}::test_how_much_an_owner_writes_decides_nothing",
+        swap(
+            "_private_trainer",
+            "with_rate(settings.training, plan, any_width)",
+            "with_rate(settings.training.model_copy(update={'reach':"
+            " settings.training.reach * len(train) / plan.units}), plan, any_width)",
         ),
     ),
     mutation(
@@ -763,14 +773,15 @@ RELEASES: tuple[Mutation, ...] = (
         ),
     ),
     mutation(
-        "a statement that tells how many documents have a label",
+        "a statement that tells how large the classes are",
         _ALIKE,
         behave(
             "claims:not_covered",
             """
             def not_covered(corpus, featurizer):
                 gaps = original_not_covered(corpus, featurizer)
-                return [*gaps, f"Unlabelled: {int((corpus.labels < 0).sum())}."]
+                sizes = [int((corpus.labels == code).sum()) for code in range(2)]
+                return [*gaps, f"Classes of {sizes} documents."]
             """,
         ),
     ),
@@ -875,7 +886,7 @@ SEARCHES: tuple[Mutation, ...] = (
     ),
     mutation(
         "private validation documents are scored with their links",
-        f"{TUNING}::test_one_unit_moves_a_private_score_by_at_most_one",
+        f"{SECRET_RUNS}::test_private_documents_are_scored_each_by_itself",
         swap("_Runs.score", "'own-graph' if self.public else 'alone'", "'own-graph'"),
     ),
     mutation(
@@ -884,8 +895,8 @@ SEARCHES: tuple[Mutation, ...] = (
         swap("_Runs.score", "np.bincount(owner, right) / np.bincount(owner)", "right"),
     ),
     mutation(
-        "private scores are not among what a search pays for",
-        f"{TUNING}::test_the_whole_search_costs_its_epsilon",
+        "a search states more noise in its scores than they have",
+        f"{TUNING}::test_the_score_of_a_run_has_the_noise_it_is_accounted_with",
         swap(
             "_Runs.__init__",
             "GaussianQuery(_SCORE, noise.score, 1)",

@@ -26,7 +26,7 @@ def small_corpus(*, texts: bool = True, **changes: Any) -> Corpus:
         "vectors": None if texts else vectors,
         "labels": labels.astype(np.int64),
         "classes": ("heart", "skin"),
-        "edges": np.stack([number[:-2], number[2:]]),
+        "edges": np.stack([number[:-4], number[4:]]),
         "split": np.select([number % 4 < 2, number % 4 == 2], [0, 1], 2).astype(np.int8),
     }
     return Corpus(**{**fields, **changes})

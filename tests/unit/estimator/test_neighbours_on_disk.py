@@ -24,10 +24,12 @@ def neighbours(*, texts: bool) -> dict[str, Corpus]:
     """The same index set and classes with other content."""
     corpus = small_corpus(texts=texts)
     labels = corpus.labels.copy()
-    labels[:40] = 1 - labels[:40]
-    content: dict[str, Any] = {"texts": tuple(f"word{i % 3}" for i in range(len(corpus)))}
+    labels[:40] = 0
+    # Every third text has no word that counts.
+    words = tuple(("the", "rash", "pulse")[i % 3] for i in range(len(corpus)))
+    content: dict[str, Any] = {"texts": words}
     if not texts:
-        content = {"vectors": np.zeros_like(corpus.vectors) + np.eye(1, 6, dtype=np.float32)}
+        content = {"vectors": np.array(corpus.vectors) * (np.arange(len(corpus)) % 3)[:, None]}
     return {
         "usual": corpus,
         "other content": replace(corpus, **content),

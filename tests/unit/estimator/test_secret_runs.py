@@ -1,15 +1,19 @@
 """How many runs a search makes, and of which candidates, is chance and stays secret."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from scipy.stats import chisquare
 
 from privgcn.config import Settings
+from privgcn.corpus.corpus import VALIDATION
 from privgcn.estimator.space import SearchSpace
 from privgcn.estimator.tuning import _Runs, search
 from privgcn.privacy.selection import LAWS, RunCount
+from privgcn.randomness import RandomSource
 from privgcn.training.recipes import make_settings
 from unit.estimator.small_corpus import small_corpus
 
@@ -58,3 +62,20 @@ def test_what_any_candidate_learned_is_named_whoever_wins() -> None:
     for number in range(2):
         winner = runs.winner(number, runs.train(number))
         assert "vocabulary" in " ".join(winner.statement.not_covered).lower()
+
+
+def test_private_documents_are_scored_each_by_itself() -> None:
+    """Rows so weak that links would change many answers."""
+    weak = np.random.default_rng(1).normal(size=(120, 6)).astype(np.float32)
+    corpus = small_corpus(texts=False, vectors=weak)
+    runs = _Runs(corpus, settings(), SPACE, RunCount("poisson", 3.0), epsilon=2.0, public=False)
+    fitted = runs.train(0)
+    runs.score_noise = 1e-9
+    together = runs.score(0, fitted, RandomSource.secret())
+    apart = 0.0
+    for row in np.flatnonzero(corpus.split == VALIDATION):
+        split = np.where(np.arange(120) == row, VALIDATION, np.minimum(2 * corpus.split, 2))
+        runs.prepared.clear()
+        runs.corpus = replace(corpus, split=split.astype(np.int8))
+        apart += runs.score(0, fitted, RandomSource.secret())
+    assert together == pytest.approx(apart, abs=1e-6)

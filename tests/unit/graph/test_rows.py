@@ -96,9 +96,11 @@ def test_rows_may_lie_column_by_column_in_memory() -> None:
     assert torch.allclose(rows.transposed_times(table).double(), expected, atol=1e-2)
 
 
-def test_doubled_columns_do_not_shorten_a_row() -> None:
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64])
+def test_doubled_columns_do_not_shorten_a_row(kind: type[np.generic]) -> None:
     """Two values in one column are their sum: taken one by one they would look shorter."""
-    matrix = csr_matrix(([3.0, 3.0, 2.0, -2.0], [1, 1, 0, 0], [0, 2, 4]), shape=(2, 3))
+    values = np.array([3, 3, 2, -2], dtype=kind)
+    matrix = csr_matrix((values, [1, 1, 0, 0], [0, 2, 4]), shape=(2, 3))
     rows = rows_of(matrix)
     exact = torch.from_numpy(matrix.toarray()).double()
     assert torch.equal(rows.dense().double(), exact)

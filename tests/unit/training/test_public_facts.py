@@ -2,7 +2,8 @@
 
 Public are the settings, how many documents (or owners) train and in which order, the number
 of features and of classes. Everything that training begins with must be the same, to the bit,
-for any two sets of documents that agree in these.
+for any two sets of documents that agree in these. After a release, what was released decides,
+and documents have no second say.
 """
 
 from collections.abc import Sequence
@@ -108,3 +109,50 @@ def test_only_public_facts_decide_what_training_begins_with(
         assert plan == plans[0], name
         assert found == first, name
         assert shape == shapes[0], name
+
+
+def test_how_much_an_owner_writes_decides_nothing(begun: list[dict[str, Any]]) -> None:
+    """With unit person, owners are public and their number of documents is not."""
+    graph = random_graph(DOCUMENTS, WIDTH, links=60, owners=8)
+    assert graph.owners is not None
+    first = int(torch.nonzero(graph.owners == 3)[0])
+    fewer = (graph.owners != 3) | (torch.arange(DOCUMENTS) == first)
+    brief = graph.induced(torch.nonzero(fewer)[:, 0])
+    assert len(brief) < len(graph)
+    plans = [fit(one, settings(**{"privacy.unit": "person"})).plan for one in (graph, brief)]
+    assert plans[0] == plans[1]
+    told = [{k: v for k, v in found.items() if k != "cut"} for found in begun]
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("dense", [False, True], ids=["sparse", "dense"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"privacy.parts": 5, "privacy.sampling": "poisson"},
+        {"training.average_last": 1, "prediction.method": "direct", "training.averaging": True},
+    ],
+    ids=str,
+)
+def test_what_leaves_training_follows_from_its_releases(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], dense: bool
+) -> None:
+    """The same noisy means, whatever the documents are, must give the same model."""
+    found = []
+    for graph in variants(dense).values():
+        generator = torch.Generator().manual_seed(0)
+
+        def released(
+            sums: Sequence[Tensor], *_: Any, generator: torch.Generator = generator
+        ) -> list[Tensor]:
+            return [torch.randn(tensor.shape, generator=generator) for tensor in sums]
+
+        monkeypatch.setattr("privgcn.training.private.noisy_mean", released)
+        monkeypatch.setattr("privgcn.privacy.centre.noisy_mean", released)
+        fitted = fit(graph, settings(**changes))
+        found.append([*fitted.parameters, fitted.path, fitted.centre])
+    for name, tensors in zip(variants(dense), found, strict=True):
+        for tensor, expected in zip(tensors, found[0], strict=True):
+            assert (tensor is None) == (expected is None), name
+            assert tensor is None or torch.equal(tensor, expected), name
