@@ -388,8 +388,8 @@ ENGINE: tuple[Mutation, ...] = (
             "PrivateTrainer._samples",
             """
             def _samples(self, number):
-                self.first = self.__dict__.get("first", number)
-                return self.original_samples(number - self.first)
+                self.begun = self.__dict__.get("begun", self.optimiser.steps)
+                return self.original_samples(number - self.begun)
             """,
         ),
     ),
