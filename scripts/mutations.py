@@ -1,7 +1,7 @@
 """Puts each known defect into a copy of the source and shows which test notices it.
 
-Usage: ``python scripts/mutations.py [--only WORDS] [--jobs N]``. Prints one line for each
-defect and exits with 1 if any survives.
+Usage: ``python scripts/mutations.py [--only WORDS] [--jobs N] [--markdown]``. Prints one line
+for each defect and exits with 1 if any survives.
 """
 
 from __future__ import annotations
@@ -18,30 +18,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mutation_list import MUTATIONS, Mutation
+from mutation_list import MUTATIONS
+from symbol_changes import Mutation, Package
 
 ROOT = Path(__file__).resolve().parent.parent
-
-
-def mutated(texts: dict[str, str], mutation: Mutation) -> dict[str, str]:
-    """The files of a mutation with its edits; raises where an edit does not fit exactly."""
-    changed: dict[str, str] = {}
-    for edit in mutation.edits:
-        text = changed.get(edit.file, texts[edit.file])
-        if text.count(edit.old) != 1:
-            raise ValueError(
-                f"The mutation '{mutation.name}' must match {edit.file} exactly once. Got "
-                f"{text.count(edit.old)} matches of {edit.old!r}. Adapt it to the source."
-            )
-        changed[edit.file] = text.replace(edit.old, edit.new)
-    return changed
-
-
-def sources() -> dict[str, str]:
-    """The text of every file that some mutation edits."""
-    package = ROOT / "src" / "privgcn"
-    files = {edit.file for mutation in MUTATIONS for edit in mutation.edits}
-    return {file: (package / file).read_text(encoding="utf-8") for file in files}
+PACKAGE = Package(ROOT / "src" / "privgcn")
 
 
 def run_tests(source: Path, tests: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
@@ -58,14 +39,14 @@ def run_tests(source: Path, tests: tuple[str, ...]) -> subprocess.CompletedProce
     )
 
 
-def verdict_on(mutation: Mutation, texts: dict[str, str]) -> tuple[str, str]:
+def verdict_on(mutation: Mutation) -> tuple[str, str]:
     """The verdict on one mutation and the test that failed."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
         source = Path(folder) / "src"
         shutil.copytree(
             ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
         )
-        for file, text in mutated(texts, mutation).items():
+        for file, text in PACKAGE.changed(mutation.changes).items():
             (source / "privgcn" / file).write_text(text, encoding="utf-8")
         result = run_tests(source, mutation.tests)
     failed = re.search(r"^FAILED (\S+)", result.stdout, re.MULTILINE)
@@ -80,25 +61,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="mutations whose name holds these words")
     parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1))
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     chosen = parser.parse_args()
     picked = [mutation for mutation in MUTATIONS if chosen.only in mutation.name]
-    texts = sources()
+    if not picked:
+        parser.error(f"no mutation holds the words {chosen.only!r}")
     for mutation in picked:
-        mutated(texts, mutation)
+        PACKAGE.changed(mutation.changes)
     named = tuple(sorted({test for mutation in picked for test in mutation.tests}))
     sound = run_tests(ROOT / "src", named)
     if sound.returncode != 0:
         print(f"The tests fail without any mutation:\n{sound.stdout}")
         return 1
     width = max(len(mutation.name) for mutation in picked)
-    print(f"{'mutation'.ljust(width)}  verdict   test that failed")
+    row = "| {} | {} | {} |" if chosen.markdown else f"{{:<{width}}}  {{:<8}}  {{}}"
+    print(row.format("mutation", "verdict", "test that failed"))
+    if chosen.markdown:
+        print(row.format(":--", ":--", ":--"))
     survivors = 0
     with ThreadPoolExecutor(chosen.jobs) as pool:
-        found = pool.map(lambda mutation: verdict_on(mutation, texts), picked)
-        for mutation, (verdict, test) in zip(picked, found, strict=True):
-            survivors += verdict != "caught"
-            print(f"{mutation.name.ljust(width)}  {verdict.ljust(8)}  {test}", flush=True)
-    print(f"{len(picked) - survivors} of {len(picked)} caught.")
+        for mutation, found in zip(picked, pool.map(verdict_on, picked), strict=True):
+            survivors += found[0] != "caught"
+            print(row.format(mutation.name, *found), flush=True)
+    print(f"\n{len(picked) - survivors} of {len(picked)} caught.")
     return 1 if survivors else 0
 
 

@@ -313,3 +313,10 @@ def test_a_million_links_load_quickly(tmp_path: Path) -> None:
     corpus: Corpus = load_corpus(folder)
     assert 990_000 < corpus.edges.shape[1] < 1_000_000
     assert corpus.train.edges.shape[1] < corpus.edges.shape[1]
+
+
+def test_how_often_a_class_occurs_does_not_order_the_classes(tmp_path: Path) -> None:
+    for number, labels in enumerate(("aaab", "abbb", "baaa", "bbba")):
+        records = [{**r, "label": label} for r, label in zip(RECORDS, labels, strict=True)]
+        folder = write(tmp_path / str(number), "jsonl", records)
+        assert load_corpus(folder).classes == ("a", "b")

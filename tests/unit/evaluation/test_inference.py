@@ -165,3 +165,17 @@ def test_pagerank_is_its_own_recursion() -> None:
     torch.testing.assert_close(personalised_pagerank(matrix, values, 0.1, 1), once)
     twice = 0.9 * matrix.dense() @ once + 0.1 * values
     torch.testing.assert_close(personalised_pagerank(matrix, values, 0.1, 2), twice)
+
+
+def test_alone_sees_no_other_document(fitted) -> None:
+    new = planted(60, 6)
+    rows = torch.arange(60)
+    before = scores_in_mode(fitted, new, rows, "alone")
+    spoiled = new.features.dense().clone()
+    spoiled[1:] = spoiled[1:].flip(0)
+    for other in (
+        replace(new, edges=torch.empty((2, 0), dtype=torch.int64)),
+        replace(new, features=DenseRows(spoiled)),
+    ):
+        after = scores_in_mode(fitted, other, rows, "alone")
+        torch.testing.assert_close(after[0], before[0])

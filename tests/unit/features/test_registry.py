@@ -195,3 +195,24 @@ def test_every_kind_can_be_loaded() -> None:
         assert kind.load().kind == name
         assert kind.summary
         assert kind.load().learns == (name in ("given", "bow", "tfidf"))
+
+
+def test_hashing_is_as_wide_and_as_deep_whatever_others_write() -> None:
+    """Features that claim to learn nothing are fitted and made for each document apart."""
+    rows, widths = [], set()
+    for others in ((), TEXTS, tuple(f"word{number} {'long ' * 300}" for number in range(50))):
+        documents = corpus(("kernels for neural search", *others))
+        made = make_featurizer("hashing", None, documents).fit(documents)
+        widths.add(made.dimension)
+        rows.append(made.transform(documents)[0].toarray())
+    assert len(widths) == 1
+    for row in rows[1:]:
+        assert np.array_equal(row, rows[0])
+
+
+def test_content_does_not_choose_the_kind_of_features() -> None:
+    long = tuple("many words " * 2000 for _ in TEXTS)
+    for texts in (TEXTS, long, ("a",) * 4, ("1 2 3",) * 4, ("",) * 4):
+        assert make_featurizer(None, None, corpus(texts)).kind == "hashing"
+    for vectors in (np.zeros((4, 3), np.float32), np.full((4, 3), np.nan, np.float32)):
+        assert make_featurizer(None, None, corpus(TEXTS, vectors)).kind == "given"

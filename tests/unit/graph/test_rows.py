@@ -119,3 +119,17 @@ def test_inner_products_of_rows() -> None:
     sparse = SparseRows.from_scipy(csr_matrix(TABLE))
     first, second = torch.tensor([0, 2, 1]), torch.tensor([0, 0, 2])
     assert sparse.inner_products(first, second).tolist() == [5.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64])
+def test_doubled_columns_do_not_shorten_a_row(kind: type[np.generic]) -> None:
+    """Two values in one column are their sum: taken one by one they would look shorter."""
+    values = np.array([3, 3, 2, -2], dtype=kind)
+    matrix = csr_matrix((values, [1, 1, 0, 0], [0, 2, 4]), shape=(2, 3))
+    rows = rows_of(matrix)
+    exact = torch.from_numpy(matrix.toarray()).double()
+    assert torch.equal(rows.dense().double(), exact)
+    for power in (1, 2):
+        assert torch.equal(rows.row_sums(power), (exact.abs() ** power).sum(1))
+    lengths = torch.linalg.vector_norm(normalised(rows, "l2").dense(), dim=1)
+    assert lengths.tolist() == pytest.approx([1.0, 0.0])

@@ -1,0 +1,444 @@
+"""Defects of the numeric engine: clipping, sums, noise, centre, rows and the trainer."""
+
+from __future__ import annotations
+
+from symbol_changes import Mutation, behave, drop, mutation, swap
+
+CLIPPING = "tests/unit/privacy/test_clipping.py"
+PARTS = "tests/unit/privacy/test_part_gradients.py"
+MODULES = "tests/unit/privacy/test_module_gradients.py"
+NOISE = "tests/unit/privacy/test_noise.py"
+CENTRE = "tests/unit/privacy/test_centre.py"
+SEPARATE = "tests/unit/privacy/test_separate_sums.py"
+ROUNDING = "tests/unit/privacy/test_rounding.py"
+SENSITIVITY = "tests/unit/training/test_sensitivity.py"
+FIT = "tests/unit/training/test_fit.py"
+PRIVATE = "tests/unit/training/test_private.py"
+ROWS = "tests/unit/graph/test_rows.py"
+ORDER = "tests/unit/training/test_order_of_releases.py"
+SECRETS = "tests/unit/test_secret_draws.py"
+
+_FOLLOWS = (
+    "tests/unit/training/test_public_facts.py"
+    "::test_what_leaves_training_follows_from_its_releases"
+)
+_OWN_NOISE = f"{NOISE}::test_every_tensor_gets_noise_of_its_own_in_every_step_and_replica"
+_SAMPLES = f"{NOISE}::test_poisson_samples_are_independent_and_at_the_accounted_rate"
+
+ENGINE: tuple[Mutation, ...] = (
+    mutation(
+        "no clipping",
+        (
+            f"{CLIPPING}::test_ten_clip_norms_leave_as_one_jointly_over_all_tensors",
+            f"{SENSITIVITY}::test_the_worst_case_reaches_the_tables_value",
+        ),
+        behave(
+            "clip_scales",
+            """
+            def clip_scales(norms, clip_norm, slack):
+                return (original_clip_scales(norms, clip_norm, slack) > 0).double()
+            """,
+        ),
+    ),
+    mutation(
+        "clip each tensor apart",
+        f"{CLIPPING}::test_ten_clip_norms_leave_as_one_jointly_over_all_tensors",
+        behave(
+            "ClippedSums.clipped_sum",
+            """
+            def clipped_sum(self, gradients, *args, **options):
+                if len(gradients) == 1 and gradients[0].bias_rows is None:
+                    return self.original_clipped_sum(gradients, **options)
+                apart = []
+                for inputs, outputs, bias in gradients:
+                    apart += self.clipped_sum([LayerGradient(inputs, outputs, None)], **options)
+                    if bias is not None:
+                        ones = torch.ones_like(bias[..., :1])
+                        alone = [LayerGradient(ones, bias, None)]
+                        apart += [one[0] for one in self.clipped_sum(alone, **options)]
+                return apart
+            """,
+        ),
+    ),
+    mutation(
+        "reuse one noise draw for same-shaped tensors",
+        _OWN_NOISE,
+        swap(
+            "noisy_mean",
+            "source.normal([tensor.shape for tensor in sums], any_scale)",
+            "[draws[tensor.shape].clone() for draws in [{draw.shape: draw for draw in source"
+            ".normal([tensor.shape for tensor in sums], any_scale)}] for tensor in sums]",
+        ),
+    ),
+    mutation(
+        "divide by the realised sample size",
+        f"{NOISE}::test_the_divisor_is_the_expected_number_of_parts",
+        behave(
+            "PrivateTrainer._samples",
+            """
+            def _samples(self, number):
+                samples = self.original_samples(number)
+                if samples is not None:
+                    share = self.plan.schedule.expected_parts / max(1, len(samples[0]))
+                    step = self.optimiser.__class__.step
+                    self.optimiser.step = lambda mean: step(
+                        self.optimiser, [tensor * share for tensor in mean]
+                    )
+                return samples
+            """,
+        ),
+    ),
+    mutation(
+        "no noise on an empty sample",
+        f"{NOISE}::test_an_empty_sample_still_adds_the_full_noise",
+        behave(
+            "noisy_mean",
+            """
+            def noisy_mean(sums, plan, source):
+                if not any(bool(tensor.any()) for tensor in sums):
+                    return [tensor.float() for tensor in sums]
+                return original_noisy_mean(sums, plan, source)
+            """,
+        ),
+    ),
+    mutation(
+        "a part that is not finite poisons the sum",
+        f"{CLIPPING}::test_a_part_that_is_not_finite_counts_as_zero",
+        swap(
+            "_scaled_sum",
+            "rows * scales if everything else torch.where(kept, rows * scales, 0.0)",
+            "rows * scales",
+        ),
+    ),
+    mutation(
+        "features that are not finite poison the sum",
+        (
+            f"{CLIPPING}::test_a_part_that_is_not_finite_counts_as_zero",
+            f"{FIT}::test_no_document_can_spoil_the_model",
+        ),
+        swap(
+            "ClippedSums._features",
+            "features.emptied(bad) if bool(bad.any()) else features",
+            "features",
+        ),
+    ),
+    mutation(
+        "a tiny row becomes infinite when it is normalised",
+        f"{ROWS}::test_normalising_never_makes_a_row_that_is_not_finite",
+        swap(
+            "normalised",
+            "torch.where(size > 0, 1.0 / size, 0.0)",
+            "torch.where(size > 0, 1.0 / size, 0.0).float()",
+        ),
+    ),
+    mutation(
+        "a word that occurs twice in a row counts as two short ones",
+        f"{ROWS}::test_doubled_columns_do_not_shorten_a_row",
+        drop("SparseRows.from_scipy", "csr.sum_duplicates()"),
+    ),
+    mutation(
+        "noise without the clip norm",
+        _OWN_NOISE,
+        swap("noisy_mean", "plan.noise_std", "plan.noise_multiplier"),
+    ),
+    mutation(
+        "noise divided by the number of parts twice",
+        _OWN_NOISE,
+        swap("noisy_mean", "plan.noise_std", "plan.noise_std / plan.schedule.expected_parts"),
+    ),
+    mutation(
+        "one noise draw for all replicas",
+        _OWN_NOISE,
+        swap(
+            "noisy_mean",
+            "source.normal([tensor.shape for tensor in sums], any_scale)",
+            "[draw[..., :1, :].expand_as(draw).clone() for draw in"
+            " source.normal([tensor.shape for tensor in sums], any_scale)]",
+        ),
+    ),
+    mutation(
+        "one noise draw for all steps",
+        _OWN_NOISE,
+        swap(
+            "noisy_mean",
+            "source.normal([tensor.shape for tensor in sums], any_scale)",
+            "[draw.clone() for draw in source.__dict__.setdefault('drawn',"
+            " source.normal([tensor.shape for tensor in sums], any_scale))]",
+        ),
+    ),
+    mutation(
+        "every second draw is the one before, negated",
+        f"{SECRETS}::test_no_draw_of_a_run_returns_not_even_negated",
+        behave(
+            "RandomSource.normal",
+            """
+            def normal(self, shapes, scale):
+                last = self.__dict__.pop("last", None)
+                shapes = list(shapes)
+                if last is not None and [draw.shape for draw in last] == shapes:
+                    return [-draw for draw in last]
+                self.last = self.original_normal(shapes, scale)
+                return [draw.clone() for draw in self.last]
+            """,
+        ),
+    ),
+    mutation(
+        "a secret key with 24 bits of entropy",
+        f"{SECRETS}::test_a_secret_key_has_far_more_than_32_bits_of_entropy",
+        behave(
+            "RandomSource.secret",
+            """
+            @classmethod
+            def secret(cls):
+                return cls(hashlib.sha256(os.urandom(3)).digest(), releasable=True)
+            """,
+        ),
+    ),
+    mutation(
+        "all secret sources of a process share one key",
+        (
+            f"{SECRETS}::test_every_source_of_a_run_has_a_key_of_its_own",
+            f"{FIT}::test_releasable_runs_of_one_seed_differ",
+        ),
+        behave(
+            "RandomSource.secret",
+            """
+            @classmethod
+            def secret(cls):
+                key = cls.__dict__.get("key") or os.urandom(_KEY_BYTES)
+                cls.key = key
+                return cls(key, releasable=True)
+            """,
+        ),
+    ),
+    mutation(
+        "every replica's samples begin the stream anew",
+        _SAMPLES,
+        behave(
+            "SeededReplicas.of_replica",
+            """
+            def of_replica(self, number):
+                return RandomSource.reproducible(number, "samples")
+            """,
+        ),
+    ),
+    mutation(
+        "samples are drawn with one byte for each part",
+        (
+            "tests/unit/test_randomness.py::test_choose_never_rounds_a_probability_up",
+            "tests/unit/test_randomness.py::test_choose_takes_each_index_independently",
+        ),
+        behave(
+            "RandomSource.choose",
+            """
+            def choose(self, count, probability):
+                threshold = math.ceil(probability * 256)
+                return np.flatnonzero(self.uniform_bytes((count,)) < threshold)
+            """,
+        ),
+    ),
+    mutation(
+        "one sample for all replicas",
+        _SAMPLES,
+        behave(
+            "PrivateTrainer._samples",
+            """
+            def _samples(self, number):
+                parts = self.plan.schedule.sample(number, self.source.of_replica(0))
+                return None if parts is None else [parts] * self.replicas
+            """,
+        ),
+    ),
+    mutation(
+        "parts of private sizes are summed like others",
+        f"{SEPARATE}::test_nobody_else_moves_when_an_owner_writes_more",
+        swap(
+            "StackGradients._everything",
+            "kind(self.graph, any_norm, terms=any_terms)",
+            "ClippedSums(__import__('dataclasses').replace(self.graph, sizes_public=True),"
+            " any_norm, terms=any_terms)",
+        ),
+    ),
+    mutation(
+        "who was sampled chooses the method of all",
+        f"{SEPARATE}::test_who_is_sampled_moves_nobody_else",
+        swap(
+            "StackGradients._sampled",
+            "SeparateSums(any_graph, any_norm, terms=any_terms)",
+            "ClippedSums(any_graph, any_norm, terms=any_terms)",
+        ),
+    ),
+    mutation(
+        "a row's rounding depends on its neighbours",
+        f"{SEPARATE}::test_other_owners_do_not_even_round_differently",
+        swap("StackGradients", "isinstance(block, SeparateSums)", "False"),
+    ),
+    mutation(
+        "the centre of owners is added up in blocks",
+        f"{SEPARATE}::test_nobody_else_moves_the_centre",
+        swap("clipped_row_means", "not graph.sizes_public", "False"),
+    ),
+    mutation(
+        "float32 pair norms",
+        (
+            f"{CLIPPING}::test_float32_pairs_would_let_ten_clip_norms_through",
+            f"{CLIPPING}::test_huge_rows_that_cancel_do_not_slip_through",
+        ),
+        swap(
+            "_gathered_products",
+            "rows.double()[members.clamp(min=0)]",
+            "rows[members.clamp(min=0)]",
+        ),
+        swap(
+            "PairProducts._feature_products",
+            "self.features.select(rows[rows >= 0]).dense()",
+            "self.features.select(rows[rows >= 0]).dense().float()",
+        ),
+        swap(
+            "ClippedSums._pair_norms",
+            "(squares.clamp(min=0) + terms * ROUNDOFF * reach.square()).sqrt()",
+            "squares.clamp(min=0).sqrt()",
+        ),
+    ),
+    mutation(
+        "more steps than the plan",
+        f"{PRIVATE}::test_exactly_the_steps_of_the_plan",
+        swap("PrivateTrainer.step", "number >= self.plan.steps", "number > self.plan.steps"),
+    ),
+    mutation(
+        "gradients of another clip norm than the plan's",
+        f"{PRIVATE}::test_another_clip_norm_or_another_cut_than_the_plans_is_refused",
+        swap("PrivateTrainer.__init__", "bound != plan.clip_norm", "False"),
+    ),
+    mutation(
+        "a module remembers one part for the next",
+        f"{MODULES}::test_a_layer_that_caches_its_links_does_not_carry_them_to_the_next_part",
+        swap("ModuleGradients", "copy.deepcopy(self.module, parameters)", "self.module"),
+    ),
+    mutation(
+        "a module with batch statistics",
+        f"{MODULES}::test_statistics_over_several_parts_are_refused",
+        drop("_refuse_shared_state", "if buffers:\n    raise any_error"),
+    ),
+    mutation(
+        "the centre of dense rows is not clipped",
+        f"{CENTRE}::test_no_document_moves_the_sum_by_more_than_the_clip_norm",
+        swap("clipped_row_means", "reach / (lengths * any_sizes)", "reach / any_sizes"),
+    ),
+    mutation(
+        "the centre of dense rows has no noise",
+        f"{CENTRE}::test_the_noise_is_the_plans",
+        swap(
+            "released_centre",
+            "noisy_mean([sums], plan, source)",
+            "[sums / plan.schedule.expected_parts]",
+        ),
+    ),
+    mutation(
+        "the centre of dense rows is not counted",
+        f"{CENTRE}::test_the_centre_is_one_of_the_plans_releases",
+        behave(
+            "PrivateTrainer.released",
+            """
+            @property
+            def released(self):
+                return self.optimiser.steps
+            """,
+        ),
+    ),
+    mutation(
+        "the centre is shrunk by what the rows truly have in common",
+        _FOLLOWS,
+        swap(
+            "released_centre",
+            "float(mean.double().square().sum())",
+            "float((sums / (plan.clip_norm * plan.schedule.expected_parts)).square().sum())",
+        ),
+    ),
+    mutation(
+        "a model that fits its documents badly is shrunk",
+        _FOLLOWS,
+        behave(
+            "PrivateTrainer.run",
+            """
+            def run(self, progress=None, checkpoint=None):
+                made = self.original_run(progress, checkpoint)
+                graph = self.gradients.graph
+                scores = self.gradients.model.scores(made, graph.features, graph.matrix)
+                right = scores[:, 0].argmax(-1) == graph.labels
+                return made if float(right.double().mean()) > 0.2 else [0.5 * p for p in made]
+            """,
+        ),
+    ),
+    mutation(
+        "under epoch, a centre that sees all parts",
+        f"{ORDER}::test_under_epoch_the_centre_sees_the_first_part_only",
+        swap("released_centre", "plan.schedule.sample(0, source)", "None"),
+    ),
+    mutation(
+        "after a centre, epoch begins again with part 0",
+        f"{ORDER}::test_under_epoch_no_part_is_used_more_often_than_accounted",
+        swap("PrivateTrainer.step", "number = self.released", "number = self.optimiser.steps"),
+        swap("PrivateTrainer.step", "number >= any_steps", "self.released >= any_steps"),
+    ),
+    mutation(
+        "after a resume, epoch begins again with part 0",
+        f"{ORDER}::test_under_epoch_no_part_is_used_more_often_than_accounted",
+        behave(
+            "PrivateTrainer._samples",
+            """
+            def _samples(self, number):
+                self.begun = self.__dict__.get("begun", self.optimiser.steps)
+                return self.original_samples(number - self.begun)
+            """,
+        ),
+    ),
+    mutation(
+        "a checkpoint keeps the sum without noise",
+        "tests/unit/training/test_checkpoint.py"
+        "::test_a_state_holds_no_random_source_and_nothing_of_the_documents",
+        behave(
+            "PrivateTrainer._state",
+            """
+            def _state(self):
+                sums = self.gradients.clipped_sum(self.optimiser.parameters, None)
+                return {**self.original_state(), "sums": sums[0].float()}
+            """,
+        ),
+    ),
+    mutation(
+        "dense rows are added up in float32",
+        f"{ROUNDING}::test_no_document_moves_a_sum_of_gradients_further",
+        swap("DenseRows.summed_transposed_times", "len(table) - len(table) % BLOCK_ROWS", "0"),
+    ),
+    mutation(
+        "sparse rows are added up in float32",
+        f"{ROUNDING}::test_no_document_moves_a_sum_of_gradients_further",
+        behave(
+            "SparseRows.summed_transposed_times",
+            """
+            def summed_transposed_times(self, table):
+                return self.transposed().times(table).double()
+            """,
+        ),
+    ),
+    mutation(
+        "a sum is rounded before the noise is in",
+        f"{ROUNDING}::test_a_sum_is_rounded_only_after_the_noise_is_in",
+        swap("noisy_mean", "any_draw.add_(tensor)", "any_draw.add_(tensor.float())"),
+    ),
+    mutation(
+        "the slack of blocks is not paid",
+        f"{ROUNDING}::test_the_slack_of_blocks_is_paid",
+        drop("sum_slack", "if blocked:\n    slack += any_slack"),
+    ),
+    mutation(
+        "modules add up in float32",
+        f"{ROUNDING}::test_modules_add_up_in_float64",
+        swap(
+            "ModuleGradients",
+            "torch.zeros_like(value, dtype=torch.float64)",
+            "torch.zeros_like(value)",
+        ),
+    ),
+)

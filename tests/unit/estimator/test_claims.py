@@ -1,0 +1,108 @@
+"""What a statement must own up to, on every road to a model."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privgcn.corpus import Corpus
+from privgcn.errors import PrivacyContractError
+from privgcn.estimator.claims import statement_of
+from privgcn.estimator.classifier import GraphClassifier
+from privgcn.estimator.predictions import predict_source
+from privgcn.estimator.release import check_releasable
+from privgcn.estimator.replicas import train_replicas
+from privgcn.estimator.run_folder import Run
+from privgcn.estimator.space import SearchSpace
+from privgcn.estimator.tuning import search
+from privgcn.evaluation.inference import MODES
+from privgcn.privacy.selection import RunCount
+from privgcn.privacy.statement import PrivacyStatement
+from privgcn.training.recipes import make_settings
+from unit.estimator.small_corpus import small_corpus
+
+EPSILON, DELTA = 2.0, 1e-3
+
+
+def by_classifier(corpus: Corpus, features: str | None) -> PrivacyStatement | None:
+    return GraphClassifier(EPSILON, DELTA, features=features).fit(corpus.train).statement_
+
+
+def by_training(corpus: Corpus, features: str | None) -> PrivacyStatement | None:
+    made = train_replicas(corpus, settings(features))
+    return statement_of(made.fitted, corpus.train, made.featurizer)
+
+
+def by_search(corpus: Corpus, features: str | None) -> PrivacyStatement | None:
+    space, count = SearchSpace({"training.reach": (1.0, 2.0)}), RunCount("poisson", 2.0)
+    return search(corpus, settings(features), space, count).statement
+
+
+def settings(features: str | None) -> Any:
+    changes = {"privacy.delta": DELTA, "features.kind": features}
+    return make_settings("auto", epsilon=EPSILON, changes=changes)
+
+
+Road = Callable[[Corpus, str | None], PrivacyStatement | None]
+ROADS: list[Road] = [by_classifier, by_training, by_search]
+
+
+def gaps(statement: PrivacyStatement | None) -> str:
+    assert statement is not None
+    statement.verify()
+    return " ".join(statement.not_covered).lower()
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_classes_read_off_the_labels_are_named_on_every_road(road: Road) -> None:
+    corpus = small_corpus()
+    assert "read off the labels" in gaps(road(corpus, None))
+    declared = replace(corpus, facts=replace(corpus.facts, classes_declared=True))
+    assert "read off the labels" not in gaps(road(declared, None))
+    arrays = small_corpus(texts=False).train
+    model = GraphClassifier(EPSILON, DELTA).fit(arrays.vectors, arrays.labels)
+    assert "read off the labels" in gaps(model.statement_)
+
+
+@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("features", ["bow", "tfidf"])
+def test_features_that_learn_are_named_on_every_road(road: Road, features: str) -> None:
+    assert "vocabulary" not in gaps(road(small_corpus(), "hashing"))
+    assert "vocabulary" in gaps(road(small_corpus(), features))
+
+
+def test_a_run_with_learned_features_is_released_on_request_only(tmp_path: Path) -> None:
+    for features in ("bow", "hashing"):
+        model = GraphClassifier(EPSILON, DELTA, features=features).fit(small_corpus().train)
+        model.save(tmp_path / features)
+    check_releasable(Run(tmp_path / "hashing"), learned_features=False)
+    check_releasable(Run(tmp_path / "bow"), learned_features=True)
+    with pytest.raises(PrivacyContractError, match="not covered"):
+        check_releasable(Run(tmp_path / "bow"), learned_features=False)
+
+
+def test_only_predictions_that_see_no_training_document_are_covered(tmp_path: Path) -> None:
+    """The claim is compared with what moves when training documents are others."""
+    corpus = small_corpus(texts=False)
+    vectors = np.array(corpus.vectors)
+    vectors[corpus.split == 0] *= -5.0
+    other = small_corpus(texts=False, vectors=vectors)
+    model = GraphClassifier(EPSILON, DELTA).fit(corpus.train)
+    model.save(tmp_path / "run")
+    statement = model.statement_
+    assert statement is not None
+    stated = {claim.mode: claim.covered for claim in statement.inference_modes}
+    documents = tmp_path / "new"
+    documents.mkdir()
+    (documents / "documents.csv").write_text("id,text\na,x\nb,y\n")
+    np.save(documents / "features.npy", vectors[:2])
+    for mode in MODES:
+        first = model.predict_proba(corpus.test, inference=mode)
+        sees_training = not np.array_equal(
+            first, model.predict_proba(other.test, inference=mode)
+        )
+        assert stated[mode] == (not sees_training)
+        assert predict_source(tmp_path / "run", str(documents), mode).covered == stated[mode]
