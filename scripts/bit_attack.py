@@ -43,13 +43,14 @@ from privgcn.privacy import noise
 from privgcn.privacy.part_gradients import StackGradients
 from privgcn.privacy.partitioning import cut_as_planned
 from privgcn.privacy.plan import PrivacyPlan
+from privgcn.randomness import RandomSource
 from privgcn.training.fit import fit
 from privgcn.training.optimisers import Optimiser
 from privgcn.training.recipes import make_settings
 from privgcn.training.stepping import with_rate
 
-FARTHEST = 8.66
-"""Standard deviations that no draw exceeds: its radius comes from a uniform of 53 bits."""
+FARTHEST = 9.5
+"""Standard deviations that no draw exceeds: its radius comes from a uniform of 64 bits."""
 
 # Bits of surprise without which nobody knows how noise was drawn.
 _CONVINCING = 30.0
@@ -224,17 +225,10 @@ def decide(
 # -- what a released folder shows ---------------------------------------------------------
 
 
-class _Silence:
-    """A source of noise that is zero."""
-
-    def normal(self, shapes: Sequence[torch.Size], scale: float) -> list[Tensor]:
-        return [torch.zeros(shape) for shape in shapes]
-
-
 def mean_of(total: Tensor, plan: PrivacyPlan) -> Tensor:
     """What production code makes of a noisy sum: its noisy mean, without more noise."""
     with noise_from(lambda sums, *_: list(sums)):
-        return noise.noisy_mean([total.double()], plan, _Silence())[0]
+        return noise.noisy_mean([total.double()], plan, RandomSource.secret())[0]
 
 
 class Attacker:
@@ -255,7 +249,7 @@ class Attacker:
         gradients = StackGradients(
             self.fitted.model,
             parts,
-            self.plan.clip_norm,
+            self.plan,
             None,
             unit_residuals=self.fitted.settings.training.unit_residuals,
         )
@@ -290,7 +284,7 @@ class Attacker:
         """Whether the document was there; ``None`` where the bits do not tell."""
         hypotheses = self.sums(present), self.sums(absent)
         reach = FARTHEST * self.plan.noise_multiplier
-        return left_standing(*self.noisy_sums(), hypotheses, spacing_of(hypotheses), reach)
+        return left_standing(*self.noisy_sums(), hypotheses, self.plan.grid.step, reach)
 
 
 def _behind(
@@ -372,7 +366,7 @@ def float32_noisy(
 
 def noise_from(noisy: Callable[..., list[Tensor]]) -> AbstractContextManager[Any]:
     """Puts a function in the place of the one that adds noise."""
-    return patch.object(noise, "noisy", noisy, create=True)
+    return patch.object(noise, "noisy", noisy)
 
 
 def float32_noise() -> AbstractContextManager[Any]:

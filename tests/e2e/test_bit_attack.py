@@ -1,8 +1,7 @@
 """No release tells by its bits whether a document was there; float32 noise would tell.
 
 The attack of ``scripts/bit_attack.py``, on released folders and, for whatever else adds
-noise, on the noisy sums themselves as production code makes them. Expected numbers of parts
-are powers of two here, so that a noisy mean shows its noisy sum to the last bit.
+noise, on the noisy sums themselves, before anything is rounded to float32.
 """
 
 import importlib
@@ -24,13 +23,12 @@ from privgcn.config import Settings
 from privgcn.estimator.space import SearchSpace
 from privgcn.estimator.tuning import _Runs, search
 from privgcn.graph import DenseRows, TextGraph
-from privgcn.privacy import centre
+from privgcn.privacy import noise
 from privgcn.privacy.centre import clipped_row_means, released_centre
 from privgcn.privacy.part_gradients import StackGradients
 from privgcn.privacy.partitioning import cut_as_planned
 from privgcn.privacy.selection import RunCount
 from privgcn.randomness import RandomSource
-from privgcn.training import private
 from privgcn.training.fit import fit
 from privgcn.training.planning import make_plan
 from privgcn.training.recipes import make_settings
@@ -138,21 +136,21 @@ def neighbours(settings: Settings, *, sparse: bool) -> tuple[TextGraph, TextGrap
 def steps_of(trained: TextGraph, other: TextGraph, settings: Settings) -> Iterator[Any]:
     """Of each step: the noisy sum, the sum before noise, and what the neighbour's would be."""
     seen: list[tuple[Any, ...]] = []
-    gradients, noisy = StackGradients.clipped_sum, private.noisy_mean
+    gradients, noisy = StackGradients.clipped_sum, noise.noisy
 
     def summed(self: StackGradients, parameters: Any, samples: Any) -> list[Tensor]:
         seen.append(([p.detach().clone() for p in parameters], samples))
         return gradients(self, parameters, samples)
 
-    def drawn(sums: Any, plan: Any, source: Any) -> list[Tensor]:
-        before = [each.clone() for each in sums]
-        means = noisy(sums, plan, source)
-        seen[-1] += (before, [each * plan.schedule.expected_parts for each in means])
-        return means
+    def drawn(sums: Any, *others: Any) -> list[Tensor]:
+        released = noisy(sums, *others)
+        if seen:
+            seen[-1] += (sums, [each.clone() for each in released])
+        return released
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StackGradients, "clipped_sum", summed)
-        patch.setattr(private, "noisy_mean", drawn)
+        patch.setattr(noise, "noisy", drawn)
         fitted = fit(trained, settings)
     assert fitted.plan is not None
     parts = cut_as_planned(other, fitted.plan, {})
@@ -160,7 +158,7 @@ def steps_of(trained: TextGraph, other: TextGraph, settings: Settings) -> Iterat
         rows = DenseRows(parts.features.dense())
         parts = parts.with_features(rows.centred(fitted.centre[:, 0]))
     unit = settings.training.unit_residuals
-    neighbour = StackGradients(fitted.model, parts, 1.0, None, unit_residuals=unit)
+    neighbour = StackGradients(fitted.model, parts, fitted.plan, None, unit_residuals=unit)
     for parameters, samples, before, after in seen:
         yield after, before, neighbour.clipped_sum(parameters, samples)
 
@@ -205,21 +203,20 @@ def centre_verdict() -> bool | None:
     assert settings.privacy is not None
     plan = make_plan(settings.privacy, graph, epochs=4, seed=0, columns={})
     parts, other = (cut_as_planned(each, plan, {}) for each in (graph, gone))
-    means: list[Tensor] = []
-    noisy = centre.noisy_mean
+    released: list[Tensor] = []
+    noisy = noise.noisy
 
-    def drawn(sums: Any, plan: Any, source: Any) -> list[Tensor]:
-        made = noisy(sums, plan, source)
-        means.append(made[0].clone())
+    def drawn(*arguments: Any) -> list[Tensor]:
+        made = noisy(*arguments)
+        released.append(made[0].clone())
         return made
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(centre, "noisy_mean", drawn)
+        patch.setattr(noise, "noisy", drawn)
         for _ in range(30):
             released_centre(parts, plan, RandomSource.secret())
-    sums = [clipped_row_means(each, 1.0, None).expand_as(means[0]) for each in (parts, other)]
-    released = torch.stack(means) * plan.schedule.expected_parts
-    return bit_attack.decide(released, *(each.expand_as(released) for each in sums))
+    sums = [clipped_row_means(each, plan, None).expand(30, -1, 1) for each in (parts, other)]
+    return bit_attack.decide(torch.stack(released), *sums)
 
 
 def test_a_centre_does_not_tell_the_document() -> None:
@@ -238,10 +235,10 @@ def score_verdict() -> bool | None:
 
     def attacked(self: _Runs, number: int, fitted: Any, source: Any) -> float:
         noisy = [scored(self, number, fitted, source) for _ in range(200)]
-        noise, self.score_noise = self.score_noise, None
+        scale, self.score_noise = self.score_noise, None
         # A document that is right and was not there would add one.
         exact = scored(self, number, fitted, source)
-        self.score_noise = noise
+        self.score_noise = scale
         true = torch.full((200,), exact, dtype=torch.float64)
         released = torch.tensor(noisy, dtype=torch.float64)
         found.append(bit_attack.decide(released, true + 1, true))

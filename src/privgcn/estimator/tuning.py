@@ -26,8 +26,8 @@ from privgcn.evaluation.inference import Mode, scores_in_mode
 from privgcn.features import Featurizer
 from privgcn.graph.grid import rounded
 from privgcn.graph.textgraph import TextGraph
+from privgcn.privacy import noise
 from privgcn.privacy.grid import Grid
-from privgcn.privacy.noise import noisy
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.releases import GaussianQuery, GaussianRelease
 from privgcn.privacy.search import Selection, calibrate_search
@@ -175,7 +175,7 @@ class _Runs:
             right = np.bincount(owner, right) / np.bincount(owner)
         grid = Grid.of(self.score_noise, len(right))
         total = rounded(torch.from_numpy(right), grid.step).sum()[None]
-        return float(noisy([total], grid, self.score_noise, source)[0])
+        return float(noise.noisy([total], grid, self.score_noise, source)[0])
 
     def winner(self, number: int, fitted: Fit) -> Winner:
         """The winner with its statement."""
