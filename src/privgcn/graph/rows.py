@@ -102,12 +102,17 @@ class SparseRows:
         return self.to_scipy().astype(np.float64)
 
     @cached_property
+    def _by_threads(self) -> dict[int, list[tuple[slice, Any]]]:
+        return {}
+
     def _scipy64_pieces(self) -> list[tuple[slice, Any]]:
         """The transpose, as one piece of documents for each thread."""
         threads = torch.get_num_threads() if self.stored > _WORTH_A_THREAD else 1
-        bounds = np.linspace(0, self.shape[0], threads + 1).astype(int).tolist()
-        pieces = [slice(*ends) for ends in itertools.pairwise(bounds)]
-        return [(piece, self._scipy64[piece].T) for piece in pieces]
+        if threads not in self._by_threads:
+            bounds = np.linspace(0, self.shape[0], threads + 1).astype(int).tolist()
+            pieces = [slice(*ends) for ends in itertools.pairwise(bounds)]
+            self._by_threads[threads] = [(own, self._scipy64[own].T) for own in pieces]
+        return self._by_threads[threads]
 
     def times(self, table: Tensor) -> Tensor:
         """The product with a dense table of ``width`` rows."""
@@ -139,12 +144,12 @@ class SparseRows:
         """The product of the transpose with a dense table of one row per document."""
         if table.dtype == torch.float64 and not table.is_cuda:
             # Documents scatter into a table of weights that stays in the cache.
-            values = table.numpy()
-            if len(self._scipy64_pieces) == 1:
-                return torch.from_numpy(self._scipy64_pieces[0][1] @ values)
-            with ThreadPoolExecutor(len(self._scipy64_pieces)) as pool:
-                sums = pool.map(lambda p: p[1] @ values[p[0]], self._scipy64_pieces)
-            return torch.from_numpy(sum(sums))
+            values, pieces = table.numpy(), self._scipy64_pieces()
+            if len(pieces) == 1:
+                return torch.from_numpy(pieces[0][1] @ values)
+            with ThreadPoolExecutor(len(pieces)) as pool:
+                sums = pool.map(lambda piece: piece[1] @ values[piece[0]], pieces)
+                return torch.from_numpy(sum(sums))
         return self.transposed().times(table)
 
     def inner_products(self, first: Tensor, second: Tensor) -> Tensor:

@@ -20,12 +20,16 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import linear
 
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.grid import GridRows, exact_weights, product_bits, rows_on_grid
 from privgcn.graph.propagation import propagate
 from privgcn.graph.rows import Rows, SparseRows
 from privgcn.randomness import Draws
+
+# Passes values on where others are positive: the backward pass of a ReLU, in one go.
+threshold_backward = torch.ops.aten.threshold_backward
 
 
 class Layer(NamedTuple):
@@ -61,7 +65,8 @@ def transposed_product(inputs: Rows | Tensor | GridRows, outputs: Tensor) -> Ten
         flat = inputs.transposed_times(outputs.reshape(documents, replicas * width))
         return flat.view(-1, replicas, width)
     if replicas == 1:
-        return (inputs[:, 0].T @ outputs[:, 0]).unsqueeze(1)
+        # The few outputs first: three times faster than the other way round.
+        return (outputs[:, 0].T @ inputs[:, 0]).T.unsqueeze(1)
     return torch.bmm(inputs.permute(1, 2, 0), outputs.transpose(0, 1)).transpose(0, 1)
 
 
@@ -70,20 +75,20 @@ def product(
 ) -> Tensor:
     """``inputs @ weight`` for each replica, as ``[documents, R, outputs]``.
 
-    Rows on a grid, and dense features with at most ``bits`` digits, are multiplied exactly, so
-    that no row's rounding depends on which other rows there are. Nor does that of sparse
-    rows: each is added up by itself.
+    Rows on a grid, and dense features with at most ``bits`` digits, are multiplied exactly, in
+    float64, so that no row's rounding depends on which other rows there are. Nor does that of
+    sparse rows: each is added up by itself.
     """
     if isinstance(inputs, GridRows):
-        return product(inputs.values, exact_weights(weight, inputs.bits)).float()
+        return product(inputs.values, exact_weights(weight, inputs.bits))
     if bits is not None and isinstance(inputs, DenseRows):
-        return product(inputs, exact_weights(weight, bits)).float()
+        return product(inputs, exact_weights(weight, bits))
     width, replicas, outputs = weight.shape
     if not isinstance(inputs, Tensor):
         table = weight.reshape(width, replicas * outputs)
         return inputs.times(table).view(-1, replicas, outputs)
     if replicas == 1:
-        return (inputs[:, 0] @ weight[:, 0]).unsqueeze(1)
+        return linear(inputs[:, 0], weight[:, 0].T.contiguous()).unsqueeze(1)
     return torch.bmm(inputs.transpose(0, 1), weight.transpose(0, 1)).transpose(0, 1)
 
 
@@ -143,7 +148,8 @@ class LayerStack:
         hidden = torch.empty(0)
         for number, layer in enumerate(self.layers):
             weight = parameters[number * step]
-            hidden = propagate(matrix, product(inputs[-1], weight, bits=bits), layer.hops)
+            hidden = product(inputs[-1], weight, bits=bits).float()
+            hidden = propagate(matrix, hidden, layer.hops)
             if self.bias:
                 hidden = hidden.add_(parameters[number * step + 1])
             if number + 1 < len(self.layers):
@@ -192,8 +198,8 @@ class LayerStack:
                 if isinstance(inputs, GridRows):
                     taken = rows_on_grid(outputs, product_bits(len(weight)) // 2)
                 # An input is positive exactly where its unit was active and kept.
-                active = (inputs.values if isinstance(inputs, GridRows) else inputs) > 0
-                rows = product(taken, weight).mul_(active)
+                active = inputs.values if isinstance(inputs, GridRows) else inputs
+                rows = threshold_backward(product(taken, weight), active, 0.0).float()
         return gradients[::-1]
 
 

@@ -90,18 +90,16 @@ class ClippedSums:
         """
         layers = [self._layer(gradient) for gradient in gradients]
         lengths = _lengths(layers)
-        addends: list[list[Tensor]] = []
+        totals: list[Tensor] = []
         if len(self._large) < self.graph.parts:
-            addends.append(self._small_sum(layers, lengths, included))
+            totals = self._small_sum(layers, lengths, included)
         for part in self._large:
             vector = self._vector(part, layers, lengths)
             if included is not None:
                 vector = [tensor * included[part][:, None] for tensor in vector]
-            addends.append(vector)
-        totals = addends.pop(0)
-        for vector in addends:
-            for total, tensor in zip(totals, vector, strict=True):
-                total += tensor
+            totals = (
+                [a.add_(b) for a, b in zip(totals, vector, strict=True)] if totals else vector
+            )
         return totals
 
     # -- rows -----------------------------------------------------------------------------
@@ -285,6 +283,8 @@ class ClippedSums:
 def clipped_vector(vector: Sequence[Tensor], clip_norm: float, grid: Grid) -> list[Tensor]:
     """A vector scaled as a whole to norm at most one clip norm, in units of it, on the grid.
 
+    Tensors in float64 are overwritten.
+
     Guarantees:
         Rounding to the grid is paid for before. A vector that is not finite becomes zero.
     """
@@ -292,9 +292,11 @@ def clipped_vector(vector: Sequence[Tensor], clip_norm: float, grid: Grid) -> li
     entries = sum(tensor.numel() for tensor in vector) / len(norms)
     room = clip_norm * (1.0 - _ROUNDING - 0.5 * entries**0.5 * grid.step)
     scales = (room / norms).clamp_(max=1.0) / clip_norm
-    return [
-        torch.where(scales > 0, rounded(tensor, grid.step, scales), 0.0) for tensor in vector
+    kept = scales > 0
+    made = [
+        tensor.double().mul_(scales / grid.step).round_().mul_(grid.step) for tensor in vector
     ]
+    return made if bool(kept.all()) else [torch.where(kept, tensor, 0.0) for tensor in made]
 
 
 def _lengths(layers: Sequence[_Layer]) -> Tensor:
@@ -317,7 +319,7 @@ def _row_squares(rows: Tensor) -> Tensor:
 
 def _joint_norms(tensors: Sequence[Tensor]) -> Tensor:
     """The norm of each replica over all tensors together ``[R]``."""
-    rows = [t.double().square().sum(-1).reshape(-1, t.shape[-2]) for t in tensors]
+    rows = [_row_squares(tensor).reshape(-1, tensor.shape[-2]) for tensor in tensors]
     # In pieces that one thread adds up: how many threads there are must not move a bit.
     pieces = [piece.sum(0) for own in rows for piece in torch.split(own, _ONE_THREAD)]
     return torch.stack(pieces).sum(0).sqrt()
