@@ -152,8 +152,8 @@ def test_a_wish_for_privacy_is_never_dropped(clinic) -> None:
 
 
 def test_several_replicas_are_several_releases(clinic) -> None:
-    from privgcn.estimator.claims import statement_of
-    from privgcn.estimator.replicas import train_replicas
+    from privgcn.runs.claims import statement_of
+    from privgcn.runs.replicas import train_replicas
     from privgcn.training.recipes import make_settings
 
     trained = train_replicas(clinic, make_settings(epsilon=1.0), [0, 1])

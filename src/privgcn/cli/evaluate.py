@@ -19,8 +19,8 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Score a trained model on the test documents of its corpus."""
-    from privgcn.estimator.run_folder import Run
     from privgcn.evaluation.inference import MODES, check_mode
+    from privgcn.runs.run_folder import Run
 
     modes = MODES if inference == "all" else (check_mode(inference),)
     finished = Run(run)

@@ -19,7 +19,7 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Predict the class of each document of a folder."""
-    from privgcn.estimator.predictions import predict_source
+    from privgcn.runs.predictions import predict_source
 
     predictions = predict_source(run, source, inference)
     predictions.write_csv(out)

@@ -30,12 +30,12 @@ def release(
 ) -> None:
     """Write model, statement and card, without anything that is not covered."""
     from privgcn.errors import ConfigError
-    from privgcn.estimator.release import check_releasable, public_settings, write_release
-    from privgcn.estimator.run_folder import Run
     from privgcn.privacy.ledger import Budget, Ledger
     from privgcn.privacy.statement_text import round_up
     from privgcn.privacy.verification import verify_run
     from privgcn.report import card_html, card_markdown
+    from privgcn.runs.release import check_releasable, public_settings, write_release
+    from privgcn.runs.run_folder import Run
 
     if budget is not None and ledger is None:
         raise ConfigError("The option --budget needs --ledger: a budget is kept in a ledger.")

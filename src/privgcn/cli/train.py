@@ -87,12 +87,12 @@ def train_and_write(settings: Settings, out: Path | None) -> dict[str, Any]:
     """Trains, scores and writes a run folder; returns what ``--json`` prints."""
     from privgcn.cli.progress import progress_bar
     from privgcn.corpus import load_corpus
-    from privgcn.estimator.claims import statement_of
-    from privgcn.estimator.model_folder import SavedModel
-    from privgcn.estimator.replicas import baseline_scores, train_replicas
-    from privgcn.estimator.run_folder import score_table, write_run
     from privgcn.evaluation.metrics import HEADLINE
     from privgcn.report import Report
+    from privgcn.runs.claims import statement_of
+    from privgcn.runs.model_folder import SavedModel
+    from privgcn.runs.replicas import baseline_scores, train_replicas
+    from privgcn.runs.run_folder import score_table, write_run
 
     source = str(settings.data.source)
     begun = time.perf_counter()
@@ -129,7 +129,7 @@ def print_run(folder: Path) -> None:
     from rich.console import Console
 
     from privgcn.cli.scores import guarantee_line, scores_table
-    from privgcn.estimator.run_folder import Run
+    from privgcn.runs.run_folder import Run
 
     run = Run(folder)
     console = Console()

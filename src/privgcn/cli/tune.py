@@ -11,7 +11,7 @@ from privgcn.cli.options import AsJson
 from privgcn.cli.output import print_json
 
 if TYPE_CHECKING:
-    from privgcn.estimator.tuning import Winner
+    from privgcn.runs.tuning import Winner
 
 
 def tune(
@@ -64,9 +64,9 @@ def tune(
     from privgcn.config import parse_assignment
     from privgcn.corpus import load_corpus
     from privgcn.errors import ConfigError
-    from privgcn.estimator.space import SearchSpace
-    from privgcn.estimator.tuning import search
     from privgcn.privacy.selection import RunCount
+    from privgcn.runs.space import SearchSpace
+    from privgcn.runs.tuning import search
     from privgcn.training.recipes import make_settings
 
     changes: dict[str, Any] = dict(parse_assignment(text) for text in overrides or [])
@@ -104,11 +104,11 @@ def tune(
 
 def _write(folder: Path, winner: Winner) -> dict[str, Any]:
     """Writes the winner's run folder; no time and no count goes into the record."""
-    from privgcn.estimator.model_folder import SavedModel
-    from privgcn.estimator.replicas import baseline_scores
-    from privgcn.estimator.run_folder import score_table, write_run
     from privgcn.evaluation.metrics import HEADLINE
     from privgcn.report import Report
+    from privgcn.runs.model_folder import SavedModel
+    from privgcn.runs.replicas import baseline_scores
+    from privgcn.runs.run_folder import score_table, write_run
 
     replicas, statement = winner.replicas, winner.statement
     settings, corpus = replicas.fitted.settings, replicas.corpus

@@ -12,7 +12,9 @@ from typing import Any
 from privgcn.config import Settings
 from privgcn.corpus import Corpus, load_corpus
 from privgcn.errors import DataError
-from privgcn.estimator.model_folder import (
+from privgcn.files import folder_written_atomically
+from privgcn.privacy.statement import PrivacyStatement
+from privgcn.runs.model_folder import (
     MODEL,
     SavedModel,
     read_model,
@@ -20,10 +22,8 @@ from privgcn.estimator.model_folder import (
     read_statement_of,
     write_model_files,
 )
-from privgcn.estimator.prepare import graph_of
-from privgcn.estimator.replicas import Replicas
-from privgcn.files import folder_written_atomically
-from privgcn.privacy.statement import PrivacyStatement
+from privgcn.runs.prepare import graph_of
+from privgcn.runs.replicas import Replicas
 
 SCORES = "scores.json"
 

@@ -13,10 +13,10 @@ import numpy.typing as npt
 from privgcn.corpus import Corpus, load_corpus
 from privgcn.corpus.corpus import TRAIN
 from privgcn.errors import DataError
-from privgcn.estimator.classifier import GraphClassifier
-from privgcn.estimator.run_folder import Run
 from privgcn.evaluation.inference import COVERED, check_mode
 from privgcn.files import write_atomically
+from privgcn.runs.classifier import GraphClassifier
+from privgcn.runs.run_folder import Run
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from privgcn import GraphClassifier
 from privgcn.errors import DataError
-from privgcn.estimator.model_folder import MODEL, WEIGHTS
+from privgcn.runs.model_folder import MODEL, WEIGHTS
 
 
 def vectors(documents: int = 300) -> tuple[np.ndarray, np.ndarray]:

@@ -16,12 +16,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TRAIN, VALIDATION
 from privgcn.errors import ConfigError, DataError
-from privgcn.estimator.arrays import corpus_of_arrays
-from privgcn.estimator.claims import check_owners, statement_of
-from privgcn.estimator.model_folder import SavedModel, read_model, write_model
-from privgcn.estimator.prepare import fitted_featurizer, graph_of, with_split
 from privgcn.evaluation.inference import check_mode, scores_in_mode
 from privgcn.privacy.statement import PrivacyStatement
+from privgcn.runs.arrays import corpus_of_arrays
+from privgcn.runs.claims import check_owners, statement_of
+from privgcn.runs.model_folder import SavedModel, read_model, write_model
+from privgcn.runs.prepare import fitted_featurizer, graph_of, with_split
 from privgcn.training.fit import fit
 from privgcn.training.recipes import make_settings
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from privgcn.config import DataSettings, Settings
 from privgcn.errors import PrivacyContractError
-from privgcn.estimator.model_folder import MODEL, write_model_files
-from privgcn.estimator.run_folder import Run
 from privgcn.features import featurizer_from_state
 from privgcn.features.registry import without_places
 from privgcn.files import folder_written_atomically
+from privgcn.runs.model_folder import MODEL, write_model_files
+from privgcn.runs.run_folder import Run
 
 
 def check_releasable(run: Run, *, learned_features: bool) -> None:
