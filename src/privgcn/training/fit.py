@@ -49,6 +49,8 @@ class Fit:
             come from noisy gradients alone and are released with the model.
         centre: What was released of the rows' mean and is taken off every row, ``[inputs, R]``.
         releasable: Whether noise and samples came from a secret source.
+        matching: The numbers that prediction by matching computes with, as they were saved
+            with the model; ``None`` takes those of this version.
     """
 
     model: LayerStack
@@ -58,6 +60,7 @@ class Fit:
     releasable: bool = False
     path: Tensor | None = None
     centre: Tensor | None = None
+    matching: Mapping[str, float] | None = None
 
     @property
     def replicas(self) -> int:
