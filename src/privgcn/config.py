@@ -51,8 +51,8 @@ class ModelSettings(_Section):
     """Which model scores the documents."""
 
     kind: Literal["gcn", "linear", "mlp"] = "gcn"
-    hidden: int = Field(32, ge=1)
-    hops: int = Field(2, ge=0)
+    hidden: int = Field(32, ge=1, le=1_000_000)
+    hops: int = Field(2, ge=0, le=1000)
     dropout: float = Field(0.5, ge=0, lt=1)
 
 
@@ -130,7 +130,7 @@ class PredictionSettings(_Section):
     """
 
     method: Literal["direct", "matched"] = "direct"
-    hops: int = Field(10, ge=0)
+    hops: int = Field(10, ge=0, le=1000)
     restart: float = Field(0.1, gt=0, le=1)
 
 
@@ -138,7 +138,7 @@ class Settings(_Section):
     """All settings of one run."""
 
     recipe: str = "plain"
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, le=2**63 - 1)
     data: DataSettings = DataSettings()
     features: FeatureSettings = FeatureSettings()
     model: ModelSettings = ModelSettings()

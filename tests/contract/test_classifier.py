@@ -135,7 +135,7 @@ def test_a_broken_model_folder_is_one_clear_error(tmp_path, private_model) -> No
     private_model.save(tmp_path / "model")
     weights = tmp_path / "model" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100])
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="was edited"):
         GraphClassifier.load(tmp_path / "model")
     with pytest.raises(DataError, match="does not exist"):
         GraphClassifier.load(tmp_path / "nowhere")

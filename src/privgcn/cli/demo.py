@@ -8,12 +8,17 @@ from typing import Annotated
 import typer
 
 from privgcn.cli.options import AsJson
-from privgcn.cli.output import print_json
+from privgcn.cli.output import Overwrite, print_json
+
+_FOLDER = Path("runs/demo")
 
 
 def demo(
     epsilon: Annotated[float, typer.Option(help="Privacy budget.")] = 1.0,
-    out: Annotated[Path, typer.Option(help="Run folder.")] = Path("runs/demo"),
+    out: Annotated[
+        Path, typer.Option(help="Run folder; an earlier demo in runs/demo is replaced.")
+    ] = _FOLDER,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Train on the bundled synthetic letters of a clinic, protecting each patient."""
@@ -22,7 +27,7 @@ def demo(
 
     changes = {"data.source": "clinic", "privacy.unit": "person", "privacy.delta": 1e-5}
     settings = make_settings("auto", epsilon=epsilon, changes=changes)
-    record = train_and_write(settings, out)
+    record = train_and_write(settings, out, overwrite=overwrite or out == _FOLDER)
     if as_json:
         print_json(record)
         return

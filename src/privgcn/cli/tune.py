@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from privgcn.cli.options import AsJson
-from privgcn.cli.output import print_json
-
-if TYPE_CHECKING:
-    from privgcn.runs.tuning import Winner
+from privgcn.cli.output import Overwrite, print_json
 
 
 def tune(
@@ -56,15 +53,18 @@ def tune(
     out: Annotated[
         Path | None, typer.Option(help="Run folder (default: runs/NAME-tuned).")
     ] = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Search for better settings; epsilon pays for all runs, and only the best is kept."""
     from privgcn.cli.progress import progress_bar
-    from privgcn.cli.train import print_run
+    from privgcn.cli.train import print_run, score_and_write
     from privgcn.config import parse_assignment
     from privgcn.corpus import load_corpus
+    from privgcn.corpus.load import resolved_source
     from privgcn.errors import ConfigError
     from privgcn.privacy.selection import RunCount
+    from privgcn.runs.folder import check_target
     from privgcn.runs.space import SearchSpace
     from privgcn.runs.tuning import search
     from privgcn.training.recipes import make_settings
@@ -75,7 +75,7 @@ def tune(
         "privacy.unit": unit,
         "privacy.relation": relation,
         "features.kind": features,
-        "data.source": source,
+        "data.source": resolved_source(source),
         "data.classes": classes.split(",") if classes else None,
     }
     if changes.get("privacy.accountant", "rdp") != "rdp":
@@ -87,44 +87,19 @@ def tune(
     chosen_space = SearchSpace.of(recipe, space, tries or [])
     count = RunCount(law, expected_runs)
     corpus = load_corpus(source, classes=settings.data.classes, seed=seed)
+    folder = out if out is not None else Path("runs") / f"{corpus.name}-tuned"
+    check_target(folder, overwrite=overwrite)
     # No bar of runs done: how many there are must stay secret.
     with progress_bar("searching"):
         winner = search(
             corpus, settings, chosen_space, count, public_validation=public_validation
         )
-    folder = out if out is not None else Path("runs") / f"{corpus.name}-tuned"
-    record = _write(folder, winner)
+    # No time and no count goes into the record.
+    record = score_and_write(folder, winner.replicas, winner.statement, overwrite=overwrite)
+    record["chosen"] = winner.chosen
     if as_json:
         print_json(record)
         return
     print_run(folder)
     words = ", ".join(f"{name} = {value}" for name, value in winner.chosen.items())
     typer.echo(f"Chosen: {words}. Epsilon pays for the whole search.")
-
-
-def _write(folder: Path, winner: Winner) -> dict[str, Any]:
-    """Writes the winner's run folder; no time and no count goes into the record."""
-    from privgcn.evaluation.metrics import HEADLINE
-    from privgcn.report import Report
-    from privgcn.runs.model_folder import SavedModel
-    from privgcn.runs.replicas import baseline_scores
-    from privgcn.runs.run_folder import score_table, write_run
-
-    replicas, statement = winner.replicas, winner.statement
-    settings, corpus = replicas.fitted.settings, replicas.corpus
-    scores = score_table(replicas, baseline_scores(replicas))
-    saved = SavedModel(replicas.fitted, replicas.featurizer, corpus.classes, statement)
-    page = Report.of_run(settings, statement, scores).html()
-    write_run(folder, saved, scores, {"report.html": page})
-    return {
-        "run": str(folder),
-        "dataset": corpus.name,
-        "synthetic": corpus.facts.synthetic,
-        "chosen": winner.chosen,
-        "settings": settings.model_dump(),
-        "statement": statement.model_dump(mode="json"),
-        "scores": {
-            mode: {key: row[key] for key in HEADLINE} for mode, row in scores["modes"].items()
-        },
-        "baselines": scores["baselines"],
-    }
