@@ -20,7 +20,7 @@ from privgcn.privacy.part_gradients import StackGradients
 from privgcn.privacy.partitioning import cut_as_planned
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import Draws, RandomSource, SeededReplicas
-from privgcn.training.checkpoint import Checkpoint
+from privgcn.training.checkpoint import Checkpoint, fingerprint
 from privgcn.training.plain import train_plain
 from privgcn.training.planning import make_plan
 from privgcn.training.private import CENTRE, PrivateTrainer
@@ -183,6 +183,7 @@ def fit(
             "seeds": seeds,
             "width": train.features.width,
             "centre": _takes_centre(train, settings),
+            "documents": fingerprint(train, columns or {}),
         }
         checkpoint = Checkpoint(checkpoint_folder, purpose)
     trainer = _private_trainer(model, train, plan, settings, seeds, columns or {}, checkpoint)
