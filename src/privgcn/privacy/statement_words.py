@@ -6,7 +6,7 @@ from __future__ import annotations
 ALWAYS_PUBLIC: tuple[str, ...] = (
     "Which documents (or owners) exist, by their order; not what they say.",
     "How they are cut into parts, and which of them train.",
-    "The set of classes and the number of features.",
+    "The number of features.",
 )
 
 #: Outside the guarantee whatever the plan.

@@ -39,7 +39,10 @@ def stated(units=800, classes=6, features=4096, **changes):
     )
     facts = assumed_public(
         plan,
-        SimpleNamespace(num_classes=classes, facts=SimpleNamespace(public_vectors=None)),
+        SimpleNamespace(
+            num_classes=classes,
+            facts=SimpleNamespace(public_vectors=None, classes_declared=True),
+        ),
         SimpleNamespace(dimension=features, kind="hashing"),
     )
     return PrivacyStatement.of(plan, releasable=True, assumed_public=facts)
