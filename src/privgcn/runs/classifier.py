@@ -21,10 +21,11 @@ from privgcn.evaluation.inference import check_mode, scores_in_mode
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs.arrays import corpus_of_arrays
 from privgcn.runs.claims import check_owners, statement_of
-from privgcn.runs.folder import read_folder, write_folder
+from privgcn.runs.folder import write_folder
 from privgcn.runs.parameters import parameters_of
 from privgcn.runs.prepare import fitted_featurizer, graph_of, with_split
-from privgcn.runs.saved import SavedModel, model_files, read_model
+from privgcn.runs.run import Run
+from privgcn.runs.saved import SavedModel, model_files
 from privgcn.training.fit import fit
 from privgcn.training.recipes import make_settings
 
@@ -180,12 +181,14 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Raises:
             DataError: A file was edited, removed or added, or cannot be read.
+            PrivacyContractError: The claim does not hold.
         """
-        return cls.of_saved(read_model(read_folder(Path(folder))))
+        return cls.of_run(Run(Path(folder)))
 
     @classmethod
-    def of_saved(cls, saved: SavedModel) -> Self:
-        """The classifier as it was when the model was saved."""
+    def of_run(cls, run: Run) -> Self:
+        """The classifier as it was when the model was saved; its claim is checked first."""
+        statement, saved = run.statement, run.saved
         settings = saved.fitted.settings
         parameters = saved.parameters
         try:
@@ -198,7 +201,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if saved.feature_names is not None:
             model.feature_names_in_ = np.asarray(saved.feature_names, dtype=object)
         model.settings_ = settings
-        model.statement_ = saved.statement
+        model.statement_ = statement
         return model
 
     def __sklearn_is_fitted__(self) -> bool:

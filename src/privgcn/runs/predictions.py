@@ -76,7 +76,7 @@ def predict_source(folder: Path, source: str, inference: str) -> Predictions:
     mode = check_mode(inference)
     run = Run(folder)
     private, trained = run.statement is not None, run.trained
-    model = GraphClassifier.of_saved(run.saved)
+    model = GraphClassifier.of_run(run)
     corpus = load_corpus(source, seed=run.settings.seed, require_labels=False)
     own = run.is_own_source(source)
     seen = np.zeros(len(corpus), dtype=bool)

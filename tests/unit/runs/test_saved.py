@@ -10,8 +10,9 @@ import torch
 from safetensors.torch import load_file, save
 
 from privgcn import GraphClassifier
-from privgcn.errors import DataError
+from privgcn.errors import DataError, PrivacyContractError
 from privgcn.runs.folder import MODEL, WEIGHTS, read_folder, write_folder
+from privgcn.runs.saved import read_model
 
 
 def vectors(documents: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -63,6 +64,8 @@ def test_a_damaged_centre_is_refused(
         tensors["centre"] = centre
     seal(folder, {WEIGHTS: save(tensors)})
     with pytest.raises(DataError, match="centre"):
+        read_model(read_folder(folder))
+    with pytest.raises(PrivacyContractError, match="digest of its statement"):
         GraphClassifier.load(folder)
 
 
