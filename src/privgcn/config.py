@@ -14,7 +14,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from privgcn.errors import ConfigError
+from privgcn.errors import ConfigError, DataError
+from privgcn.files import read_bounded
+
+_MOST_BYTES = 1 << 20
 
 
 class _Section(BaseModel):
@@ -215,10 +218,10 @@ def parse_settings(tree: Mapping[str, Any]) -> Settings:
 def read_settings(path: Path) -> dict[str, Any]:
     """Reads a settings file (TOML) into dotted names, for ``Settings.changed``."""
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"The settings file {path} does not exist.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        tree = tomllib.loads(read_bounded(path, most=_MOST_BYTES).decode("utf-8"))
+    except DataError as error:
+        raise ConfigError(f"The settings cannot be read. {error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"The settings file {path} is not valid TOML: {error}.") from None
     return dict(_flattened(tree, ""))
 

@@ -23,11 +23,15 @@ def demo(
 ) -> None:
     """Train on the bundled synthetic letters of a clinic, protecting each patient."""
     from privgcn.cli.train import print_run, train_and_write
+    from privgcn.runs.folder import is_stored
+    from privgcn.runs.run import Run
     from privgcn.training.recipes import make_settings
 
+    if out == _FOLDER and is_stored(out):
+        overwrite = overwrite or Run(out).settings.data.source == "clinic"
     changes = {"data.source": "clinic", "privacy.unit": "person", "privacy.delta": 1e-5}
     settings = make_settings("auto", epsilon=epsilon, changes=changes)
-    record = train_and_write(settings, out, overwrite=overwrite or out == _FOLDER)
+    record = train_and_write(settings, out, overwrite=overwrite)
     if as_json:
         print_json(record)
         return

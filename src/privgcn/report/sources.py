@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from privgcn.errors import ConfigError, DataError
+from privgcn.files import read_bounded
 from privgcn.report.comparison import RunRecord
 from privgcn.report.figures import Figure
 from privgcn.report.outcome import SUMMARY_FILE, Outcome
@@ -21,6 +22,7 @@ TABLES_FILE = "tables.json"
 FIGURES_FILE = "figures.json"
 NOTES_FILE = "notes.json"
 RECORDS_FOLDER = "records"
+_MOST_BYTES = 1 << 28
 NO_NOTES = (
     "The notes of these results were not kept: they say what carries no guarantee and what was "
     "not run. Run 'privgcn reproduce' again with --resume to have them here."
@@ -194,18 +196,14 @@ def _records(path: Path) -> list[Any]:
 def _json(path: Path) -> Any:
     try:
         return json.loads(_text(path))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"The file {path} is not valid JSON: {error}. Make it again.") from None
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise DataError(
-            f"The file {path} is missing. Name a whole folder as 'privgcn train' wrote it."
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
+        return read_bounded(path, most=_MOST_BYTES).decode("utf-8")
+    except UnicodeDecodeError as error:
         raise DataError(f"The file {path} cannot be read: {error}.") from None
 
 

@@ -226,8 +226,8 @@ def _check_replaceable(folder: Path, *, overwrite: bool) -> None:
         ) from None
     if not overwrite:
         raise ConfigError(
-            f"The folder {folder} holds a {kind} already. Add --overwrite to replace it, or "
-            "name another folder."
+            f"The folder {folder} holds a {kind} already. Add --overwrite (in Python: "
+            "overwrite=True) to replace it, or name another folder."
         )
 
 
