@@ -1,1 +1,1 @@
-"""The classifier that users hold in hand, its replicas, and runs on disk."""
+"""The one road: training a classifier, its replicas, runs on disk, releases and searches."""

@@ -262,4 +262,4 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 def _resolved(folder: Path) -> Path:
     with writing(folder):
-        return folder.expanduser().resolve()
+        return folder.resolve()

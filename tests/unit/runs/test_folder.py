@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -193,6 +195,33 @@ def test_a_failure_in_the_last_moment_brings_the_old_run_back(
         write_folder(run, "run", {MODEL: "{}"}, overwrite=True)
     assert contents(run) == before
     assert [path.name for path in run.parent.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("written", range(len(FILES) + 1))
+def test_a_killed_program_leaves_the_old_run_or_nothing(run: Path, written: int) -> None:
+    before = contents(run)
+    kill = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from privgcn.runs import folder\n"
+        "write, done = folder._write_synced, []\n"
+        "def killed(path, data):\n"
+        f"    if len(done) == {written}:\n"
+        "        os.kill(os.getpid(), 9)\n"
+        "    done.append(write(path, data))\n"
+        "folder._write_synced = killed\n"
+        "for place in sys.argv[1:]:\n"
+        "    folder.write_folder(Path(place), 'run', "
+        "{'model.json': '{}', 'scores.json': '{}', 'card.md': ''}, overwrite=True)\n"
+    )
+    for place in (run, run.parent / "new"):
+        done = subprocess.run([sys.executable, "-c", kill, str(place)], check=False)
+        assert done.returncode == -9
+    assert contents(run) == before
+    assert not (run.parent / "new").exists()
+    for left in run.parent.glob(".*"):
+        with pytest.raises(DataError):
+            read_folder(left)
 
 
 def test_a_half_written_folder_does_not_read_as_whole(run: Path) -> None:
