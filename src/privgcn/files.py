@@ -63,6 +63,8 @@ def writing(path: Path) -> Iterator[None]:
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Writes a file through a draft beside it, so that a crash leaves the old one or none.
 
+    The new file is on disk when this returns.
+
     Raises:
         ConfigError: The file cannot be written.
     """
@@ -77,10 +79,20 @@ def write_atomically(path: Path, content: str | bytes) -> None:
                 os.fsync(file.fileno())
             os.chmod(draft, 0o666 & ~umask())
             os.replace(draft, path)
+            flush_folder(path.parent)
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(draft)
             raise
+
+
+def flush_folder(folder: Path) -> None:
+    """Puts the names in a folder on disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def umask() -> int:

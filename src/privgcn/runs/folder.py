@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from privgcn.errors import ConfigError, DataError
-from privgcn.files import read_bounded, umask, writing
+from privgcn.files import flush_folder, read_bounded, umask, writing
 from privgcn.privacy.checks import read_json
 
 MANIFEST = "manifest.json"
@@ -100,11 +100,13 @@ def read_folder(folder: Path) -> Stored:
     Raises:
         DataError: It is none, or a file in it was edited, removed or added.
     """
-    if not folder.is_dir():
-        raise DataError(f"The folder {folder} does not exist. {_WRITERS}")
+    try:
+        there = set(os.listdir(folder)) - {MANIFEST}
+    except (FileNotFoundError, NotADirectoryError):
+        raise DataError(f"The folder {folder} does not exist. {_WRITERS}") from None
+    except OSError as error:
+        raise DataError(f"The folder {folder} cannot be read: {error.strerror}.") from None
     manifest = _manifest(folder)
-    with os.scandir(folder) as entries:
-        there = {entry.name for entry in entries} - {MANIFEST}
     added, missing = there - manifest.files.keys(), manifest.files.keys() - there
     if added:
         raise DataError(
@@ -141,7 +143,7 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
     with writing(folder):
         if place.exists() and any(place.iterdir()):
             _check_replaceable(folder, overwrite=overwrite)
-        existing = next(path for path in (place.parent, *place.parents) if path.exists())
+        existing = next(path for path in place.parents if path.exists())
         with tempfile.TemporaryDirectory(dir=existing, prefix=".privgcn-") as probe:
             (Path(probe) / "probe").write_bytes(bytes(1024))
 
@@ -171,7 +173,9 @@ def write_folder(
                 _write_synced(draft / name, data)
             _write_synced(draft / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
             os.chmod(draft, mode)
+            flush_folder(draft)
             _put_in_place(draft, place)
+            flush_folder(place.parent)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
@@ -183,7 +187,7 @@ def unfinished_place(folder: Path) -> Path:
     return place.with_name(f".{place.name}.unfinished")
 
 
-def holds(inner: Path, outer: Path) -> bool:
+def lies_in(inner: Path, outer: Path) -> bool:
     """Whether ``inner`` is ``outer`` or lies in it, wherever links lead."""
     return _resolved(inner).is_relative_to(_resolved(outer))
 

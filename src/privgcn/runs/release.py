@@ -11,7 +11,7 @@ from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.features import featurizer_from_state
 from privgcn.features.registry import without_places
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.runs.folder import check_target, holds, write_folder
+from privgcn.runs.folder import check_target, lies_in, write_folder
 from privgcn.runs.run import Run
 from privgcn.runs.saved import model_files
 
@@ -57,7 +57,7 @@ def check_release_target(run: Run, folder: Path, *, overwrite: bool) -> None:
     Raises:
         ConfigError: It is refused.
     """
-    if holds(folder, run.folder) or holds(run.folder, folder):
+    if lies_in(folder, run.folder) or lies_in(run.folder, folder):
         raise ConfigError(
             f"The release of {run.folder} must lie apart from the run. Got {folder}. Name "
             "another folder."

@@ -20,8 +20,8 @@ from privgcn.runs.folder import (
     SCORES,
     WEIGHTS,
     check_target,
-    holds,
     is_stored,
+    lies_in,
     read_folder,
     unfinished_place,
     write_folder,
@@ -236,9 +236,9 @@ def test_a_half_written_folder_does_not_read_as_whole(run: Path) -> None:
 
 def test_places(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(run)
-    assert holds(Path("."), run)
-    assert holds(run / "inside", run)
-    assert not holds(run.parent, run)
+    assert lies_in(Path("."), run)
+    assert lies_in(run / "inside", run)
+    assert not lies_in(run.parent, run)
     assert unfinished_place(Path(".")) == run.parent / ".run.unfinished"
 
 
