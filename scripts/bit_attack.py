@@ -32,11 +32,6 @@ from torch import Tensor
 from privgcn.config import Settings
 from privgcn.corpus import Corpus, load_corpus
 from privgcn.corpus.corpus import TRAIN, CorpusFacts, no_edges
-from privgcn.estimator.claims import statement_of
-from privgcn.estimator.model_folder import SavedModel, read_model, write_model
-from privgcn.estimator.prepare import fitted_featurizer, graph_of
-from privgcn.estimator.release import check_releasable, write_release
-from privgcn.estimator.run_folder import Run
 from privgcn.features import Featurizer
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.privacy import noise
@@ -44,6 +39,12 @@ from privgcn.privacy.part_gradients import StackGradients
 from privgcn.privacy.partitioning import cut_as_planned
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import RandomSource
+from privgcn.runs.claims import statement_of
+from privgcn.runs.folder import read_folder, write_folder
+from privgcn.runs.prepare import fitted_featurizer, graph_of
+from privgcn.runs.release import releasable_statement, write_release
+from privgcn.runs.run import Run
+from privgcn.runs.saved import SavedModel, model_files, read_model
 from privgcn.training.fit import fit
 from privgcn.training.optimisers import Optimiser
 from privgcn.training.recipes import make_settings
@@ -235,7 +236,7 @@ class Attacker:
     """Someone with a released folder, all documents and the source code."""
 
     def __init__(self, release: Path) -> None:
-        self.fitted = read_model(release).fitted
+        self.fitted = read_model(read_folder(release)).fitted
         if self.fitted.plan is None or self.fitted.path is None:
             raise ValueError(f"The release in {release} must be private, with its iterates.")
         self.plan, self.path = self.fitted.plan, self.fitted.path
@@ -394,10 +395,10 @@ class Target:
         """Trains on a graph and releases the model, as ``train`` and ``release`` do."""
         fitted = fit(graph, self.settings, columns=self.corpus.columns)
         statement = statement_of(fitted, self.corpus, self.featurizer)
-        saved = SavedModel(fitted, self.featurizer, self.corpus.classes, statement)
-        write_model(folder / "run", saved)
-        run = Run(folder / "run")
-        check_releasable(run, learned_features=True)
+        saved = SavedModel(fitted, self.featurizer, np.asarray(self.corpus.classes), statement)
+        write_folder(folder / "model", "model", model_files(saved))
+        run = Run(folder / "model")
+        releasable_statement(run, learned_features=True)
         write_release(run, folder / "release", {})
         return folder / "release"
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from privgcn.config import to_toml
 from privgcn.corpus import Corpus, load_corpus
-from privgcn.estimator.replicas import Replicas, train_replicas
 from privgcn.experiments.subsampling import with_fraction
 from privgcn.files import write_atomically
+from privgcn.runs.replicas import Replicas, train_replicas
 from privgcn.training.outlook import Measured, expectation
 from privgcn.training.recipes import make_settings
 from privgcn.training.stepping import one_shot_noise

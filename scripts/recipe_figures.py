@@ -15,9 +15,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import numpy as np
 
 from privgcn.corpus import Corpus, load_corpus
-from privgcn.estimator.replicas import train_replicas
 from privgcn.evaluation.inference import MODES
 from privgcn.report import Figure
+from privgcn.runs.replicas import train_replicas
 from privgcn.training.recipes import make_settings
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "concepts" / "figures"

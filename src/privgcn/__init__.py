@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "Corpus": "privgcn.corpus",
     "Experiment": "privgcn.experiments",
-    "GraphClassifier": "privgcn.estimator.classifier",
+    "GraphClassifier": "privgcn.runs.classifier",
     "PrivacyPlan": "privgcn.privacy.plan",
     "PrivacyStatement": "privgcn.privacy.statement",
     "Report": "privgcn.report",

@@ -21,7 +21,10 @@ from pydantic import (
     model_validator,
 )
 
-from privgcn.errors import ConfigError
+from privgcn.errors import ConfigError, DataError
+from privgcn.files import read_bounded
+
+_MOST_BYTES = 1 << 20
 
 
 class _Section(BaseModel):
@@ -58,8 +61,8 @@ class ModelSettings(_Section):
     """Which model scores the documents."""
 
     kind: Literal["gcn", "linear", "mlp"] = "gcn"
-    hidden: int = Field(32, ge=1)
-    hops: int = Field(2, ge=0)
+    hidden: int = Field(32, ge=1, le=1_000_000)
+    hops: int = Field(2, ge=0, le=1000)
     dropout: float = Field(0.5, ge=0, lt=1)
 
 
@@ -144,7 +147,7 @@ class PredictionSettings(_Section):
     """
 
     method: Literal["direct", "matched"] = "direct"
-    hops: int = Field(10, ge=0)
+    hops: int = Field(10, ge=0, le=1000)
     restart: float = Field(0.1, gt=0, le=1)
 
 
@@ -152,7 +155,7 @@ class Settings(_Section):
     """All settings of one run."""
 
     recipe: str = "plain"
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, le=2**63 - 1)
     data: DataSettings = DataSettings()
     features: FeatureSettings = FeatureSettings()
     model: ModelSettings = ModelSettings()
@@ -229,10 +232,10 @@ def parse_settings(tree: Mapping[str, Any]) -> Settings:
 def read_settings(path: Path) -> dict[str, Any]:
     """Reads a settings file (TOML) into dotted names, for ``Settings.changed``."""
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"The settings file {path} does not exist.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        tree = tomllib.loads(read_bounded(path, most=_MOST_BYTES).decode("utf-8"))
+    except DataError as error:
+        raise ConfigError(f"The settings cannot be read. {error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"The settings file {path} is not valid TOML: {error}.") from None
     return flattened(tree)
 

@@ -1,74 +1,93 @@
-"""Files that are either whole or not there."""
+"""Files that are written whole or not at all, and read only if they are what they seem."""
 
 from __future__ import annotations
 
 import os
-import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from privgcn.errors import ConfigError
+from privgcn.errors import ConfigError, DataError
+
+
+def read_bounded(path: Path, *, most: int) -> bytes:
+    """The bytes of a regular file of at most ``most`` bytes.
+
+    Neither a pipe, which would wait for ever, nor a device without an end is read.
+
+    Raises:
+        DataError: There is no such file, or it is not regular, or it is too large.
+    """
+    try:
+        # Without waiting for somebody to write into a pipe.
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except (FileNotFoundError, NotADirectoryError):
+        raise DataError(f"The file {path} does not exist.") from None
+    except OSError as error:
+        raise DataError(f"The file {path} cannot be read: {error.strerror}.") from None
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise DataError(
+                f"The file {path} must be a regular file. Got a folder, a pipe or a device."
+            )
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            content = file.read(most + 1) if found.st_size <= most else b""
+    except OSError as error:
+        raise DataError(f"The file {path} cannot be read: {error.strerror}.") from None
+    finally:
+        os.close(handle)
+    if found.st_size > most or len(content) > most:
+        raise DataError(f"The file {path} must have at most {most} bytes. It has more.")
+    return content
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns what the system says against writing ``path`` into one line for the user.
+
+    Raises:
+        ConfigError: The disk is full or read-only, or the place is not ours to write.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be written: {error.strerror or error}. What was there is "
+            "unchanged. Make room, or name a place that you may write to."
+        ) from None
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Writes a file through a draft beside it, so that a crash leaves the old one or none.
 
     The new file is on disk when this returns.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    data = content.encode() if isinstance(content, str) else content
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(draft, 0o666 & ~_umask())
-        os.replace(draft, path)
-        _flush_folder(path.parent)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(draft)
-        raise
-
-
-@contextmanager
-def folder_written_atomically(folder: Path, *, marker: str) -> Iterator[Path]:
-    """Yields a draft folder that takes the place of ``folder`` when the block succeeds.
-
-    An existing folder is replaced only if it holds ``marker``: one of our own, never
-    somebody's documents.
 
     Raises:
-        ConfigError: ``folder`` exists and is none of ours.
+        ConfigError: The file cannot be written.
     """
-    if folder.exists() and (
-        not folder.is_dir() or (any(folder.iterdir()) and not (folder / marker).exists())
-    ):
-        raise ConfigError(
-            f"The folder {folder} exists and was not written by privgcn. "
-            "Name another folder, or remove it first."
-        )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    os.chmod(draft, 0o777 & ~_umask())
-    try:
-        yield draft
-        if folder.exists():
-            old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.old."))
-            os.replace(folder, old / folder.name)
-            os.replace(draft, folder)
-            shutil.rmtree(old)
-        else:
-            os.replace(draft, folder)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
+    data = content.encode() if isinstance(content, str) else content
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(draft, 0o666 & ~umask())
+            os.replace(draft, path)
+            flush_folder(path.parent)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(draft)
+            raise
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
+    """Puts the names in a folder on disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -76,7 +95,8 @@ def _flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _umask() -> int:
+def umask() -> int:
+    """The permissions that new files do not get."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -135,7 +135,7 @@ def test_a_broken_model_folder_is_one_clear_error(tmp_path, private_model) -> No
     private_model.save(tmp_path / "model")
     weights = tmp_path / "model" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100])
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="was edited"):
         GraphClassifier.load(tmp_path / "model")
     with pytest.raises(DataError, match="does not exist"):
         GraphClassifier.load(tmp_path / "nowhere")
@@ -164,8 +164,8 @@ def test_a_parameter_left_out_is_left_to_the_settings(clinic) -> None:
 
 
 def test_several_replicas_are_several_releases(clinic) -> None:
-    from privgcn.estimator.claims import statement_of
-    from privgcn.estimator.replicas import train_replicas
+    from privgcn.runs.claims import statement_of
+    from privgcn.runs.replicas import train_replicas
     from privgcn.training.recipes import make_settings
 
     trained = train_replicas(clinic, make_settings(epsilon=1.0), [0, 1])

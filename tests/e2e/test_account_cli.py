@@ -121,10 +121,9 @@ def statement(tmp_path: Path) -> Path:
         delta=1e-5,
         units=50,
     )
-    (tmp_path / "statement.json").write_text(
-        PrivacyStatement.of(plan, releasable=False).to_json()
-    )
-    return tmp_path
+    file = tmp_path / "statement.json"
+    file.write_text(PrivacyStatement.of(plan, releasable=False).to_json())
+    return file
 
 
 def test_verify_holds(statement: Path) -> None:
@@ -133,15 +132,14 @@ def test_verify_holds(statement: Path) -> None:
     record = json.loads(result.output)
     assert record["verified"] is True
     assert record["releasable"] is False
-    result = CliRunner().invoke(app, ["verify", str(statement / "statement.json")])
+    result = CliRunner().invoke(app, ["verify", str(statement)])
     assert "verified: epsilon <= " in result.output
     assert "not releasable" in result.output
 
 
 def test_verify_fails_on_an_edit(statement: Path) -> None:
-    file = statement / "statement.json"
-    file.write_text(
-        file.read_text().replace('"noise_multiplier": 6.0', '"noise_multiplier": 9.0')
+    statement.write_text(
+        statement.read_text().replace('"noise_multiplier": 6.0', '"noise_multiplier": 9.0')
     )
     result = run("verify", str(statement))
     assert result.returncode == 2

@@ -20,8 +20,6 @@ from torch import Tensor
 
 from brute_force import random_graph
 from privgcn.config import Settings
-from privgcn.estimator.space import SearchSpace
-from privgcn.estimator.tuning import _Runs, search
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.privacy import noise
 from privgcn.privacy.centre import clipped_row_means, released_centre
@@ -29,6 +27,8 @@ from privgcn.privacy.part_gradients import StackGradients
 from privgcn.privacy.partitioning import cut_as_planned
 from privgcn.privacy.selection import RunCount
 from privgcn.randomness import RandomSource
+from privgcn.runs.space import SearchSpace
+from privgcn.runs.tuning import _Runs, search
 from privgcn.training.fit import fit
 from privgcn.training.planning import make_plan
 from privgcn.training.recipes import make_settings

@@ -14,8 +14,8 @@ from privgcn import Corpus, GraphClassifier, load_corpus
 from privgcn.cli import app
 from privgcn.config import PrivacySettings, Settings, to_toml
 from privgcn.errors import PrivacyContractError, PrivGCNError
-from privgcn.estimator.tuning import _Runs
 from privgcn.privacy.plan import PrivacyPlan
+from privgcn.runs.tuning import _Runs
 from privgcn.training import fit as fitting
 from privgcn.training.outlook import outlook
 from privgcn.training.planning import make_plan

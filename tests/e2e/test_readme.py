@@ -37,9 +37,9 @@ def test_make_targets_exist() -> None:
             assert re.search(rf"^{command.split()[1]}:", makefile, flags=re.MULTILINE)
 
 
-def test_commands_run_one_after_the_other(tmp_path, monkeypatch) -> None:
+def test_commands_run_one_after_the_other_and_again(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for command in [*COMMANDS, *INLINE]:
+    for command in [*COMMANDS, *INLINE, *COMMANDS]:
         program, *arguments = shlex.split(command)
         if program == "privgcn":
             done = CliRunner().invoke(app, arguments, catch_exceptions=False)
@@ -50,7 +50,8 @@ def test_commands_run_one_after_the_other(tmp_path, monkeypatch) -> None:
 @pytest.mark.parametrize("code", [block for kind, block in FENCES if kind == "python"])
 def test_snippets_run(code: str, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    exec(compile(code, "README.md", "exec"), {})
+    for _ in range(2):
+        exec(compile(code, "README.md", "exec"), {})
     assert (tmp_path / "model" / "statement.json").exists()
 
 

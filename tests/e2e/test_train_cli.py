@@ -84,6 +84,8 @@ def test_a_run_folder_holds_exactly_the_contract(run) -> None:
         "model.safetensors",
         "model.json",
         "report.html",
+        "trained.json",
+        "manifest.json",
     }
     for path in run.iterdir():
         if path.name not in ("report.html", "model.safetensors"):
@@ -92,10 +94,16 @@ def test_a_run_folder_holds_exactly_the_contract(run) -> None:
             assert "loss" not in text
 
 
-def test_train_twice_replaces_the_run(tmp_path, letters) -> None:
+def test_train_twice_replaces_the_run_only_when_told_to(tmp_path, letters) -> None:
     out = tmp_path / "again"
-    for _ in range(2):
-        call("train", str(letters), "--epsilon", "8", "--out", str(out))
+    arguments = ["train", str(letters), "--epsilon", "8", "--out", str(out)]
+    call(*arguments)
+    first = (out / "model.safetensors").read_bytes()
+    with pytest.raises(PrivGCNError, match="--overwrite"):
+        call(*arguments)
+    assert (out / "model.safetensors").read_bytes() == first
+    call(*arguments, "--overwrite")
+    assert (out / "model.safetensors").read_bytes() != first
     assert [path.name for path in tmp_path.iterdir()] == ["again"]
 
 
@@ -134,7 +142,8 @@ def test_a_private_run_says_which_baseline_it_cannot_afford(tmp_path, letters) -
     shown = call("train", str(letters), *words, "--out", out)
     assert "No baseline 'graph-blind mlp'" in shown
     assert "A baseline is missing" in (tmp_path / "r" / "report.html").read_text()
-    record = json.loads(call("train", str(letters), *words, "--out", out, "--json"))
+    again = ["--out", out, "--overwrite", "--json"]
+    record = json.loads(call("train", str(letters), *words, *again))
     assert set(record["baselines"]) == {"majority", "random"}
     assert len(record["baselines_left_out"]) == 1
     plain = ["--set", "training.epochs=2", "--out", str(tmp_path / "p"), "--json"]
@@ -181,6 +190,7 @@ def test_a_release_holds_nothing_that_is_not_covered(tmp_path, run, letters) -> 
         "statement.json",
         "card.md",
         "card.html",
+        "manifest.json",
     }
     for path in out.iterdir():
         content = path.read_bytes()

@@ -58,6 +58,8 @@ def test_the_winner_is_a_run_like_any_other(tuned: tuple[Path, dict[str, Any]]) 
         "model.safetensors",
         "model.json",
         "report.html",
+        "trained.json",
+        "manifest.json",
     }
     assert "secret number of runs" in (folder / "report.html").read_text()
 

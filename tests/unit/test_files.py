@@ -1,9 +1,25 @@
 from __future__ import annotations
 
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
-from privgcn.errors import ConfigError
-from privgcn.files import folder_written_atomically, write_atomically
+from privgcn.errors import ConfigError, DataError
+from privgcn.files import read_bounded, write_atomically
+
+
+@contextmanager
+def full_disk(most: int = 500) -> Iterator[None]:
+    """No file may grow beyond ``most`` bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_file_is_replaced_whole(tmp_path) -> None:
@@ -19,37 +35,26 @@ def test_a_failed_write_leaves_the_old_file(tmp_path) -> None:
     write_atomically(path, "one")
     with pytest.raises(UnicodeEncodeError):
         write_atomically(path, "\ud800")
+    with full_disk(), pytest.raises(ConfigError, match="cannot be written: File too large"):
+        write_atomically(path, bytes(1000))
     assert path.read_text() == "one"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file.txt"]
 
 
-def test_a_failed_block_leaves_the_old_folder(tmp_path) -> None:
-    folder = tmp_path / "run"
-    with folder_written_atomically(folder, marker="mark") as draft:
-        (draft / "mark").write_text("first")
-
-    def fail() -> None:
-        with folder_written_atomically(folder, marker="mark") as draft:
-            (draft / "mark").write_text("second")
-            raise RuntimeError("killed")
-
-    with pytest.raises(RuntimeError, match="killed"):
-        fail()
-    assert (folder / "mark").read_text() == "first"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["run"]
-
-
-def test_a_folder_of_ours_is_replaced_and_somebody_elses_is_not(tmp_path) -> None:
-    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    for text in ("first", "second"):
-        with folder_written_atomically(ours, marker="mark") as draft:
-            (draft / "mark").write_text(text)
-    assert (ours / "mark").read_text() == "second"
-    theirs.mkdir()
-    (theirs / "letter.txt").write_text("dear")
-    with (
-        pytest.raises(ConfigError, match="not written by privgcn"),
-        folder_written_atomically(theirs, marker="mark"),
-    ):
-        pass
-    assert (theirs / "letter.txt").read_text() == "dear"
+def test_only_a_regular_file_of_bounded_size_is_read(tmp_path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(10))
+    assert read_bounded(path, most=10) == bytes(10)
+    with pytest.raises(DataError, match="at most 9 bytes"):
+        read_bounded(path, most=9)
+    with pytest.raises(DataError, match="does not exist"):
+        read_bounded(tmp_path / "no", most=9)
+    with pytest.raises(DataError, match="does not exist"):
+        read_bounded(path / "no", most=9)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for name in ("pipe", "zero", "."):
+        with pytest.raises(DataError, match="regular file"):
+            read_bounded(tmp_path / name, most=9)
+    with pytest.raises(DataError, match="cannot be read"):
+        read_bounded(tmp_path / ("x" * 1000), most=9)

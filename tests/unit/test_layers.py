@@ -17,7 +17,7 @@ ROOMS = (
     "privacy",
     "training",
     "evaluation",
-    "estimator",
+    "runs",
     "audit",
     "experiments",
     "report",

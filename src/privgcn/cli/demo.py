@@ -8,21 +8,30 @@ from typing import Annotated
 import typer
 
 from privgcn.cli.options import AsJson
-from privgcn.cli.output import print_json
+from privgcn.cli.output import Overwrite, print_json
+
+_FOLDER = Path("runs/demo")
 
 
 def demo(
     epsilon: Annotated[float, typer.Option(help="Privacy budget.")] = 1.0,
-    out: Annotated[Path, typer.Option(help="Run folder.")] = Path("runs/demo"),
+    out: Annotated[
+        Path, typer.Option(help="Run folder; an earlier demo in runs/demo is replaced.")
+    ] = _FOLDER,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Train on the bundled synthetic letters of a clinic, protecting each patient."""
     from privgcn.cli.train import print_run, train_and_write
+    from privgcn.runs.folder import is_stored
+    from privgcn.runs.run import Run
     from privgcn.training.recipes import resolve
     from privgcn.training.wishes import by_flag
 
+    if out == _FOLDER and is_stored(out):
+        overwrite = overwrite or Run(out).settings.data.source == "clinic"
     wishes = {"data.source": "clinic", "privacy.unit": "person", "privacy.epsilon": epsilon}
-    record = train_and_write(resolve(by_flag(wishes)), out)
+    record = train_and_write(resolve(by_flag(wishes)), out, overwrite=overwrite)
     if as_json:
         print_json(record)
         return

@@ -18,13 +18,13 @@ def evaluate(
     ] = "all",
     as_json: AsJson = False,
 ) -> None:
-    """Score a trained model on the test documents of its corpus."""
-    from privgcn.estimator.run_folder import Run
+    """Score a trained model on the test documents of its corpus that it has not seen."""
     from privgcn.evaluation.inference import MODES, check_mode
+    from privgcn.runs.run import Run
 
     modes = MODES if inference == "all" else (check_mode(inference),)
     finished = Run(run)
-    replicas = finished.replicas()
+    replicas, left_out = finished.evaluation()
     scores = {
         "dataset": replicas.corpus.name,
         "synthetic": replicas.corpus.facts.synthetic,
@@ -32,11 +32,20 @@ def evaluate(
         "baselines": finished.scores["baselines"],
     }
     if as_json:
-        print_json({"run": str(run), "dataset": scores["dataset"], "scores": scores["modes"]})
+        print_json(
+            {
+                "run": str(run),
+                "dataset": scores["dataset"],
+                "left_out": left_out,
+                "scores": scores["modes"],
+            }
+        )
         return
     from rich.console import Console
 
     from privgcn.cli.scores import guarantee_line, scores_table
 
     Console().print(scores_table(scores, private=finished.statement is not None))
+    if left_out:
+        typer.echo(f"Left out: {left_out} test documents that the model was trained on.")
     typer.echo(guarantee_line(finished.statement))

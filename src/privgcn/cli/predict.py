@@ -19,7 +19,7 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Predict the class of each document of a folder."""
-    from privgcn.estimator.predictions import predict_source
+    from privgcn.runs.predictions import predict_source
 
     predictions = predict_source(run, source, inference)
     predictions.write_csv(out)
@@ -30,11 +30,13 @@ def predict(
                 "documents": len(predictions.ids),
                 "inference": inference,
                 "covered": predictions.covered,
+                "coverage": predictions.coverage,
+                "training_documents": list(predictions.trained),
+                "left_out": predictions.left_out,
             }
         )
         return
     typer.echo(f"Wrote {len(predictions.ids)} predictions to {out} (inference {inference}).")
-    if not predictions.covered:
-        typer.echo(
-            "These predictions are not covered by the guarantee: training documents were seen."
-        )
+    if predictions.left_out:
+        typer.echo(f"Left out: {predictions.left_out} documents that trained the model.")
+    typer.echo(predictions.coverage)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from privgcn.cli.options import AsJson
-from privgcn.cli.output import print_json
+from privgcn.cli.output import Overwrite, print_json
 
 
 def release(
@@ -26,16 +26,22 @@ def release(
     with_learned_features: Annotated[
         bool, typer.Option(help="Release features that were learned from protected text.")
     ] = False,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Write model, statement and card, without anything that is not covered."""
     from privgcn.errors import ConfigError
-    from privgcn.estimator.release import check_releasable, public_settings, write_release
-    from privgcn.estimator.run_folder import Run
     from privgcn.privacy.ledger import Budget, Ledger
     from privgcn.privacy.statement_text import round_up
-    from privgcn.privacy.verification import verify_run
     from privgcn.report import card_html, card_markdown
+    from privgcn.runs.folder import CARD, CARD_PAGE
+    from privgcn.runs.release import (
+        check_release_target,
+        public_settings,
+        releasable_statement,
+        write_release,
+    )
+    from privgcn.runs.run import Run
 
     if budget is not None and ledger is None:
         raise ConfigError("The option --budget needs --ledger: a budget is kept in a ledger.")
@@ -45,21 +51,18 @@ def release(
             "same --delta for every release of a ledger."
         )
     finished = Run(run)
-    check_releasable(finished, learned_features=with_learned_features)
-    verify_run(run)
-    statement = finished.statement
-    if statement is None:  # check_releasable refused it
-        raise ConfigError(f"The run in {run} has no statement.")
+    statement = releasable_statement(finished, learned_features=with_learned_features)
+    check_release_target(finished, folder, overwrite=overwrite)
     spent = None
     if ledger is not None:
         limit = None if budget is None or delta is None else Budget(budget, delta)
         spent = Ledger(ledger).record(statement, budget=limit)
     described = public_settings(finished.settings).model_dump(exclude={"data"})
     pages = {
-        "card.md": card_markdown(statement, described),
-        "card.html": card_html(statement, described),
+        CARD: card_markdown(statement, described),
+        CARD_PAGE: card_html(statement, described),
     }
-    write_release(finished, folder, pages)
+    write_release(finished, folder, pages, overwrite=overwrite)
     if as_json:
         print_json({"release": str(folder), "epsilon": statement.epsilon, "spent": spent})
         return

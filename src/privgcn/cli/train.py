@@ -20,10 +20,12 @@ from privgcn.cli.options import (
     Source,
     Unit,
 )
-from privgcn.cli.output import print_json
+from privgcn.cli.output import Overwrite, print_json
 
 if TYPE_CHECKING:
     from privgcn.config import Settings
+    from privgcn.privacy.statement import PrivacyStatement
+    from privgcn.runs.replicas import Replicas
 
 
 def train(
@@ -52,6 +54,7 @@ def train(
     config: Config = None,
     overrides: Overrides = None,
     out: Annotated[Path | None, typer.Option(help="Run folder (default: below runs).")] = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a classifier on documents and links, privately when given an epsilon."""
@@ -74,46 +77,69 @@ def train(
         "privacy.reproducible": reproducible,
     }
     settings = resolve(*by_command_line(flags, overrides, config))
-    record = train_and_write(settings, out)
+    record = train_and_write(settings, out, overwrite=overwrite)
     if as_json:
         print_json(record)
     else:
         print_run(Path(record["run"]))
 
 
-def train_and_write(settings: Settings, out: Path | None) -> dict[str, Any]:
+def train_and_write(
+    settings: Settings, out: Path | None, *, overwrite: bool = False
+) -> dict[str, Any]:
     """Trains, scores and writes a run folder; returns what ``--json`` prints."""
     from privgcn.cli.progress import progress_bar
     from privgcn.corpus import load_corpus
-    from privgcn.estimator.claims import statement_of
-    from privgcn.estimator.model_folder import SavedModel
-    from privgcn.estimator.replicas import baseline_scores, train_replicas
-    from privgcn.estimator.run_folder import score_table, write_run
-    from privgcn.evaluation.baselines import baselines_left_out
-    from privgcn.evaluation.metrics import HEADLINE
-    from privgcn.report import Report
+    from privgcn.corpus.load import resolved_source
+    from privgcn.runs.claims import statement_of
+    from privgcn.runs.folder import check_target, unfinished_place
+    from privgcn.runs.replicas import train_replicas
+    from privgcn.training.checkpoint import clear_checkpoint
 
-    source = str(settings.data.source)
     begun = time.perf_counter()
+    source = resolved_source(str(settings.data.source))
+    settings = settings.changed({"data.source": source})
+    if out is not None:
+        check_target(out, overwrite=overwrite)
     corpus = load_corpus(source, classes=settings.data.classes, seed=settings.seed)
     folder = out if out is not None else _default_folder(settings, corpus.name)
-    unfinished = folder.with_name(f".{folder.name}.unfinished")
+    check_target(folder, overwrite=overwrite)
+    unfinished = unfinished_place(folder)
     with progress_bar("training") as progress:
         replicas = train_replicas(
             corpus, settings, progress=progress, checkpoint_folder=unfinished
         )
+    statement = statement_of(replicas.fitted, corpus.train, replicas.featurizer)
+    record = score_and_write(folder, replicas, statement, overwrite=overwrite)
+    clear_checkpoint(unfinished)
+    return {**record, "seconds": round(time.perf_counter() - begun, 3)}
+
+
+def score_and_write(
+    folder: Path, replicas: Replicas, statement: PrivacyStatement | None, *, overwrite: bool
+) -> dict[str, Any]:
+    """Scores a trained model and writes its run folder; no time goes into the record."""
+    import numpy as np
+
+    from privgcn.cli.progress import progress_bar
+    from privgcn.evaluation.baselines import baselines_left_out
+    from privgcn.evaluation.metrics import HEADLINE
+    from privgcn.report import Report
+    from privgcn.runs.replicas import baseline_scores
+    from privgcn.runs.run import score_table, write_run
+    from privgcn.runs.saved import SavedModel
+
+    settings, corpus = replicas.fitted.settings, replicas.corpus
     with progress_bar("scoring"):
         scores = score_table(replicas, baseline_scores(replicas))
-    statement = statement_of(replicas.fitted, corpus.train, replicas.featurizer)
-    saved = SavedModel(replicas.fitted, replicas.featurizer, corpus.classes, statement)
+    classes = np.asarray(corpus.classes)
+    saved = SavedModel(replicas.fitted, replicas.featurizer, classes, statement)
     page = Report.of_run(settings, statement, scores).html()
-    write_run(folder, saved, scores, {"report.html": page})
-    _remove(unfinished)
+    write_run(folder, saved, corpus, scores, page, overwrite=overwrite)
     return {
         "run": str(folder),
         "dataset": corpus.name,
         "synthetic": corpus.facts.synthetic,
-        "seconds": round(time.perf_counter() - begun, 3),
         "settings": settings.model_dump(),
         "statement": None if statement is None else statement.model_dump(mode="json"),
         "scores": {
@@ -129,8 +155,8 @@ def print_run(folder: Path) -> None:
     from rich.console import Console
 
     from privgcn.cli.scores import guarantee_line, scores_table
-    from privgcn.estimator.run_folder import Run
     from privgcn.evaluation.baselines import baselines_left_out
+    from privgcn.runs.run import Run
 
     run = Run(folder)
     console = Console()
@@ -150,9 +176,3 @@ def _default_folder(settings: Settings, name: str) -> Path:
         )
         words.append(settings.privacy.unit)
     return Path("runs") / "-".join([*words, f"seed-{settings.seed}"])
-
-
-def _remove(folder: Path) -> None:
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,10 +19,7 @@ from privgcn.cli.options import (
     Source,
     Unit,
 )
-from privgcn.cli.output import print_json
-
-if TYPE_CHECKING:
-    from privgcn.estimator.tuning import Winner
+from privgcn.cli.output import Overwrite, print_json
 
 
 def tune(
@@ -62,15 +59,18 @@ def tune(
     out: Annotated[
         Path | None, typer.Option(help="Run folder (default: runs/NAME-tuned).")
     ] = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Search for better settings; epsilon pays for all runs, and only the best is kept."""
     from privgcn.cli.progress import progress_bar
-    from privgcn.cli.train import print_run
+    from privgcn.cli.train import print_run, score_and_write
     from privgcn.corpus import load_corpus
-    from privgcn.estimator.space import SearchSpace
-    from privgcn.estimator.tuning import search
+    from privgcn.corpus.load import resolved_source
     from privgcn.privacy.selection import RunCount
+    from privgcn.runs.folder import check_target
+    from privgcn.runs.space import SearchSpace
+    from privgcn.runs.tuning import search
     from privgcn.training.recipes import resolve
     from privgcn.training.wishes import by_command_line, merged
 
@@ -78,7 +78,7 @@ def tune(
         "recipe": recipe,
         "seed": seed,
         "features.kind": features,
-        "data.source": source,
+        "data.source": resolved_source(source),
         "data.classes": None if classes is None else classes.split(","),
         "privacy.epsilon": epsilon,
         "privacy.delta": delta,
@@ -91,46 +91,19 @@ def tune(
     chosen_space.check_wishes(merged(wishes))
     count = RunCount(law, expected_runs)
     corpus = load_corpus(source, classes=settings.data.classes, seed=settings.seed)
+    folder = out if out is not None else Path("runs") / f"{corpus.name}-tuned"
+    check_target(folder, overwrite=overwrite)
     # No bar of runs done: how many there are must stay secret.
     with progress_bar("searching"):
         winner = search(
             corpus, settings, chosen_space, count, public_validation=public_validation
         )
-    folder = out if out is not None else Path("runs") / f"{corpus.name}-tuned"
-    record = _write(folder, winner)
+    # No time and no count goes into the record.
+    record = score_and_write(folder, winner.replicas, winner.statement, overwrite=overwrite)
+    record["chosen"] = winner.chosen
     if as_json:
         print_json(record)
         return
     print_run(folder)
     words = ", ".join(f"{name} = {value}" for name, value in winner.chosen.items())
     typer.echo(f"Chosen: {words}. Epsilon pays for the whole search.")
-
-
-def _write(folder: Path, winner: Winner) -> dict[str, Any]:
-    """Writes the winner's run folder; no time and no count goes into the record."""
-    from privgcn.estimator.model_folder import SavedModel
-    from privgcn.estimator.replicas import baseline_scores
-    from privgcn.estimator.run_folder import score_table, write_run
-    from privgcn.evaluation.baselines import baselines_left_out
-    from privgcn.evaluation.metrics import HEADLINE
-    from privgcn.report import Report
-
-    replicas, statement = winner.replicas, winner.statement
-    settings, corpus = replicas.fitted.settings, replicas.corpus
-    scores = score_table(replicas, baseline_scores(replicas))
-    saved = SavedModel(replicas.fitted, replicas.featurizer, corpus.classes, statement)
-    page = Report.of_run(settings, statement, scores).html()
-    write_run(folder, saved, scores, {"report.html": page})
-    return {
-        "run": str(folder),
-        "dataset": corpus.name,
-        "synthetic": corpus.facts.synthetic,
-        "chosen": winner.chosen,
-        "settings": settings.model_dump(),
-        "statement": statement.model_dump(mode="json"),
-        "scores": {
-            mode: {key: row[key] for key in HEADLINE} for mode, row in scores["modes"].items()
-        },
-        "baselines": scores["baselines"],
-        "baselines_left_out": baselines_left_out(settings),
-    }

@@ -20,7 +20,7 @@ def verify(
 ) -> None:
     """Computes epsilon again from a run's files, and fails if any of them was edited."""
     from privgcn.privacy.statement_text import round_up
-    from privgcn.privacy.verification import verify_run
+    from privgcn.runs.run import verify as verify_run
 
     found = verify_run(run)
     statement = found.statement

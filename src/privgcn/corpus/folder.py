@@ -218,8 +218,10 @@ def _vectors(path: Path, count: int) -> npt.NDArray[np.float32] | None:
     if not path.is_file():
         return None
     try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+        # Mapped, so that a header that promises more than the file holds costs nothing.
+        with np.errstate(over="raise"):
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError, ArithmeticError) as error:
         raise DataError(
             f"The file {path} must be a numeric array saved by numpy.save. It can not be read "
             f"({error}). It may have been cut: save it again, with a dtype like float32."

@@ -64,6 +64,13 @@ def load_corpus(
     return load_folder(path, classes=classes, seed=seed, require_labels=require_labels)
 
 
+def resolved_source(source: str) -> str:
+    """A source that means the same documents from anywhere on this machine."""
+    from privgcn.corpus.catalogue import DATASETS
+
+    return source if source in DATASETS else str(Path(source).expanduser().resolve())
+
+
 def _declare(corpus: Corpus, classes: Sequence[str]) -> Corpus:
     """Maps the labels of a catalogue corpus to a declared class set."""
     declared = check_classes(classes)

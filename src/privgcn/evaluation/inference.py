@@ -16,9 +16,10 @@ from torch import Tensor
 
 from privgcn.errors import ConfigError
 from privgcn.evaluation.matching import Released, matched_scores
+from privgcn.evaluation.matching_numbers import Numbers
 from privgcn.graph.textgraph import TextGraph
 from privgcn.training.fit import Fit
-from privgcn.training.stepping import signal_over_noise, with_rate
+from privgcn.training.stepping import signal_over_noise, steepness, with_rate
 
 Mode = Literal["alone", "own-graph", "full-graph"]
 MODES: tuple[Mode, ...] = ("alone", "own-graph", "full-graph")
@@ -80,16 +81,10 @@ def released_of(fitted: Fit) -> list[Released]:
             "Prediction by 'matched' needs a private linear model whose path was kept "
             "(training.keep_path). Use prediction.method 'direct'."
         )
-    training, features = fitted.settings.training, path.shape[1]
-    rate = with_rate(training, plan, features).learning_rate
-    if rate is None or training.reach is None:
-        raise ConfigError(
-            "Prediction by 'matched' needs a model trained with 'training.reach'. "
-            "Use prediction.method 'direct'."
-        )
+    numbers = numbers_of(fitted)
     # Plain steps from the first weights on: how far they went is the sum of the gradients.
     steps = len(path) - 1
-    sums = (path[0] - path[-1]) * (plan.schedule.expected_parts / (rate * steps))
+    sums = (path[0] - path[-1]) * (plan.schedule.expected_parts / (numbers.rate * steps))
     sums = sums - sums.mean(-1, keepdim=True)
     return [
         Released(
@@ -98,7 +93,30 @@ def released_of(fitted: Fit) -> list[Released]:
             sums[:, replica],
             plan.noise_std / math.sqrt(steps),
             plan.units,
-            signal_over_noise(plan, features),
+            numbers,
         )
         for replica in range(path.shape[2])
     ]
+
+
+def numbers_of(fitted: Fit) -> Numbers:
+    """What matching computes with: as saved with the model, else as this version has it.
+
+    Raises:
+        ConfigError: The model was not trained for matching.
+    """
+    if fitted.matching is not None:
+        return Numbers.model_validate(fitted.matching)
+    training, features = fitted.settings.training, fitted.parameters[0].shape[0]
+    if fitted.plan is None or training.reach is None:
+        raise ConfigError(
+            "Prediction by 'matched' needs a private model trained with 'training.reach'. "
+            "Use prediction.method 'direct'."
+        )
+    signal = signal_over_noise(fitted.plan, features)
+    return Numbers.of_this_version(
+        rate=float(with_rate(training, fitted.plan, features).learning_rate or 0.0),
+        signal=signal,
+        steepness=steepness(signal),
+        features=features,
+    )

@@ -21,29 +21,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from privgcn.evaluation.matching_numbers import SURE, WORTH, Numbers
 from privgcn.evaluation.spectrum import personalised_pagerank, principal_directions, whitened
 from privgcn.graph.rows import Rows, SparseRows
 from privgcn.graph.textgraph import TextGraph
-from privgcn.training.stepping import steepness
-
-# The constants were chosen on validation documents of Cora and PubMed, and checked on
-# corpora that had no say (docs/decisions/0007-recipe-auto.md).
-RANK = 300
-STRETCH = 0.25
-BIAS_VARIANCE = 10.0
-SHARPENING = 0.03
-COMPLEXITY = 0.5
-ROUNDS = 40
-LINKED_SHARE = 0.75
-BLEND = 0.05
-MOST_BLEND = 0.5
-MOST_MATCHED = 20_000
-SURE, WORTH = 3.0, 0.15
-
-
-def prior_variance(features: int) -> float:
-    """Variance of a score before anything is known: less for many thin features."""
-    return min(2.5, max(0.75, math.sqrt(3000 / features)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +37,7 @@ class Released:
         mean_sum: The mean over the steps of the noisy sums.
         noise_std: Noise of each coordinate of ``mean_sum``.
         units: Number of protected units that were summed.
-        signal: How far the documents' sum stands above the noise, at least 1: how much the
-            weights themselves can be trusted, and how steep they are.
+        numbers: What matching computes with.
     """
 
     path: Tensor
@@ -65,37 +45,40 @@ class Released:
     mean_sum: Tensor
     noise_std: float
     units: int
-    signal: float = 1.0
+    numbers: Numbers
 
 
 def matched_scores(
     replicas: Sequence[Released], seen: TextGraph, *, restart: float, hops: int
 ) -> Tensor:
     """Scores ``[documents, R, classes]`` of all documents in sight."""
-    sight = _Sight.of(seen, restart, hops)
+    sight = _Sight.of(seen, restart, hops, replicas[0].numbers)
     return torch.stack([_replica_scores(released, sight) for released in replicas], dim=1)
 
 
 def _replica_scores(released: Released, sight: _Sight) -> Tensor:
-    problem = _Problem.of(released, sight)
+    problem, numbers = _Problem.of(released, sight), released.numbers
     places = sight.alone
     best = problem.solved(places[sight.matched])
-    linked = links_help(best.scores(places).softmax(1), sight.edges)
+    shares = best.scores(places).softmax(1)
+    linked = links_help(shares, sight.edges, sure=numbers.sure, worth=numbers.worth)
     if linked:
         solved = [(problem.solved(p[sight.matched]), p) for p in sight.linked]
         best, places = min(solved, key=lambda pair: pair[0].cost())
-    best.run(ROUNDS // 2, sharpening=SHARPENING)
+    best.run(numbers.rounds // 2, sharpening=numbers.sharpening)
     own = sight.features.times(released.weights)
     if linked and sight.matrix is not None:
         own = personalised_pagerank(sight.matrix, own, sight.restart, hops=1)
     # The trained weights themselves count the more, the fewer documents are in sight and the
     # less noise they carry.
     ratio = released.units / sight.features.shape[0]
-    share = min(MOST_BLEND, BLEND * released.signal * ratio)
-    return best.scores(places) + share / steepness(released.signal) * own
+    share = min(numbers.most_blend, numbers.blend * numbers.signal * ratio)
+    return best.scores(places) + share / numbers.steepness * own
 
 
-def links_help(shares: Tensor, edges: Tensor) -> bool:
+def links_help(
+    shares: Tensor, edges: Tensor, *, sure: float = SURE, worth: float = WORTH
+) -> bool:
     """Whether answers found without links agree along the links, well beyond chance.
 
     Compared are the class shares at the two ends of a link with those at the ends of links
@@ -112,7 +95,7 @@ def links_help(shares: Tensor, edges: Tensor) -> bool:
     gain = float(agreement.mean() - chance.mean())
     error = float(((agreement.var() + chance.var()) / links).sqrt())
     most = float(begin.square().sum(1).mean() - chance.mean())
-    return gain > SURE * error and gain > WORTH * most
+    return gain > sure * error and gain > worth * most
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,23 +121,28 @@ class _Sight:
     restart: float
 
     @classmethod
-    def of(cls, seen: TextGraph, restart: float, hops: int) -> _Sight:
+    def of(cls, seen: TextGraph, restart: float, hops: int, numbers: Numbers) -> _Sight:
         features = seen.features
         matrix = seen.propagation() if seen.edges.shape[1] else None
-        basis, coordinates = principal_directions(features, RANK)
+        basis, coordinates = principal_directions(
+            features,
+            numbers.rank,
+            oversampling=numbers.oversampling,
+            iterations=numbers.iterations,
+        )
         empty = features.row_sums(1) == 0
         coordinates = torch.where(empty[:, None], 0.0, coordinates)
-        alone = whitened(coordinates, STRETCH)
+        alone = whitened(coordinates, numbers.stretch)
         linked: list[Tensor] = []
         if matrix is not None:
             travelled = personalised_pagerank(matrix, coordinates, restart, hops)
-            along = whitened(travelled, STRETCH)
-            beside = [LINKED_SHARE**0.5 * along, (1 - LINKED_SHARE) ** 0.5 * alone]
+            along, share = whitened(travelled, numbers.stretch), numbers.linked_share
+            beside = [share**0.5 * along, (1 - share) ** 0.5 * alone]
             linked = [along, torch.cat(beside, dim=1)]
         matched = torch.arange(len(seen))
-        if len(seen) > MOST_MATCHED:
+        if len(seen) > numbers.most_matched:
             order = torch.randperm(len(seen), generator=torch.Generator().manual_seed(0))
-            matched = order[:MOST_MATCHED]
+            matched = order[: numbers.most_matched]
         projected = features.select(matched).times(basis)
         return cls(
             features, matrix, basis, matched, projected, alone, linked, seen.edges, restart
@@ -171,7 +159,7 @@ class _Problem:
         spread: Standard deviation of its difference to a sum over other documents: the
             noise, and the chance of which documents are in sight.
         scale: Training units for each document in the match.
-        prior: Variance of a score before anything is known.
+        numbers: What else is computed with.
     """
 
     projected: Tensor
@@ -179,7 +167,7 @@ class _Problem:
     target: Tensor
     spread: Tensor
     scale: float
-    prior: float
+    numbers: Numbers
 
     @classmethod
     def of(cls, released: Released, sight: _Sight) -> _Problem:
@@ -192,13 +180,13 @@ class _Problem:
             sight.basis.T @ released.mean_sum,
             (released.noise_std**2 + chance).sqrt()[:, None],
             units / documents,
-            prior_variance(sight.features.width),
+            released.numbers,
         )
 
     def solved(self, places: Tensor) -> _Solution:
         """The best match for documents at these places."""
         solution = _Solution(self, places)
-        solution.run(ROUNDS, sharpening=0.0)
+        solution.run(self.numbers.rounds, sharpening=0.0)
         return solution
 
 
@@ -208,7 +196,7 @@ class _Solution:
     def __init__(self, problem: _Problem, places: Tensor) -> None:
         classes = problem.target.shape[1]
         self.problem = problem
-        self.places = places * problem.prior**0.5
+        self.places = places * problem.numbers.prior**0.5
         self.weights = torch.zeros(places.shape[1], classes, requires_grad=True)
         self.bias = torch.zeros(classes, requires_grad=True)
         self.objective = float("inf")
@@ -230,7 +218,8 @@ class _Solution:
             expected = torch.einsum("ik,ikj->ij", shares, self.problem.residuals)
             total = self.problem.scale * (self.problem.projected.T @ expected)
             misfit = ((self.problem.target - total) / self.problem.spread).square().sum()
-            size = self.weights.square().sum() + self.bias.square().sum() / BIAS_VARIANCE
+            spread = self.problem.numbers.bias_variance
+            size = self.weights.square().sum() + self.bias.square().sum() / spread
             loss: Tensor = 0.5 * (misfit + size)
             self.objective = float(loss.detach())
             if sharpening:
@@ -251,12 +240,12 @@ class _Solution:
             change = slope * (problem.projected / problem.spread[:, 0]).T @ self.places
             strengths = torch.linalg.eigvalsh((change @ change.T).double()).clamp(min=0)
         freedom = (classes - 1) / 2 * float(torch.log1p(strengths).sum())
-        return self.objective + COMPLEXITY * freedom
+        return self.objective + problem.numbers.complexity * freedom
 
     def scores(self, places: Tensor) -> Tensor:
         """Scores of documents at some places, also of those outside the match."""
         with torch.no_grad():
-            return self.scores_of(places * self.problem.prior**0.5)
+            return self.scores_of(places * self.problem.numbers.prior**0.5)
 
     def scores_of(self, scaled: Tensor) -> Tensor:
         """Scores at places in units of the prior."""

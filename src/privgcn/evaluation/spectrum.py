@@ -9,8 +9,8 @@ from torch import Tensor
 
 from privgcn.graph.rows import Rows, SparseRows
 
-_OVERSAMPLING = 20
-_ITERATIONS = 3
+OVERSAMPLING = 20
+ITERATIONS = 3
 _NEGLIGIBLE = 1e-6
 
 
@@ -26,7 +26,13 @@ class Directions(NamedTuple):
     coordinates: Tensor
 
 
-def principal_directions(features: Rows, rank: int) -> Directions:
+def principal_directions(
+    features: Rows,
+    rank: int,
+    *,
+    oversampling: int = OVERSAMPLING,
+    iterations: int = ITERATIONS,
+) -> Directions:
     """The ``rank`` strongest directions, by a randomised SVD that never centres the rows.
 
     The random start is fixed, so the same documents give the same directions.
@@ -41,10 +47,10 @@ def principal_directions(features: Rows, rank: int) -> Directions:
     def transposed_times(table: Tensor) -> Tensor:
         return features.transposed_times(table) - torch.outer(mean, table.sum(0))
 
-    columns = min(rank + _OVERSAMPLING, documents, width)
+    columns = min(rank + oversampling, documents, width)
     start = torch.randn(width, columns, generator=torch.Generator().manual_seed(0))
     found = torch.linalg.qr(times(start))[0]
-    for _ in range(_ITERATIONS):
+    for _ in range(iterations):
         found = torch.linalg.qr(times(transposed_times(found)))[0]
     _, strengths, rows = torch.linalg.svd(transposed_times(found).T, full_matrices=False)
     strong = int((strengths > _NEGLIGIBLE * strengths[:1].clamp(min=1e-12)).sum())

@@ -101,9 +101,9 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
 
     from privgcn.config import Settings
     from privgcn.corpus.corpus import TEST, TRAIN
-    from privgcn.estimator.prepare import fitted_featurizer, graph_of
     from privgcn.experiments.packing import pack, train_majority
     from privgcn.experiments.subsampling import corpus_for_runs
+    from privgcn.runs.prepare import fitted_featurizer, graph_of
 
     corpus = corpus_for_runs(settings["dataset"], settings["fraction"])
     graph = graph_of(corpus, fitted_featurizer(corpus.train, Settings()), Settings())

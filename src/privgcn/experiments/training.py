@@ -85,11 +85,11 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
 
 def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
     """Trains all seeds in one pass and scores them on the test documents."""
-    from privgcn.estimator.replicas import train_replicas
     from privgcn.evaluation.inference import check_mode
     from privgcn.evaluation.metrics import classification_scores
     from privgcn.experiments.packing import pack, train_majority
     from privgcn.experiments.subsampling import corpus_for_runs
+    from privgcn.runs.replicas import train_replicas
 
     chosen = parse_settings(settings["settings"])
     if DEVICE in os.environ:

@@ -8,7 +8,7 @@ import numpy as np
 
 from privgcn.errors import ConfigError
 from privgcn.features.base import check_count, texts_of
-from privgcn.features.words import split_words, vocabulary
+from privgcn.features.words import saved_words, split_words, vocabulary
 from privgcn.features.words import stop_words as stop_list
 
 if TYPE_CHECKING:
@@ -110,5 +110,6 @@ class BagOfWords:
             name: value for name, value in state.items() if name not in ("kind", "words", "idf")
         }
         made = cls(**options)
-        made._words = list(state["words"])
+        saved_words(state["words"])
+        made._words = state["words"]
         return made

@@ -10,6 +10,7 @@ import numpy as np
 
 from privgcn.errors import ConfigError
 from privgcn.features.base import check_count, texts_of
+from privgcn.features.words import saved_words
 from privgcn.features.words import stop_words as stop_list
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class HashingWords:
         check_count(self.kind, "dimension", dimension, low=2)
         check_count(self.kind, "ngrams", ngrams)
         check_count(self.kind, "prefix", prefix)
-        stop_list(stop_words, self.kind)
+        self._left_out = stop_list(stop_words, self.kind)
         if dimension > 2**31 - 1:
             raise ConfigError(
                 f"The 'dimension' of the features 'hashing' must be below 2**31. "
@@ -96,7 +97,7 @@ class HashingWords:
         return normalize(counts, copy=False)
 
     def _analyzer(self) -> Callable[[str], list[str]]:
-        left_out = stop_list(self._stop_words, self.kind)
+        left_out = self._left_out
 
         def analyse(text: str) -> list[str]:
             words = [
@@ -106,7 +107,7 @@ class HashingWords:
             ]
             runs = (
                 " ".join(words[start : start + size])
-                for size in range(2, self._ngrams + 1)
+                for size in range(2, min(self._ngrams, len(words)) + 1)
                 for start in range(len(words) - size + 1)
             )
             return [*words, *runs]
@@ -114,16 +115,20 @@ class HashingWords:
         return analyse
 
     def state(self) -> dict[str, Any]:
-        """The options; there is nothing else."""
+        """The options, and the stop words as they are today."""
         return {
             "kind": self.kind,
             "dimension": self._dimension,
             "ngrams": self._ngrams,
             "prefix": self._prefix,
             "stop_words": self._stop_words,
+            "left_out": sorted(self._left_out),
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """The featurizer that ``state`` describes."""
-        return cls(**{name: value for name, value in state.items() if name != "kind"})
+        fitted = ("kind", "left_out")
+        made = cls(**{name: value for name, value in state.items() if name not in fitted})
+        made._left_out = saved_words(state["left_out"])
+        return made

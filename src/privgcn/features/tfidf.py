@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from privgcn.errors import DataError
 from privgcn.features.bow import BagOfWords
 
 if TYPE_CHECKING:
@@ -69,4 +70,6 @@ class TfIdf(BagOfWords):
         """The featurizer that ``state`` describes."""
         made = super().from_state(state)
         made._idf = np.array(state["idf"], dtype=np.float32)
+        if made._idf.shape != (made.dimension,) or not np.isfinite(made._idf).all():
+            raise DataError("The weights of saved features must be one number for each word.")
         return made

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from privgcn.errors import ConfigError, DataError
 from privgcn.features.base import bare_name, texts_of
 from privgcn.features.word_table import GLOVE, fingerprint, look_up
-from privgcn.features.words import split_words
+from privgcn.features.words import saved_words, split_words
 from privgcn.features.words import stop_words as stop_list
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class WordVectors:
         stop_words: str | None = "english",
         lowercase: bool = True,
     ) -> None:
-        stop_list(stop_words, self.kind)
+        self._left_out = stop_list(stop_words, self.kind)
         if not isinstance(lowercase, bool):
             raise ConfigError(
                 f"The 'lowercase' of the features '{self.kind}' must be true or false. "
@@ -78,14 +78,13 @@ class WordVectors:
         """
         from scipy.sparse import csr_matrix
 
-        left_out = stop_list(self._stop_words, self.kind)
         # One code for each different word; the mean is then one sparse product.
         codes: dict[str, int] = {}
         columns: list[int] = []
         ends = [0]
         for text in texts_of(corpus, self.kind):
             for word in split_words(text, lowercase=self._lowercase):
-                if word.lower() not in left_out:
+                if word.lower() not in self._left_out:
                     columns.append(codes.setdefault(word, len(codes)))
             ends.append(len(columns))
         known, dimension = look_up(self._source, codes)
@@ -112,6 +111,7 @@ class WordVectors:
             "kind": self.kind,
             "source": self._source,
             "stop_words": self._stop_words,
+            "left_out": sorted(self._left_out),
             "lowercase": self._lowercase,
             "dimension": self._dimension,
             "identity": self._identity,
@@ -120,8 +120,9 @@ class WordVectors:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """The featurizer that ``state`` describes."""
-        fitted = ("kind", "dimension", "identity")
+        fitted = ("kind", "dimension", "identity", "left_out")
         made = cls(**{name: value for name, value in state.items() if name not in fitted})
         made._dimension = int(state["dimension"])
         made._identity = str(state["identity"])
+        made._left_out = saved_words(state["left_out"])
         return made

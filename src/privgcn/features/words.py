@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 from privgcn.errors import ConfigError, DataError
 
@@ -32,6 +33,19 @@ def stop_words(language: str | None, owner: str) -> frozenset[str]:
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     return frozenset(ENGLISH_STOP_WORDS)
+
+
+def saved_words(words: Any) -> frozenset[str]:
+    """Words as a saved model holds them.
+
+    Raises:
+        DataError: They are not a list of different words.
+    """
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise DataError("The words of saved features must be a list of texts.")
+    if len(set(words)) != len(words):
+        raise DataError("The words of saved features must differ from each other.")
+    return frozenset(words)
 
 
 def vocabulary(

@@ -93,7 +93,10 @@ def read_json(text: str) -> Any:
     def no_constants(word: str) -> float:
         raise ValueError(f"{word} is no number")
 
-    return json.loads(text, object_pairs_hook=no_doubles, parse_constant=no_constants)
+    try:
+        return json.loads(text, object_pairs_hook=no_doubles, parse_constant=no_constants)
+    except RecursionError:
+        raise ValueError("It is nested too deeply") from None
 
 
 def _range(above: float, low: float, high: float) -> str:

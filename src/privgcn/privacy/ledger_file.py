@@ -55,7 +55,8 @@ class LedgerFile:
         """Keeps everybody else out until the block ends.
 
         Raises:
-            DataError: as :meth:`lines`, or the file cannot be written.
+            DataError: as :meth:`lines`.
+            ConfigError: the file cannot be written; what was there is unchanged.
         """
         with self._in_words():
             self._begun()

@@ -11,21 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privgcn.config import parse_settings
+from privgcn.config import Settings
 from privgcn.errors import DataError, PrivacyContractError
-from privgcn.privacy.checks import read_json
 from privgcn.privacy.schedule import steps_per_epoch
 from privgcn.privacy.statement import PrivacyStatement
 
-STATEMENT_FILE = "statement.json"
-SETTINGS_FILE = "settings.toml"
-MODEL_FILE = "model.safetensors"
-RECORD_FILE = "model.json"
 #: The key under which a model file repeats the digest of its statement.
 DIGEST_KEY = "statement_digest"
 #: Calibration comes closer to its target than this.
@@ -40,30 +35,42 @@ class Verification:
     checked: tuple[str, ...]
 
 
-def verify_run(path: Path) -> Verification:
-    """Checks a run or release folder, or a statement file with what lies beside it.
+def check_claim(
+    statement: PrivacyStatement,
+    *,
+    settings: Settings | None = None,
+    weights: bytes | None = None,
+    record: Mapping[str, Any] | None = None,
+    where: Path,
+) -> tuple[str, ...]:
+    """Computes a claim again, and compares it with what else is known about the run.
+
+    Args:
+        statement: The claim.
+        settings: Of the run.
+        weights: The model file.
+        record: What the model was saved with.
+        where: The folder, for messages.
+
+    Returns:
+        What was compared.
 
     Raises:
-        DataError: a file is missing or cannot be read.
-        PrivacyContractError: a file was edited, or files contradict each other.
+        DataError: The model file is none.
+        PrivacyContractError: The claim does not hold, or the others contradict it.
     """
-    file = path / STATEMENT_FILE if path.is_dir() else path
-    statement = PrivacyStatement.from_json(_read(file))
     statement.verify()
     checked = ["statement"]
-    settings = file.parent / SETTINGS_FILE
-    if settings.exists():
-        _check_settings(statement, settings)
+    if settings is not None:
+        _check_settings(statement, settings, where)
         checked.append("settings")
-    model = file.parent / MODEL_FILE
-    if model.exists():
-        _check_model(statement, model)
+    if weights is not None:
+        _check_model(statement, weights, where)
         checked += ["model"] if statement.model_sha256 is None else ["model", "weights"]
-    record = file.parent / RECORD_FILE
-    if record.exists():
-        _check_record(statement, record)
+    if record is not None:
+        _check_record(statement, record, where)
         checked.append("record")
-    return Verification(statement, tuple(checked))
+    return tuple(checked)
 
 
 def weights_sha256(serialised: bytes) -> str:
@@ -75,33 +82,28 @@ def weights_sha256(serialised: bytes) -> str:
     return _split_weights(serialised)[0]
 
 
-def _check_settings(statement: PrivacyStatement, file: Path) -> None:
-    try:
-        tree = tomllib.loads(_read(file))
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(f"The settings file {file} is not valid TOML: {error}.") from None
-    if not isinstance(tree.get("privacy"), dict):
+def _check_settings(statement: PrivacyStatement, settings: Settings, where: Path) -> None:
+    privacy = settings.privacy
+    if privacy is None:
         raise PrivacyContractError(
-            f"The settings in {file} must have a [privacy] section, as the statement claims a "
+            f"The settings in {where} must have a [privacy] section, as the statement claims a "
             "private run. They have none: one of the two files was edited."
         )
-    privacy = parse_settings({"privacy": tree["privacy"]}).privacy
     for name, value in _settings_of(statement).items():
         got = getattr(privacy, name)
         if got is not None and not _same(got, value):
-            raise _mismatch(f"privacy.{name}", value, got, file)
-    target = None if privacy is None else privacy.epsilon
-    if target is None and (privacy is None or privacy.noise_multiplier is None):
-        raise _mismatch("privacy.epsilon", statement.epsilon, None, file)
+            raise _mismatch(f"privacy.{name}", value, got, where)
+    target = privacy.epsilon
+    if target is None and privacy.noise_multiplier is None:
+        raise _mismatch("privacy.epsilon", statement.epsilon, None, where)
     if target is not None and not target * _CALIBRATED <= statement.epsilon <= target:
-        raise _mismatch("privacy.epsilon", statement.epsilon, target, file)
-    epochs = tree.get("training", {}).get("epochs")
-    per_epoch = steps_per_epoch(statement.plan().schedule)
-    if epochs is not None and not _same(epochs, statement.steps / per_epoch):
-        raise _mismatch("training.epochs", statement.steps / per_epoch, epochs, file)
+        raise _mismatch("privacy.epsilon", statement.epsilon, target, where)
+    epochs = statement.steps / steps_per_epoch(statement.plan().schedule)
+    if not _same(settings.training.epochs, epochs):
+        raise _mismatch("training.epochs", epochs, settings.training.epochs, where)
     seed = statement.partition.seed
-    if seed is not None and "seed" in tree and tree["seed"] != seed:
-        raise _mismatch("seed", seed, tree["seed"], file)
+    if seed is not None and settings.seed != seed:
+        raise _mismatch("seed", seed, settings.seed, where)
 
 
 def _settings_of(statement: PrivacyStatement) -> dict[str, Any]:
@@ -126,33 +128,27 @@ def _settings_of(statement: PrivacyStatement) -> dict[str, Any]:
     }
 
 
-def _check_model(statement: PrivacyStatement, file: Path) -> None:
-    found, metadata = _split_weights(_read_bytes(file))
+def _check_model(statement: PrivacyStatement, weights: bytes, where: Path) -> None:
+    found, metadata = _split_weights(weights)
     if metadata.get(DIGEST_KEY) != statement.digest():
         raise PrivacyContractError(
-            f"The model in {file} must name the digest of its statement. "
+            f"The model in {where} must name the digest of its statement. "
             f"Got {metadata.get(DIGEST_KEY)!r}, but the statement's is {statement.digest()!r}. "
             "Statement and model do not belong together, or one of them was edited."
         )
     if statement.model_sha256 is not None and found != statement.model_sha256:
         raise PrivacyContractError(
-            f"The weights in {file} must have the SHA-256 that the statement names, "
+            f"The weights in {where} must have the SHA-256 that the statement names, "
             f"{statement.model_sha256}. Got {found}. They are not the weights that were stated."
         )
 
 
-def _check_record(statement: PrivacyStatement, file: Path) -> None:
+def _check_record(statement: PrivacyStatement, record: Mapping[str, Any], where: Path) -> None:
     """The plan that the model was saved with must be the stated one."""
-    try:
-        record = read_json(_read(file))
-    except ValueError as error:
-        raise DataError(f"The file {file} must be JSON. {error}.") from None
-    if not isinstance(record, dict):
-        raise DataError(f"The file {file} must be a JSON object. Copy it again.")
     expected = {"plan": statement.plan().to_dict(), "releasable": statement.releasable}
     for name, value in expected.items():
-        if name in record and record[name] != value:
-            raise _mismatch(name, value, record[name], file)
+        if record.get(name) != value:
+            raise _mismatch(name, value, record.get(name), where)
 
 
 def _split_weights(serialised: bytes) -> tuple[str, dict[str, str]]:
@@ -162,7 +158,7 @@ def _split_weights(serialised: bytes) -> tuple[str, dict[str, str]]:
         header = json.loads(serialised[8 : 8 + size].decode("utf-8"))
         metadata = header.pop("__metadata__", {})
         content = json.dumps(header, sort_keys=True, separators=(",", ":"))
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise DataError(
             f"A model file must be in the safetensors format. {error}. Train or copy it again."
         ) from None
@@ -179,27 +175,8 @@ def _same(got: Any, expected: Any) -> bool:
     return str(got) == str(expected)
 
 
-def _mismatch(name: str, expected: Any, got: Any, file: Path) -> PrivacyContractError:
+def _mismatch(name: str, expected: Any, got: Any, where: Path) -> PrivacyContractError:
     return PrivacyContractError(
-        f"The '{name}' in {file} must be {expected!r}, as the statement says. Got {got!r}. "
-        "One of the two files was edited."
+        f"The '{name}' in {where} must be {expected!r}, as the statement says. Got {got!r}. "
+        "One of the files was edited."
     )
-
-
-def _read(file: Path) -> str:
-    try:
-        return _read_bytes(file).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(f"The file {file} must be UTF-8 text. {error}.") from None
-
-
-def _read_bytes(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except FileNotFoundError:
-        raise DataError(
-            f"There is no {file}. Give a run or release folder of a private run, or its "
-            f"{STATEMENT_FILE}; a run without privacy has no statement to verify."
-        ) from None
-    except OSError as error:
-        raise DataError(f"The file {file} cannot be read: {error.strerror}.") from None

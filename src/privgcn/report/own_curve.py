@@ -2,8 +2,8 @@
 
 Training at other epsilons would be further releases. So the run's own scores are points, and
 the line beside them is the outlook of ``privgcn plan``: what runs on public corpora scored
-that had about as many documents for as much noise. It is read off facts that the statement
-declares public; nothing of the run's documents enters it.
+that had about as many documents for as much noise. It is read off numbers that the statement
+names; nothing else of the run's documents enters it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ from privgcn.training.stepping import one_shot_noise
 OUTLOOK = "public corpora of this size (outlook)"
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 NEAREST = 7
-_FACTS = re.compile(r"Features: (\d+) of kind '.*'; classes: (\d+)\.")
+_FEATURES = re.compile(r"Features: (\d+) of kind '.*'\.")
+_CLASSES = re.compile(r"The set of classes: (\d+), .*")
 
 
 @dataclass(frozen=True)
 class PublicFacts:
-    """What the outlook is asked with: facts that the statement declares public."""
+    """What the outlook is asked with: numbers that the statement names."""
 
     units: int
     classes: int
@@ -93,17 +94,16 @@ def public_facts(settings: Settings, statement: PrivacyStatement) -> PublicFacts
     It was measured with recipe ``auto``, every document or person its own part, and the whole
     budget spent on one training.
     """
-    found = next(filter(None, map(_FACTS.fullmatch, statement.assumed_public)), None)
+    said = (*statement.assumed_public, *statement.not_covered)
+    features = _number(_FEATURES, said)
+    classes = _number(_CLASSES, said)
     measured_alike = (
         settings.recipe == "auto"
         and statement.unit in ("document", "person")
         and statement.partition.kind == "each"
         and statement.selection is None
     )
-    if found is None or not measured_alike:
-        return None
-    features, classes = int(found[1]), int(found[2])
-    if features < 1 or classes < 2:
+    if features < 1 or classes < 2 or not measured_alike:
         return None
     return PublicFacts(
         statement.units,
@@ -113,6 +113,12 @@ def public_facts(settings: Settings, statement: PrivacyStatement) -> PublicFacts
         statement.relation,
         statement.delta,
     )
+
+
+def _number(sentence: re.Pattern[str], said: Sequence[str]) -> int:
+    """The number in a sentence of the statement; 0 where it is not said."""
+    found = next(filter(None, map(sentence.fullmatch, said)), None)
+    return 0 if found is None else int(found[1])
 
 
 def outlook_points(facts: PublicFacts) -> list[list[float]]:

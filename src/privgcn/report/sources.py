@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privgcn.config import parse_settings
 from privgcn.errors import ConfigError, DataError
-from privgcn.privacy.verification import SETTINGS_FILE, STATEMENT_FILE, verify_run
+from privgcn.files import read_bounded
 from privgcn.report.comparison import RunRecord
 from privgcn.report.figures import Figure
 from privgcn.report.outcome import SUMMARY_FILE, Outcome
 from privgcn.report.scores import check_scores
 from privgcn.report.tables import Table
+from privgcn.runs.folder import SCORES, is_stored
+from privgcn.runs.run import Run
 
-SCORES_FILE = "scores.json"
 TABLES_FILE = "tables.json"
 FIGURES_FILE = "figures.json"
 NOTES_FILE = "notes.json"
 RECORDS_FOLDER = "records"
+_MOST_BYTES = 1 << 28
 NO_NOTES = (
     "The notes of these results were not kept: they say what carries no guarantee and what was "
     "not run. Run 'privgcn reproduce' again with --resume to have them here."
@@ -92,7 +92,7 @@ def read_folders(paths: Sequence[Path]) -> Found:
             f"Each folder of a report must be there once. Got {twice} twice. Name it once."
         )
     for path, name in zip(places, _short_names(places), strict=True):
-        if (path / SCORES_FILE).is_file():
+        if _is_run(path):
             found.runs.append(read_run(path, name))
         else:
             found.results.append(read_results(path, name))
@@ -106,7 +106,7 @@ def _places(path: Path) -> tuple[list[Path], Outcome | None]:
             f"There is no folder {path}. Name a folder that 'privgcn train' or "
             "'privgcn reproduce' wrote."
         )
-    if (path / SCORES_FILE).is_file():
+    if _is_run(path):
         return [path], None
     outcome = read_outcome(path)
     if outcome is not None and outcome.experiments:
@@ -124,11 +124,15 @@ def _places(path: Path) -> tuple[list[Path], Outcome | None]:
         places += sorted(part for part in path.iterdir() if _has_results(part))
     if not places:
         raise DataError(
-            f"A report needs run folders (with {SCORES_FILE}) or results folders (with "
+            f"A report needs run folders (with {SCORES}) or results folders (with "
             f"{TABLES_FILE} or {FIGURES_FILE}). Got {path}, which is neither. Name a "
             "folder that 'privgcn train' or 'privgcn reproduce' wrote."
         )
     return places, outcome
+
+
+def _is_run(path: Path) -> bool:
+    return is_stored(path) or (path / SCORES).exists()
 
 
 def _has_results(path: Path) -> bool:
@@ -149,21 +153,10 @@ def read_run(folder: Path, name: str | None = None) -> RunRecord:
         PrivacyContractError: The claim does not hold.
     """
     name = name or folder.resolve().name
-    path = folder / SETTINGS_FILE
-    try:
-        settings = parse_settings(tomllib.loads(_text(path)))
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(f"The file {path} is not valid TOML: {error}. Train again.") from None
-    scores = check_scores(_json(folder / SCORES_FILE), f"run {name}")
-    if (folder / STATEMENT_FILE).exists():
-        found = verify_run(folder)
-        return RunRecord(name, settings, found.statement, scores, found.checked)
-    if settings.privacy is not None:
-        raise DataError(
-            f"The run {folder} was trained with privacy but has no {STATEMENT_FILE}: it must "
-            "not be reported without its statement. Copy the whole folder, or train again."
-        )
-    return RunRecord(name, settings, None, scores)
+    run = Run(folder)
+    scores = check_scores(run.scores, f"run {name}")
+    checked = () if run.verification is None else run.verification.checked
+    return RunRecord(name, run.settings, run.statement, scores, checked)
 
 
 def read_results(folder: Path, name: str | None = None) -> Results:
@@ -203,18 +196,14 @@ def _records(path: Path) -> list[Any]:
 def _json(path: Path) -> Any:
     try:
         return json.loads(_text(path))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"The file {path} is not valid JSON: {error}. Make it again.") from None
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise DataError(
-            f"The file {path} is missing. Name a whole folder as 'privgcn train' wrote it."
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
+        return read_bounded(path, most=_MOST_BYTES).decode("utf-8")
+    except UnicodeDecodeError as error:
         raise DataError(f"The file {path} cannot be read: {error}.") from None
 
 

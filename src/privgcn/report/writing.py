@@ -20,11 +20,5 @@ def write_text(path: str | Path, text: str) -> Path:
             f"The output file must not be a folder. Got {target}. "
             f"Name a file in it, such as {target / 'report.html'}."
         )
-    try:
-        write_atomically(target, text)
-    except OSError as error:
-        raise ConfigError(
-            f"The output file {target} cannot be written: {error.strerror}. "
-            "Choose a folder that you may write to."
-        ) from None
+    write_atomically(target, text)
     return target

@@ -1,23 +1,34 @@
 """Checkpoints: a stopped private run goes on where it was, with fresh noise.
 
-A checkpoint holds noisy parameters and optimiser state, nothing of the documents. Random
-sources are never stored: whoever resumes draws from a new key, so no noise repeats, and
-steps that a crash lost were never released, so taking them again costs nothing.
+A checkpoint holds noisy parameters and optimiser state, and of the documents no more than a
+keyed fingerprint, so that it is never taken for a run on others. Random sources are never
+stored: whoever resumes draws from a new key, so no noise repeats, and steps that a crash lost
+were never released, so taking them again costs nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
-import os
+import secrets
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
+from privgcn.errors import DataError
+from privgcn.files import read_bounded, write_atomically
+from privgcn.graph.dense_rows import DenseRows
+from privgcn.graph.textgraph import TextGraph
+
 _NAME = "checkpoint.safetensors"
+_MOST_BYTES = 1 << 34
 
 
 @dataclass
@@ -26,13 +37,15 @@ class Checkpoint:
 
     Attributes:
         folder: Where the file is; made when the first state is written.
-        purpose: Everything that decides the run; a state of another purpose is not taken.
+        purpose: Everything that decides the run, its documents included; a state of another
+            purpose is not taken.
         every_seconds: Least time between two writes.
     """
 
     folder: Path
     purpose: dict[str, Any]
     every_seconds: float = 20.0
+    _key: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
     _last: float = field(default_factory=time.monotonic, repr=False)
 
     @property
@@ -40,23 +53,23 @@ class Checkpoint:
         """The checkpoint file."""
         return self.folder / _NAME
 
-    @property
-    def _digest(self) -> str:
+    def _digest(self, key: str) -> str:
         text = json.dumps(self.purpose, sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hmac.digest(key.encode(), text.encode(), "sha256").hex()
 
     def load(self) -> dict[str, Tensor] | None:
         """The stored state of this very run, or ``None``."""
-        from safetensors import SafetensorError, safe_open
+        from safetensors import SafetensorError
+        from safetensors.torch import load
 
-        if not self.path.exists():
-            return None
         try:
-            with safe_open(self.path, framework="pt") as file:
-                if (file.metadata() or {}).get("purpose") != self._digest:
-                    return None
-                return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, OSError):
+            content = read_bounded(self.path, most=_MOST_BYTES)
+            size = int.from_bytes(content[:8], "little")
+            stored = json.loads(content[8 : 8 + size])["__metadata__"]
+            if stored["purpose"] != self._digest(stored["key"]):
+                return None
+            return load(content)
+        except (DataError, SafetensorError, ValueError, KeyError, TypeError, AttributeError):
             # A file that cannot be read is no checkpoint; training starts from the beginning.
             return None
 
@@ -67,11 +80,36 @@ class Checkpoint:
 
     def write(self, state: dict[str, Tensor]) -> None:
         """Replaces the stored state."""
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
-        self.folder.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_suffix(".draft")
         contiguous = {name: tensor.contiguous() for name, tensor in state.items()}
-        save_file(contiguous, draft, metadata={"purpose": self._digest})
-        os.replace(draft, self.path)
+        metadata = {"key": self._key, "purpose": self._digest(self._key)}
+        write_atomically(self.path, save(contiguous, metadata))
         self._last = time.monotonic()
+
+
+def clear_checkpoint(folder: Path) -> None:
+    """Removes the state that a finished run left in a folder, and the folder if it is empty."""
+    (folder / _NAME).unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def fingerprint(train: TextGraph, columns: Mapping[str, Any]) -> str:
+    """SHA-256 of everything that training reads of its documents; never stored as it is."""
+    digest = hashlib.sha256()
+    rows = train.features
+    tensors = [train.edges, train.labels]
+    if isinstance(rows, DenseRows):
+        tensors.append(rows.dense())
+    else:
+        tensors += [rows.offsets, rows.columns, rows.values]
+    if train.owners is not None:
+        tensors.append(train.owners)
+    arrays = [tensor.cpu().contiguous().numpy() for tensor in tensors]
+    for array in arrays:
+        digest.update(f"{array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    for name in sorted(columns):
+        digest.update(json.dumps([name, *map(str, columns[name])]).encode())
+    return digest.hexdigest()

@@ -20,7 +20,7 @@ from privgcn.privacy.part_gradients import StackGradients
 from privgcn.privacy.partitioning import cut_as_planned
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import Draws, RandomSource, SeededReplicas
-from privgcn.training.checkpoint import Checkpoint
+from privgcn.training.checkpoint import Checkpoint, fingerprint
 from privgcn.training.plain import train_plain
 from privgcn.training.planning import make_plan
 from privgcn.training.private import CENTRE, PrivateTrainer
@@ -49,6 +49,8 @@ class Fit:
             come from noisy gradients alone and are released with the model.
         centre: What was released of the rows' mean and is taken off every row, ``[inputs, R]``.
         releasable: Whether noise and samples came from a secret source.
+        matching: The numbers that prediction by matching computes with, as they were saved
+            with the model; ``None`` takes those of this version.
     """
 
     model: LayerStack
@@ -58,6 +60,7 @@ class Fit:
     releasable: bool = False
     path: Tensor | None = None
     centre: Tensor | None = None
+    matching: Mapping[str, float] | None = None
 
     @property
     def replicas(self) -> int:
@@ -180,6 +183,7 @@ def fit(
             "seeds": seeds,
             "width": train.features.width,
             "centre": _takes_centre(train, settings),
+            "documents": fingerprint(train, columns or {}),
         }
         checkpoint = Checkpoint(checkpoint_folder, purpose)
     trainer = _private_trainer(model, train, plan, settings, seeds, columns or {}, checkpoint)

@@ -236,13 +236,13 @@ def test_a_disk_without_room_leaves_the_old_lines(tmp_path: Path) -> None:
     file = filled(tmp_path / "ledger", b"one")
     program = """
 import resource, sys
-from privgcn.errors import DataError
+from privgcn.errors import ConfigError
 from privgcn.privacy.ledger_file import LedgerFile
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 try:
     with LedgerFile(sys.argv[1]).adding() as opened:
         opened.add(b"x" * 200)
-except DataError as error:
+except ConfigError as error:
     print(error)
 """
     done = subprocess.run(
@@ -251,6 +251,6 @@ except DataError as error:
         text=True,
         check=True,
     )
-    assert "cannot be read or written: File too large" in done.stdout
+    assert "cannot be written: File too large" in done.stdout
     assert file.lines() == [b"one"]
     assert sorted(place.name for place in tmp_path.iterdir()) == ["ledger", "ledger.head"]

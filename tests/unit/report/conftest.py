@@ -12,6 +12,7 @@ from privgcn.privacy.partition_facts import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import make_schedule
 from privgcn.privacy.statement import PrivacyStatement
+from privgcn.runs.folder import SCORES, SETTINGS, STATEMENT, read_folder, write_folder
 
 PLAN: dict[str, Any] = {
     "unit": "document",
@@ -101,12 +102,23 @@ def build():
 
         @staticmethod
         def folder(path, statement, scores=None, **changes):
-            path.mkdir(parents=True, exist_ok=True)
             settings = make_settings(statement, **changes)
-            (path / "settings.toml").write_text(to_toml(settings.model_dump()), "utf-8")
-            (path / "scores.json").write_text(json.dumps(scores or make_scores()), "utf-8")
+            files = {
+                SETTINGS: to_toml(settings.model_dump()),
+                SCORES: json.dumps(scores or make_scores()),
+            }
             if statement is not None:
-                (path / "statement.json").write_text(statement.to_json(), "utf-8")
+                files[STATEMENT] = statement.to_json()
+            write_folder(path, "run", files)
+            return path
+
+        @staticmethod
+        def sealed(path, **contents):
+            """The same run with other files, under a manifest that fits them."""
+            files = {**read_folder(path).files}
+            for name, content in contents.items():
+                files.pop(name) if content is None else files.update({name: content})
+            write_folder(path, "run", files, overwrite=True)
             return path
 
     return Build

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import pytest
 
 from privgcn import Report
-from privgcn.estimator.claims import assumed_public
 from privgcn.privacy.partition_facts import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import make_schedule
@@ -19,6 +18,7 @@ from privgcn.report.own_curve import (
     public_facts,
 )
 from privgcn.report.scores import check_scores
+from privgcn.runs.claims import assumed_public
 from privgcn.training.outlook import expectation
 
 
@@ -39,7 +39,10 @@ def stated(units=800, classes=6, features=4096, **changes):
     )
     facts = assumed_public(
         plan,
-        SimpleNamespace(num_classes=classes, facts=SimpleNamespace(public_vectors=None)),
+        SimpleNamespace(
+            num_classes=classes,
+            facts=SimpleNamespace(public_vectors=None, classes_declared=True),
+        ),
         SimpleNamespace(dimension=features, kind="hashing"),
     )
     return PrivacyStatement.of(plan, releasable=True, assumed_public=facts)

@@ -47,15 +47,18 @@ def test_an_edited_statement_is_never_repeated(build, statement, tmp_path):
     folder = build.folder(tmp_path / "run", statement)
     path = folder / "statement.json"
     record = json.loads(path.read_text("utf-8"))
-    path.write_text(json.dumps({**record, "epsilon": 0.01}), "utf-8")
+    edited = json.dumps({**record, "epsilon": 0.01})
 
     with pytest.raises(PrivacyContractError, match="epsilon"):
+        Report.of_folders([build.sealed(folder, **{"statement.json": edited})])
+    path.write_text(json.dumps(record), "utf-8")
+    with pytest.raises(DataError, match="was edited"):
         Report.of_folders([folder])
 
 
 def test_a_lost_statement_is_not_a_run_without_privacy(build, statement, tmp_path):
     folder = build.folder(tmp_path / "run", statement)
-    (folder / "statement.json").unlink()
+    build.sealed(folder, **{"statement.json": None})
 
     with pytest.raises(DataError, match=r"has no statement\.json"):
         Report.of_folders([folder])
@@ -65,18 +68,17 @@ def test_a_lost_statement_is_not_a_run_without_privacy(build, statement, tmp_pat
     ("name", "content", "words"),
     [
         ("scores.json", b"{", "not valid JSON"),
-        ("scores.json", b"[]", "must be an object"),
-        ("scores.json", b"\xff\xfe", "cannot be read"),
+        ("scores.json", b"[]", "must hold one JSON object"),
+        ("scores.json", b"\xff\xfe", "not UTF-8"),
         ("settings.toml", b"a = ", "not valid TOML"),
         ("settings.toml", b"nonsense = 1", "nonsense"),
-        ("settings.toml", None, "is missing"),
+        ("settings.toml", None, "no settings.toml"),
         ("statement.json", b"{}", "statement"),
     ],
 )
 def test_bad_files_get_one_clear_error(build, statement, tmp_path, name, content, words):
     folder = build.folder(tmp_path / "run", statement)
-    path = folder / name
-    path.unlink() if content is None else path.write_bytes(content)
+    build.sealed(folder, **{name: content})
 
     with pytest.raises((DataError, ConfigError, PrivacyContractError), match=words) as caught:
         Report.of_folders([folder])

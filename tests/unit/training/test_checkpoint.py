@@ -1,5 +1,7 @@
 """A stopped run goes on as the same run, or not at all."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,9 @@ import torch
 
 from brute_force import random_graph
 from privgcn.config import Settings, parse_settings
-from privgcn.training.checkpoint import Checkpoint
+from privgcn.graph import TextGraph
+from privgcn.graph.rows import rows_of
+from privgcn.training.checkpoint import Checkpoint, clear_checkpoint
 from privgcn.training.fit import fit
 
 GRAPH = random_graph(20, 6)
@@ -40,7 +44,7 @@ def stop_after(steps: int) -> Any:
     return progress
 
 
-def first_step(folder: Path, chosen: Settings, **options: Any) -> int:
+def first_step(folder: Path, chosen: Settings, graph: TextGraph = GRAPH, **options: Any) -> int:
     """The step with which a run begins that finds this folder."""
     seen: list[int] = []
 
@@ -49,8 +53,28 @@ def first_step(folder: Path, chosen: Settings, **options: Any) -> int:
         raise Stopped
 
     with pytest.raises(Stopped):
-        fit(GRAPH, chosen, checkpoint_folder=folder, progress=progress, **options)
+        fit(graph, chosen, checkpoint_folder=folder, progress=progress, **options)
     return seen[0]
+
+
+def changed_text() -> TextGraph:
+    rows = GRAPH.features.dense().clone()
+    rows[7] += 1
+    return replace(GRAPH, features=rows_of(rows))
+
+
+def changed_label() -> TextGraph:
+    labels = GRAPH.labels.clone()
+    labels[7] = (labels[7] + 1) % GRAPH.classes
+    return replace(GRAPH, labels=labels)
+
+
+def changed_link() -> TextGraph:
+    return replace(GRAPH, edges=GRAPH.edges[:, 1:])
+
+
+def changed_owner() -> TextGraph:
+    return replace(GRAPH, owners=torch.arange(len(GRAPH)))
 
 
 @pytest.mark.parametrize(
@@ -102,6 +126,42 @@ def test_other_seeds_or_documents_are_another_run(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("changed", [changed_text, changed_label, changed_link, changed_owner])
+def test_a_state_is_not_taken_once_a_document_was_replaced(
+    tmp_path: Path, changed: Callable[[], TextGraph]
+) -> None:
+    with pytest.raises(Stopped):
+        fit(GRAPH, settings(), checkpoint_folder=tmp_path, progress=stop_after(5))
+    assert first_step(tmp_path, settings(), changed()) == 1
+    with pytest.raises(Stopped):
+        fit(GRAPH, settings(), checkpoint_folder=tmp_path, progress=stop_after(5))
+    assert first_step(tmp_path, settings()) == 6
+
+
+def test_the_fingerprint_of_the_documents_is_keyed(tmp_path: Path) -> None:
+    from safetensors import safe_open
+
+    found = []
+    for name in ("a", "b"):
+        with pytest.raises(Stopped):
+            fit(GRAPH, settings(), checkpoint_folder=tmp_path / name, progress=stop_after(1))
+        with safe_open(Checkpoint(tmp_path / name, {}).path, framework="pt") as file:
+            found.append(file.metadata())
+    assert found[0]["purpose"] != found[1]["purpose"]
+    assert found[0]["key"] != found[1]["key"]
+
+
+def test_a_finished_run_takes_away_its_state_and_nothing_else(tmp_path: Path) -> None:
+    folder = tmp_path / "unfinished"
+    for other in (False, True):
+        Checkpoint(folder, {}).write({"steps": torch.tensor(1)})
+        if other:
+            (folder / "notes.txt").write_text("mine")
+        clear_checkpoint(folder)
+        assert folder.exists() == other
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+
+
 def test_a_damaged_state_is_no_state(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         fit(GRAPH, settings(), checkpoint_folder=tmp_path, progress=stop_after(5))
@@ -118,7 +178,7 @@ def test_a_state_holds_no_random_source_and_nothing_of_the_documents(tmp_path: P
         fit(GRAPH, settings(), checkpoint_folder=tmp_path, progress=stop_after(5))
     with safe_open(Checkpoint(tmp_path, {}).path, framework="pt") as file:
         names = {name.split(".")[0] for name in file.keys()}  # noqa: SIM118
-        assert set(file.metadata()) == {"purpose"}
+        assert set(file.metadata()) == {"purpose", "key"}
     assert names <= {"steps", "parameter", "step", "exp_avg", "exp_avg_sq"}
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from privgcn.config import Settings
 from privgcn.errors import ConfigError
-from privgcn.estimator.space import SearchSpace
+from privgcn.runs.space import SearchSpace
 
 
 def test_values_are_read_as_numbers_and_words() -> None:

@@ -10,12 +10,12 @@ from scipy.stats import chisquare
 
 from privgcn.config import Settings
 from privgcn.corpus.corpus import VALIDATION
-from privgcn.estimator.space import SearchSpace
-from privgcn.estimator.tuning import _Runs, search
 from privgcn.privacy.selection import LAWS, RunCount
 from privgcn.randomness import RandomSource
+from privgcn.runs.space import SearchSpace
+from privgcn.runs.tuning import _Runs, search
 from privgcn.training.recipes import make_settings
-from unit.estimator.small_corpus import small_corpus
+from unit.runs.small_corpus import small_corpus
 
 SPACE = SearchSpace({"training.reach": (1.0, 1.5, 2.0)})
 SEARCHES = 120
@@ -39,7 +39,7 @@ def test_the_number_of_runs_follows_its_law_and_every_candidate_its_chance(
         made[-1].append(number)
         return model
 
-    monkeypatch.setattr("privgcn.estimator.tuning._Runs", lambda *_, **__: runs)
+    monkeypatch.setattr("privgcn.runs.tuning._Runs", lambda *_, **__: runs)
     monkeypatch.setattr(_Runs, "train", train)
     monkeypatch.setattr(_Runs, "winner", lambda *_: None)
     for _ in range(SEARCHES):

@@ -9,11 +9,11 @@ import pytest
 from privgcn.config import Settings
 from privgcn.corpus import Corpus
 from privgcn.errors import ConfigError, DataError, PrivacyContractError, PrivGCNError
-from privgcn.estimator import tuning
-from privgcn.estimator.space import SearchSpace
-from privgcn.estimator.tuning import _Runs, search
 from privgcn.privacy.selection import RunCount
 from privgcn.randomness import RandomSource
+from privgcn.runs import tuning
+from privgcn.runs.space import SearchSpace
+from privgcn.runs.tuning import _Runs, search
 from privgcn.training.recipes import make_settings
 
 COUNT = RunCount("poisson", 3.0)

@@ -7,30 +7,30 @@ from dataclasses import replace
 from pathlib import Path
 
 from privgcn.config import DataSettings, Settings
-from privgcn.errors import PrivacyContractError
-from privgcn.estimator.model_folder import MODEL, write_model_files
-from privgcn.estimator.run_folder import Run
+from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.features import featurizer_from_state
 from privgcn.features.registry import without_places
-from privgcn.files import folder_written_atomically
+from privgcn.privacy.statement import PrivacyStatement
+from privgcn.runs.folder import check_target, lies_in, write_folder
+from privgcn.runs.run import Run
+from privgcn.runs.saved import model_files
 
 
-def check_releasable(run: Run, *, learned_features: bool) -> None:
-    """Refuses a run whose model must stay where it is.
+def releasable_statement(run: Run, *, learned_features: bool) -> PrivacyStatement:
+    """The checked statement of a run that may be released.
 
     Raises:
-        DataError: There is no run.
+        DataError: There is no run, or it was changed.
         PrivacyContractError: The run has no guarantee, seeded noise, or features that were
             learned from protected text.
     """
-    featurizer = run.saved.featurizer
-    if run.statement is None:
+    statement, featurizer = run.statement, run.saved.featurizer
+    if statement is None:
         raise PrivacyContractError(
             f"The run in {run.folder} was trained without privacy; there is nothing to "
             "release. Train with --epsilon."
         )
-    run.statement.verify()
-    if not run.statement.releasable or not run.saved.fitted.releasable:
+    if not statement.releasable or not run.saved.fitted.releasable:
         raise PrivacyContractError(
             f"The noise of the run in {run.folder} was seeded (--reproducible): whoever knows "
             "the seed can subtract it. Train again without --reproducible."
@@ -41,6 +41,7 @@ def check_releasable(run: Run, *, learned_features: bool) -> None:
             f"{featurizer.learned}. Train with features that learn nothing, or accept it with "
             "--with-learned-features."
         )
+    return statement
 
 
 def public_settings(settings: Settings) -> Settings:
@@ -50,15 +51,30 @@ def public_settings(settings: Settings) -> Settings:
     return settings.model_copy(update={"data": DataSettings(), "features": named})
 
 
-def write_release(run: Run, folder: Path, pages: Mapping[str, str]) -> None:
+def check_release_target(run: Run, folder: Path, *, overwrite: bool) -> None:
+    """Refuses to write a release over its own run, or where it must not or cannot be.
+
+    Raises:
+        ConfigError: It is refused.
+    """
+    if lies_in(folder, run.folder) or lies_in(run.folder, folder):
+        raise ConfigError(
+            f"The release of {run.folder} must lie apart from the run. Got {folder}. Name "
+            "another folder."
+        )
+    check_target(folder, overwrite=overwrite)
+
+
+def write_release(
+    run: Run, folder: Path, pages: Mapping[str, str], *, overwrite: bool = False
+) -> None:
     """Writes model, statement and pages, without scores and without where anything lay."""
+    check_release_target(run, folder, overwrite=overwrite)
     saved = run.saved
     bare = replace(
         saved,
         fitted=replace(saved.fitted, settings=public_settings(saved.fitted.settings)),
         featurizer=featurizer_from_state(without_places(saved.featurizer.state())),
+        parameters=None,
     )
-    with folder_written_atomically(folder, marker=MODEL) as draft:
-        write_model_files(draft, bare)
-        for name, text in pages.items():
-            (draft / name).write_text(text, encoding="utf-8")
+    write_folder(folder, "release", {**model_files(bare), **pages}, overwrite=overwrite)

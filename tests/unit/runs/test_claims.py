@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 
 from privgcn.corpus import Corpus
-from privgcn.errors import PrivacyContractError
-from privgcn.estimator.claims import statement_of
-from privgcn.estimator.classifier import GraphClassifier
-from privgcn.estimator.predictions import predict_source
-from privgcn.estimator.release import check_releasable
-from privgcn.estimator.replicas import train_replicas
-from privgcn.estimator.run_folder import Run
-from privgcn.estimator.space import SearchSpace
-from privgcn.estimator.tuning import search
+from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.evaluation.inference import MODES
 from privgcn.privacy.selection import RunCount
 from privgcn.privacy.statement import PrivacyStatement
+from privgcn.runs.claims import statement_of
+from privgcn.runs.classifier import GraphClassifier
+from privgcn.runs.predictions import predict_source
+from privgcn.runs.release import releasable_statement
+from privgcn.runs.replicas import train_replicas
+from privgcn.runs.run import Run
+from privgcn.runs.space import SearchSpace
+from privgcn.runs.tuning import search
 from privgcn.training.recipes import make_settings
-from unit.estimator.small_corpus import small_corpus
+from unit.runs.small_corpus import small_corpus
 
 EPSILON, DELTA = 2.0, 1e-3
 
@@ -78,10 +78,10 @@ def test_a_run_with_learned_features_is_released_on_request_only(tmp_path: Path)
     for features in ("bow", "hashing"):
         model = GraphClassifier(EPSILON, DELTA, features=features).fit(small_corpus().train)
         model.save(tmp_path / features)
-    check_releasable(Run(tmp_path / "hashing"), learned_features=False)
-    check_releasable(Run(tmp_path / "bow"), learned_features=True)
+    releasable_statement(Run(tmp_path / "hashing"), learned_features=False)
+    releasable_statement(Run(tmp_path / "bow"), learned_features=True)
     with pytest.raises(PrivacyContractError, match="not covered"):
-        check_releasable(Run(tmp_path / "bow"), learned_features=False)
+        releasable_statement(Run(tmp_path / "bow"), learned_features=False)
 
 
 def test_only_predictions_that_see_no_training_document_are_covered(tmp_path: Path) -> None:
@@ -105,4 +105,9 @@ def test_only_predictions_that_see_no_training_document_are_covered(tmp_path: Pa
             first, model.predict_proba(other.test, inference=mode)
         )
         assert stated[mode] == (not sees_training)
-        assert predict_source(tmp_path / "run", str(documents), mode).covered == stated[mode]
+        if stated[mode]:
+            # A saved model cannot know whether these documents trained it.
+            assert predict_source(tmp_path / "run", str(documents), mode).covered is None
+        else:
+            with pytest.raises(ConfigError, match="training documents"):
+                predict_source(tmp_path / "run", str(documents), mode)

@@ -18,10 +18,6 @@ from privgcn.config import FeatureSettings, Settings
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TRAIN, VALIDATION
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
-from privgcn.estimator.claims import assumed_public, check_owners, not_covered
-from privgcn.estimator.prepare import fitted_featurizer, graph_of, rows_with_split
-from privgcn.estimator.replicas import Replicas
-from privgcn.estimator.space import SearchSpace
 from privgcn.evaluation.inference import Mode, scores_in_mode
 from privgcn.features import Featurizer
 from privgcn.graph.grid import rounded
@@ -35,6 +31,10 @@ from privgcn.privacy.selection import RunCount
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verification import weights_sha256
 from privgcn.randomness import RandomSource
+from privgcn.runs.claims import assumed_public, check_owners, not_covered
+from privgcn.runs.prepare import fitted_featurizer, graph_of, rows_with_split
+from privgcn.runs.replicas import Replicas
+from privgcn.runs.space import SearchSpace
 from privgcn.training.fit import Fit, fit
 from privgcn.training.planning import make_plan
 

@@ -55,9 +55,10 @@ def assumed_public(plan: PrivacyPlan, corpus: Corpus, featurizer: Featurizer) ->
     index = "owners" if plan.unit == "person" else "documents"
     facts = [
         f"The number of training {index}: {plan.units}.",
-        f"Features: {featurizer.dimension} of kind '{featurizer.kind}'; classes: "
-        f"{corpus.num_classes}.",
+        f"Features: {featurizer.dimension} of kind '{featurizer.kind}'.",
     ]
+    if corpus.facts.classes_declared:
+        facts.append(f"The set of classes: {corpus.num_classes}, declared.")
     if plan.partition.kind == "column":
         facts.append(f"The column '{plan.partition.column}', declared public by the user.")
     if corpus.facts.public_vectors is not None and featurizer.kind == "given":
@@ -70,8 +71,8 @@ def not_covered(corpus: Corpus, featurizer: Featurizer) -> list[str]:
     gaps: list[str] = []
     if not corpus.facts.classes_declared:
         gaps.append(
-            "The set of classes: it was read off the labels. Declare it with --classes to "
-            "make it a public fact."
+            f"The set of classes: {corpus.num_classes}, read off the labels. Declare it with "
+            "--classes to make it a public fact."
         )
     if corpus.facts.split_origin == "stratified":
         gaps.append("The split: it was stratified by label.")

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from privgcn.corpus import load_corpus
-from privgcn.estimator import replicas
-from privgcn.estimator.replicas import baseline_scores, train_replicas
 from privgcn.evaluation.baselines import baselines_left_out
+from privgcn.runs import replicas
+from privgcn.runs.replicas import baseline_scores, train_replicas
 from privgcn.training.recipes import make_settings
 
 SHORT = {"training.epochs": 2}

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from privgcn import GraphClassifier
-from privgcn.errors import DataError
-from privgcn.estimator.model_folder import MODEL, WEIGHTS
+from privgcn.errors import DataError, PrivacyContractError
+from privgcn.runs.folder import MODEL, WEIGHTS, read_folder, write_folder
+from privgcn.runs.saved import read_model
 
 
 def vectors(documents: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -20,6 +21,12 @@ def vectors(documents: int = 300) -> tuple[np.ndarray, np.ndarray]:
     labels = np.arange(documents) % 3
     rows = 5.0 + random.normal(size=(3, 12))[labels] + random.normal(size=(documents, 12)) / 2
     return rows.astype(np.float32), labels
+
+
+def seal(folder: Path, changes: dict[str, str | bytes]) -> None:
+    """Replaces files, and gives the folder a manifest that fits."""
+    files = {**read_folder(folder).files, **changes}
+    write_folder(folder, "model", files, overwrite=True)
 
 
 @pytest.fixture
@@ -55,14 +62,16 @@ def test_a_damaged_centre_is_refused(
     del tensors["centre"]
     if centre is not None:
         tensors["centre"] = centre
-    save_file(tensors, folder / WEIGHTS)
-    with pytest.raises(DataError):
+    seal(folder, {WEIGHTS: save(tensors)})
+    with pytest.raises(DataError, match="centre"):
+        read_model(read_folder(folder))
+    with pytest.raises(PrivacyContractError, match="digest of its statement"):
         GraphClassifier.load(folder)
 
 
 def test_a_model_of_an_older_format_is_refused(saved: tuple[GraphClassifier, Path]) -> None:
     _, folder = saved
     record = json.loads((folder / MODEL).read_text())
-    (folder / MODEL).write_text(json.dumps({**record, "format": 1}))
+    seal(folder, {MODEL: json.dumps({**record, "format": 1})})
     with pytest.raises(DataError, match="format"):
         GraphClassifier.load(folder)

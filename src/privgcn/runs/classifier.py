@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,12 +18,15 @@ from privgcn.config import Settings
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TRAIN, VALIDATION
 from privgcn.errors import ConfigError, DataError
-from privgcn.estimator.arrays import corpus_of_arrays
-from privgcn.estimator.claims import check_owners, statement_of
-from privgcn.estimator.model_folder import SavedModel, read_model, write_model
-from privgcn.estimator.prepare import fitted_featurizer, graph_of, with_split
 from privgcn.evaluation.inference import check_mode, scores_in_mode
 from privgcn.privacy.statement import PrivacyStatement
+from privgcn.runs.arrays import corpus_of_arrays
+from privgcn.runs.claims import check_owners, statement_of
+from privgcn.runs.folder import write_folder
+from privgcn.runs.parameters import parameters_of
+from privgcn.runs.prepare import fitted_featurizer, graph_of, with_split
+from privgcn.runs.run import Run
+from privgcn.runs.saved import SavedModel, model_files
 from privgcn.training.fit import fit
 from privgcn.training.recipes import resolve
 from privgcn.training.wishes import by_mapping, by_parameter
@@ -111,7 +115,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             visible = graph_of(joined, featurizer, settings)
         fitted = fit(graph, settings, visible=visible, columns=training.columns)
         statement = statement_of(fitted, training, featurizer)
-        self._saved = SavedModel(fitted, featurizer, tuple(map(str, self.classes_)), statement)
+        self._saved = SavedModel(fitted, featurizer, self.classes_, statement)
         self.n_features_in_ = featurizer.dimension
         self.settings_ = settings
         self.statement_ = statement
@@ -159,25 +163,51 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return float((predicted[known] == self.classes_[X.labels[known]]).mean())
         return float((predicted == np.asarray(y)).mean())
 
-    def save(self, folder: str | Path) -> None:
-        """Writes the model into a folder: safetensors and JSON, atomically, no pickle."""
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Writes the model into a folder: safetensors and JSON, atomically, no pickle.
+
+        Nothing in it tells which documents trained the model; a run folder remembers that.
+
+        Args:
+            folder: Where.
+            overwrite: Whether an earlier model, run or release may be replaced.
+        """
         check_is_fitted(self, "_saved")
-        write_model(Path(folder), self._saved)
+        names = getattr(self, "feature_names_in_", None)
+        saved = replace(
+            self._saved,
+            parameters=self.get_params(),
+            feature_names=None if names is None else tuple(map(str, names)),
+        )
+        write_folder(Path(folder), "model", model_files(saved), overwrite=overwrite)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Reads a model that ``save`` or ``privgcn train`` wrote."""
-        saved = read_model(Path(folder))
+        """Reads a model that ``save``, ``privgcn train`` or ``privgcn release`` wrote.
+
+        Raises:
+            DataError: A file was edited, removed or added, or cannot be read.
+            PrivacyContractError: The claim does not hold.
+        """
+        return cls.of_run(Run(Path(folder)))
+
+    @classmethod
+    def of_run(cls, run: Run) -> Self:
+        """The classifier as it was when the model was saved; its claim is checked first."""
+        statement, saved = run.statement, run.saved
         settings = saved.fitted.settings
-        privacy = settings.privacy
-        model = cls(recipe=settings.recipe, seed=settings.seed)
-        if privacy is not None:
-            model.set_params(epsilon=privacy.epsilon, delta=privacy.delta, unit=privacy.unit)
+        parameters = saved.parameters
+        try:
+            model = cls(**(parameters_of(settings) if parameters is None else parameters))
+        except TypeError as error:
+            raise DataError(f"The model has unknown parameters: {error}.") from None
         model._saved = saved
-        model.classes_ = np.asarray(saved.classes)
+        model.classes_ = saved.classes
         model.n_features_in_ = saved.featurizer.dimension
+        if saved.feature_names is not None:
+            model.feature_names_in_ = np.asarray(saved.feature_names, dtype=object)
         model.settings_ = settings
-        model.statement_ = saved.statement
+        model.statement_ = statement
         return model
 
     def __sklearn_is_fitted__(self) -> bool:

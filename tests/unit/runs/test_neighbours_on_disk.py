@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from privgcn.cli import app
 from privgcn.corpus import Corpus
-from privgcn.estimator.classifier import GraphClassifier
-from unit.estimator.small_corpus import small_corpus
+from privgcn.runs.classifier import GraphClassifier
+from unit.runs.small_corpus import small_corpus
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 

@@ -1,1 +1,0 @@
-"""The classifier that users hold in hand, its replicas, and runs on disk."""

@@ -1,0 +1,269 @@
+"""A model as files: weights as safetensors, everything else as JSON and TOML. No pickle.
+
+A saved model is self-contained: whatever a prediction computes with is in these files, and
+no constant of the installed version enters.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+
+from privgcn.config import Settings, parse_settings, to_toml
+from privgcn.errors import ConfigError, DataError, PrivGCNError
+from privgcn.evaluation.inference import numbers_of
+from privgcn.evaluation.matching_numbers import Numbers
+from privgcn.features import Featurizer, featurizer_from_state
+from privgcn.models import LayerStack, make_model
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.statement import PrivacyStatement
+from privgcn.privacy.verification import DIGEST_KEY
+from privgcn.runs.folder import MODEL, SETTINGS, STATEMENT, WEIGHTS, Stored
+from privgcn.training.fit import PATH, Fit
+from privgcn.training.private import CENTRE
+
+_FORMAT = 3
+_MOST_CLASSES = 100_000
+_MOST_FEATURES = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class SavedModel:
+    """One trained replica with everything that a user of it needs.
+
+    Attributes:
+        fitted: The replica.
+        featurizer: How documents become features.
+        classes: The class labels, with their type.
+        statement: The claim; ``None`` without privacy.
+        parameters: What the classifier was constructed with; ``None`` where the settings
+            alone decide.
+        feature_names: Names of the columns that the classifier was fitted on, if any.
+    """
+
+    fitted: Fit
+    featurizer: Featurizer
+    classes: npt.NDArray[Any]
+    statement: PrivacyStatement | None
+    parameters: Mapping[str, Any] | None = None
+    feature_names: tuple[str, ...] | None = None
+
+
+class _Classes(BaseModel):
+    """Class labels and their type; texts are ``U`` whatever their length."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    dtype: Annotated[str, Field(pattern=r"^(U|O|b1|[iu][1248]|f[248])$")]
+    values: Annotated[
+        list[bool | int | float | str], Field(min_length=2, max_length=_MOST_CLASSES)
+    ]
+
+
+class _Record(BaseModel):
+    """The content of ``model.json``."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    format: Literal[3]
+    classes: _Classes
+    features: dict[str, Any]
+    feature_names: list[str] | None
+    width: Annotated[int, Field(ge=1, le=_MOST_FEATURES)]
+    path: bool
+    centred: bool
+    plan: dict[str, Any] | None
+    releasable: bool
+    matching: Numbers | None
+    parameters: dict[str, Any] | None
+
+
+def model_files(saved: SavedModel) -> dict[str, str | bytes]:
+    """The files of a model.
+
+    Raises:
+        ConfigError: The class labels or parameters cannot be kept in JSON.
+    """
+    fitted, statement = saved.fitted, saved.statement
+    matched = fitted.settings.prediction.method == "matched"
+    record = {
+        "format": _FORMAT,
+        "classes": _classes_record(saved.classes),
+        "features": saved.featurizer.state(),
+        "feature_names": saved.feature_names,
+        "width": fitted.parameters[0].shape[0],
+        "path": fitted.path is not None,
+        "centred": fitted.centre is not None,
+        "plan": None if fitted.plan is None else fitted.plan.to_dict(),
+        "releasable": fitted.releasable,
+        "matching": numbers_of(fitted).model_dump() if matched else None,
+        "parameters": saved.parameters,
+    }
+    files: dict[str, str | bytes] = {
+        SETTINGS: to_toml(fitted.settings.model_dump()),
+        MODEL: json.dumps(record, indent=1, default=_as_json) + "\n",
+    }
+    # One key at most: safetensors writes several in no fixed order.
+    metadata = None if statement is None else {DIGEST_KEY: statement.digest()}
+    files[WEIGHTS] = fitted.serialised(metadata)
+    if statement is not None:
+        files[STATEMENT] = statement.to_json()
+    return files
+
+
+def read_settings(stored: Stored) -> Settings:
+    """The settings of a model.
+
+    Raises:
+        DataError: They cannot be read, or one of them breaks its rule.
+    """
+    path = stored.folder / SETTINGS
+    try:
+        return parse_settings(tomllib.loads(stored.text(SETTINGS)))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise DataError(f"The file {path} is not valid TOML: {error}.") from None
+    except ConfigError as error:
+        raise DataError(f"The file {path} holds no settings of a run. {error}") from None
+
+
+def read_statement(stored: Stored) -> PrivacyStatement | None:
+    """The statement of a model; ``None`` where it was trained without privacy.
+
+    Raises:
+        DataError: A private model has none.
+    """
+    if STATEMENT in stored.files:
+        return PrivacyStatement.from_json(stored.text(STATEMENT))
+    if read_settings(stored).privacy is not None:
+        raise DataError(
+            f"The {stored.kind} {stored.folder} was trained with privacy but has no "
+            f"{STATEMENT}. Copy the whole folder, or train again."
+        )
+    return None
+
+
+def read_model(stored: Stored) -> SavedModel:
+    """The model of a folder.
+
+    Raises:
+        DataError: A file is missing or not what it should be.
+    """
+    settings, statement = read_settings(stored), read_statement(stored)
+    try:
+        record = _Record.model_validate(stored.record(MODEL))
+        classes = np.array(record.classes.values, dtype=record.classes.dtype)
+        featurizer = featurizer_from_state(record.features)
+        plan = None if record.plan is None else PrivacyPlan.from_dict(record.plan)
+        chosen = settings.model
+        model = make_model(
+            chosen.kind,
+            record.width,
+            len(classes),
+            hidden=chosen.hidden,
+            hops=chosen.hops,
+            dropout=chosen.dropout,
+        )
+        tensors = load_tensors(stored.content(WEIGHTS))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"])) or "record"
+        raise _unreadable(stored.folder, f"its '{name}' is wrong: {first['msg']}") from None
+    except (PrivGCNError, SafetensorError) as error:
+        raise _unreadable(stored.folder, str(error)) from None
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise _unreadable(stored.folder, f"{type(error).__name__}: {error}") from None
+    if featurizer.dimension != record.width:
+        raise _unreadable(
+            stored.folder, f"{featurizer.dimension} features for a model of {record.width}"
+        )
+    if settings.prediction.method == "matched" and record.matching is None:
+        raise _unreadable(stored.folder, "the numbers of prediction by 'matched' are missing")
+    _check_tensors(stored.folder, model, record, plan, tensors)
+    fitted = Fit(
+        model,
+        [tensors[name] for name in model.parameter_names()],
+        settings,
+        plan,
+        record.releasable,
+        tensors.get(PATH),
+        tensors.get(CENTRE),
+        None if record.matching is None else record.matching.model_dump(),
+    )
+    names = None if record.feature_names is None else tuple(record.feature_names)
+    return SavedModel(fitted, featurizer, classes, statement, record.parameters, names)
+
+
+def _check_tensors(
+    folder: Path,
+    model: LayerStack,
+    record: _Record,
+    plan: PrivacyPlan | None,
+    tensors: Mapping[str, torch.Tensor],
+) -> None:
+    """The weights must be those of the model, of its shape, and finite."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for number, (inputs, outputs, _) in enumerate(model.layers):
+        shapes[f"layers.{number}.weight"] = (inputs, 1, outputs)
+        if model.bias:
+            shapes[f"layers.{number}.bias"] = (1, outputs)
+    if record.path:
+        steps = 0 if plan is None else plan.steps - int(record.centred)
+        shapes[PATH] = (steps + 1, *shapes["layers.0.weight"])
+    if record.centred:
+        shapes[CENTRE] = (record.width, 1)
+    if tensors.keys() != shapes.keys():
+        raise _unreadable(
+            folder, f"its tensors must be {sorted(shapes)}, got {sorted(tensors)[:9]}"
+        )
+    for name, tensor in tensors.items():
+        if tuple(tensor.shape) != shapes[name] or tensor.dtype != torch.float32:
+            raise _unreadable(
+                folder,
+                f"its '{name}' must be float32 of shape {shapes[name]}, got {tensor.dtype} of "
+                f"{tuple(tensor.shape)}",
+            )
+        if not bool(torch.isfinite(tensor).all()):
+            raise _unreadable(folder, f"its '{name}' holds numbers that are not finite")
+
+
+def _classes_record(classes: npt.NDArray[Any]) -> dict[str, Any]:
+    kind, size = classes.dtype.kind, classes.dtype.itemsize
+    dtype = {"U": "U", "T": "U", "O": "O", "b": "b1"}.get(kind, f"{kind}{size}")
+    values = classes.tolist()
+    try:
+        _Classes(dtype=dtype, values=values)
+    except ValidationError:
+        raise ConfigError(
+            f"The class labels of a saved model must be {_MOST_CLASSES} or fewer texts, finite "
+            f"numbers or booleans. Got {classes.dtype}. Encode them before training."
+        ) from None
+    return {"dtype": dtype, "values": values}
+
+
+def _as_json(value: Any) -> Any:
+    """NumPy's numbers as Python's; anything else has no place in a model."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise ConfigError(
+        "The parameters of a saved classifier must be numbers, texts, booleans and lists or "
+        f"mappings of these. Got {value!r}."
+    )
+
+
+def _unreadable(folder: Path, reason: str) -> DataError:
+    return DataError(
+        f"The model in {folder} cannot be read: {reason.rstrip('.')}. Train or copy it again."
+    )
