@@ -16,8 +16,9 @@ from privgcn.errors import DataError, DataNotAvailableError, MissingExtraError
 if TYPE_CHECKING:
     import torch
 
-_BATCH_CPU = 32
-_BATCH_GPU = 256
+_BATCH_CPU = 8
+_BATCH_GPU = 64
+_LENGTH_STEP = 16
 _IGNORED_SUFFIXES = (".md", ".h5", ".msgpack", ".onnx", ".ot", ".gitattributes")
 
 
@@ -50,7 +51,10 @@ class Encoder:
     ) -> npt.NDArray[np.float32]:
         """One vector for each text.
 
-        Texts are put in order of length first: a batch then holds little padding.
+        Guarantees:
+            A text's vector has the same bits whatever other texts there are. Matrix products
+            round a row by the shape of its batch, so all batches of a length have one shape,
+            and a text's own length alone says which that is.
         """
         import torch
 
@@ -61,31 +65,40 @@ class Encoder:
             return_attention_mask=False,
             return_token_type_ids=False,
         )["input_ids"]
-        order = np.argsort([-len(row) for row in tokens], kind="stable")
+        lengths = np.array([_padded(len(row), self.max_length) for row in tokens], dtype=int)
         out = np.empty((len(texts), self.dimension), dtype=np.float32)
         size = _BATCH_CPU if self._device.type == "cpu" else _BATCH_GPU
         with torch.inference_mode():
-            for start in range(0, len(order), size):
-                rows = order[start : start + size]
-                out[rows] = self._mean([tokens[row] for row in rows]).cpu().numpy()
-                if advance is not None:
-                    advance(len(rows))
+            for length in np.unique(lengths)[::-1].tolist():
+                order = np.flatnonzero(lengths == length)
+                for start in range(0, len(order), size):
+                    rows = order[start : start + size]
+                    batch = [tokens[row] for row in rows]
+                    out[rows] = self._mean(batch, (size, length))[: len(rows)].cpu().numpy()
+                    if advance is not None:
+                        advance(len(rows))
         return out
 
-    def _mean(self, tokens: list[list[int]]) -> torch.Tensor:
+    def _mean(self, tokens: list[list[int]], shape: tuple[int, int]) -> torch.Tensor:
         import torch
 
-        longest = max(1, *map(len, tokens))
-        ids = torch.full((len(tokens), longest), self._pad, dtype=torch.long)
-        mask = torch.zeros((len(tokens), longest), dtype=torch.long)
+        ids = torch.full(shape, self._pad, dtype=torch.long)
+        mask = torch.zeros(shape, dtype=torch.long)
         for row, codes in enumerate(tokens):
             ids[row, : len(codes)] = torch.tensor(codes, dtype=torch.long)
             mask[row, : len(codes)] = 1
+        # Rows that fill up the batch see one token: nothing to see is no number.
+        mask[len(tokens) :, 0] = 1
         ids, mask = ids.to(self._device), mask.to(self._device)
         hidden = self._model(input_ids=ids, attention_mask=mask).last_hidden_state.float()
         weight = mask.unsqueeze(-1).to(hidden.dtype)
         mean: torch.Tensor = (hidden * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
         return mean
+
+
+def _padded(length: int, most: int) -> int:
+    """The length to which a text of so many tokens is padded."""
+    return min(max(1, -(-length // _LENGTH_STEP)) * _LENGTH_STEP, most)
 
 
 def find_model(model: str) -> Path:

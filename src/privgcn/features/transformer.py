@@ -111,7 +111,7 @@ class TransformerFeatures:
         from privgcn.corpus.location import cache_folder
 
         folder = Path(self._cache_dir) if self._cache_dir else cache_folder() / "features"
-        key = f"{self._identity} mean {self._tokens()} {self._unit_length}"
+        key = f"{self._identity} mean alone {self._tokens()} {self._unit_length}"
         cache = VectorCache(folder.expanduser(), key, self._dimension)
         shown = Progress(
             console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()

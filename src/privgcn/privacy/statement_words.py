@@ -33,7 +33,8 @@ NOTES: tuple[str, ...] = (
     "either of them. Record each release in one ledger.",
     "A step releases a noisy sum of clipped vectors, one from each part: gradients, or in the "
     "first step on dense features the mean direction of a part's feature rows.",
-    "Computers round: floating-point noise only approximates the noise of the proof.",
+    "Sums and noise are multiples of one step, so the bits of a release tell no more than its "
+    "value does. The noise itself is drawn in 64-bit floating point.",
 )
 
 MODES: dict[str, tuple[bool, str]] = {

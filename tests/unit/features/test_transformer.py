@@ -180,6 +180,24 @@ def test_bad_options(
 
 
 @needs_minilm
+def test_a_vector_has_the_same_bits_in_any_company(
+    tmp_path: Path, of_texts: Callable[..., Corpus]
+) -> None:
+    """Otherwise one document would move the rows of others."""
+    words = "patient letter heart sonata network graph the of was".split()
+    random = np.random.default_rng(0)
+    texts = [" ".join(random.choice(words, n)) for n in random.integers(1, 60, 30)]
+    found: dict[str, np.ndarray] = {}
+    for number, chosen in enumerate([range(30), range(29, -1, -1), range(0, 30, 3), [4], [7]]):
+        some = [texts[place] for place in chosen]
+        corpus = of_texts(*some)
+        options = {"cache_dir": str(tmp_path / str(number))}
+        rows = make_featurizer("minilm", options, corpus).fit(corpus).transform(corpus)
+        for text, row in zip(some, rows, strict=True):
+            assert np.array_equal(found.setdefault(text, row), row)
+
+
+@needs_minilm
 def test_minilm_encodes_meaning_without_a_hub(
     tmp_path: Path, of_texts: Callable[..., Corpus]
 ) -> None:

@@ -184,7 +184,7 @@ def test_the_page_begins_with_the_claim(statement: PrivacyStatement) -> None:
         "Assumed to be public",
         "The column 'year'.",
         "adds up",
-        "Computers round",
+        "multiples of one step",
         "dp-accounting",
         "class counts",
         "may be released",
