@@ -218,6 +218,19 @@ def test_a_vector_lies_on_the_grid_and_is_no_longer() -> None:
     assert all(torch.equal(t * 2.0**20, (t * 2.0**20).round()) for t in found)
 
 
+def test_threads_do_not_move_a_norm() -> None:
+    vector = [torch.randn(100_000, 2, 3), torch.randn(2, 3)]
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3, 4, 5):
+            torch.set_num_threads(threads)
+            found.append(clipped_vector(vector, 1e-3, FINE))
+    finally:
+        torch.set_num_threads(before)
+    for other in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
+
+
 @pytest.mark.parametrize("kind", ["gcn", "linear", "mlp"])
 def test_all_ways_to_a_norm_agree(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = random_graph(48, 10, seed=3)
