@@ -305,6 +305,8 @@ def test_rounding_commutes_with_adding_a_grid_value(monkeypatch: pytest.MonkeyPa
         shift = number * grid.step
         (moved,) = noisy([torch.full((80,), shift, dtype=torch.float64)], grid, 1.0, source)
         assert torch.equal(moved, quiet + shift)
+        real = (noise + shift) / grid.step
+        assert torch.equal(moved, (real + 0.5).floor() * grid.step)
     assert float((quiet - noise).abs().max()) <= grid.step / 2
 
 
