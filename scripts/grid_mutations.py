@@ -315,9 +315,4 @@ GRID: tuple[Mutation, ...] = (
             "if included is not None:\n    scales = torch.where(included, scales, 0.0)",
         ),
     ),
-    mutation(
-        "as many threads, so many ways to round a norm",
-        f"{CLIPPING}::test_threads_do_not_move_a_norm",
-        swap("_joint_norms", "torch.split(own, _ONE_THREAD)", "[own]"),
-    ),
 )

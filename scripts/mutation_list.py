@@ -1,9 +1,9 @@
 """Defects that the tests must notice, each a change of a named symbol.
 
-The first eleven (some of them with the engine's) are named by the project's specification;
-several are what the paper's released code did. The others follow a document on its way:
-what is read before the plan, randomness, accounting, checkpoints, statements, releases,
-searches and predictions.
+Eleven (some of them with the engine's) are named by the project's specification; several are
+what the paper's released code did. The others follow a document on its way: what is read
+before the plan, wishes, randomness, accounting, checkpoints, statements, releases, searches
+and predictions. The engine and its grid have modules of their own.
 """
 
 from __future__ import annotations
