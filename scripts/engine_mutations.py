@@ -9,8 +9,8 @@ PARTS = "tests/unit/privacy/test_part_gradients.py"
 MODULES = "tests/unit/privacy/test_module_gradients.py"
 NOISE = "tests/unit/privacy/test_noise.py"
 CENTRE = "tests/unit/privacy/test_centre.py"
-SEPARATE = "tests/unit/privacy/test_separate_sums.py"
-ROUNDING = "tests/unit/privacy/test_rounding.py"
+EXACT = "tests/unit/privacy/test_exact_sums.py"
+PROPERTIES = "tests/property/test_engine_properties.py"
 SENSITIVITY = "tests/unit/training/test_sensitivity.py"
 FIT = "tests/unit/training/test_fit.py"
 PRIVATE = "tests/unit/training/test_private.py"
@@ -25,6 +25,28 @@ _FOLLOWS = (
 _OWN_NOISE = f"{NOISE}::test_every_tensor_gets_noise_of_its_own_in_every_step_and_replica"
 _SAMPLES = f"{NOISE}::test_poisson_samples_are_independent_and_at_the_accounted_rate"
 
+_NOT_FINITE = f"{CLIPPING}::test_a_part_that_is_not_finite_counts_as_zero"
+_NO_ORDER = f"{EXACT}::test_sums_have_no_order"
+_BOUND = (
+    f"{CLIPPING}::test_ten_clip_norms_leave_as_one_jointly_over_all_tensors",
+    f"{PROPERTIES}::test_no_part_exceeds_the_bound_whatever_its_rows",
+)
+_UNCLIPPED = {
+    "parts of one document": swap(
+        "ClippedSums._small_scales",
+        "(room / lengths).clamp_(max=1.0)",
+        "lengths.isfinite().double()",
+    ),
+    "parts of few documents": swap(
+        "ClippedSums._small_scales",
+        "(room / norms).clamp_(max=1.0)",
+        "norms.isfinite().double()",
+    ),
+    "parts of many documents": swap(
+        "clipped_vector", "(room / norms).clamp_(max=1.0)", "norms.isfinite().double()"
+    ),
+}
+
 ENGINE: tuple[Mutation, ...] = (
     mutation(
         "no clipping",
@@ -32,13 +54,11 @@ ENGINE: tuple[Mutation, ...] = (
             f"{CLIPPING}::test_ten_clip_norms_leave_as_one_jointly_over_all_tensors",
             f"{SENSITIVITY}::test_the_worst_case_reaches_the_tables_value",
         ),
-        behave(
-            "clip_scales",
-            """
-            def clip_scales(norms, clip_norm, slack):
-                return (original_clip_scales(norms, clip_norm, slack) > 0).double()
-            """,
-        ),
+        *_UNCLIPPED.values(),
+    ),
+    *(
+        mutation(f"{which} are not clipped", _BOUND, change)
+        for which, change in _UNCLIPPED.items()
     ),
     mutation(
         "clip each tensor apart",
@@ -64,10 +84,10 @@ ENGINE: tuple[Mutation, ...] = (
         "reuse one noise draw for same-shaped tensors",
         _OWN_NOISE,
         swap(
-            "noisy_mean",
-            "source.normal([tensor.shape for tensor in sums], any_scale)",
+            "noisy",
+            "source.normal([tensor.shape for tensor in sums])",
             "[draws[tensor.shape].clone() for draws in [{draw.shape: draw for draw in source"
-            ".normal([tensor.shape for tensor in sums], any_scale)}] for tensor in sums]",
+            ".normal([tensor.shape for tensor in sums])}] for tensor in sums]",
         ),
     ),
     mutation(
@@ -103,24 +123,31 @@ ENGINE: tuple[Mutation, ...] = (
     ),
     mutation(
         "a part that is not finite poisons the sum",
-        f"{CLIPPING}::test_a_part_that_is_not_finite_counts_as_zero",
+        _NOT_FINITE,
         swap(
-            "_scaled_sum",
-            "rows * scales if everything else torch.where(kept, rows * scales, 0.0)",
-            "rows * scales",
+            "ClippedSums._small_sum",
+            "scaled if everything else torch.where(kept, scaled, 0.0)",
+            "scaled",
         ),
     ),
     mutation(
+        "a hidden row that is not finite poisons the sum",
+        _NOT_FINITE,
+        drop(
+            "ClippedSums._small_sum",
+            "if isinstance(inputs, Tensor) and not everything:\n"
+            "    inputs = torch.where(kept, inputs, 0.0)",
+        ),
+    ),
+    mutation(
+        "a large part that is not finite poisons the sum",
+        (_NOT_FINITE, f"{CLIPPING}::test_a_vector_that_no_scale_can_tame_is_zero"),
+        swap("clipped_vector", "torch.where(scales > 0, any_vector, 0.0)", "any_vector"),
+    ),
+    mutation(
         "features that are not finite poison the sum",
-        (
-            f"{CLIPPING}::test_a_part_that_is_not_finite_counts_as_zero",
-            f"{FIT}::test_no_document_can_spoil_the_model",
-        ),
-        swap(
-            "ClippedSums._features",
-            "features.emptied(bad) if bool(bad.any()) else features",
-            "features",
-        ),
+        (_NOT_FINITE, f"{FIT}::test_no_document_can_spoil_the_model"),
+        swap("ClippedSums._features", "rows.emptied(bad) if bool(bad.any()) else rows", "rows"),
     ),
     mutation(
         "a tiny row becomes infinite when it is normalised",
@@ -139,31 +166,35 @@ ENGINE: tuple[Mutation, ...] = (
     mutation(
         "noise without the clip norm",
         _OWN_NOISE,
-        swap("noisy_mean", "plan.noise_std", "plan.noise_multiplier"),
+        swap("noisy_mean", "plan.noise_multiplier", "plan.noise_multiplier / plan.clip_norm"),
     ),
     mutation(
         "noise divided by the number of parts twice",
         _OWN_NOISE,
-        swap("noisy_mean", "plan.noise_std", "plan.noise_std / plan.schedule.expected_parts"),
+        swap(
+            "noisy_mean",
+            "plan.noise_multiplier",
+            "plan.noise_multiplier / plan.schedule.expected_parts",
+        ),
     ),
     mutation(
         "one noise draw for all replicas",
         _OWN_NOISE,
         swap(
-            "noisy_mean",
-            "source.normal([tensor.shape for tensor in sums], any_scale)",
+            "noisy",
+            "source.normal([tensor.shape for tensor in sums])",
             "[draw[..., :1, :].expand_as(draw).clone() for draw in"
-            " source.normal([tensor.shape for tensor in sums], any_scale)]",
+            " source.normal([tensor.shape for tensor in sums])]",
         ),
     ),
     mutation(
         "one noise draw for all steps",
         _OWN_NOISE,
         swap(
-            "noisy_mean",
-            "source.normal([tensor.shape for tensor in sums], any_scale)",
+            "noisy",
+            "source.normal([tensor.shape for tensor in sums])",
             "[draw.clone() for draw in source.__dict__.setdefault('drawn',"
-            " source.normal([tensor.shape for tensor in sums], any_scale))]",
+            " source.normal([tensor.shape for tensor in sums]))]",
         ),
     ),
     mutation(
@@ -172,12 +203,12 @@ ENGINE: tuple[Mutation, ...] = (
         behave(
             "RandomSource.normal",
             """
-            def normal(self, shapes, scale):
+            def normal(self, shapes):
                 last = self.__dict__.pop("last", None)
                 shapes = list(shapes)
                 if last is not None and [draw.shape for draw in last] == shapes:
                     return [-draw for draw in last]
-                self.last = self.original_normal(shapes, scale)
+                self.last = self.original_normal(shapes)
                 return [draw.clone() for draw in self.last]
             """,
         ),
@@ -250,55 +281,9 @@ ENGINE: tuple[Mutation, ...] = (
         ),
     ),
     mutation(
-        "parts of private sizes are summed like others",
-        f"{SEPARATE}::test_nobody_else_moves_when_an_owner_writes_more",
-        swap(
-            "StackGradients._everything",
-            "kind(self.graph, any_norm, terms=any_terms)",
-            "ClippedSums(__import__('dataclasses').replace(self.graph, sizes_public=True),"
-            " any_norm, terms=any_terms)",
-        ),
-    ),
-    mutation(
-        "who was sampled chooses the method of all",
-        f"{SEPARATE}::test_who_is_sampled_moves_nobody_else",
-        swap(
-            "StackGradients._sampled",
-            "SeparateSums(any_graph, any_norm, terms=any_terms)",
-            "ClippedSums(any_graph, any_norm, terms=any_terms)",
-        ),
-    ),
-    mutation(
-        "a row's rounding depends on its neighbours",
-        f"{SEPARATE}::test_other_owners_do_not_even_round_differently",
-        swap("StackGradients", "isinstance(block, SeparateSums)", "False"),
-    ),
-    mutation(
-        "the centre of owners is added up in blocks",
-        f"{SEPARATE}::test_nobody_else_moves_the_centre",
-        swap("clipped_row_means", "not graph.sizes_public", "False"),
-    ),
-    mutation(
         "float32 pair norms",
-        (
-            f"{CLIPPING}::test_float32_pairs_would_let_ten_clip_norms_through",
-            f"{CLIPPING}::test_huge_rows_that_cancel_do_not_slip_through",
-        ),
-        swap(
-            "_gathered_products",
-            "rows.double()[members.clamp(min=0)]",
-            "rows[members.clamp(min=0)]",
-        ),
-        swap(
-            "PairProducts._feature_products",
-            "self.features.select(rows[rows >= 0]).dense()",
-            "self.features.select(rows[rows >= 0]).dense().float()",
-        ),
-        swap(
-            "ClippedSums._pair_norms",
-            "(squares.clamp(min=0) + terms * ROUNDOFF * reach.square()).sqrt()",
-            "squares.clamp(min=0).sqrt()",
-        ),
+        _BOUND,
+        swap("RowPairs.products", "any_rows.double()", "any_rows.clone()"),
     ),
     mutation(
         "more steps than the plan",
@@ -307,8 +292,8 @@ ENGINE: tuple[Mutation, ...] = (
     ),
     mutation(
         "gradients of another clip norm than the plan's",
-        f"{PRIVATE}::test_another_clip_norm_or_another_cut_than_the_plans_is_refused",
-        swap("PrivateTrainer.__init__", "bound != plan.clip_norm", "False"),
+        f"{PRIVATE}::test_gradients_for_another_plan_or_another_cut_are_refused",
+        swap("PrivateTrainer.__init__", "gradients.plan != plan", "False"),
     ),
     mutation(
         "a module remembers one part for the next",
@@ -323,7 +308,11 @@ ENGINE: tuple[Mutation, ...] = (
     mutation(
         "the centre of dense rows is not clipped",
         f"{CENTRE}::test_no_document_moves_the_sum_by_more_than_the_clip_norm",
-        swap("clipped_row_means", "reach / (lengths * any_sizes)", "reach / any_sizes"),
+        swap(
+            "clipped_row_means",
+            "sums.clipped_sum([rows], included=included)[0][..., 0]",
+            "graph.features.dense().double().sum(0)[:, None]",
+        ),
     ),
     mutation(
         "the centre of dense rows has no noise",
@@ -331,7 +320,7 @@ ENGINE: tuple[Mutation, ...] = (
         swap(
             "released_centre",
             "noisy_mean([sums], plan, source)",
-            "[sums / plan.schedule.expected_parts]",
+            "[(sums * plan.clip_norm / plan.schedule.expected_parts).float()]",
         ),
     ),
     mutation(
@@ -352,7 +341,7 @@ ENGINE: tuple[Mutation, ...] = (
         swap(
             "released_centre",
             "float(mean.double().square().sum())",
-            "float((sums / (plan.clip_norm * plan.schedule.expected_parts)).square().sum())",
+            "float((sums / plan.schedule.expected_parts).square().sum())",
         ),
     ),
     mutation(
@@ -408,37 +397,38 @@ ENGINE: tuple[Mutation, ...] = (
     ),
     mutation(
         "dense rows are added up in float32",
-        f"{ROUNDING}::test_no_document_moves_a_sum_of_gradients_further",
-        swap("DenseRows.summed_transposed_times", "len(table) - len(table) % BLOCK_ROWS", "0"),
+        (f"{EXACT}::test_no_document_moves_a_treacherous_sum_further", _NO_ORDER),
+        behave(
+            "DenseRows.transposed_times",
+            """
+            def transposed_times(self, table):
+                return self.original_transposed_times(table.float()).double()
+            """,
+        ),
     ),
     mutation(
         "sparse rows are added up in float32",
-        f"{ROUNDING}::test_no_document_moves_a_sum_of_gradients_further",
+        (f"{EXACT}::test_no_document_moves_a_treacherous_sum_further", _NO_ORDER),
         behave(
-            "SparseRows.summed_transposed_times",
+            "SparseRows.transposed_times",
             """
-            def summed_transposed_times(self, table):
-                return self.transposed().times(table).double()
+            def transposed_times(self, table):
+                return self.original_transposed_times(table.float()).double()
             """,
         ),
     ),
     mutation(
         "a sum is rounded before the noise is in",
-        f"{ROUNDING}::test_a_sum_is_rounded_only_after_the_noise_is_in",
-        swap("noisy_mean", "any_draw.add_(tensor)", "any_draw.add_(tensor.float())"),
-    ),
-    mutation(
-        "the slack of blocks is not paid",
-        f"{ROUNDING}::test_the_slack_of_blocks_is_paid",
-        drop("sum_slack", "if blocked:\n    slack += any_slack"),
+        f"{NOISE}::test_rounding_commutes_with_adding_a_grid_value",
+        swap("noisy", "any_draw.add_(tensor)", "any_draw.add_(tensor.float())"),
     ),
     mutation(
         "modules add up in float32",
-        f"{ROUNDING}::test_modules_add_up_in_float64",
+        f"{EXACT}::test_modules_add_up_on_the_grid",
         swap(
             "ModuleGradients",
-            "torch.zeros_like(value, dtype=torch.float64)",
-            "torch.zeros_like(value)",
+            "torch.zeros_like(parameter, dtype=torch.float64)",
+            "torch.zeros_like(parameter)",
         ),
     ),
 )

@@ -1,14 +1,15 @@
 """Defects that the tests must notice, each a change of a named symbol.
 
-The first eleven (some of them with the engine's) are named by the project's specification;
-several are what the paper's released code did. The others follow a document on its way:
-what is read before the plan, randomness, accounting, checkpoints, statements, releases,
-searches and predictions.
+Eleven (some of them with the engine's) are named by the project's specification; several are
+what the paper's released code did. The others follow a document on its way: what is read
+before the plan, wishes, randomness, accounting, checkpoints, statements, releases, searches
+and predictions. The engine and its grid have modules of their own.
 """
 
 from __future__ import annotations
 
 from engine_mutations import ENGINE, FIT, NOISE, ORDER, PARTS, SECRETS, SENSITIVITY
+from grid_mutations import GRID
 from symbol_changes import Mutation, behave, drop, mutation, swap
 
 PARTITIONING = "tests/unit/privacy/test_partitioning.py"
@@ -28,6 +29,7 @@ CALIBRATION = "tests/unit/privacy/test_calibration.py"
 SELECTION = "tests/unit/privacy/test_selection.py"
 SEARCH = "tests/unit/privacy/test_search.py"
 LEDGER = "tests/unit/privacy/test_ledger.py"
+LEDGER_FILE = "tests/unit/privacy/test_ledger_file.py"
 STATEMENT = "tests/unit/privacy/test_statement.py"
 VERIFICATION = "tests/unit/privacy/test_verification.py"
 CLAIMS = "tests/unit/runs/test_claims.py"
@@ -38,6 +40,8 @@ INFERENCE = "tests/unit/evaluation/test_inference.py"
 CLASSIFIER = "tests/contract/test_classifier.py"
 TRAIN_CLI = "tests/e2e/test_train_cli.py"
 TUNE_CLI = "tests/e2e/test_tune_cli.py"
+WISHED = "tests/unit/training/test_wishes.py"
+WALK = "tests/e2e/test_privacy_wishes.py"
 
 _SAMPLES = f"{NOISE}::test_poisson_samples_are_independent_and_at_the_accounted_rate"
 _PUBLIC_FACTS = f"{PUBLIC}::test_only_public_facts_decide_what_training_begins_with"
@@ -45,6 +49,7 @@ _ALIKE = f"{DISK}::test_neighbours_differ_on_disk_in_what_was_released_and_nothi
 _COVERAGE = f"{CLAIMS}::test_only_predictions_that_see_no_training_document_are_covered"
 _LABELS = f"{CLAIMS}::test_classes_read_off_the_labels_are_named_on_every_road"
 _LAW = f"{SECRET_RUNS}::test_the_number_of_runs_follows_its_law_and_every_candidate_its_chance"
+_SCORE_GRID = f"{TUNING}::test_a_private_score_lies_on_its_grid"
 
 PARTITION: tuple[Mutation, ...] = (
     mutation(
@@ -96,11 +101,6 @@ PARTITION: tuple[Mutation, ...] = (
             "random_parts(count, any_parts, any_seed)[member]",
             "random_parts(len(graph), any_parts, any_seed)",
         ),
-    ),
-    mutation(
-        "an owner's documents choose the method of all",
-        f"{PARTITIONING}::test_only_owners_have_private_sizes",
-        swap("cut_as_planned", "not by_owner", "True"),
     ),
     mutation(
         "the partition follows the labels",
@@ -315,6 +315,42 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
             "rows.centred(centre[:, 0])",
             "rows.centred(rows._directions().mean(0))",
         ),
+    ),
+)
+
+WISHES: tuple[Mutation, ...] = (
+    mutation(
+        "of two wishes for privacy the second is dropped",
+        f"{WISHED}::test_two_wishes_for_privacy_that_contradict_each_other_are_refused",
+        swap("wishes:merged", "name.startswith(PRIVACY) and any_difference", "False"),
+    ),
+    mutation(
+        "a flag nobody typed stands above --set",
+        f"{WALK}::test_a_seed_is_never_ignored",
+        swap("cli.tune:tune", "seed", "seed or 0"),
+    ),
+    mutation(
+        "a wish for privacy without an epsilon is dropped",
+        f"{WISHED}::test_a_wish_for_privacy_without_an_epsilon_is_refused",
+        swap(
+            "recipes:resolve",
+            "private = [name for name in said if name.startswith(PRIVACY)]",
+            """
+            private = [name for name in said if bounded and name.startswith(PRIVACY)]
+            said = said if bounded else {n: v for n, v in said.items() if PRIVACY not in n}
+            """,
+        ),
+    ),
+    mutation(
+        "the settings of a classifier cannot ask for more than its defaults",
+        f"{WALK}::test_a_wish_for_privacy_reaches_the_run_or_is_refused",
+        swap("GraphClassifier._make_settings", "self.relation", "self.relation or 'remove'"),
+    ),
+    mutation(
+        "a private run trains again for a baseline",
+        "tests/unit/estimator/test_replicas.py"
+        "::test_a_private_run_trains_once_on_private_documents",
+        swap("baseline_scores", "settings.privacy is None", "True"),
     ),
 )
 
@@ -612,12 +648,15 @@ ACCOUNTS: tuple[Mutation, ...] = (
     ),
 )
 
+_OTHER_CUTS = f"{LEDGER}::test_releases_of_different_cuts_do_not_add_up"
+_CHANGED_LEDGER = f"{LEDGER}::test_a_changed_ledger_is_noticed"
+
 LEDGERS: tuple[Mutation, ...] = (
     mutation(
         "the ledger keeps the dearest release only",
         f"{LEDGER}::test_releases_add_up_like_one_longer_run",
         swap(
-            "_composed",
+            "Ledger._composed",
             "epsilon_of_releases(releases, delta=delta, accountant=any_name)",
             "max((epsilon_of_releases([one], delta=delta, accountant=any_name)"
             " for one in releases), default=0.0)",
@@ -628,19 +667,23 @@ LEDGERS: tuple[Mutation, ...] = (
         f"{LEDGER}::test_releases_add_up_like_one_longer_run",
         swap(
             "Ledger.record",
-            "entry.digest == statement.digest()",
-            "entry.plan == statement.plan()",
+            "entry.digest in {other.digest for other in entries}",
+            "entry.plan in [other.plan for other in entries]",
         ),
     ),
     mutation(
         "the budget is compared before the release is added",
         f"{LEDGER}::test_the_budget_stops_a_release_and_nothing_is_written",
-        swap("Ledger.record", "([] if known else [plan])", "[]"),
+        swap("Ledger.record", "entries if known else (*entries, entry)", "entries"),
     ),
     mutation(
         "releases of different units add up",
         f"{LEDGER}::test_what_may_not_be_released",
-        drop("Ledger.record", "self._check_unit(entries, plan)"),
+        swap(
+            "Ledger._check_same_units",
+            "(first.unit, first.relation) != (plan.unit, plan.relation)",
+            "False",
+        ),
     ),
     mutation(
         "the ledger takes an experiment",
@@ -648,9 +691,72 @@ LEDGERS: tuple[Mutation, ...] = (
         drop("Ledger.record", "if not statement.releasable:\n    raise any_error"),
     ),
     mutation(
-        "a line taken out of the ledger goes unnoticed",
-        f"{LEDGER}::test_changed_and_missing_lines_are_noticed",
-        swap("Ledger._read", "record['previous'] != _hash(previous)", "False"),
+        "different cuts add up",
+        (_OTHER_CUTS, f"{LEDGER}::test_a_ledger_that_mixes_cuts_has_no_sum"),
+        swap("Ledger._check_same_units", "_cut(plan) != _cut(first)", "False"),
+    ),
+    mutation(
+        "a cut that its facts do not determine adds up",
+        _OTHER_CUTS,
+        swap("Ledger._check_same_units", "not _known_from_facts(plan)", "False"),
+    ),
+    mutation(
+        "cuts of more and of fewer documents add up",
+        _OTHER_CUTS,
+        swap("ledger:_cut", "(plan.partition, plan.units)", "(plan.partition,)"),
+    ),
+    mutation(
+        "a shortened ledger is accepted",
+        _CHANGED_LEDGER,
+        behave(
+            "ledger_file:_hash",
+            """
+            def _hash(content):
+                return original_hash(content[: content.find(b"\\n") + 1])
+            """,
+        ),
+    ),
+    mutation(
+        "an edited ledger is accepted",
+        (_CHANGED_LEDGER, f"{LEDGER}::test_an_edited_only_line_is_noticed"),
+        behave(
+            "ledger_file:_hash",
+            """
+            def _hash(content):
+                return original_hash(b"\\n" * content.count(b"\\n"))
+            """,
+        ),
+    ),
+    mutation(
+        "a deleted ledger begins anew",
+        _CHANGED_LEDGER,
+        swap(
+            "OpenLedger.__init__",
+            "[] if self._content else [b'']",
+            "[] if self._content else [remembered]",
+        ),
+    ),
+    mutation(
+        "two at once do not wait for each other",
+        f"{LEDGER_FILE}::test_two_at_once_wait_for_each_other",
+        drop("LedgerFile._locked", "fcntl.flock(any_head, any_lock)"),
+    ),
+    mutation(
+        "the head is written before the lines",
+        f"{LEDGER_FILE}::test_killed_at_any_moment_it_holds_the_old_lines_or_the_new",
+        swap(
+            "OpenLedger.add",
+            """
+            write_atomically(self._file.path, content)
+            self._content = content
+            self.remember()
+            """,
+            """
+            self._content = content
+            self.remember()
+            write_atomically(self._file.path, content)
+            """,
+        ),
     ),
 )
 
@@ -872,17 +978,36 @@ SEARCHES: tuple[Mutation, ...] = (
     mutation(
         "scores on private validation documents without noise",
         f"{TUNING}::test_the_score_of_a_run_has_the_noise_it_is_accounted_with",
-        swap("_Runs.score", "float(source.normal([(1,)], self.score_noise)[0])", "0.0"),
+        swap("_Runs.score", "noise.noisy([total], any_grid, any_scale, source)", "[total]"),
     ),
     mutation(
         "one noise for the scores of all runs",
         f"{TUNING}::test_the_score_of_a_run_has_the_noise_it_is_accounted_with",
         swap(
             "_Runs.score",
-            "float(source.normal([(1,)], self.score_noise)[0])",
-            "self.__dict__.setdefault('drawn',"
-            " float(source.normal([(1,)], self.score_noise)[0]))",
+            "noise.noisy([total], any_grid, any_scale, source)",
+            "[total + self.__dict__.setdefault('drawn',"
+            " noise.noisy([0 * total], any_grid, any_scale, source)[0])]",
         ),
+    ),
+    mutation(
+        "the noise of a score is not on the grid",
+        _SCORE_GRID,
+        swap(
+            "_Runs.score",
+            "noise.noisy([total], any_grid, any_scale, source)",
+            "[total + any_scale * source.normal([(1,)])[0]]",
+        ),
+    ),
+    mutation(
+        "the share of an owner in a score is not on the grid",
+        _SCORE_GRID,
+        swap("_Runs.score", "rounded(any_right, grid.step)", "any_right"),
+    ),
+    mutation(
+        "a search changes what a part is",
+        f"{TUNING}::test_what_decides_the_units_is_not_searched_over",
+        drop("_Runs.__init__", "_check_same_units(drafts)"),
     ),
     mutation(
         "private validation documents are scored with their links",
@@ -957,6 +1082,7 @@ PREDICTIONS: tuple[Mutation, ...] = (
 MUTATIONS: tuple[Mutation, ...] = (
     *PARTITION,
     *BEFORE_THE_PLAN,
+    *WISHES,
     *SCHEDULES,
     *RANDOMNESS,
     *RESUMING,
@@ -967,4 +1093,5 @@ MUTATIONS: tuple[Mutation, ...] = (
     *SEARCHES,
     *PREDICTIONS,
     *ENGINE,
+    *GRID,
 )

@@ -49,7 +49,7 @@ def verdict_on(mutation: Mutation) -> tuple[str, str]:
         for file, text in PACKAGE.changed(mutation.changes).items():
             (source / "privgcn" / file).write_text(text, encoding="utf-8")
         result = run_tests(source, mutation.tests)
-    failed = re.search(r"^FAILED (\S+)", result.stdout, re.MULTILINE)
+    failed = re.search(r"^FAILED (.+?)(?: - .*)?$", result.stdout, re.MULTILINE)
     if result.returncode == 1 and failed:
         return "caught", failed.group(1).split("::", 1)[1]
     if result.returncode == 0:

@@ -163,6 +163,23 @@ def test_radius_and_angle_have_all_their_bits() -> None:
             assert abs(ones - 0.5) < 4 * 0.5 / math.sqrt(len(some))
 
 
+def test_the_lowest_bits_of_radius_and_angle_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of the smallest uniforms are steps of the largest noise, and of the angle."""
+    source = RandomSource.secret()
+
+    def drawn(radius: int, angle: int) -> list[float]:
+        words = np.array([radius, angle], dtype=np.uint64)
+        monkeypatch.setattr(source, "words", lambda count: words.copy())
+        return source.normal([(2,)])[0].tolist()
+
+    tails = [drawn(number, 0)[0] for number in range(64)]
+    assert sorted(tails, reverse=True) == tails
+    assert len(set(tails)) == 64
+    turned = [drawn(0, number << 11)[1] for number in range(64)]
+    assert sorted(turned) == turned
+    assert len(set(turned)) == 64
+
+
 def test_the_tail_reaches_as_far_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
     source = RandomSource.secret()
     monkeypatch.setattr(source, "words", lambda count: np.zeros(count, dtype=np.uint64))

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from brute_force import plan_for, random_graph
 from privgcn.graph import DenseRows, TextGraph, dense_rows, random_parts
+from privgcn.graph.grid import GridRows, rows_on_grid
 from privgcn.graph.partition import PartitionedGraph, cut
 from privgcn.graph.rows import SparseRows
 from privgcn.models import make_model
@@ -30,6 +31,7 @@ from privgcn.privacy.part_gradients import StackGradients
 
 CLIP = 0.01
 HUGE = 2.0**24
+LITTLE = 0.01
 FEATURES = 4
 
 
@@ -56,10 +58,14 @@ def owned(values: Tensor, owners: Tensor, *, dense: bool) -> PartitionedGraph:
 
 
 def linear_sum(
-    graph: PartitionedGraph, samples: Sequence[Any] | None = None, *, unit: bool = False
+    graph: PartitionedGraph,
+    samples: Sequence[Any] | None = None,
+    *,
+    unit: bool = False,
+    noise: float = 1.0,
 ) -> Tensor:
     model = make_model("linear", graph.features.width, 2, hops=0, dropout=0.0)
-    plan = plan_for(graph.parts, CLIP)
+    plan = plan_for(graph.parts, CLIP, noise)
     gradients = StackGradients(model, graph, plan, None, unit_residuals=unit)
     return gradients.clipped_sum(model.initial([0], zero=True), samples)[0]
 
@@ -138,6 +144,36 @@ def test_sums_have_no_order(parts: int, dense: bool) -> None:
     assert equal([a + b for a, b in zip(first, rest, strict=True)], expected)
 
 
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("each", [4, 64, 80])
+@pytest.mark.parametrize("height", [10.0, 1e5, 1e9])
+def test_rows_that_cancel_leave_others_their_last_bit(
+    height: float, each: int, dense: bool
+) -> None:
+    """What cancels is added before it does: it must not be larger than sums have room for."""
+    rows = 3 * each
+    inputs = torch.randn(rows, 6)
+    inputs[1::2] = inputs[::2]
+    outputs = height ** torch.rand(rows, 1, 1) * torch.randn(rows, 1, 3)
+    outputs[1::2] = torch.randn(rows // 2, 1, 3) - outputs[::2]
+    source = replace(random_graph(rows, 1, links=0), features=rows_of(inputs, dense=dense))
+    graph = cut(source, torch.arange(rows) // each, 3)
+    gradients = [LayerGradient(graph.features, outputs, outputs)]
+    sums = ClippedSums(graph, CLIP, Grid.of(LITTLE, 3))
+    shares = [
+        sums.clipped_sum(gradients, included=torch.arange(3)[:, None] == part)
+        for part in range(3)
+    ]
+    added = [torch.stack(tensors).sum(0) for tensors in zip(*shares, strict=True)]
+    assert equal(sums.clipped_sum(gradients), added)
+    assert all(float(tensor.abs().max()) > 0 for tensor in added)
+    if each > 64:  # The vector of a large part is exact before it is clipped.
+        for _ in range(4):
+            order = torch.randperm(rows)
+            moved, shuffled = permuted(graph, gradients, order, graph.part_of_row)
+            assert equal(ClippedSums(moved, CLIP, sums.grid).clipped_sum(shuffled), added)
+
+
 def test_dense_rows_may_be_doubled_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     values, owners = torch.randn(100, 7), torch.arange(100) // 2
     whole = linear_sum(owned(values, owners, dense=True))
@@ -187,6 +223,30 @@ def test_a_rows_product_is_its_own(width: int, outputs: int, replicas: int) -> N
         assert torch.equal(alone[:, 0], together[:, replica])
 
 
+@pytest.mark.parametrize("width", [17, 385])
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_a_hidden_rows_product_is_its_own(width: int, replicas: int) -> None:
+    rows = rows_on_grid(torch.randn(33, replicas, width), 12)
+    weight = torch.randn(width, replicas, 5)
+    together = product(rows, weight)
+    for begin in range(33):
+        for own in (slice(begin, None), slice(begin, begin + 1)):
+            some = GridRows(rows.values[own], rows.powers[own], 12)
+            assert torch.equal(product(some, weight), together[own])
+
+
+def test_a_product_that_cancels_has_no_order() -> None:
+    rows = torch.randn(33, 40)
+    rows[:, 1::2] = rows[:, ::2]
+    weight = 2.0 ** (40 * torch.rand(40, 1, 1)) * torch.randn(40, 1, 5)
+    weight[1::2] = torch.randn(20, 1, 5) - weight[::2]
+    expected = product(DenseRows(rows).on_grid(12), weight, bits=12)
+    for _ in range(8):
+        order = torch.randperm(40)
+        shuffled = DenseRows(rows[:, order].contiguous()).on_grid(12)
+        assert torch.equal(product(shuffled, weight[order].contiguous(), bits=12), expected)
+
+
 # -- other parts ------------------------------------------------------------------------------
 
 
@@ -210,10 +270,12 @@ def cancelling(owners: int, first: int, each: int) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("dense", [False, True])
+# With little noise and many parts, how many there are decides the step.
+@pytest.mark.parametrize("noise", [1.0, LITTLE])
 @pytest.mark.parametrize(
     ("make", "counts", "owners"),
     [
-        (one_word, (1, 2), 5000),
+        (one_word, (1, 2), 4096),
         # Around the number of documents above which an owner's gradient is multiplied out.
         (one_word, (64, 65), 200),
         (lambda owners, first: cancelling(owners, first, 3), (3, 80), 40),
@@ -224,22 +286,27 @@ def test_nobody_else_moves_when_an_owner_writes_more(
     make: Callable[[int, int], tuple[Tensor, Tensor]],
     counts: tuple[int, int],
     owners: int,
+    noise: float,
     dense: bool,
 ) -> None:
     graphs = [owned(*make(owners, count), dense=dense) for count in counts]
-    others = [linear_sum(graph, [np.arange(1, owners)]) for graph in graphs]
+    others = [linear_sum(graph, [np.arange(1, owners)], noise=noise) for graph in graphs]
     assert torch.equal(*others)
     for graph, rest in zip(graphs, others, strict=True):
-        own = linear_sum(graph, [np.array([0])])
+        own = linear_sum(graph, [np.array([0])], noise=noise)
         assert float(own.norm()) <= 1
-        assert torch.equal(linear_sum(graph), rest + own)
+        assert torch.equal(linear_sum(graph, noise=noise), rest + own)
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp", "gcn"])
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize("loud", [1e-30, 1e6, 1e30, float("inf"), float("nan")])
-def test_nobody_else_moves_when_a_document_is_loud(kind: str, dense: bool, loud: float) -> None:
-    quiet = torch.rand(60, 8)
+@pytest.mark.parametrize(("parts", "each"), [(20, 3), (3, 70)])
+def test_nobody_else_moves_when_a_document_is_loud(
+    parts: int, each: int, loud: float, dense: bool, kind: str
+) -> None:
+    documents = parts * each
+    quiet = torch.rand(documents, 8)
     noisy = quiet.clone()
     noisy[0] *= loud
     model = make_model(kind, 8, 3, hidden=5, hops=1, dropout=0.0)
@@ -249,12 +316,12 @@ def test_nobody_else_moves_when_a_document_is_loud(kind: str, dense: bool, loud:
         graph = TextGraph(
             rows_of(values, dense=dense),
             torch.tensor([[0, 1, 4], [1, 2, 5]]),
-            torch.arange(60) % 3,
+            torch.arange(documents) % 3,
             3,
-            torch.zeros(60, dtype=torch.int8),
+            torch.zeros(documents, dtype=torch.int8),
         )
-        pieces = cut(graph, torch.arange(60) // 3, 20)
-        gradients = StackGradients(model, pieces, plan_for(20, CLIP), None)
+        pieces = cut(graph, torch.arange(documents) // each, parts)
+        gradients = StackGradients(model, pieces, plan_for(parts, CLIP), None)
         whole = gradients.clipped_sum(parameters, None)
         own = gradients.clipped_sum(parameters, [np.array([0])] * 2)
         moves.append([a - b for a, b in zip(whole, own, strict=True)])
@@ -334,6 +401,31 @@ def test_other_owners_do_not_even_round_differently(kind: str, sampled: bool) ->
         gradients = StackGradients(model, cutting, plan_for(120, CLIP), None)
         sums.append(gradients.clipped_sum(parameters, [np.arange(120)] if sampled else None))
     assert all(equal(sums[0], other) for other in sums[1:])
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp", "gcn"])
+@pytest.mark.parametrize("dense", [False, True])
+def test_the_only_link_of_all_moves_no_other_part(kind: str, dense: bool) -> None:
+    """Without any link there is no matrix; nobody may see in their bits which it was."""
+    features = rows_of(torch.randn(60, 50), dense=dense)
+    model = make_model(kind, 50, 3, hidden=5, hops=1, dropout=0.0)
+    parameters = model.initial([0, 1])
+    rest = []
+    for links in ([[0], [1]], [[], []]):
+        graph = TextGraph(
+            features,
+            torch.tensor(links, dtype=torch.int64),
+            torch.arange(60) % 3,
+            3,
+            torch.zeros(60, dtype=torch.int8),
+        )
+        gradients = StackGradients(
+            model, cut(graph, torch.arange(60) // 3, 20), plan_for(20, CLIP), None
+        )
+        whole = gradients.clipped_sum(parameters, None)
+        own = gradients.clipped_sum(parameters, [np.array([0])] * 2)
+        rest.append([a - b for a, b in zip(whole, own, strict=True)])
+    assert equal(*rest)
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp", "gcn"])

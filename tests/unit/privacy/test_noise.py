@@ -301,10 +301,12 @@ def test_rounding_commutes_with_adding_a_grid_value(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(RandomSource, "normal", lambda self, shapes: [noise.clone()])
     source = RandomSource.secret()
     (quiet,) = noisy([torch.zeros(80, dtype=torch.float64)], grid, 1.0, source)
-    for number in (1, 2, 3, -7):
+    for number in (1, 2, 3, -7, 2**40 + 1):
         shift = number * grid.step
         (moved,) = noisy([torch.full((80,), shift, dtype=torch.float64)], grid, 1.0, source)
         assert torch.equal(moved, quiet + shift)
+        real = (noise + shift) / grid.step
+        assert torch.equal(moved, (real + 0.5).floor() * grid.step)
     assert float((quiet - noise).abs().max()) <= grid.step / 2
 
 

@@ -9,6 +9,7 @@ import pytest
 from privgcn.config import Settings
 from privgcn.corpus import Corpus
 from privgcn.errors import ConfigError, DataError, PrivacyContractError, PrivGCNError
+from privgcn.privacy.grid import Grid
 from privgcn.privacy.selection import RunCount
 from privgcn.randomness import RandomSource
 from privgcn.runs import tuning
@@ -126,6 +127,22 @@ def test_the_score_of_a_run_has_the_noise_it_is_accounted_with() -> None:
     assert selection is not None
     assert selection.score is not None
     assert drawn.std() == pytest.approx(selection.score.noise_multiplier, rel=0.3)
+
+
+@pytest.mark.parametrize("unit", ["document", "person"])
+def test_a_private_score_lies_on_its_grid(unit: str) -> None:
+    """Also where owners count with two thirds."""
+    labels = make_corpus().labels.copy()
+    labels[::3] = 1 - labels[::3]
+    corpus = make_corpus(labels=labels)
+    runs = _Runs(corpus, settings(unit), SPACE, COUNT, epsilon=2.0, public=False)
+    fitted = runs.train(0)
+    assert runs.score_noise is not None
+    step = Grid.of(runs.score_noise, 8 if unit == "person" else 24).step
+    source = RandomSource.secret()
+    for _ in range(20):
+        steps = runs.score(0, fitted, source) / step
+        assert steps == round(steps)
 
 
 def test_training_other_than_accounted_is_refused(monkeypatch: Any) -> None:
