@@ -230,7 +230,8 @@ def loss_gradient(
     gradient.div_(gradient.sum(-1, keepdim=True))
     documents, replicas, classes = scores.shape
     places = torch.arange(0, gradient.numel(), classes, device=labels.device)
-    places = places.view(documents, replicas) + labels.clamp(min=0)[:, None]
+    # A label outside the classes would be a place in another document's row.
+    places = places.view(documents, replicas) + labels.clamp(0, classes - 1)[:, None]
     ones = gradient.new_ones(()).expand(places.numel())
     gradient.view(-1).index_add_(0, places.view(-1), ones, alpha=-1.0)
     if unit:
