@@ -101,7 +101,7 @@ def test_the_loss_gradient_is_softmax_minus_label() -> None:
 @pytest.mark.parametrize("unit", [False, True])
 @pytest.mark.parametrize("classes", [3, 7, 130])
 def test_no_order_of_sums_changes_a_row(classes: int, unit: bool) -> None:
-    """A GPU adds up the classes of a row in an order that depends on how many rows there are."""
+    """A GPU adds up classes in an order that depends on how many rows there are."""
     torch.manual_seed(0)
     scores, labels = 3 * torch.randn(200, 2, classes), torch.randint(0, classes, (200,))
     order = torch.randperm(classes)
