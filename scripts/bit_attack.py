@@ -50,8 +50,8 @@ from privgcn.training.optimisers import Optimiser
 from privgcn.training.recipes import make_settings
 from privgcn.training.stepping import with_rate
 
-FARTHEST = 9.5
-"""Standard deviations that no draw exceeds: its radius comes from a uniform of 64 bits."""
+FARTHEST = 13.4
+"""Standard deviations that no draw exceeds: its radius comes from a uniform of 128 bits."""
 
 # Bits of surprise without which nobody knows how noise was drawn.
 _CONVINCING = 30.0

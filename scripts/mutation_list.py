@@ -88,7 +88,7 @@ PARTITION: tuple[Mutation, ...] = (
         ),
         swap(
             "PartitionedGraph.loss_weights",
-            "(self.labels >= 0).float()",
+            "((self.labels >= 0) & (self.labels < self.classes)).float()",
             "(self.labels >= 0).float() * len(self) / (1 + torch.bincount("
             "self.labels.clamp(min=0), minlength=self.classes)[self.labels.clamp(min=0)])",
         ),

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _KEY_BYTES = 32
 _BLOCK_BYTES = 16
+# Words from either end of their range within which 64 bits are too few for a radius.
+_NEAR_END = np.uint64(1 << 53)
 
 
 class Draws(Protocol):
@@ -123,13 +125,14 @@ class RandomSource:
     def normal(self, shapes: Sequence[Shape]) -> list[torch.Tensor]:
         """Independent float64 draws of N(0, 1), one tensor for each shape.
 
-        Box-Muller in float64. The radius comes from a 64-bit uniform on midpoints, so it is
-        never the logarithm of zero and its tail reaches 9.4 standard deviations; the angle
-        comes from 53 bits.
+        Box-Muller in float64. The radius comes from a uniform of 64 bits, or 128 near its
+        ends, so its tail reaches 13 standard deviations; the angle comes from 53 bits.
 
         Guarantees:
             Tensors of the same shape are independent: all come from one stretch of the
             stream that is cut into pieces, never drawn twice.
+            Radii leave no gaps wider than float64 does: whoever sees both draws of a pair,
+            rounded to a grid, can rule out no values that the grid allows.
         """
         import torch
 
@@ -137,7 +140,10 @@ class RandomSource:
         pairs = (sum(sizes) + 1) // 2
         words = self.words(2 * pairs)
         uniform = torch.from_numpy(words[:pairs].astype(np.float64))
-        radius = uniform.add_(0.5).mul_(2.0**-64).log_().mul_(-2.0).sqrt_()
+        logs = uniform.add_(0.5).mul_(2.0**-64).log_()
+        ends, finer = self._logs_near_ends(words[:pairs])
+        logs[torch.from_numpy(ends)] = torch.from_numpy(finer)
+        radius = logs.mul_(-2.0).sqrt_()
         turns = torch.from_numpy((words[pairs:] >> np.uint64(11)).astype(np.float64))
         angle = turns.mul_(2.0 * math.pi * 2.0**-53)
         draws = torch.empty(2 * pairs, dtype=torch.float64)
@@ -145,6 +151,22 @@ class RandomSource:
         torch.sin(angle, out=draws[pairs:]).mul_(radius)
         pieces = torch.split(draws[: sum(sizes)], sizes)
         return [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+
+    def _logs_near_ends(
+        self, words: npt.NDArray[np.uint64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Which of these uniforms are near 0 or 1, and their logarithms with 64 more bits.
+
+        One in a thousand is. A radius of seven standard deviations has a chance of 2**-35, so
+        64 bits would leave gaps of 2**-32 standard deviations between such radii, which is
+        the step of a noise grid.
+        """
+        ends = np.flatnonzero(words + _NEAR_END < 2 * _NEAR_END)  # unsigned sums wrap
+        low = words[ends] < _NEAR_END
+        distance = np.where(low, words[ends], ~words[ends]).astype(np.float64)
+        distance += (self.words(len(ends)).astype(np.float64) + 0.5) * 2.0**-64
+        distance *= 2.0**-64
+        return ends, np.where(low, np.log(distance), np.log1p(-distance))
 
 
 class SeededReplicas:

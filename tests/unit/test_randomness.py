@@ -2,6 +2,7 @@
 
 import math
 import os
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,7 @@ def test_noise_is_finite_at_the_ends_of_the_uniform(monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(source, "words", lambda count, w=constant: np.full(count, w))
         values = source.normal([(64,)])[0]
         assert bool(torch.isfinite(values).all())
-        assert float(values.abs().max()) < 9.5
+        assert float(values.abs().max()) < 13.4
 
 
 @pytest.mark.parametrize("shapes", [[(3,), (3,)], [(2, 1, 5), (2, 1, 5), (1,)], [(0,), (1,)]])
@@ -183,7 +184,24 @@ def test_the_lowest_bits_of_radius_and_angle_count(monkeypatch: pytest.MonkeyPat
 def test_the_tail_reaches_as_far_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
     source = RandomSource.secret()
     monkeypatch.setattr(source, "words", lambda count: np.zeros(count, dtype=np.uint64))
-    assert float(source.normal([(2,)])[0].max()) > 9.4
+    assert float(source.normal([(2,)])[0].max()) > 13.3
+
+
+@pytest.mark.parametrize("word", [5, 2**29, 2**64 - 2**29, 2**64 - 7])
+def test_radii_leave_no_gaps_at_the_ends(word: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both draws of a pair tell its radius: gaps would show what noise was added to."""
+    source = RandomSource.secret()
+    secret = source.words
+    # One radius word and no angle for all pairs, then what the source draws itself.
+    first = [np.repeat(np.array([word, 0], dtype=np.uint64), 1000)]
+    monkeypatch.setattr(source, "words", lambda count: first.pop() if first else secret(count))
+    radii = source.normal([(2000,)])[0][:1000]
+    assert len(torch.unique(radii)) > 990
+    with localcontext() as context:
+        context.prec = 60
+        ends = [float((-2 * (Decimal(word + one) / 2**64).ln()).sqrt()) for one in (0, 1)]
+    assert ends[1] * (1 - 1e-12) <= float(radii.min()) < float(radii.max())
+    assert float(radii.max()) <= ends[0] * (1 + 1e-12)
 
 
 def test_nothing_is_drawn_after_a_fork() -> None:

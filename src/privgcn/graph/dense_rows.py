@@ -86,7 +86,8 @@ class DenseRows:
 
     def row_sums(self, power: int) -> Tensor:
         """Float64 sum over each row of ``|value| ** power``."""
-        return (self.values.double().abs() ** power).sum(1)
+        # Row after row in memory: else a sum's order depends on how many rows there are.
+        return (self.values.double().contiguous().abs() ** power).sum(1)
 
     def finite(self) -> DenseRows:
         """The same rows, with every row that holds a non-finite value set to zero."""

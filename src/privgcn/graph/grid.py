@@ -69,6 +69,16 @@ def product_bits(terms: int) -> int:
     return EXACT_BITS - math.ceil(math.log2(max(terms, 2)))
 
 
+def exact_sums(values: Tensor) -> Tensor:
+    """Sums ``[..., 1]`` of float32 numbers from 0 to 1, in float64; no order changes a bit.
+
+    A device may choose the order of a sum by how many rows there are.
+    """
+    # Taking this up and off again cuts what is smaller to multiples of its last digit.
+    least = 2.0 ** (24 - product_bits(values.shape[-1]))
+    return values.add(least).sub_(least).sum(-1, keepdim=True, dtype=torch.float64)
+
+
 def exact_weights(weight: Tensor, bits: int) -> Tensor:
     """Weights ``[k, R, m]`` cut to the digits that rows of ``bits`` digits leave them.
 

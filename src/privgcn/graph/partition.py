@@ -88,8 +88,8 @@ class PartitionedGraph:
 
     @cached_property
     def loss_weights(self) -> Tensor:
-        """Weight of each row in the mean loss of its own part; 0 without a label."""
-        labelled = (self.labels >= 0).float()
+        """Weight of each row in the mean loss of its own part; 0 without a known label."""
+        labelled = ((self.labels >= 0) & (self.labels < self.classes)).float()
         counts = torch.zeros(self.parts, device=labelled.device)
         counts.index_add_(0, self.part_of_row, labelled)
         return labelled / counts.clamp(min=1)[self.part_of_row]

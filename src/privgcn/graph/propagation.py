@@ -32,7 +32,7 @@ def propagate(matrix: SparseRows | None, values: Tensor, hops: int) -> Tensor:
     """Applies the matrix ``hops`` times to ``[n, ...]``; ``None`` stands for no links."""
     if matrix is None or hops == 0:
         return values
-    flat = values.reshape(values.shape[0], -1)
+    flat = values.flatten(1)
     for _ in range(hops):
         flat = matrix.times(flat)
     return flat.view_as(values)

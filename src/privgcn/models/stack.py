@@ -23,7 +23,14 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from privgcn.graph.dense_rows import DenseRows
-from privgcn.graph.grid import GridRows, exact_weights, product_bits, rows_on_grid
+from privgcn.graph.grid import (
+    GridRows,
+    exact_sums,
+    exact_weights,
+    product_bits,
+    row_powers,
+    rows_on_grid,
+)
 from privgcn.graph.propagation import propagate
 from privgcn.graph.rows import Rows, SparseRows
 from privgcn.randomness import Draws
@@ -223,6 +230,8 @@ def loss_gradient(
 ) -> Tensor:
     """Gradient in the scores of the weighted cross-entropy; rows of weight 0 give 0.
 
+    A row's gradient has the same bits whatever rows are beside it, on every device.
+
     Args:
         scores: ``[documents, R, classes]``.
         labels: Class index of each document; ignored where the weight is 0.
@@ -233,12 +242,16 @@ def loss_gradient(
     """
     top = scores.amax(-1, keepdim=True)
     gradient = (scores - top).contiguous().exp_()
-    gradient.div_(gradient.sum(-1, keepdim=True))
+    gradient.div_(exact_sums(gradient).float())
     documents, replicas, classes = scores.shape
     places = torch.arange(0, gradient.numel(), classes, device=labels.device)
-    places = places.view(documents, replicas) + labels.clamp(min=0)[:, None]
+    # A label outside the classes would be a place in another document's row.
+    places = places.view(documents, replicas) + labels.clamp(0, classes - 1)[:, None]
     ones = gradient.new_ones(()).expand(places.numel())
     gradient.view(-1).index_add_(0, places.view(-1), ones, alpha=-1.0)
     if unit:
-        gradient.div_(gradient.norm(dim=-1, keepdim=True).clamp_(min=1e-9))
+        powers = row_powers(gradient)
+        squares = (gradient / powers).square_()
+        norms = exact_sums(squares).sqrt_().float().mul_(powers)
+        gradient.div_(norms.clamp_(min=1e-9))
     return gradient.mul_(weights[:, None, None])

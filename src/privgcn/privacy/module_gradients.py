@@ -28,7 +28,7 @@ class ModuleGradients:
 
     Guarantees:
         Each part's gradient comes from that part's own features, links and labels, and is
-        scaled, over all parameters together, to norm at most the plan's, and truncated to the
+        scaled, over all parameters together, to norm at most the plan's, and rounded to the
         plan's grid, so that sums do not round. A non-finite gradient counts as zero.
 
     Raises:
@@ -91,7 +91,7 @@ class ModuleGradients:
         parameters = {id(p): p for p in self.module.parameters()}
         fresh = copy.deepcopy(self.module, parameters)
         scores = functional_call(fresh, values, (own.features.dense(), links_of(own)))
-        target = own.labels.clamp(min=0)
+        target = own.labels.clamp(0, own.classes - 1)
         losses = nn.functional.cross_entropy(scores, target, reduction="none")
         return (losses * weights).sum()
 

@@ -133,3 +133,10 @@ def test_doubled_columns_do_not_shorten_a_row(kind: type[np.generic]) -> None:
         assert torch.equal(rows.row_sums(power), (exact.abs() ** power).sum(1))
     lengths = torch.linalg.vector_norm(normalised(rows, "l2").dense(), dim=1)
     assert lengths.tolist() == pytest.approx([1.0, 0.0])
+
+
+def test_the_order_of_storage_does_not_make_rows_depend_on_others() -> None:
+    values = torch.randn(65, 300)
+    for count in (1, 2, 33, 64):
+        rows, fewer = (DenseRows(v.T.contiguous().T) for v in (values, values[:count]))
+        assert torch.equal(rows.row_sums(2)[:count], fewer.row_sums(2))

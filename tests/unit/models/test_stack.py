@@ -98,6 +98,20 @@ def test_the_loss_gradient_is_softmax_minus_label() -> None:
     assert loss_gradient(sure, torch.tensor([0]), torch.ones(1), unit=True).norm() <= 1.0
 
 
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("classes", [3, 7, 130])
+def test_no_order_of_sums_changes_a_row(classes: int, unit: bool) -> None:
+    """A GPU adds up classes in an order that depends on how many rows there are."""
+    torch.manual_seed(0)
+    scores, labels = 3 * torch.randn(200, 2, classes), torch.randint(0, classes, (200,))
+    order = torch.randperm(classes)
+    found = loss_gradient(scores, labels, torch.ones(200), unit=unit)
+    turned = loss_gradient(
+        scores[..., order], torch.argsort(order)[labels], torch.ones(200), unit=unit
+    )
+    assert torch.equal(turned, found[..., order])
+
+
 def test_first_weights_come_from_each_replicas_seed() -> None:
     model = make_model("gcn", 8, 4, hidden=5)
     many, one = model.initial([4, 9]), model.initial([9])

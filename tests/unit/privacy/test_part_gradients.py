@@ -77,6 +77,13 @@ def test_no_sampled_part_gives_zero() -> None:
     assert joint_norm(replica_of(sums, 1)) == 0.0
 
 
+def test_sampled_parts_without_documents_give_zero() -> None:
+    graph = random_graph(10, 7, links=30)
+    gradients, parameters = sources(graph, torch.arange(10) // 5 * 3, "gcn")
+    empty = [np.array([1, 2])] * 2
+    assert all(float(t.abs().max()) == 0 for t in gradients.clipped_sum(parameters, empty))
+
+
 def changed(graph: TextGraph, document: int, what: str) -> TextGraph:
     """The graph with another text, label or other links of one document."""
     if what == "text":
@@ -87,9 +94,10 @@ def changed(graph: TextGraph, document: int, what: str) -> TextGraph:
         rows = graph.features.dense().clone()
         rows[document] = torch.nan
         return replace(graph, features=DenseRows(rows))
-    if what in ("label", "no label"):
+    if "label" in what:
         labels = graph.labels.clone()
-        labels[document] = -1 if what == "no label" else (labels[document] + 1) % graph.classes
+        others = {"no label": -1, "unknown label": graph.classes + 1}
+        labels[document] = others.get(what, (int(labels[document]) + 1) % graph.classes)
         return replace(graph, labels=labels)
     kept = graph.edges[:, (graph.edges != document).all(0)]
     if what == "no links":
@@ -100,7 +108,8 @@ def changed(graph: TextGraph, document: int, what: str) -> TextGraph:
 
 
 @pytest.mark.parametrize(
-    "what", ["text", "nonsense", "label", "no label", "no links", "linked to all"]
+    "what",
+    ["text", "nonsense", "label", "no label", "unknown label", "no links", "linked to all"],
 )
 @pytest.mark.parametrize("kind", ["gcn", "linear"])
 @pytest.mark.parametrize("parts", [3, 12, 48])
