@@ -37,7 +37,7 @@ def demo(
         return
     typer.echo(
         "Letters of a clinic (synthetic: made by this package, about nobody). Which "
-        "department does a letter belong to?\nTrained so that no patient's letters can be "
-        "told from the model.\n"
+        "department does a letter belong to?\nTrained with differential privacy: the guarantee "
+        "below holds for each patient.\n"
     )
     print_run(Path(record["run"]))

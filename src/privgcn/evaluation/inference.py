@@ -56,7 +56,7 @@ def _scores_in_mode(fitted: Fit, graph: TextGraph, rows: Tensor, mode: Mode) -> 
             return _scores(fitted, graph)[rows]
         seen = graph.induced(rows)
         if mode == "alone":
-            return fitted.model.scores(fitted.parameters, seen.features, None)
+            return fitted.model.scores_alone(fitted.parameters, seen.features)
         return _scores(fitted, seen)
 
 

@@ -172,6 +172,12 @@ class LayerStack:
         """Scores ``[documents, R, classes]`` without dropout."""
         return self.forward(parameters, features, matrix).scores
 
+    def scores_alone(self, parameters: Sequence[Tensor], features: Rows) -> Tensor:
+        """The same of documents without links: no bit depends on the other documents."""
+        bits = product_bits(features.width) // 2
+        rows = features.on_grid(bits) if isinstance(features, DenseRows) else features
+        return self.forward(parameters, rows, None, bits=bits).scores
+
     def backward(
         self,
         parameters: Sequence[Tensor],

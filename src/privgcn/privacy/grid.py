@@ -19,7 +19,8 @@ MOST_REACH = 32.0
 """How many clip norms the terms of one part's vector may have before they cancel."""
 
 # The step is the noise's standard deviation over 2^32 at least: float64 noise is off by less
-# than 2^-46 of it, so no grid value is more likely or less than it should be by 2^-14.
+# than 2^-46 of it, so no value of a coordinate is more or less likely than it should be by more
+# than a relative 2^-14.
 _NOISE_BITS = 32
 # Output-gradient rows get the digits that input rows leave.
 _INPUT_BITS = 12

@@ -230,7 +230,7 @@ def _one_by_one(
 def _public_step_size(train: TextGraph, plan: PrivacyPlan, model: LayerStack) -> int:
     """Multiplications of a step's largest product, about, from public numbers alone.
 
-    Threads round in their own order, so how many words somebody writes must not set them.
+    How long a run takes may be seen, so how many words somebody writes must not set threads.
     """
     width = train.features.width
     words = width if isinstance(train.features, DenseRows) else min(width, _WORDS)

@@ -15,7 +15,7 @@ _WORTH_A_SECOND = 8_000_000
 def threads_worth(multiplications: int) -> Iterator[None]:
     """Runs a block on one thread if its steps are small, else on all that are set.
 
-    The results of a step do not depend on it beyond rounding; how long it takes does: on
+    No bit of a private step depends on it; how long it takes does: on
     small graphs a second thread makes a step three times slower.
     """
     before = torch.get_num_threads()

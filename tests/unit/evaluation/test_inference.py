@@ -7,13 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 
 from privgcn.config import Settings
 from privgcn.errors import ConfigError
 from privgcn.evaluation.inference import MODES, check_mode, released_of, scores_in_mode
 from privgcn.evaluation.matching import links_help, mean_residuals
 from privgcn.evaluation.spectrum import personalised_pagerank, principal_directions
-from privgcn.graph import DenseRows, TextGraph, normalised, propagation_matrix
+from privgcn.graph import DenseRows, TextGraph, normalised, propagation_matrix, rows_of
+from privgcn.models import make_model
 from privgcn.training.fit import Fit, fit
 from privgcn.training.recipes import make_settings
 
@@ -179,3 +181,22 @@ def test_alone_sees_no_other_document(fitted) -> None:
     ):
         after = scores_in_mode(fitted, other, rows, "alone")
         torch.testing.assert_close(after[0], before[0])
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_alone_has_the_same_bits_in_any_company(kind: str, sparse: bool) -> None:
+    """A private score of a search counts right answers: no document may flip another's."""
+    model = make_model(kind, WIDTH, CLASSES, hidden=7, dropout=0.0)
+    parameters = model.initial([0, 1, 2])
+    values = torch.randn(200, WIDTH, generator=torch.Generator().manual_seed(0))
+    values = torch.where(values > 0.5, values, 0.0)
+    rows = rows_of(csr_matrix(values.numpy()) if sparse else values)
+    together = model.scores_alone(parameters, rows)
+    torch.testing.assert_close(together, model.scores(parameters, rows, None))
+    for chosen in ([0], [3, 9], range(5), range(100, 200)):
+        index = torch.tensor(list(chosen))
+        assert torch.equal(model.scores_alone(parameters, rows.select(index)), together[index])
+    for number in range(3):
+        one = [parameter[..., [number], :].contiguous() for parameter in parameters]
+        assert torch.equal(model.scores_alone(one, rows), together[:, [number]])
