@@ -74,6 +74,20 @@ def test_features_that_learn_are_named_on_every_road(road: Road, features: str) 
     assert "vocabulary" in gaps(road(small_corpus(), features))
 
 
+@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("features", ["bow", "tfidf"])
+def test_features_learn_from_training_documents_only(road: Road, features: str) -> None:
+    """The statement says so, and the number of words it names is that of these documents."""
+    corpus = small_corpus()
+    assert corpus.texts is not None
+    texts = tuple(
+        text if split == 0 else f"{text} unheard{number % 5} elsewhere{number % 3}"
+        for number, (text, split) in enumerate(zip(corpus.texts, corpus.split, strict=True))
+    )
+    others = replace(corpus, texts=texts)
+    assert gaps(road(others, features)) == gaps(road(corpus, features))
+
+
 def test_a_run_with_learned_features_is_released_on_request_only(tmp_path: Path) -> None:
     for features in ("bow", "hashing"):
         model = GraphClassifier(EPSILON, DELTA, features=features).fit(small_corpus().train)
