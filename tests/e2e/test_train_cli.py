@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -270,6 +271,24 @@ def test_an_edited_statement_is_found_out(tmp_path, run, field, value) -> None:
     (tmp_path / "statement.json").write_text(json.dumps(record))
     with pytest.raises(PrivGCNError):
         call("verify", str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.json", "settings.toml"])
+def test_a_run_with_an_edited_file_is_not_released(tmp_path, run, name) -> None:
+    """Other weights would leave the house under a claim that is not theirs."""
+    edited, out, ledger = (tmp_path / part for part in ("run", "out", "ledger.jsonl"))
+    shutil.copytree(run, edited)
+    content = bytearray((edited / name).read_bytes())
+    if name == "model.safetensors":
+        content[-1] ^= 1
+    else:
+        content = content.replace(b"0.0001", b"0.0002")
+    assert content != (edited / name).read_bytes()
+    (edited / name).write_bytes(content)
+    with pytest.raises(PrivGCNError):
+        call("release", str(edited), str(out), "--ledger", str(ledger))
+    assert not out.exists()
+    assert not ledger.exists()
 
 
 @pytest.mark.parametrize(
