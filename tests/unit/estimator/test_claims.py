@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from privgcn.corpus import Corpus
 from privgcn.errors import PrivacyContractError
-from privgcn.estimator.claims import statement_of
+from privgcn.estimator.claims import not_covered, statement_of
 from privgcn.estimator.classifier import GraphClassifier
 from privgcn.estimator.predictions import predict_source
 from privgcn.estimator.release import check_releasable
@@ -120,3 +121,18 @@ def test_only_predictions_that_see_no_training_document_are_covered(tmp_path: Pa
         )
         assert stated[mode] == (not sees_training)
         assert predict_source(tmp_path / "run", str(documents), mode).covered == stated[mode]
+
+
+def test_what_an_encoder_may_have_seen_is_named_though_it_learns_nothing() -> None:
+    encoder: Any = SimpleNamespace(learns=False, learned="the encoder read it elsewhere")
+    assert "Features: the encoder read it elsewhere." in not_covered(small_corpus(), encoder)
+
+
+def test_seeded_noise_is_not_released_whichever_file_says_so(tmp_path: Path) -> None:
+    GraphClassifier(EPSILON, DELTA).fit(small_corpus().train).save(tmp_path)
+    check_releasable(Run(tmp_path), learned_features=False)
+    record = tmp_path / "model.json"
+    text = record.read_text()
+    record.write_text(text.replace('"releasable": true', '"releasable": false'))
+    with pytest.raises(PrivacyContractError, match="seeded"):
+        check_releasable(Run(tmp_path), learned_features=False)

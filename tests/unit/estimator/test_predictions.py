@@ -10,6 +10,7 @@ from privgcn.cli.train import train_and_write
 from privgcn.corpus import load_corpus
 from privgcn.corpus.corpus import TRAIN
 from privgcn.estimator.predictions import predict_source
+from privgcn.estimator.run_folder import Run
 from privgcn.evaluation.inference import MODES
 from privgcn.training.recipes import make_settings
 
@@ -59,3 +60,11 @@ def test_predictions_of_a_run_without_privacy_are_not_covered(
 ) -> None:
     run = trained(letters, tmp_path / "run", None)
     assert not predict_source(run, str(letters), mode).covered
+
+
+def test_a_run_finds_the_split_of_its_own_seed_again(tmp_path: Path, letters: Path) -> None:
+    """Else evaluation would score training documents as new ones."""
+    run = trained(letters, tmp_path / "run", 2.0)
+    split = load_corpus(str(letters), seed=SEED).split
+    assert (Run(run).corpus().split == split).all()
+    assert (load_corpus(str(letters), seed=0).split != split).any()

@@ -249,3 +249,11 @@ def test_empty_parts_add_nothing() -> None:
         results.append(ClippedSums(pieces, 0.1, FINE).clipped_sum(gradients))
     for one, other in zip(*results, strict=True):
         assert torch.equal(one, other)
+
+
+def test_rounding_a_long_vector_to_a_coarse_grid_is_paid_for() -> None:
+    """Equal entries all round up together, over however many rows they lie."""
+    grid = Grid(8, 4)
+    for rows in range(700, 1024):
+        (found,) = clipped_vector([torch.full((rows, 1, 4), 5.0)], 1.0, grid)
+        assert 0 < float(found.norm()) <= 1
