@@ -184,7 +184,7 @@ def test_a_vector_has_the_same_bits_in_any_company(
     tmp_path: Path, of_texts: Callable[..., Corpus]
 ) -> None:
     """Otherwise one document would move the rows of others."""
-    words = "patient letter heart sonata network graph the of was".split()
+    words = ["patient", "letter", "heart", "sonata", "network", "graph", "the", "of", "was"]
     random = np.random.default_rng(0)
     texts = [" ".join(random.choice(words, n)) for n in random.integers(1, 60, 30)]
     found: dict[str, np.ndarray] = {}
