@@ -69,7 +69,7 @@ GRID: tuple[Mutation, ...] = (
         "noise is added before the sum is on the grid",
         (_BOUND, _NO_ORDER),
         swap("ClippedSums._small_sum", "rounded(rows, unit, scales)", "rows * scales"),
-        swap("clipped_vector", "rounded(tensor, grid.step, scales)", "tensor * scales"),
+        swap("clipped_vector", "any_steps.round_()", "any_steps"),
         swap(
             "noisy",
             f"{_NOISE_STEPS}.to(tensor.device).add_(tensor)",
@@ -175,9 +175,7 @@ GRID: tuple[Mutation, ...] = (
     mutation(
         "the vector of a large part is not rounded to the grid",
         (_BOUND, f"{CLIPPING}::test_a_vector_lies_on_the_grid_and_is_no_longer"),
-        swap(
-            "clipped_vector", "rounded(tensor, grid.step, scales)", "tensor.double() * scales"
-        ),
+        swap("clipped_vector", "any_steps.round_()", "any_steps"),
     ),
     mutation(
         "a large part is added up as it comes",
@@ -266,7 +264,7 @@ GRID: tuple[Mutation, ...] = (
         _OWN_PRODUCT,
         swap(
             "stack:product",
-            "product(inputs, exact_weights(weight, bits)).float()",
+            "product(inputs, exact_weights(weight, bits))",
             "product(inputs, weight)",
         ),
     ),
@@ -275,7 +273,7 @@ GRID: tuple[Mutation, ...] = (
         f"{EXACT}::test_a_hidden_rows_product_is_its_own",
         swap(
             "stack:product",
-            "product(inputs.values, exact_weights(weight, inputs.bits)).float()",
+            "product(inputs.values, exact_weights(weight, inputs.bits))",
             "product(inputs.values.float(), weight)",
         ),
     ),
