@@ -313,4 +313,25 @@ GRID: tuple[Mutation, ...] = (
             "if included is not None:\n    scales = torch.where(included, scales, 0.0)",
         ),
     ),
+    # -- what had survived ------------------------------------------------------------------
+    mutation(
+        "a step finer than float64 noise is accurate",
+        f"{NOISE}::test_noise_is_accurate_far_below_the_step",
+        swap("privacy.grid:_NOISE_BITS", "32", "44"),
+    ),
+    mutation(
+        "a step for the expected number of parts",
+        f"{NOISE}::test_every_part_at_once_fits_on_a_plans_grid",
+        swap("PrivacyPlan.grid", "self.schedule.parts", "int(self.schedule.expected_parts)"),
+    ),
+    mutation(
+        "a long vector pays for the rounding of a short one",
+        f"{CLIPPING}::test_rounding_a_long_vector_to_a_coarse_grid_is_paid_for",
+        swap("clipped_vector", "entries**0.5", "min(entries, 512.0) ** 0.5"),
+    ),
+    mutation(
+        "a norm that threads add up",
+        f"{CLIPPING}::test_how_many_threads_add_up_a_norm_moves_no_bit",
+        swap("_joint_norms", "torch.split(any_rows, any_size)", "(any_rows.double(),)"),
+    ),
 )

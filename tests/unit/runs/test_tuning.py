@@ -139,19 +139,6 @@ def test_runs_are_drawn_made_and_scored_as_the_bound_assumes(
     assert chisquare(pairs).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("unit", ["document", "person"])
-def test_a_private_score_is_on_the_grid_of_its_noise(unit: str) -> None:
-    """Thirds of an owner are no multiples of a power of two: their bits would tell."""
-    corpus = make_corpus(labels=(np.arange(120) % 3 == 0).astype(np.int64))
-    runs = _Runs(corpus, settings(unit), SPACE, COUNT, epsilon=2.0, public=False)
-    assert runs.score_noise is not None
-    fitted = runs.train(0)
-    grid = Grid.of(runs.score_noise, 24 if unit == "document" else 8)
-    for _ in range(5):
-        steps = runs.score(0, fitted, RandomSource.secret()) / grid.step
-        assert steps == round(steps)
-
-
 def scores(corpus: Corpus, unit: str, fitted: Any = None) -> tuple[float, Any]:
     runs = _Runs(corpus, settings(unit), SPACE, COUNT, epsilon=2.0, public=False)
     fitted = runs.train(0) if fitted is None else fitted

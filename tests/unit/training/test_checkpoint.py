@@ -119,7 +119,7 @@ def test_a_state_of_another_run_is_not_taken(tmp_path: Path, changes: dict[str, 
         {"seeds": [0, 1]},
         {"graph": random_graph(21, 6)},
         {"graph": random_graph(20, 7)},
-        {"graph": random_graph(20, 6, 5)},
+        {"graph": replace(GRAPH, classes=GRAPH.classes + 1)},
     ],
     ids=["seeds", "documents", "features", "classes"],
 )
