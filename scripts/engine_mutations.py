@@ -142,7 +142,7 @@ ENGINE: tuple[Mutation, ...] = (
     mutation(
         "a large part that is not finite poisons the sum",
         (_NOT_FINITE, f"{CLIPPING}::test_a_vector_that_no_scale_can_tame_is_zero"),
-        swap("clipped_vector", "torch.where(scales > 0, any_vector, 0.0)", "any_vector"),
+        swap("clipped_vector", "torch.where(kept, any_vector, 0.0)", "any_vector"),
     ),
     mutation(
         "features that are not finite poison the sum",

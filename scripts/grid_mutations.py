@@ -69,7 +69,7 @@ GRID: tuple[Mutation, ...] = (
         "noise is added before the sum is on the grid",
         (_BOUND, _NO_ORDER),
         swap("ClippedSums._small_sum", "rounded(rows, unit, scales)", "rows * scales"),
-        swap("clipped_vector", "rounded(tensor, grid.step, scales)", "tensor * scales"),
+        swap("clipped_vector", "any_steps.round_()", "any_steps"),
         swap(
             "noisy",
             f"{_NOISE_STEPS}.to(tensor.device).add_(tensor)",
@@ -175,9 +175,7 @@ GRID: tuple[Mutation, ...] = (
     mutation(
         "the vector of a large part is not rounded to the grid",
         (_BOUND, f"{CLIPPING}::test_a_vector_lies_on_the_grid_and_is_no_longer"),
-        swap(
-            "clipped_vector", "rounded(tensor, grid.step, scales)", "tensor.double() * scales"
-        ),
+        swap("clipped_vector", "any_steps.round_()", "any_steps"),
     ),
     mutation(
         "a large part is added up as it comes",
@@ -266,7 +264,7 @@ GRID: tuple[Mutation, ...] = (
         _OWN_PRODUCT,
         swap(
             "stack:product",
-            "product(inputs, exact_weights(weight, bits)).float()",
+            "product(inputs, exact_weights(weight, bits))",
             "product(inputs, weight)",
         ),
     ),
@@ -275,7 +273,7 @@ GRID: tuple[Mutation, ...] = (
         f"{EXACT}::test_a_hidden_rows_product_is_its_own",
         swap(
             "stack:product",
-            "product(inputs.values, exact_weights(weight, inputs.bits)).float()",
+            "product(inputs.values, exact_weights(weight, inputs.bits))",
             "product(inputs.values.float(), weight)",
         ),
     ),
@@ -314,5 +312,26 @@ GRID: tuple[Mutation, ...] = (
             "ClippedSums._small_sum",
             "if included is not None:\n    scales = torch.where(included, scales, 0.0)",
         ),
+    ),
+    # -- what had survived ------------------------------------------------------------------
+    mutation(
+        "a step finer than float64 noise is accurate",
+        f"{NOISE}::test_noise_is_accurate_far_below_the_step",
+        swap("privacy.grid:_NOISE_BITS", "32", "44"),
+    ),
+    mutation(
+        "a step for the expected number of parts",
+        f"{NOISE}::test_every_part_at_once_fits_on_a_plans_grid",
+        swap("PrivacyPlan.grid", "self.schedule.parts", "int(self.schedule.expected_parts)"),
+    ),
+    mutation(
+        "a long vector pays for the rounding of a short one",
+        f"{CLIPPING}::test_rounding_a_long_vector_to_a_coarse_grid_is_paid_for",
+        swap("clipped_vector", "entries**0.5", "min(entries, 512.0) ** 0.5"),
+    ),
+    mutation(
+        "a norm that threads add up",
+        f"{CLIPPING}::test_how_many_threads_add_up_a_norm_moves_no_bit",
+        swap("_joint_norms", "torch.split(any_rows, any_size)", "(any_rows.double(),)"),
     ),
 )

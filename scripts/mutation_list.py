@@ -31,7 +31,9 @@ SEARCH = "tests/unit/privacy/test_search.py"
 LEDGER = "tests/unit/privacy/test_ledger.py"
 LEDGER_FILE = "tests/unit/privacy/test_ledger_file.py"
 STATEMENT = "tests/unit/privacy/test_statement.py"
-VERIFICATION = "tests/unit/privacy/test_verification.py"
+VERIFY = "tests/unit/runs/test_verify.py"
+REPLICAS = "tests/unit/runs/test_replicas.py"
+PREDICT = "tests/unit/runs/test_predictions.py"
 CLAIMS = "tests/unit/runs/test_claims.py"
 DISK = "tests/unit/runs/test_neighbours_on_disk.py"
 TUNING = "tests/unit/runs/test_tuning.py"
@@ -48,6 +50,10 @@ _PUBLIC_FACTS = f"{PUBLIC}::test_only_public_facts_decide_what_training_begins_w
 _ALIKE = f"{DISK}::test_neighbours_differ_on_disk_in_what_was_released_and_nothing_else"
 _COVERAGE = f"{CLAIMS}::test_only_predictions_that_see_no_training_document_are_covered"
 _LABELS = f"{CLAIMS}::test_classes_read_off_the_labels_are_named_on_every_road"
+_BOUNDS_RUNS = f"{TUNING}::test_runs_are_drawn_made_and_scored_as_the_bound_assumes"
+_SCORES_STAY = (
+    f"{REPLICAS}::test_training_documents_move_no_score_but_those_that_are_not_covered"
+)
 _LAW = f"{SECRET_RUNS}::test_the_number_of_runs_follows_its_law_and_every_candidate_its_chance"
 _SCORE_GRID = f"{TUNING}::test_a_private_score_lies_on_its_grid"
 
@@ -316,6 +322,18 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
             "rows.centred(rows._directions().mean(0))",
         ),
     ),
+    mutation(
+        "training tells how long its sum is",
+        f"{PUBLIC}::test_training_says_nothing",
+        swap(
+            "PrivateTrainer.step",
+            "self.optimiser.step(any_released)",
+            """
+            print(float(sums[0].norm()))
+            self.optimiser.step(any_released)
+            """,
+        ),
+    ),
 )
 
 WISHES: tuple[Mutation, ...] = (
@@ -348,8 +366,7 @@ WISHES: tuple[Mutation, ...] = (
     ),
     mutation(
         "a private run trains again for a baseline",
-        "tests/unit/estimator/test_replicas.py"
-        "::test_a_private_run_trains_once_on_private_documents",
+        f"{REPLICAS}::test_a_private_run_trains_once_on_private_documents",
         swap("baseline_scores", "settings.privacy is None", "True"),
     ),
 )
@@ -512,11 +529,24 @@ RESUMING: tuple[Mutation, ...] = (
         behave(
             "Checkpoint._digest",
             """
-            @property
-            def _digest(self):
+            def _digest(self, key):
                 return "any run"
             """,
         ),
+    ),
+    mutation(
+        "a run with other classes goes on from a checkpoint",
+        f"{CHECKPOINT}::test_other_seeds_or_documents_are_another_run",
+        swap(
+            "training.fit:fit",
+            "Checkpoint(any_folder, purpose)",
+            "Checkpoint(any_folder, {**purpose, 'classes': None})",
+        ),
+    ),
+    mutation(
+        "a run with other documents goes on from a checkpoint",
+        f"{CHECKPOINT}::test_a_state_is_not_taken_once_a_document_was_replaced",
+        swap("training.fit:fit", "fingerprint(train, any_columns)", "None"),
     ),
 )
 
@@ -646,6 +676,29 @@ ACCOUNTS: tuple[Mutation, ...] = (
             "Context(prec=digits)",
         ),
     ),
+    mutation(
+        "a release that is hardly ever made hides the others",
+        f"{ACCOUNTING}::test_a_release_that_is_hardly_ever_made_hides_no_other",
+        swap("_pld", "ratio == 0.0 and any_rarity", "any_rarity"),
+    ),
+    mutation(
+        "equal searches count once",
+        f"{SELECTION}::test_equal_searches_cost_as_often_as_they_were_made",
+        swap(
+            "composed_curve",
+            "for release in releases:\n    if any_test:\n        curve = any_sum",
+            "for release in set(releases):\n    if any_test:\n        curve = any_sum",
+        ),
+    ),
+    mutation(
+        "the alternative that is dearest at one order counts at all",
+        f"{SELECTION}::test_no_alternative_costs_more_than_the_search_at_any_order",
+        swap(
+            "SelectedRelease.curve",
+            "np.max(curves, axis=0)",
+            "max(curves, key=lambda c: c[-1])",
+        ),
+    ),
 )
 
 _OTHER_CUTS = f"{LEDGER}::test_releases_of_different_cuts_do_not_add_up"
@@ -758,6 +811,20 @@ LEDGERS: tuple[Mutation, ...] = (
             """,
         ),
     ),
+    mutation(
+        "a budget may be exceeded by a little",
+        f"{LEDGER}::test_a_budget_is_a_limit_to_the_last_digit",
+        swap("Ledger.record", "total > budget.epsilon", "total > 1.0001 * budget.epsilon"),
+    ),
+    mutation(
+        "a budget is kept at the delta of the release",
+        f"{LEDGER}::test_a_budget_is_kept_at_its_own_delta",
+        swap(
+            "Ledger.record",
+            "statement.delta if budget is None else budget.delta",
+            "statement.delta",
+        ),
+    ),
 )
 
 STATEMENTS: tuple[Mutation, ...] = (
@@ -812,23 +879,23 @@ STATEMENTS: tuple[Mutation, ...] = (
     ),
     mutation(
         "other weights pass for the stated ones",
-        f"{VERIFICATION}::test_other_weights_are_noticed",
+        f"{VERIFY}::test_other_weights_are_noticed",
         swap("_check_model", "found != statement.model_sha256", "False"),
     ),
     mutation(
         "a statement of another model is taken",
-        f"{VERIFICATION}::test_a_resealed_statement_does_not_match_its_model",
+        f"{VERIFY}::test_a_resealed_statement_does_not_match_its_model",
         swap("_check_model", "metadata.get(DIGEST_KEY) != statement.digest()", "False"),
     ),
     mutation(
         "edited settings pass",
-        f"{VERIFICATION}::test_edited_settings_are_noticed",
+        f"{VERIFY}::test_edited_settings_are_noticed",
         swap("_check_settings", "got is not None and not _same(got, value)", "False"),
     ),
     mutation(
         "the plan a model was saved with is not compared",
-        f"{VERIFICATION}::test_a_model_saved_with_another_plan_is_noticed",
-        swap("_check_record", "name in record and record[name] != value", "False"),
+        f"{VERIFY}::test_a_model_saved_with_another_plan_is_noticed",
+        swap("_check_record", "record.get(name) != value", "False"),
     ),
     mutation(
         "several replicas, one statement",
@@ -839,6 +906,16 @@ STATEMENTS: tuple[Mutation, ...] = (
         "a person on both sides of the split",
         f"{CLASSIFIER}::test_a_person_on_both_sides_of_the_split_is_refused",
         swap("check_owners", "unit == 'person' and any_crossing", "False"),
+    ),
+    mutation(
+        "what an encoder may have seen is not named",
+        f"{CLAIMS}::test_what_an_encoder_may_have_seen_is_named_though_it_learns_nothing",
+        swap("claims:not_covered", "featurizer.learned is not None", "featurizer.learns"),
+    ),
+    mutation(
+        "a statement tells how much people wrote",
+        f"{DISK}::test_how_much_a_person_wrote_is_told_nowhere",
+        swap("claims:assumed_public", "plan.units", "len(corpus)"),
     ),
 )
 
@@ -895,9 +972,10 @@ RELEASES: tuple[Mutation, ...] = (
         "when a model was trained is part of its record",
         f"{DISK}::test_the_same_run_twice_is_the_same_on_disk",
         swap(
-            "write_model_files",
-            "json.dumps(record, indent=1)",
-            "json.dumps({**record, 'time': __import__('time').time_ns()}, indent=1)",
+            "model_files",
+            "json.dumps(record, indent=1, default=any_default)",
+            "json.dumps({**record, 'time': __import__('time').time_ns()}, indent=1,"
+            " default=any_default)",
         ),
     ),
     mutation(
@@ -930,24 +1008,61 @@ RELEASES: tuple[Mutation, ...] = (
         f"{TRAIN_CLI}::test_a_release_holds_nothing_that_is_not_covered",
         swap(
             "write_release",
-            "write_model_files(draft, bare)",
-            """
-            write_model_files(draft, bare)
-            (draft / "scores.json").write_bytes((run.folder / "scores.json").read_bytes())
-            """,
+            "{**model_files(bare), **pages}",
+            "{**model_files(bare), **pages, 'scores.json': run.stored.content('scores.json')}",
         ),
     ),
     mutation(
         "learned features leave without being asked for",
         f"{CLAIMS}::test_a_run_with_learned_features_is_released_on_request_only",
-        swap("check_releasable", "featurizer.learns and not learned_features", "False"),
+        swap("releasable_statement", "featurizer.learns and not learned_features", "False"),
     ),
     mutation(
         "a seeded run is released",
         f"{TRAIN_CLI}::test_reproducible_runs_agree_and_are_never_released",
-        swap("check_releasable", "not any_stated or not any_saved", "False"),
+        swap("releasable_statement", "not any_stated or not any_saved", "False"),
         drop("Ledger.record", "if not statement.releasable:\n    raise any_error"),
         swap("report.card:_card", "not statement.releasable", "False"),
+    ),
+    mutation(
+        "an edited run is released",
+        f"{TRAIN_CLI}::test_a_run_with_an_edited_file_is_not_released",
+        swap(
+            "Run.statement",
+            "None if any_v is None else any_v.statement",
+            "read_statement(self.stored)",
+        ),
+    ),
+    mutation(
+        "an edited file passes for the one on the manifest",
+        f"{VERIFY}::test_anything_edited_missing_or_added_is_noticed",
+        drop("read_folder", "if any_hash != expected:\n    raise any_error"),
+    ),
+    mutation(
+        "seeded noise is released if the statement does not say so",
+        f"{CLAIMS}::test_seeded_noise_is_not_released_whichever_file_says_so",
+        swap(
+            "_check_record", "{'plan': any_plan, 'releasable': any_word}", "{'plan': any_plan}"
+        ),
+        swap("releasable_statement", "not any_stated or not any_saved", "not any_stated"),
+    ),
+    mutation(
+        "a baseline that knows the training labels",
+        _SCORES_STAY,
+        swap(
+            "baseline_scores",
+            "majority(truth, len(classes))",
+            "np.full_like(truth, np.bincount(1 + replicas.corpus.labels)[1:].argmax())",
+        ),
+    ),
+    mutation(
+        "scores count the labels of training documents",
+        _SCORES_STAY,
+        swap(
+            "score_table",
+            "list(corpus.classes)",
+            "[f'{name} {(corpus.labels == i).sum()}' for i, name in enumerate(corpus.classes)]",
+        ),
     ),
 )
 
@@ -1030,7 +1145,7 @@ SEARCHES: tuple[Mutation, ...] = (
     ),
     mutation(
         "what losing candidates learned is not named",
-        f"{SECRET_RUNS}::test_what_any_candidate_learned_is_named_whoever_wins",
+        f"{TUNING}::test_candidates_with_features_that_learn_are_named_whoever_wins",
         swap(
             "_Runs.winner",
             "[gap for each, _ in self.prepared.values() for gap in not_covered(train, each)]",
@@ -1040,12 +1155,53 @@ SEARCHES: tuple[Mutation, ...] = (
     mutation(
         "tune tells how many runs there were",
         f"{TUNE_CLI}::test_nothing_tells_how_many_runs_there_were",
-        behave(
-            "cli.tune:_write",
+        swap(
+            "cli.tune:tune",
+            "any_record['chosen'] = any_choice",
             """
-            def _write(folder, winner):
-                return {**original_write(folder, winner), "runs": 3}
+            any_record["chosen"] = any_choice
+            any_record["runs"] = 3
             """,
+        ),
+    ),
+    mutation(
+        "a candidate that is drawn again is not trained again",
+        _BOUNDS_RUNS,
+        swap(
+            "tuning:search",
+            "runs.train(number)",
+            "runs.__dict__.setdefault(f'made {number}', runs.train(number))",
+        ),
+    ),
+    mutation(
+        "candidates come in turn",
+        _BOUNDS_RUNS,
+        swap(
+            "tuning:search",
+            "int(any_word % any_candidates)",
+            "0 if best is None else (number + 1) % len(runs.candidates)",
+        ),
+    ),
+    mutation(
+        "a search stops where the score is good enough",
+        _BOUNDS_RUNS,
+        swap(
+            "tuning:search",
+            "best = (score, number, fitted)",
+            """
+            best = (score, number, fitted)
+            if score > len(corpus):
+                break
+            """,
+        ),
+    ),
+    mutation(
+        "a search reads its vocabulary off validation texts",
+        f"{CLAIMS}::test_features_learn_from_training_documents_only",
+        swap(
+            "_Runs._prepared",
+            "fitted_featurizer(self.corpus.train, any_settings)",
+            "fitted_featurizer(self.corpus, any_settings)",
         ),
     ),
 )
@@ -1075,7 +1231,26 @@ PREDICTIONS: tuple[Mutation, ...] = (
     mutation(
         "training documents are predicted as new ones",
         f"{TRAIN_CLI}::test_predict_never_takes_training_documents_for_new_ones",
-        swap("predict_source", "corpus.split != TRAIN", "corpus.split >= TRAIN"),
+        swap("predict_source", "~seen if own else any_rows", "any_rows"),
+    ),
+    mutation(
+        "the run's own folder under another name is taken for new",
+        f"{PREDICT}::test_however_the_runs_own_folder_is_spelled_no_training_document_is_predicted",
+        swap(
+            "Run.is_own_source",
+            "resolved_source(own) == resolved_source(source)",
+            "own == source",
+        ),
+    ),
+    mutation(
+        "predictions without privacy count as covered",
+        f"{PREDICT}::test_predictions_of_a_run_without_privacy_are_not_covered",
+        drop("_coverage", "if not private:\n    return any_answer"),
+    ),
+    mutation(
+        "a run is evaluated on another split than its own",
+        f"{PREDICT}::test_a_run_finds_the_split_of_its_own_seed_again",
+        swap("Run.corpus", "self.settings.seed", "0"),
     ),
 )
 

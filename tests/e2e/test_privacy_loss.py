@@ -22,7 +22,8 @@ from torch import Tensor
 from brute_force import random_graph
 from privgcn.config import Settings, parse_settings
 from privgcn.graph import DenseRows, TextGraph
-from privgcn.privacy import clipping, plan
+from privgcn.privacy import plan
+from privgcn.privacy.clipping import ClippedSums
 from privgcn.training.fit import fit
 from privgcn.training.optimisers import Optimiser
 
@@ -113,8 +114,8 @@ def noisy_steps(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Optimiser, "step", spy)
-        # Seeds of replicas only set first weights, and these start at zero.
-        fitted = fit(graph, settings, seeds=[seed, *range(1, RUNS)])
+        # Every seed draws noise and samples of its own, so no two runs share one.
+        fitted = fit(graph, settings, seeds=range(seed * RUNS, (seed + 1) * RUNS))
     assert fitted.plan is not None
     stacked = torch.stack(seen).double()[:, 0]  # one feature; [steps, runs, classes]
     along = (stacked[..., 1] - stacked[..., 0]) / math.sqrt(2.0)
@@ -141,10 +142,12 @@ def exact_modes(graph: TextGraph, settings: Settings) -> Any:
     original = StackGradients.clipped_sum
 
     def spy(self: StackGradients, parameters: Any, samples: Any) -> list[Tensor]:
-        parts = range(self.graph.parts)
+        parts, grid = range(self.graph.parts), self.plan.grid
         each = [original(self, parameters, [np.array([part])])[0] for part in parts]
+        # Sums are in units of the clip norm, on the grid.
+        assert all(torch.equal(one, (one / grid.step).round() * grid.step) for one in each)
         along = [float((one[0, 0, 1] - one[0, 0, 0]) / math.sqrt(2.0)) for one in each]
-        sums.append(torch.tensor(along))
+        sums.append(self.plan.clip_norm * torch.tensor(along, dtype=torch.float64))
         return original(self, parameters, samples)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -209,7 +212,7 @@ def measured_epsilon(
     assert laws[0][1] == laws[1][1]
     statistics = []
     for number, graph in enumerate(pair):
-        steps, made = noisy_steps(graph, settings, seed=100 + number)
+        steps, made = noisy_steps(graph, settings, seed=number)
         logs = [law_of_steps(steps, modes, spread) for modes, spread in laws]
         statistics.append(logs[0] - logs[1])
     forth = proven_epsilon(statistics[0], statistics[1])
@@ -232,7 +235,12 @@ def test_the_measured_loss_stays_under_the_claim_and_close_to_it(
 def test_without_clipping_the_loss_rises_above_the_claim(
     case: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clipping, "clip_scales", lambda norms, *_: torch.ones_like(norms))
+    scales = ClippedSums._small_scales
+
+    def ones(self: ClippedSums, *given: Any) -> Tensor:
+        return torch.ones_like(scales(self, *given))
+
+    monkeypatch.setattr(ClippedSums, "_small_scales", ones)
     assert measured_epsilon(*case[:5])[0] > 1.5 * EPSILON
 
 

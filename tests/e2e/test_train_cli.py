@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from typer.testing import CliRunner
 
 from privgcn.cli import app, main
 from privgcn.errors import PrivGCNError
+from privgcn.runs.folder import read_folder, write_folder
 
 RUN = [sys.executable, "-c", "from privgcn.cli import main; main()"]
 
@@ -280,6 +282,29 @@ def test_an_edited_statement_is_found_out(tmp_path, run, field, value) -> None:
     (tmp_path / "statement.json").write_text(json.dumps(record))
     with pytest.raises(PrivGCNError):
         call("verify", str(tmp_path))
+
+
+@pytest.mark.parametrize("listed", [False, True], ids=["old manifest", "new manifest"])
+@pytest.mark.parametrize("name", ["model.safetensors", "model.json", "settings.toml"])
+def test_a_run_with_an_edited_file_is_not_released(tmp_path, run, name, listed) -> None:
+    """Other weights would leave the house under a claim that is not theirs."""
+    edited, out, ledger = (tmp_path / part for part in ("run", "out", "ledger.jsonl"))
+    shutil.copytree(run, edited)
+    stored = read_folder(edited)
+    content = stored.content(name)
+    if name == "model.safetensors":
+        changed = content[:-1] + bytes([content[-1] ^ 1])
+    else:
+        changed = content.replace(b"0.0001", b"0.0002")
+    assert changed != content
+    if listed:
+        write_folder(edited, stored.kind, {**stored.files, name: changed}, overwrite=True)
+    else:
+        (edited / name).write_bytes(changed)
+    with pytest.raises(PrivGCNError):
+        call("release", str(edited), str(out), "--ledger", str(ledger))
+    assert not out.exists()
+    assert not ledger.exists()
 
 
 @pytest.mark.parametrize(

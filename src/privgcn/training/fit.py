@@ -182,6 +182,7 @@ def fit(
             "plan": plan.to_dict(),
             "seeds": seeds,
             "width": train.features.width,
+            "classes": train.classes,
             "centre": _takes_centre(train, settings),
             "documents": fingerprint(train, columns or {}),
         }

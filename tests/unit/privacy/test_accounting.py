@@ -238,3 +238,11 @@ def test_two_hundred_thousand_steps_can_be_accounted_for(sensitivity: int) -> No
     )
     # More than half as many steps cost, less than twice that.
     assert half < whole < 2 * half
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp", "moments"])
+def test_a_release_that_is_hardly_ever_made_hides_no_other(accountant: str) -> None:
+    certain, rare = GaussianRelease(5.0), GaussianRelease(5.0, 1, 1e-7)
+    alone = epsilon_of_releases([certain], delta=1e-5, accountant=accountant)
+    both = epsilon_of_releases([certain, rare], delta=1e-5, accountant=accountant)
+    assert both >= alone > 0.1

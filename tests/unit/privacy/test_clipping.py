@@ -12,7 +12,7 @@ from privgcn.graph import DenseRows, PartitionedGraph, cut, rows_of
 from privgcn.models import make_model
 from privgcn.models.stack import LayerGradient, loss_gradient
 from privgcn.privacy import clipping
-from privgcn.privacy.clipping import ClippedSums, clipped_vector
+from privgcn.privacy.clipping import ClippedSums, _joint_norms, clipped_vector
 from privgcn.privacy.grid import Grid
 
 SIZES = (1, 3, 70)
@@ -249,3 +249,22 @@ def test_empty_parts_add_nothing() -> None:
         results.append(ClippedSums(pieces, 0.1, FINE).clipped_sum(gradients))
     for one, other in zip(*results, strict=True):
         assert torch.equal(one, other)
+
+
+def test_rounding_a_long_vector_to_a_coarse_grid_is_paid_for() -> None:
+    """Equal entries all round up together, over however many rows they lie."""
+    grid = Grid(8, 4)
+    for rows in range(700, 1024):
+        (found,) = clipped_vector([torch.full((rows, 1, 4), 5.0)], 1.0, grid)
+        assert 0 < float(found.norm()) <= 1
+
+
+def test_how_many_threads_add_up_a_norm_moves_no_bit() -> None:
+    vector = [torch.randn(300_007, 1, 3), torch.randn(1, 3)]
+    before, found = torch.get_num_threads(), []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        found.append(_joint_norms(vector))
+    torch.set_num_threads(before)
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])

@@ -174,6 +174,34 @@ def test_rows_that_cancel_leave_others_their_last_bit(
             assert equal(ClippedSums(moved, CLIP, sums.grid).clipped_sum(shuffled), added)
 
 
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("noise_multiplier", [0.01, 1.0])
+@pytest.mark.parametrize("each", [2, 16, 64, 100])
+def test_rows_that_cancel_have_no_order(
+    each: int, noise_multiplier: float, dense: bool
+) -> None:
+    """On the finest grid too: what cancels must fit before it does."""
+    parts, half = 8, each // 2
+    values = torch.rand(parts * each, 3) + 0.5
+    values = values.view(parts, each, 3)
+    values[:, half:] = values[:, :half]
+    outputs = torch.rand(parts, each, 1, 2) * HUGE
+    outputs[:, half:] = -outputs[:, :half]
+    outputs[:, 0] += 64.0
+    source = replace(
+        random_graph(parts * each, 1, links=0),
+        features=rows_of(values.view(-1, 3), dense=dense),
+    )
+    part_of = torch.arange(parts).repeat_interleave(each)
+    graph = cut(source, part_of, parts)
+    gradients = [LayerGradient(graph.features, outputs.view(-1, 1, 2), None)]
+    grid = Grid.of(noise_multiplier, parts)
+    expected = ClippedSums(graph, 1.0, grid).clipped_sum(gradients)
+    for _ in range(8):
+        moved, rows = permuted(graph, gradients, torch.randperm(len(graph)), part_of)
+        assert equal(ClippedSums(moved, 1.0, grid).clipped_sum(rows), expected)
+
+
 def test_dense_rows_may_be_doubled_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     values, owners = torch.randn(100, 7), torch.arange(100) // 2
     whole = linear_sum(owned(values, owners, dense=True))

@@ -73,6 +73,25 @@ def test_the_budget_stops_a_release_and_nothing_is_written(tmp_path: Path) -> No
     ledger.record(statement("a" * 64), budget=budget)
 
 
+@pytest.mark.parametrize("share", [0.999, 0.99999, 1.0])
+def test_a_budget_is_a_limit_to_the_last_digit(tmp_path: Path, share: float) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    budget = Budget(epsilon=share * statement().epsilon, delta=1e-5)
+    if share < 1.0:
+        with pytest.raises(PrivacyContractError, match="budget"):
+            ledger.record(statement(), budget=budget)
+    else:
+        ledger.record(statement(), budget=budget)
+    assert len(ledger.entries()) == int(share)
+
+
+@pytest.mark.parametrize(("own", "budgets"), [(1e-5, 1e-7), (1e-7, 1e-5)])
+def test_a_budget_is_kept_at_its_own_delta(tmp_path: Path, own: float, budgets: float) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    total = ledger.record(statement(delta=own), budget=Budget(10.0, budgets))
+    assert total == epsilon_of(noise_multiplier=20.0, steps=10, delta=budgets)
+
+
 def test_what_may_not_be_released(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.jsonl")
     with pytest.raises(PrivacyContractError, match="reproducible"):

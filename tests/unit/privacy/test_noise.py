@@ -12,12 +12,13 @@ import torch
 from scipy.stats import chi2
 from torch import Tensor
 
-from brute_force import random_graph
+from brute_force import plan_for, random_graph
 from privgcn.config import Settings, parse_settings
 from privgcn.graph import TextGraph
 from privgcn.privacy.grid import MOST_REACH, Grid
 from privgcn.privacy.noise import noisy
 from privgcn.privacy.part_gradients import StackGradients
+from privgcn.privacy.schedule import make_schedule
 from privgcn.randomness import RandomSource
 from privgcn.training.checkpoint import Checkpoint
 from privgcn.training.fit import fit
@@ -292,6 +293,32 @@ def test_noise_and_sums_fit_on_the_grid(noise_multiplier: float, parts: int) -> 
     assert found.dtype == torch.float64
     steps = found / grid.step
     assert torch.equal(steps, steps.round())
+
+
+@pytest.mark.parametrize("noise_multiplier", [0.01, 1.0, 3.73, 1e9])
+@pytest.mark.parametrize("parts", [1, 1000])
+def test_noise_is_accurate_far_below_the_step(noise_multiplier: float, parts: int) -> None:
+    """Else grid values were more or less likely than they should be, by how floats round."""
+    (draws,) = RandomSource.reproducible(0, "accuracy").normal([(20_000,)])
+    words = RandomSource.reproducible(0, "accuracy").words(20_000)
+    first, second = words[:10_000].astype(np.longdouble), words[10_000:] >> np.uint64(11)
+    radius = np.sqrt(-2 * np.log((first + np.longdouble(0.5)) / np.longdouble(2) ** 64))
+    angle = second.astype(np.longdouble) * (8 * np.arctan(np.longdouble(1)) / 2.0**53)
+    exact = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])
+    error = float(np.abs(draws.numpy() - exact).max())
+    assert 0 < error < 2.0**-46
+    step = Grid.of(noise_multiplier, parts).step / noise_multiplier
+    assert step >= 2.0**14 * 2.0**-46
+
+
+@pytest.mark.parametrize("sampling", ["all", "poisson"])
+def test_every_part_at_once_fits_on_a_plans_grid(sampling: str) -> None:
+    """A Poisson sample may hold all of them, however few there are on average."""
+    parts = 1 << 24
+    plan = replace(
+        plan_for(parts, noise_multiplier=0.01), schedule=make_schedule(sampling, parts)
+    )
+    assert MOST_REACH * parts / plan.grid.step < 2.0**53
 
 
 def test_rounding_commutes_with_adding_a_grid_value(monkeypatch: pytest.MonkeyPatch) -> None:

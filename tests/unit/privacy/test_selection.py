@@ -12,7 +12,7 @@ from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.privacy.accounting import epsilon_of_releases
 from privgcn.privacy.releases import GaussianRelease
 from privgcn.privacy.renyi import ORDERS, curve_deltas, renyi_curve
-from privgcn.privacy.selection import LAWS, RunCount, SelectedRelease
+from privgcn.privacy.selection import LAWS, RunCount, SelectedRelease, composed_curve
 from privgcn.randomness import RandomSource
 
 MEANS = (1.3, 3.0, 10.0)
@@ -176,6 +176,29 @@ def test_the_worst_alternative_counts() -> None:
     alone = SelectedRelease((weak,), count).curve()
     for groups in ((weak, strong), (strong, weak), (strong, weak, strong)):
         assert SelectedRelease(groups, count).curve() == pytest.approx(alone)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_no_alternative_costs_more_than_the_search_at_any_order(law: str) -> None:
+    """Rare releases are dear at high orders, frequent ones at low orders."""
+    rare, frequent = (GaussianRelease(1.0, 1, 1e-4),), (GaussianRelease(8.0),)
+    curves = [renyi_curve(one) for one in (rare, frequent)]
+    assert curves[0][0] < curves[1][0]
+    assert curves[0][-1] > curves[1][-1]
+    count = RunCount(law, 5.0)
+    both = SelectedRelease((rare, frequent), count).curve()
+    for one in (rare, frequent):
+        assert (both >= SelectedRelease((one,), count).curve() - 1e-12).all()
+
+
+def test_equal_searches_cost_as_often_as_they_were_made() -> None:
+    """Two searches with the same settings, in one ledger, are two."""
+    one = SelectedRelease(((GaussianRelease(5.0, 10),),), RunCount("poisson", 4.0))
+    for count in (1, 2, 3):
+        assert composed_curve([one] * count) == pytest.approx(count * one.curve())
+    training = GaussianRelease(5.0, 10)
+    mixed = composed_curve([one, training, one, training])
+    assert mixed == pytest.approx(2 * one.curve() + renyi_curve((GaussianRelease(5.0, 20),)))
 
 
 def test_more_runs_cost_more() -> None:

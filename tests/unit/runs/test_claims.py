@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.evaluation.inference import MODES
 from privgcn.privacy.selection import RunCount
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.runs.claims import statement_of
+from privgcn.runs.claims import not_covered, statement_of
 from privgcn.runs.classifier import GraphClassifier
+from privgcn.runs.folder import MODEL, read_folder, write_folder
 from privgcn.runs.predictions import predict_source
 from privgcn.runs.release import releasable_statement
 from privgcn.runs.replicas import train_replicas
@@ -74,6 +76,20 @@ def test_features_that_learn_are_named_on_every_road(road: Road, features: str) 
     assert "vocabulary" in gaps(road(small_corpus(), features))
 
 
+@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("features", ["bow", "tfidf"])
+def test_features_learn_from_training_documents_only(road: Road, features: str) -> None:
+    """The statement says so, and the number of words it names is that of these documents."""
+    corpus = small_corpus()
+    assert corpus.texts is not None
+    texts = tuple(
+        text if split == 0 else f"{text} unheard{number % 5} elsewhere{number % 3}"
+        for number, (text, split) in enumerate(zip(corpus.texts, corpus.split, strict=True))
+    )
+    others = replace(corpus, texts=texts)
+    assert gaps(road(others, features)) == gaps(road(corpus, features))
+
+
 def test_a_run_with_learned_features_is_released_on_request_only(tmp_path: Path) -> None:
     for features in ("bow", "hashing"):
         model = GraphClassifier(EPSILON, DELTA, features=features).fit(small_corpus().train)
@@ -111,3 +127,19 @@ def test_only_predictions_that_see_no_training_document_are_covered(tmp_path: Pa
         else:
             with pytest.raises(ConfigError, match="training documents"):
                 predict_source(tmp_path / "run", str(documents), mode)
+
+
+def test_what_an_encoder_may_have_seen_is_named_though_it_learns_nothing() -> None:
+    encoder: Any = SimpleNamespace(learns=False, learned="the encoder read it elsewhere")
+    assert "Features: the encoder read it elsewhere." in not_covered(small_corpus(), encoder)
+
+
+def test_seeded_noise_is_not_released_whichever_file_says_so(tmp_path: Path) -> None:
+    GraphClassifier(EPSILON, DELTA).fit(small_corpus().train).save(tmp_path)
+    releasable_statement(Run(tmp_path), learned_features=False)
+    stored = read_folder(tmp_path)
+    record = stored.text(MODEL).replace('"releasable": true', '"releasable": false')
+    assert record != stored.text(MODEL)
+    write_folder(tmp_path, stored.kind, {**stored.files, MODEL: record}, overwrite=True)
+    with pytest.raises(PrivacyContractError, match="releasable"):
+        releasable_statement(Run(tmp_path), learned_features=False)

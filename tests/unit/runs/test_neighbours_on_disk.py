@@ -68,6 +68,23 @@ def test_neighbours_differ_on_disk_in_what_was_released_and_nothing_else(
         assert content == found["usual"], name
 
 
+@pytest.mark.parametrize("texts", [True, False], ids=["texts", "vectors"])
+def test_how_much_a_person_wrote_is_told_nowhere(tmp_path: Path, texts: bool) -> None:
+    """Owners are public with unit person; how many documents each has is not."""
+    corpus = small_corpus(
+        texts=texts,
+        owners=np.arange(120) // 12,
+        owner_names=tuple(f"p{i}" for i in range(10)),
+        split=np.repeat([0, 1, 2], [72, 24, 24]).astype(np.int8),
+    )
+    briefly = corpus.select(~np.isin(np.arange(120), np.arange(37, 48)))
+    for name, each in (("usual", corpus), ("brief", briefly)):
+        model = GraphClassifier(2.0, 1e-3, unit="person", reproducible=True).fit(each.train)
+        model.save(tmp_path / name)
+    assert len(briefly.train) < len(corpus.train)
+    assert told(tmp_path / "usual") == told(tmp_path / "brief")
+
+
 def test_the_same_run_twice_is_the_same_on_disk(tmp_path: Path) -> None:
     for name in ("once", "again"):
         model = GraphClassifier(2.0, 1e-3, reproducible=True).fit(small_corpus().train)

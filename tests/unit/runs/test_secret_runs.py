@@ -55,15 +55,6 @@ def test_the_number_of_runs_follows_its_law_and_every_candidate_its_chance(
     assert chisquare([every[number] for number in range(3)]).pvalue > 1e-6
 
 
-def test_what_any_candidate_learned_is_named_whoever_wins() -> None:
-    space = SearchSpace({"features.kind": ("hashing", "tfidf")})
-    count = RunCount("poisson", 3.0)
-    runs = _Runs(small_corpus(), settings(), space, count, epsilon=2.0, public=False)
-    for number in range(2):
-        winner = runs.winner(number, runs.train(number))
-        assert "vocabulary" in " ".join(winner.statement.not_covered).lower()
-
-
 def test_private_documents_are_scored_each_by_itself() -> None:
     """Rows so weak that links would change many answers."""
     weak = np.random.default_rng(1).normal(size=(120, 6)).astype(np.float32)

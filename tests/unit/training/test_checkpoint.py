@@ -113,17 +113,33 @@ def test_a_state_of_another_run_is_not_taken(tmp_path: Path, changes: dict[str, 
     assert first_step(tmp_path, settings(**changes)) == 1
 
 
-def test_other_seeds_or_documents_are_another_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"seeds": [0, 1]},
+        {"graph": random_graph(21, 6)},
+        {"graph": random_graph(20, 7)},
+        {"graph": replace(GRAPH, classes=GRAPH.classes + 1)},
+    ],
+    ids=["seeds", "documents", "features", "classes"],
+)
+def test_other_seeds_or_documents_are_another_run(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
     with pytest.raises(Stopped):
         fit(GRAPH, settings(), checkpoint_folder=tmp_path, progress=stop_after(5))
-    assert first_step(tmp_path, settings(), seeds=[0, 1]) == 1
+    assert first_step(tmp_path, settings(), **options) == 1
+
+
+def test_the_first_steps_had_the_noise_that_the_plan_says(tmp_path: Path) -> None:
+    """One epsilon needs other noise for other documents: their state is of another run."""
+    chosen = settings(
+        **{"privacy.epsilon": 1.0, "privacy.noise_multiplier": None, "privacy.parts": "each"},
+        **{"privacy.sampling": "poisson", "training.epochs": 2},
+    )
     with pytest.raises(Stopped):
-        fit(
-            random_graph(21, 6),
-            settings(),
-            checkpoint_folder=tmp_path,
-            progress=stop_after(1),
-        )
+        fit(GRAPH, chosen, checkpoint_folder=tmp_path, progress=stop_after(5))
+    assert first_step(tmp_path, chosen, graph=random_graph(40, 6)) == 1
 
 
 @pytest.mark.parametrize("changed", [changed_text, changed_label, changed_link, changed_owner])

@@ -6,6 +6,7 @@ for any two sets of documents that agree in these. After a release, what was rel
 and documents have no second say.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -109,6 +110,22 @@ def test_only_public_facts_decide_what_training_begins_with(
         assert plan == plans[0], name
         assert found == first, name
         assert shape == shapes[0], name
+
+
+@pytest.mark.parametrize("dense", [False, True], ids=["sparse", "dense"])
+def test_training_says_nothing(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, dense: bool
+) -> None:
+    """Neither a loss nor how much was clipped, in no stream and at no level of a log."""
+    loud = replace(
+        variants(dense)["long rows"], labels=torch.zeros(DOCUMENTS, dtype=torch.int64)
+    )
+    with caplog.at_level(logging.DEBUG):
+        for graph in (*variants(dense).values(), loud):
+            fit(graph, settings())
+            fit(graph, settings(**{"privacy.parts": 2, "privacy.sampling": "poisson"}))
+    assert caplog.records == []
+    assert capfd.readouterr() == ("", "")
 
 
 def test_how_much_an_owner_writes_decides_nothing(begun: list[dict[str, Any]]) -> None:
