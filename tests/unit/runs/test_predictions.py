@@ -54,6 +54,14 @@ def test_however_the_runs_own_folder_is_spelled_no_training_document_is_predicte
         assert set(found.ids) == expected, source
 
 
+def test_only_predictions_without_training_documents_are_covered(
+    tmp_path: Path, letters: Path
+) -> None:
+    run = trained(letters, tmp_path / "run", 2.0)
+    found = {mode: predict_source(run, str(letters), mode).covered for mode in MODES}
+    assert found == {"alone": True, "own-graph": True, "full-graph": False}
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_predictions_of_a_run_without_privacy_are_not_covered(
     tmp_path: Path, letters: Path, mode: str
