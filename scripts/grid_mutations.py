@@ -86,18 +86,18 @@ GRID: tuple[Mutation, ...] = (
         "an angle of 32 bits",
         _WORDS,
         swap(
-            "RandomSource.normal",
-            "words[pairs:] >> np.uint64(11)",
-            "words[pairs:] >> np.uint64(32) << np.uint64(21)",
+            "_gaussians",
+            "words[:, pairs:] >> np.uint64(11)",
+            "words[:, pairs:] >> np.uint64(32) << np.uint64(21)",
         ),
     ),
     mutation(
         "a radius of 32 bits",
         (_WORDS, f"{RANDOMNESS}::test_the_tail_reaches_as_far_as_it_says"),
         swap(
-            "RandomSource.normal",
-            "words[:pairs].astype(np.float64)",
-            "(words[:pairs] >> np.uint64(32) << np.uint64(32)).astype(np.float64) + 2.0**31",
+            "_gaussians",
+            "radial = words[:, :pairs]",
+            "radial = (words[:, :pairs] >> np.uint64(32) << np.uint64(32)) + np.uint64(2**31)",
         ),
     ),
     mutation(

@@ -137,36 +137,46 @@ class RandomSource:
         import torch
 
         sizes = [math.prod(shape) for shape in shapes]
-        pairs = (sum(sizes) + 1) // 2
-        words = self.words(2 * pairs)
-        uniform = torch.from_numpy(words[:pairs].astype(np.float64))
-        logs = uniform.add_(0.5).mul_(2.0**-64).log_()
-        ends, finer = self._logs_near_ends(words[:pairs])
-        logs[torch.from_numpy(ends)] = torch.from_numpy(finer)
-        radius = logs.mul_(-2.0).sqrt_()
-        turns = torch.from_numpy((words[pairs:] >> np.uint64(11)).astype(np.float64))
-        angle = turns.mul_(2.0 * math.pi * 2.0**-53)
-        draws = torch.empty(2 * pairs, dtype=torch.float64)
-        torch.cos(angle, out=draws[:pairs]).mul_(radius)
-        torch.sin(angle, out=draws[pairs:]).mul_(radius)
-        pieces = torch.split(draws[: sum(sizes)], sizes)
+        pieces = torch.split(_gaussians([self], sum(sizes))[0], sizes)
         return [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
-    def _logs_near_ends(
-        self, words: npt.NDArray[np.uint64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Which of these uniforms are near 0 or 1, and their logarithms with 64 more bits.
 
-        One in a thousand is. A radius of seven standard deviations has a chance of 2**-35, so
-        64 bits would leave gaps of 2**-32 standard deviations between such radii, which is
-        the step of a noise grid.
-        """
-        ends = np.flatnonzero(words + _NEAR_END < 2 * _NEAR_END)  # unsigned sums wrap
-        low = words[ends] < _NEAR_END
-        distance = np.where(low, words[ends], ~words[ends]).astype(np.float64)
-        distance += (self.words(len(ends)).astype(np.float64) + 0.5) * 2.0**-64
-        distance *= 2.0**-64
-        return ends, np.where(low, np.log(distance), np.log1p(-distance))
+def _gaussians(sources: Sequence[RandomSource], count: int) -> torch.Tensor:
+    """``count`` draws of N(0, 1) from each source, ``[sources, count]``."""
+    import torch
+
+    pairs = (count + 1) // 2
+    drawn = [source.words(2 * pairs) for source in sources]
+    words = np.stack(drawn) if len(drawn) > 1 else drawn[0][None]
+    radial = words[:, :pairs]
+    logs = torch.from_numpy(radial.astype(np.float64)).add_(0.5).mul_(2.0**-64).log_()
+    # A radius of seven standard deviations has a chance of 2**-35, so 64 bits would leave gaps
+    # of 2**-32 standard deviations between such radii, which is the step of a noise grid. One
+    # word in a thousand is near an end.
+    ends = np.flatnonzero(radial + _NEAR_END < 2 * _NEAR_END)  # unsigned sums wrap
+    counts = np.bincount(ends // max(pairs, 1), minlength=len(sources))
+    finer = [source.words(int(n)) for source, n in zip(sources, counts, strict=True) if n]
+    if finer:
+        near = _logs_near_ends(radial[ends // pairs, ends % pairs], np.concatenate(finer))
+        logs.view(-1)[torch.from_numpy(ends)] = torch.from_numpy(near)
+    radius = logs.mul_(-2.0).sqrt_()
+    turns = torch.from_numpy((words[:, pairs:] >> np.uint64(11)).astype(np.float64))
+    angle = turns.mul_(2.0 * math.pi * 2.0**-53)
+    draws = torch.empty(len(sources), 2 * pairs, dtype=torch.float64)
+    torch.cos(angle, out=draws[:, :pairs]).mul_(radius)
+    torch.sin(angle, out=draws[:, pairs:]).mul_(radius)
+    return draws[:, :count]
+
+
+def _logs_near_ends(
+    words: npt.NDArray[np.uint64], finer: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.float64]:
+    """Logarithms of uniforms near 0 or 1, of which 64 more bits were drawn."""
+    low = words < _NEAR_END
+    distance = np.where(low, words, ~words).astype(np.float64)
+    distance += (finer.astype(np.float64) + 0.5) * 2.0**-64
+    distance *= 2.0**-64
+    return np.where(low, np.log(distance), np.log1p(-distance))
 
 
 class SeededReplicas:
@@ -187,8 +197,12 @@ class SeededReplicas:
         import torch
 
         own = [self._own_shape(shape) for shape in shapes]
-        drawn = [source.normal(own) for source in self._sources]
-        return [torch.stack(pieces, -2) for pieces in zip(*drawn, strict=True)]
+        sizes = [math.prod(shape) for shape in own]
+        pieces = torch.split(_gaussians(self._sources, sum(sizes)), sizes, dim=1)
+        return [
+            piece.reshape(-1, *shape).movedim(0, -2).contiguous()
+            for piece, shape in zip(pieces, own, strict=True)
+        ]
 
     def uniform_bytes(self, shape: Shape) -> npt.NDArray[np.uint8]:
         """Independent uniform bytes."""

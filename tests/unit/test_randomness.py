@@ -170,7 +170,7 @@ def test_the_lowest_bits_of_radius_and_angle_count(monkeypatch: pytest.MonkeyPat
 
     def drawn(radius: int, angle: int) -> list[float]:
         words = np.array([radius, angle], dtype=np.uint64)
-        monkeypatch.setattr(source, "words", lambda count: words.copy())
+        monkeypatch.setattr(source, "words", lambda count: words[:count].copy())
         return source.normal([(2,)])[0].tolist()
 
     tails = [drawn(number, 0)[0] for number in range(64)]

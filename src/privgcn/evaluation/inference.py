@@ -23,7 +23,6 @@ from privgcn.training.stepping import signal_over_noise, steepness, with_rate
 
 Mode = Literal["alone", "own-graph", "full-graph"]
 MODES: tuple[Mode, ...] = ("alone", "own-graph", "full-graph")
-COVERED: tuple[Mode, ...] = ("alone", "own-graph")
 
 
 def check_mode(mode: str) -> Mode:

@@ -19,7 +19,7 @@ from privgcn.privacy.grid import MOST_REACH, Grid
 from privgcn.privacy.noise import noisy
 from privgcn.privacy.part_gradients import StackGradients
 from privgcn.privacy.schedule import make_schedule
-from privgcn.randomness import RandomSource
+from privgcn.randomness import RandomSource, SeededReplicas
 from privgcn.training.checkpoint import Checkpoint
 from privgcn.training.fit import fit
 from privgcn.training.optimisers import Optimiser
@@ -140,7 +140,7 @@ def test_an_empty_sample_still_adds_the_full_noise(
 def test_the_divisor_is_the_expected_number_of_parts(
     received: list[list[Tensor]], sampled: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_noise(self: RandomSource, shapes: Sequence[Any]) -> list[Tensor]:
+    def no_noise(self: SeededReplicas, shapes: Sequence[Any]) -> list[Tensor]:
         return [torch.zeros(*shape, dtype=torch.float64) for shape in shapes]
 
     sums: list[list[Tensor]] = []
@@ -150,7 +150,7 @@ def test_the_divisor_is_the_expected_number_of_parts(
         sums.append(original(self, parameters, samples))
         return [total.clone() for total in sums[-1]]
 
-    monkeypatch.setattr(RandomSource, "normal", no_noise)
+    monkeypatch.setattr(SeededReplicas, "normal", no_noise)
     monkeypatch.setattr(StackGradients, "clipped_sum", spy)
     graph = random_graph(12, WIDTH, WIDTH, unlabelled=0.0)
     poisson = {"privacy.sampling": "poisson", "privacy.sampling_probability": 0.4}
