@@ -28,8 +28,8 @@ from privgcn.config import TrainingSettings
 from privgcn.corpus import load_corpus
 from privgcn.graph import TextGraph, cut, links_within, random_parts
 from privgcn.models import LayerStack, make_model
-from privgcn.privacy.part_gradients import StackGradients
-from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.privacy.mechanism.part_gradients import StackGradients
+from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import AllParts
 from privgcn.randomness import RandomSource

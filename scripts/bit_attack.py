@@ -34,12 +34,12 @@ from privgcn.corpus import Corpus, load_corpus
 from privgcn.corpus.corpus import TRAIN, CorpusFacts, no_edges
 from privgcn.features import Featurizer
 from privgcn.graph import DenseRows, TextGraph
-from privgcn.privacy import noise
-from privgcn.privacy.part_gradients import StackGradients
-from privgcn.privacy.partitioning import cut_as_planned
+from privgcn.privacy.mechanism import noise
+from privgcn.privacy.mechanism.cutting import cut_as_planned
+from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import RandomSource
-from privgcn.runs.claims import statement_of
+from privgcn.runs.assumptions import statement_of
 from privgcn.runs.folder import read_folder, write_folder
 from privgcn.runs.prepare import fitted_featurizer, graph_of
 from privgcn.runs.release import releasable_statement, write_release

@@ -79,7 +79,7 @@ GRID: tuple[Mutation, ...] = (
         swap(
             "noisy",
             "scale = noise_multiplier / grid.step",
-            "from privgcn.graph.grid import rounded",
+            "from privgcn.graph.exact import rounded",
         ),
     ),
     mutation(
@@ -317,7 +317,7 @@ GRID: tuple[Mutation, ...] = (
     mutation(
         "a step finer than float64 noise is accurate",
         f"{NOISE}::test_noise_is_accurate_far_below_the_step",
-        swap("privacy.grid:_NOISE_BITS", "32", "44"),
+        swap("privacy.mechanism.noise_grid:_NOISE_BITS", "32", "44"),
     ),
     mutation(
         "a step for the expected number of parts",

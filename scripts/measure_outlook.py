@@ -17,7 +17,7 @@ from typing import Any
 
 from privgcn.config import to_toml
 from privgcn.corpus import Corpus, load_corpus
-from privgcn.experiments.subsampling import with_fraction
+from privgcn.experiments.paper.subsampling import with_fraction
 from privgcn.files import write_atomically
 from privgcn.runs.replicas import Replicas, train_replicas
 from privgcn.training.outlook import Measured, expectation

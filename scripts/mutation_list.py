@@ -12,8 +12,8 @@ from engine_mutations import ENGINE, FIT, NOISE, ORDER, PARTS, SECRETS, SENSITIV
 from grid_mutations import GRID
 from symbol_changes import Mutation, behave, drop, mutation, swap
 
-PARTITIONING = "tests/unit/privacy/test_partitioning.py"
-CUT = "tests/unit/graph/test_partition.py"
+PARTITIONING = "tests/unit/privacy/test_cutting.py"
+CUT = "tests/unit/graph/test_parts.py"
 LOSS = "tests/e2e/test_privacy_loss.py"
 PUBLIC = "tests/unit/training/test_public_facts.py"
 PLANNING = "tests/unit/training/test_planning.py"
@@ -23,22 +23,22 @@ FOLDER = "tests/unit/corpus/test_folder.py"
 SPLITS = "tests/unit/corpus/test_splits.py"
 PLAN = "tests/unit/privacy/test_plan.py"
 UNITS = "tests/unit/privacy/test_units.py"
-ACCOUNTING = "tests/unit/privacy/test_accounting.py"
+ACCOUNTING = "tests/unit/privacy/test_epsilon.py"
 RENYI = "tests/unit/privacy/test_renyi.py"
 CALIBRATION = "tests/unit/privacy/test_calibration.py"
 SELECTION = "tests/unit/privacy/test_selection.py"
-SEARCH = "tests/unit/privacy/test_search.py"
+SEARCH = "tests/unit/privacy/test_paid_search.py"
 LEDGER = "tests/unit/privacy/test_ledger.py"
 LEDGER_FILE = "tests/unit/privacy/test_ledger_file.py"
 STATEMENT = "tests/unit/privacy/test_statement.py"
 VERIFY = "tests/unit/runs/test_verify.py"
 REPLICAS = "tests/unit/runs/test_replicas.py"
 PREDICT = "tests/unit/runs/test_predictions.py"
-CLAIMS = "tests/unit/runs/test_claims.py"
+CLAIMS = "tests/unit/runs/test_assumptions.py"
 DISK = "tests/unit/runs/test_neighbours_on_disk.py"
-TUNING = "tests/unit/runs/test_tuning.py"
+TUNING = "tests/unit/runs/test_tune.py"
 SECRET_RUNS = "tests/unit/runs/test_secret_runs.py"
-INFERENCE = "tests/unit/evaluation/test_inference.py"
+INFERENCE = "tests/unit/prediction/test_inference.py"
 CLASSIFIER = "tests/contract/test_classifier.py"
 TRAIN_CLI = "tests/e2e/test_train_cli.py"
 TUNE_CLI = "tests/e2e/test_tune_cli.py"
@@ -1221,7 +1221,7 @@ PREDICTIONS: tuple[Mutation, ...] = (
         "prediction reads the labels of new documents",
         f"{INFERENCE}::test_labels_of_new_documents_have_no_influence",
         swap(
-            "evaluation.inference:_scores",
+            "prediction.inference:_scores",
             "matched_scores(any_released, seen, restart=any_restart, hops=any_hops)",
             "matched_scores(any_released, seen, restart=any_restart, hops=any_hops)"
             " + (seen.labels >= 0).float()[:, None, None]"

@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import numpy as np
 
 from privgcn.corpus import Corpus, load_corpus
-from privgcn.evaluation.inference import MODES
+from privgcn.prediction.inference import MODES
 from privgcn.runs.prepare import with_split
 from privgcn.runs.replicas import train_replicas
 from privgcn.training.recipes import make_settings

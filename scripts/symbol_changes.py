@@ -1,7 +1,7 @@
 """Changes of a named symbol of the package, by which a mutation plants its defect.
 
 A symbol is a qualified name, such as ``noisy_mean`` or ``RandomSource.secret``. Where two
-modules define it, one of them is named: ``evaluation.inference:MODES``. A change describes
+modules define it, one of them is named: ``prediction.inference:MODES``. A change describes
 syntax trees, never lines, so moving or reformatting code breaks none. A change that no longer
 applies raises.
 """

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from privgcn.graph import TextGraph, rows_of
 from privgcn.models import LayerStack
-from privgcn.privacy.grid import Grid
-from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.privacy.mechanism.noise_grid import Grid
+from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import AllParts
 

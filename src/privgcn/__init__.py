@@ -18,8 +18,8 @@ _PUBLIC = {
     "PrivacyStatement": "privgcn.privacy.statement",
     "Report": "privgcn.report",
     "TextGraph": "privgcn.graph.textgraph",
-    "calibrate": "privgcn.privacy.calibration",
-    "epsilon_of": "privgcn.privacy.accounting",
+    "calibrate": "privgcn.privacy.accounting.calibration",
+    "epsilon_of": "privgcn.privacy.accounting.epsilon",
     "load_corpus": "privgcn.corpus",
 }
 

@@ -84,7 +84,7 @@ class TrainingSettings(_Section):
         averaging: Whether the mean of all iterates is taken instead of the last.
         average_last: How many of the last iterates are averaged; needs ``keep_path``.
         centre: Whether the first release of a private run on dense features is their mean,
-            which is then taken off every row (``privgcn.privacy.centre``).
+            which is then taken off every row (``privgcn.privacy.mechanism.centre``).
         zero_start: Whether weights start at zero (only for models without hidden layers).
         parts: Parts of a non-private run; each is one step of an epoch.
         device: Where training runs; noise is always drawn on the CPU.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from privgcn.config import Settings
-from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import make_schedule
 from privgcn.privacy.statement import PrivacyStatement

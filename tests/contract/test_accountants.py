@@ -5,9 +5,9 @@ import math
 import pytest
 
 from privgcn.errors import ConfigError
-from privgcn.privacy.accounting import ACCOUNTANTS, epsilon_of, epsilon_of_releases
-from privgcn.privacy.calibration import calibrate
-from privgcn.privacy.releases import GaussianRelease
+from privgcn.privacy.accounting.calibration import calibrate
+from privgcn.privacy.accounting.epsilon import ACCOUNTANTS, epsilon_of, epsilon_of_releases
+from privgcn.privacy.accounting.events import GaussianRelease
 
 NAMES = sorted(ACCOUNTANTS)
 CASES = [

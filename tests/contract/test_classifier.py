@@ -164,7 +164,7 @@ def test_a_parameter_left_out_is_left_to_the_settings(clinic) -> None:
 
 
 def test_several_replicas_are_several_releases(clinic) -> None:
-    from privgcn.runs.claims import statement_of
+    from privgcn.runs.assumptions import statement_of
     from privgcn.runs.replicas import train_replicas
     from privgcn.training.recipes import make_settings
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from privgcn import __version__
 from privgcn.cli.app import app
 from privgcn.errors import PrivGCNError
-from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import AllParts
 from privgcn.privacy.statement import PrivacyStatement

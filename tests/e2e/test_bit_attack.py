@@ -21,14 +21,14 @@ from torch import Tensor
 from brute_force import random_graph
 from privgcn.config import Settings
 from privgcn.graph import DenseRows, TextGraph
-from privgcn.privacy import noise
-from privgcn.privacy.centre import clipped_row_means, released_centre
-from privgcn.privacy.part_gradients import StackGradients
-from privgcn.privacy.partitioning import cut_as_planned
-from privgcn.privacy.selection import RunCount
+from privgcn.privacy.accounting.selection import RunCount
+from privgcn.privacy.mechanism import noise
+from privgcn.privacy.mechanism.centre import clipped_row_means, released_centre
+from privgcn.privacy.mechanism.cutting import cut_as_planned
+from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.randomness import RandomSource
-from privgcn.runs.space import SearchSpace
-from privgcn.runs.tuning import _Runs, search
+from privgcn.runs.candidates import SearchSpace
+from privgcn.runs.tune import _Runs, search
 from privgcn.training.fit import fit
 from privgcn.training.planning import make_plan
 from privgcn.training.recipes import make_settings

@@ -23,7 +23,7 @@ from brute_force import random_graph
 from privgcn.config import Settings, parse_settings
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.privacy import plan
-from privgcn.privacy.clipping import ClippedSums
+from privgcn.privacy.mechanism.clipping import ClippedSums
 from privgcn.training.fit import fit
 from privgcn.training.optimisers import Optimiser
 
@@ -136,7 +136,7 @@ def law_of_steps(values: npt.NDArray[np.float64], modes: Any, spread: float) -> 
 
 def exact_modes(graph: TextGraph, settings: Settings) -> Any:
     """The mixture of each step without noise, from the same production step."""
-    from privgcn.privacy.part_gradients import StackGradients
+    from privgcn.privacy.mechanism.part_gradients import StackGradients
 
     sums: list[Tensor] = []
     original = StackGradients.clipped_sum

@@ -15,7 +15,7 @@ from privgcn.cli import app
 from privgcn.config import PrivacySettings, Settings, to_toml
 from privgcn.errors import PrivacyContractError, PrivGCNError
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.runs.tuning import _Runs
+from privgcn.runs.tune import _Runs
 from privgcn.training import fit as fitting
 from privgcn.training.outlook import outlook
 from privgcn.training.planning import make_plan

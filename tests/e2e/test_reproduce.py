@@ -18,10 +18,11 @@ from typer.testing import CliRunner
 from privgcn.cli import main
 from privgcn.cli.reproduce import reproduce
 from privgcn.errors import ConfigError, DataNotAvailableError
-from privgcn.experiments import running, targets
 from privgcn.experiments.grid import Experiment, Grid
+from privgcn.experiments.paper import reproduce as reproduction
+from privgcn.experiments.paper import targets
+from privgcn.experiments.paper.takeaways import NOT_MEASURED, SURVIVES, Takeaway
 from privgcn.experiments.results import Options, Presentation, Results, figure, series
-from privgcn.experiments.takeaways import NOT_MEASURED, SURVIVES, Takeaway
 
 HERE = str(Path(__file__).parent)
 KIND = "test_reproduce:"
@@ -272,7 +273,7 @@ def test_verdicts_are_shown_where_any_was_measured(
         Takeaway("Noise is fine.", SURVIVES if measured else NOT_MEASURED, ("0.7.",), "a rule"),
         Takeaway("Adam is better.", NOT_MEASURED, (), "a rule"),
     ]
-    monkeypatch.setattr(running, "takeaways", lambda *_: judged)
+    monkeypatch.setattr(reproduction, "takeaways", lambda *_: judged)
     shown = _invoke(app, "tiny", "--quick", "--out", str(tmp_path), "--workers", "1").stdout
     assert ("- Noise is fine: survives." in shown) == measured
     assert ("- Adam is better: not measured." in shown) == measured
@@ -283,7 +284,8 @@ _SLOW = """
 import time
 from test_reproduce import _plan, _present
 from privgcn.cli import main
-from privgcn.experiments import local, targets
+from privgcn.experiments import local
+from privgcn.experiments.paper import targets
 
 def outcome(worker):
     time.sleep(60)

@@ -6,9 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from privgcn.errors import NotCalibratedError
-from privgcn.privacy.accounting import epsilon_of
-from privgcn.privacy.calibration import calibrate
-from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.privacy.accounting.calibration import calibrate
+from privgcn.privacy.accounting.epsilon import epsilon_of
+from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import make_schedule
 

@@ -22,10 +22,10 @@ from brute_force import (
 from privgcn.graph import DenseRows, PartitionedGraph, TextGraph, cut, random_parts
 from privgcn.models import make_model
 from privgcn.models.stack import LayerGradient
-from privgcn.privacy import clipping
-from privgcn.privacy.clipping import ClippedSums
-from privgcn.privacy.grid import Grid
-from privgcn.privacy.part_gradients import StackGradients
+from privgcn.privacy.mechanism import clipping
+from privgcn.privacy.mechanism.clipping import ClippedSums
+from privgcn.privacy.mechanism.noise_grid import Grid
+from privgcn.privacy.mechanism.part_gradients import StackGradients
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 

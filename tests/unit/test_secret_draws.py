@@ -11,7 +11,7 @@ from torch import Tensor
 from brute_force import random_graph
 from privgcn.config import Settings, parse_settings
 from privgcn.graph import TextGraph
-from privgcn.privacy.part_gradients import StackGradients
+from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.randomness import RandomSource
 from privgcn.training.fit import fit
 from privgcn.training.optimisers import Optimiser

@@ -38,7 +38,7 @@ def account(
     as_json: AsJson = False,
 ) -> None:
     """The epsilon that a noise multiplier gives, without training anything."""
-    from privgcn.privacy.accounting import epsilon_of
+    from privgcn.privacy.accounting.epsilon import epsilon_of
     from privgcn.privacy.statement_text import round_up
 
     epsilon = epsilon_of(

@@ -27,7 +27,7 @@ def calibrate(
     as_json: AsJson = False,
 ) -> None:
     """The least noise multiplier whose epsilon is at most the target."""
-    from privgcn.privacy import calibration
+    from privgcn.privacy.accounting import calibration
     from privgcn.privacy.statement_text import round_up
 
     found = calibration.calibrate(

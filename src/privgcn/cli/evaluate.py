@@ -19,7 +19,7 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Score a trained model on the test documents of its corpus that it has not seen."""
-    from privgcn.evaluation.inference import MODES, check_mode
+    from privgcn.prediction.inference import MODES, check_mode
     from privgcn.runs.run import Run
 
     modes = MODES if inference == "all" else (check_mode(inference),)
@@ -43,7 +43,7 @@ def evaluate(
         return
     from rich.console import Console
 
-    from privgcn.cli.scores import guarantee_line, scores_table
+    from privgcn.cli.score_lines import guarantee_line, scores_table
 
     Console().print(scores_table(scores, private=finished.statement is not None))
     if left_out:

@@ -11,7 +11,7 @@ from privgcn.cli.options import AsJson
 from privgcn.cli.output import print_json
 
 if TYPE_CHECKING:
-    from privgcn.experiments.running import Reproduction, Shown
+    from privgcn.experiments.paper.reproduce import Reproduction, Shown
 
 _NAMES = (
     "table1, experiment-a, experiment-b, experiment-c, features, hard-cases, mnist, "
@@ -56,9 +56,9 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper and show ours beside the published numbers."""
     from privgcn.experiments.engines import make_engine
+    from privgcn.experiments.paper.reproduce import reproduce as run
+    from privgcn.experiments.paper.targets import chosen_targets
     from privgcn.experiments.progress import make_progress
-    from privgcn.experiments.running import reproduce as run
-    from privgcn.experiments.targets import chosen_targets
 
     chosen_targets(name)
     if write_docs is not None:
@@ -155,7 +155,7 @@ def _report(shown: Shown, done: Reproduction) -> Any:
 
 
 def _write_docs(path: Path, words: str, done: Reproduction) -> None:
-    from privgcn.experiments.page import reproduction_page
+    from privgcn.experiments.paper.page import reproduction_page
     from privgcn.report import Table
     from privgcn.report.writing import write_text
 
@@ -209,7 +209,7 @@ def _print(page: Path, done: Reproduction) -> None:
 
 
 def _print_takeaways(done: Reproduction) -> None:
-    from privgcn.experiments.takeaways import NOT_MEASURED
+    from privgcn.experiments.paper.takeaways import NOT_MEASURED
 
     if all(takeaway.verdict == NOT_MEASURED for takeaway in done.takeaways):
         return

@@ -91,7 +91,7 @@ def train_and_write(
     from privgcn.cli.progress import progress_bar
     from privgcn.corpus import load_corpus
     from privgcn.corpus.load import resolved_source
-    from privgcn.runs.claims import statement_of
+    from privgcn.runs.assumptions import statement_of
     from privgcn.runs.folder import check_target, unfinished_place
     from privgcn.runs.replicas import train_replicas
     from privgcn.training.checkpoint import clear_checkpoint
@@ -154,7 +154,7 @@ def print_run(folder: Path) -> None:
     """Shows a finished run to a person."""
     from rich.console import Console
 
-    from privgcn.cli.scores import guarantee_line, scores_table
+    from privgcn.cli.score_lines import guarantee_line, scores_table
     from privgcn.evaluation.baselines import baselines_left_out
     from privgcn.runs.run import Run
 

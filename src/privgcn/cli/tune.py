@@ -67,10 +67,10 @@ def tune(
     from privgcn.cli.train import print_run, score_and_write
     from privgcn.corpus import load_corpus
     from privgcn.corpus.load import resolved_source
-    from privgcn.privacy.selection import RunCount
+    from privgcn.privacy.accounting.selection import RunCount
+    from privgcn.runs.candidates import SearchSpace
     from privgcn.runs.folder import check_target
-    from privgcn.runs.space import SearchSpace
-    from privgcn.runs.tuning import search
+    from privgcn.runs.tune import search
     from privgcn.training.recipes import resolve
     from privgcn.training.wishes import by_command_line, merged
 

@@ -29,14 +29,14 @@ class TaskKind(NamedTuple):
 
 TASKS: dict[str, TaskKind] = {
     "train": TaskKind(
-        "privgcn.experiments.training:resolve",
-        "privgcn.experiments.training:run",
-        "privgcn.experiments.training:weight",
+        "privgcn.experiments.train_task:resolve",
+        "privgcn.experiments.train_task:run",
+        "privgcn.experiments.train_task:weight",
     ),
     "as-released": TaskKind(
-        "privgcn.experiments.as_released:resolve",
-        "privgcn.experiments.as_released:run",
-        "privgcn.experiments.as_released:weight",
+        "privgcn.experiments.paper.emulation:resolve",
+        "privgcn.experiments.paper.emulation:run",
+        "privgcn.experiments.paper.emulation:weight",
     ),
 }
 

@@ -1,7 +1,7 @@
 """Documents as a graph of tensors: features, propagation and the cut into parts."""
 
 from privgcn.graph.dense_rows import DenseRows
-from privgcn.graph.partition import PartitionedGraph, cut, links_within, random_parts
+from privgcn.graph.parts import PartitionedGraph, cut, links_within, random_parts
 from privgcn.graph.propagation import propagate, propagation_matrix
 from privgcn.graph.rows import Rows, SparseRows, normalised, rows_of
 from privgcn.graph.textgraph import TextGraph

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from privgcn.graph.grid import row_powers
+from privgcn.graph.exact import row_powers
 
 # Of a row of length one, less than this is rounding.
 _NO_LENGTH = 1e-6

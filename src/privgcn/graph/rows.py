@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from privgcn.graph.dense_rows import DenseRows
-from privgcn.graph.grid import powers_above
+from privgcn.graph.exact import powers_above
 
 # Stored values from which a second thread is worth waking.
 _WORTH_A_THREAD = 200_000

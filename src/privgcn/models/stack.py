@@ -3,8 +3,9 @@
 Every model here is a stack of layers ``propagate(inputs @ weight) + bias`` with ReLU and
 dropout between them. Writing the backward pass by hand gives, for each weight, the two row
 sets whose products are the gradient: input rows Z and output-gradient rows D, with
-``gradient = Z^T D``. Clipping needs exactly these (see ``privgcn.privacy.clipping``), and a
-step costs a fraction of what automatic differentiation takes on small graphs.
+``gradient = Z^T D``. Clipping needs exactly these (see
+``privgcn.privacy.mechanism.clipping``), and a step costs a fraction of what
+automatic differentiation takes on small graphs.
 
 All tensors carry a replica dimension R, so that several seeds train in one pass: weights
 ``[inputs, R, outputs]``, biases ``[R, outputs]``, activations ``[documents, R, width]``.
@@ -23,7 +24,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from privgcn.graph.dense_rows import DenseRows
-from privgcn.graph.grid import (
+from privgcn.graph.exact import (
     GridRows,
     exact_sums,
     exact_weights,

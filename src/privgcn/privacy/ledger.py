@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from privgcn.errors import DataError, PrivacyContractError
-from privgcn.privacy.accounting import check_delta, epsilon_of_releases
+from privgcn.privacy.accounting.epsilon import check_delta, epsilon_of_releases
+from privgcn.privacy.accounting.selection import Release
 from privgcn.privacy.checks import read_json, require_keys, require_real
 from privgcn.privacy.ledger_file import LedgerFile
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.privacy.selection import Release
 from privgcn.privacy.statement import PrivacyStatement
 
 _KEYS = ("digest", "model_sha256", "plan")

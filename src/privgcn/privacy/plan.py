@@ -11,18 +11,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.privacy.accounting import ACCOUNTANT_NAMES, check_delta, epsilon_of_releases
-from privgcn.privacy.calibration import calibrate_releases
+from privgcn.privacy.accounting.calibration import calibrate_releases
+from privgcn.privacy.accounting.epsilon import (
+    ACCOUNTANT_NAMES,
+    check_delta,
+    epsilon_of_releases,
+)
+from privgcn.privacy.accounting.events import LEAST_NOISE, GaussianQuery, GaussianRelease
+from privgcn.privacy.accounting.paid_search import Selection, check_selection
+from privgcn.privacy.accounting.selection import Release
 from privgcn.privacy.checks import require_choice, require_count, require_keys, require_real
-from privgcn.privacy.partition_facts import PartitionFacts
-from privgcn.privacy.releases import LEAST_NOISE, GaussianQuery, GaussianRelease
+from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.schedule import SCHEDULES, Schedule, make_schedule, schedule_to_dict
-from privgcn.privacy.search import Selection, check_selection
-from privgcn.privacy.selection import Release
 from privgcn.privacy.units import RELATIONS, UNITS, Relation, Unit, sensitivity_in_clips
 
 if TYPE_CHECKING:
-    from privgcn.privacy.grid import Grid
+    from privgcn.privacy.mechanism.noise_grid import Grid
 
 _OWNER = "PrivacyPlan"
 #: Above this share of 1/n, delta alone allows publishing some unit outright.
@@ -102,7 +106,9 @@ class PrivacyPlan:
     @property
     def grid(self) -> Grid:
         """The grid on which sums and noise of a step lie; it follows from the plan alone."""
-        from privgcn.privacy.grid import Grid  # here, as accounting does without torch
+        from privgcn.privacy.mechanism.noise_grid import (
+            Grid,  # here, as accounting does without torch
+        )
 
         return Grid.of(self.noise_multiplier, self.schedule.parts)
 

@@ -13,14 +13,14 @@ from pydantic import Field, ValidationError
 
 from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError
 from privgcn.privacy.checks import read_json, require_choice
-from privgcn.privacy.claims import (
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.statement_parts import (
     Frozen,
     InferenceClaim,
     PartitionClaim,
     QueryClaim,
     SelectionClaim,
 )
-from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement_words import (
     ALWAYS_PUBLIC,
     MODES,

@@ -14,7 +14,7 @@ from privgcn.report.citation import citations
 from privgcn.report.curve import curve_figure
 from privgcn.report.figures import Figure
 from privgcn.report.formats import is_number, number
-from privgcn.report.scores import MODE_ORDER, check_scores
+from privgcn.report.score_tables import MODE_ORDER, check_scores
 from privgcn.report.summarise import NO_GUARANTEE, SYNTHETIC, WORKING_COPY, check_pair
 from privgcn.report.tables import Table
 from privgcn.report.wording import SHORT_UNIT

@@ -13,7 +13,7 @@ from privgcn.files import read_bounded
 from privgcn.report.comparison import RunRecord
 from privgcn.report.figures import Figure
 from privgcn.report.outcome import SUMMARY_FILE, Outcome
-from privgcn.report.scores import check_scores
+from privgcn.report.score_tables import check_scores
 from privgcn.report.tables import Table
 from privgcn.runs.folder import SCORES, is_stored
 from privgcn.runs.run import Run

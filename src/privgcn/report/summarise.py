@@ -15,7 +15,7 @@ from privgcn.report.curve import curve_figure
 from privgcn.report.figures import Figure
 from privgcn.report.formats import MODE_WORDS, number, score, setting
 from privgcn.report.own_curve import own_curve
-from privgcn.report.scores import (
+from privgcn.report.score_tables import (
     check_scores,
     class_table,
     confusion,

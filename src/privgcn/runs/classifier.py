@@ -18,10 +18,10 @@ from privgcn.config import Settings
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TRAIN, VALIDATION
 from privgcn.errors import ConfigError, DataError
-from privgcn.evaluation.inference import check_mode, scores_in_mode
+from privgcn.prediction.inference import check_mode, scores_in_mode
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs.arrays import corpus_of_arrays
-from privgcn.runs.claims import check_owners, statement_of
+from privgcn.runs.assumptions import check_owners, statement_of
 from privgcn.runs.folder import write_folder
 from privgcn.runs.parameters import parameters_of
 from privgcn.runs.prepare import fitted_featurizer, graph_of, with_split

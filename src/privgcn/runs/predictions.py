@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from privgcn.corpus import load_corpus
 from privgcn.errors import ConfigError, DataError
-from privgcn.evaluation.inference import Mode, check_mode
 from privgcn.files import write_atomically
+from privgcn.prediction.inference import Mode, check_mode
 from privgcn.runs.classifier import GraphClassifier
 from privgcn.runs.run import Run
 

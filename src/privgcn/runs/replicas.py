@@ -19,12 +19,12 @@ from privgcn.config import Settings
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
 from privgcn.evaluation.baselines import majority, sees_no_links, uniform
-from privgcn.evaluation.inference import MODES, Mode, scores_in_mode
 from privgcn.evaluation.metrics import HEADLINE, classification_scores
 from privgcn.features import Featurizer
 from privgcn.graph.textgraph import TextGraph
+from privgcn.prediction.inference import MODES, Mode, scores_in_mode
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.runs.claims import check_owners
+from privgcn.runs.assumptions import check_owners
 from privgcn.runs.prepare import fitted_featurizer, graph_of, rows_with_split
 from privgcn.training.fit import Fit, fit
 

@@ -22,10 +22,10 @@ from safetensors.torch import load as load_tensors
 
 from privgcn.config import Settings, parse_settings, to_toml
 from privgcn.errors import ConfigError, DataError, PrivGCNError
-from privgcn.evaluation.inference import numbers_of
-from privgcn.evaluation.matching_numbers import Numbers
 from privgcn.features import Featurizer, featurizer_from_state
 from privgcn.models import LayerStack, make_model
+from privgcn.prediction.inference import numbers_of
+from privgcn.prediction.matching_numbers import Numbers
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verification import DIGEST_KEY

@@ -15,9 +15,9 @@ from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.models import LayerStack, make_model
-from privgcn.privacy.centre import released_centre
-from privgcn.privacy.part_gradients import StackGradients
-from privgcn.privacy.partitioning import cut_as_planned
+from privgcn.privacy.mechanism.centre import released_centre
+from privgcn.privacy.mechanism.cutting import cut_as_planned
+from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import Draws, RandomSource, SeededReplicas
 from privgcn.training.checkpoint import Checkpoint, fingerprint

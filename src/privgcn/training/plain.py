@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from privgcn.config import TrainingSettings
-from privgcn.graph.partition import PartitionedGraph, cut, random_parts
+from privgcn.graph.parts import PartitionedGraph, cut, random_parts
 from privgcn.graph.textgraph import TextGraph
 from privgcn.models.stack import LayerStack, loss_gradient
 from privgcn.randomness import Draws, SeededReplicas

@@ -8,8 +8,8 @@ from typing import Any
 from privgcn.config import PrivacySettings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph.textgraph import TextGraph
-from privgcn.privacy.partition_facts import PartitionFacts
-from privgcn.privacy.partitioning import members_of, public_column
+from privgcn.privacy.mechanism.cutting import members_of, public_column
+from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import make_schedule, steps_per_epoch
 

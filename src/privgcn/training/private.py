@@ -14,8 +14,8 @@ from torch import Tensor
 
 from privgcn.config import TrainingSettings
 from privgcn.errors import PrivacyContractError
-from privgcn.privacy.noise import noisy_mean
-from privgcn.privacy.part_gradients import GradientSource, Samples
+from privgcn.privacy.mechanism.noise import noisy_mean
+from privgcn.privacy.mechanism.part_gradients import GradientSource, Samples
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import Draws
 from privgcn.training.checkpoint import Checkpoint

@@ -12,16 +12,16 @@ from typing import Any, cast
 import pytest
 from fake_records import SEEDS, fill, record
 
-from privgcn.experiments import experiment_c, mnist
-from privgcn.experiments.compared import COLUMNS, Compared, agreement, emulated_reason
-from privgcn.experiments.disagreements import comparisons, disagreements
-from privgcn.experiments.hard_cases import baseline
-from privgcn.experiments.page import reproduction_page
-from privgcn.experiments.published import published
+from privgcn.experiments.paper import experiment_c, mnist
+from privgcn.experiments.paper.compared import COLUMNS, Compared, agreement, emulated_reason
+from privgcn.experiments.paper.disagreements import comparisons, disagreements
+from privgcn.experiments.paper.hard_cases import baseline
+from privgcn.experiments.paper.page import reproduction_page
+from privgcn.experiments.paper.published import published
+from privgcn.experiments.paper.reproduce import Reproduction
+from privgcn.experiments.paper.takeaways import takeaways
 from privgcn.experiments.results import Options, Results
-from privgcn.experiments.running import Reproduction
 from privgcn.experiments.store import RecordStore
-from privgcn.experiments.takeaways import takeaways
 from privgcn.report import Table
 
 NOT_RESULTS = {

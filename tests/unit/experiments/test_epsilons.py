@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from privgcn.experiments.epsilons import mnist_epsilon, mnist_epsilon_table, noise_table
-from privgcn.experiments.published import published
+from privgcn.experiments.paper.epsilons import mnist_epsilon, mnist_epsilon_table, noise_table
+from privgcn.experiments.paper.published import published
 
 
 def test_every_epsilon_of_the_noise_table_has_the_printed_digits() -> None:

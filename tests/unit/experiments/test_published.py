@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from privgcn.errors import ConfigError
-from privgcn.experiments.published import OPTIMIZERS, published
+from privgcn.experiments.paper.published import OPTIMIZERS, published
 
 
 def test_every_table_of_the_paper_is_there() -> None:
@@ -27,7 +27,7 @@ def test_noise_is_found_by_the_round_epsilon() -> None:
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_epsilons_of_the_noise_table_to_the_printed_digits(optimizer: str) -> None:
-    from privgcn.privacy.accounting import epsilon_of
+    from privgcn.privacy.accounting.epsilon import epsilon_of
 
     for row in published().noise:
         if row.optimizer == optimizer:

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from fake_records import MAJORITY, SEEDS, record, result
 
-from privgcn.experiments import released, table1
-from privgcn.experiments.as_released import SPLIT_LEARNING_RATES
-from privgcn.experiments.hard_cases import baseline, kept_errors
+from privgcn.experiments.paper import released_code, table1
+from privgcn.experiments.paper.emulation import SPLIT_LEARNING_RATES
+from privgcn.experiments.paper.hard_cases import baseline, kept_errors
+from privgcn.experiments.paper.targets import TARGETS
 from privgcn.experiments.results import Options, Results
 from privgcn.experiments.store import RecordStore
-from privgcn.experiments.targets import TARGETS
 from privgcn.training.recipes import make_settings
 
 NOISY = {"dataset": "cora", "optimizer": "sgd", "epsilon": 2}
@@ -90,7 +90,9 @@ def test_the_emulation_says_all_that_sound_runs_do_otherwise(tmp_path: Path) -> 
     """The rates, sampling and accounting that the note names are those of the settings."""
     with RecordStore(tmp_path) as store:
         options = Options(("cora",), SEEDS)
-        notes = " ".join(released.present(Results(store, SEEDS), options).tables[0]["notes"])
+        notes = " ".join(
+            released_code.present(Results(store, SEEDS), options).tables[0]["notes"]
+        )
     settings = make_settings("paper-split", epsilon=2, optimizer="adam")
     assert settings.privacy is not None
     assert settings.privacy.sampling == "poisson"

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 from fake_records import SEEDS, fill, record
 
-from privgcn.experiments import feature_kinds, table1
-from privgcn.experiments.results import Options, Results, cell
-from privgcn.experiments.store import RecordStore
-from privgcn.experiments.takeaways import (
+from privgcn.experiments.paper import feature_kinds, table1
+from privgcn.experiments.paper.takeaways import (
     FAILS,
     NOT_MEASURED,
     PARTLY,
@@ -19,6 +17,8 @@ from privgcn.experiments.takeaways import (
     takeaways,
     verdict,
 )
+from privgcn.experiments.results import Options, Results, cell
+from privgcn.experiments.store import RecordStore
 from privgcn.report.figures import Figure
 
 

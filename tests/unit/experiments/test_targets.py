@@ -6,14 +6,14 @@ import pytest
 
 from privgcn.corpus.catalogue import DATASETS
 from privgcn.errors import ConfigError, DataNotAvailableError
-from privgcn.experiments.results import Options, Results, split_by_origin
-from privgcn.experiments.store import RecordStore
-from privgcn.experiments.targets import (
+from privgcn.experiments.paper.targets import (
     TARGETS,
     chosen_targets,
     fitting_datasets,
     make_options,
 )
+from privgcn.experiments.results import Options, Results, split_by_origin
+from privgcn.experiments.store import RecordStore
 from privgcn.report import Figure, Table
 
 NAMES = {

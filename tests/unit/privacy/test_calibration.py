@@ -3,8 +3,8 @@
 import pytest
 
 from privgcn.errors import ConfigError, NotCalibratedError, PrivacyContractError
-from privgcn.privacy.accounting import ACCOUNTANT_NAMES, epsilon_of
-from privgcn.privacy.calibration import calibrate
+from privgcn.privacy.accounting.calibration import calibrate
+from privgcn.privacy.accounting.epsilon import ACCOUNTANT_NAMES, epsilon_of
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANT_NAMES)

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from brute_force import random_graph
 from privgcn.config import Settings
-from privgcn.evaluation.inference import MODES, scores_in_mode
 from privgcn.graph import DenseRows, TextGraph
-from privgcn.graph.partition import PartitionedGraph, cut
+from privgcn.graph.parts import PartitionedGraph, cut
 from privgcn.graph.rows import SparseRows
-from privgcn.privacy.centre import clipped_row_means, released_centre
-from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.prediction.inference import MODES, scores_in_mode
+from privgcn.privacy.mechanism.centre import clipped_row_means, released_centre
+from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import AllParts, PoissonParts
 from privgcn.randomness import RandomSource

@@ -11,9 +11,9 @@ from brute_force import FINE, joint_norm, random_graph, relative_error
 from privgcn.graph import DenseRows, PartitionedGraph, cut, rows_of
 from privgcn.models import make_model
 from privgcn.models.stack import LayerGradient, loss_gradient
-from privgcn.privacy import clipping
-from privgcn.privacy.clipping import ClippedSums, _joint_norms, clipped_vector
-from privgcn.privacy.grid import Grid
+from privgcn.privacy.mechanism import clipping
+from privgcn.privacy.mechanism.clipping import ClippedSums, _joint_norms, clipped_vector
+from privgcn.privacy.mechanism.noise_grid import Grid
 
 SIZES = (1, 3, 70)
 """Documents of a part: its norm is a product, comes from pairs, or from its gradient."""

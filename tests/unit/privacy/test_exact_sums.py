@@ -18,16 +18,16 @@ from torch import Tensor
 
 from brute_force import plan_for, random_graph
 from privgcn.graph import DenseRows, TextGraph, dense_rows, random_parts
-from privgcn.graph.grid import GridRows, rows_on_grid
-from privgcn.graph.partition import PartitionedGraph, cut
+from privgcn.graph.exact import GridRows, rows_on_grid
+from privgcn.graph.parts import PartitionedGraph, cut
 from privgcn.graph.rows import SparseRows
 from privgcn.models import make_model
 from privgcn.models.stack import LayerGradient, product
-from privgcn.privacy.centre import clipped_row_means
-from privgcn.privacy.clipping import ClippedSums
-from privgcn.privacy.grid import Grid
-from privgcn.privacy.module_gradients import ModuleGradients
-from privgcn.privacy.part_gradients import StackGradients
+from privgcn.privacy.mechanism.centre import clipped_row_means
+from privgcn.privacy.mechanism.clipping import ClippedSums
+from privgcn.privacy.mechanism.module_gradients import ModuleGradients
+from privgcn.privacy.mechanism.noise_grid import Grid
+from privgcn.privacy.mechanism.part_gradients import StackGradients
 
 CLIP = 0.01
 HUGE = 2.0**24

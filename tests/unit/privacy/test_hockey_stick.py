@@ -6,14 +6,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from privgcn.privacy.hockey_stick import (
+from privgcn.privacy.accounting.events import GaussianRelease
+from privgcn.privacy.accounting.hockey_stick import (
     _adding,
     _removing,
     _replacing,
     removal_losses,
     replacement_losses,
 )
-from privgcn.privacy.releases import GaussianRelease
 
 mpmath = pytest.importorskip("mpmath", reason="many digits need mpmath (comes with torch)")
 

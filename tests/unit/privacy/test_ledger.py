@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
-from privgcn.privacy.accounting import epsilon_of
+from privgcn.privacy.accounting.epsilon import epsilon_of
 from privgcn.privacy.ledger import Budget, Ledger
 from privgcn.privacy.ledger_file import LedgerFile
-from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import AllParts
 from privgcn.privacy.statement import PrivacyStatement

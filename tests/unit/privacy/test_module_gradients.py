@@ -10,10 +10,10 @@ from privgcn.config import TrainingSettings
 from privgcn.errors import PrivacyContractError
 from privgcn.graph import DenseRows, PartitionedGraph, cut, random_parts
 from privgcn.models import make_model
-from privgcn.privacy.grid import Grid
-from privgcn.privacy.module_gradients import ModuleGradients
-from privgcn.privacy.part_gradients import StackGradients
-from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.privacy.mechanism.module_gradients import ModuleGradients
+from privgcn.privacy.mechanism.noise_grid import Grid
+from privgcn.privacy.mechanism.part_gradients import StackGradients
+from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import AllParts
 from privgcn.randomness import RandomSource

@@ -15,9 +15,9 @@ from torch import Tensor
 from brute_force import plan_for, random_graph
 from privgcn.config import Settings, parse_settings
 from privgcn.graph import TextGraph
-from privgcn.privacy.grid import MOST_REACH, Grid
-from privgcn.privacy.noise import noisy
-from privgcn.privacy.part_gradients import StackGradients
+from privgcn.privacy.mechanism.noise import noisy
+from privgcn.privacy.mechanism.noise_grid import MOST_REACH, Grid
+from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.privacy.schedule import make_schedule
 from privgcn.randomness import RandomSource, SeededReplicas
 from privgcn.training.checkpoint import Checkpoint

@@ -19,8 +19,8 @@ from brute_force import (
 )
 from privgcn.graph import DenseRows, TextGraph, cut, random_parts
 from privgcn.models import make_model
-from privgcn.privacy.grid import Grid
-from privgcn.privacy.part_gradients import StackGradients
+from privgcn.privacy.mechanism.noise_grid import Grid
+from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.randomness import RandomSource
 
 CLIP = 0.05

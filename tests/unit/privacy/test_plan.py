@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.privacy.accounting import epsilon_of
-from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.privacy.accounting.epsilon import epsilon_of
+from privgcn.privacy.accounting.events import GaussianQuery
+from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.privacy.releases import GaussianQuery
 from privgcn.privacy.schedule import AllParts, Composition, EpochParts, PoissonParts
 
 EACH = PartitionFacts(kind="each", parts=100)

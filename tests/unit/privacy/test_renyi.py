@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from privgcn.errors import PrivacyContractError
-from privgcn.privacy.releases import GaussianRelease
-from privgcn.privacy.renyi import (
+from privgcn.privacy.accounting.events import GaussianRelease
+from privgcn.privacy.accounting.renyi import (
     _HALF_ORDERS,
     ORDERS,
     _half_order_curve,

@@ -9,10 +9,10 @@ from scipy.integrate import trapezoid
 from scipy.special import ndtr
 
 from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.privacy.accounting import epsilon_of_releases
-from privgcn.privacy.releases import GaussianRelease
-from privgcn.privacy.renyi import ORDERS, curve_deltas, renyi_curve
-from privgcn.privacy.selection import LAWS, RunCount, SelectedRelease, composed_curve
+from privgcn.privacy.accounting.epsilon import epsilon_of_releases
+from privgcn.privacy.accounting.events import GaussianRelease
+from privgcn.privacy.accounting.renyi import ORDERS, curve_deltas, renyi_curve
+from privgcn.privacy.accounting.selection import LAWS, RunCount, SelectedRelease, composed_curve
 from privgcn.randomness import RandomSource
 
 MEANS = (1.3, 3.0, 10.0)

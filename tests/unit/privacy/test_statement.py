@@ -7,9 +7,9 @@ import pytest
 from pydantic import ValidationError
 
 from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.privacy.accounting.events import GaussianQuery
+from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.privacy.releases import GaussianQuery
 from privgcn.privacy.schedule import AllParts, EpochParts, PoissonParts
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import round_up

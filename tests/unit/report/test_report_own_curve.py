@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from privgcn import Report
-from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import make_schedule
 from privgcn.privacy.statement import PrivacyStatement
@@ -17,8 +17,8 @@ from privgcn.report.own_curve import (
     own_curve,
     public_facts,
 )
-from privgcn.report.scores import check_scores
-from privgcn.runs.claims import assumed_public
+from privgcn.report.score_tables import check_scores
+from privgcn.runs.assumptions import assumed_public
 from privgcn.training.outlook import expectation
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from privgcn import Report
 from privgcn.cli.reproduce import _write_pages
+from privgcn.experiments.paper.reproduce import Shown, write_presentation
+from privgcn.experiments.paper.takeaways import Takeaway
 from privgcn.experiments.results import Presentation
-from privgcn.experiments.running import Shown, write_presentation
-from privgcn.experiments.takeaways import Takeaway
 
 NOTE = "This emulation is not private and can not make a statement."
 TABLE = {"title": "T", "columns": ["a"], "rows": [["x"]]}

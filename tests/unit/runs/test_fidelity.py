@@ -17,8 +17,8 @@ from sklearn.base import clone
 
 from privgcn import Corpus, GraphClassifier, load_corpus
 from privgcn.errors import ConfigError
-from privgcn.evaluation import matching_numbers, spectrum
 from privgcn.features import words
+from privgcn.prediction import matching_numbers, spectrum
 from privgcn.runs.folder import MODEL
 from privgcn.runs.saved import model_files
 from privgcn.training import stepping

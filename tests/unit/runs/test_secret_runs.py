@@ -10,10 +10,10 @@ from scipy.stats import chisquare
 
 from privgcn.config import Settings
 from privgcn.corpus.corpus import VALIDATION
-from privgcn.privacy.selection import LAWS, RunCount
+from privgcn.privacy.accounting.selection import LAWS, RunCount
 from privgcn.randomness import RandomSource
-from privgcn.runs.space import SearchSpace
-from privgcn.runs.tuning import _Runs, search
+from privgcn.runs.candidates import SearchSpace
+from privgcn.runs.tune import _Runs, search
 from privgcn.training.recipes import make_settings
 from unit.runs.small_corpus import small_corpus
 
@@ -39,7 +39,7 @@ def test_the_number_of_runs_follows_its_law_and_every_candidate_its_chance(
         made[-1].append(number)
         return model
 
-    monkeypatch.setattr("privgcn.runs.tuning._Runs", lambda *_, **__: runs)
+    monkeypatch.setattr("privgcn.runs.tune._Runs", lambda *_, **__: runs)
     monkeypatch.setattr(_Runs, "train", train)
     monkeypatch.setattr(_Runs, "winner", lambda *_: None)
     for _ in range(SEARCHES):

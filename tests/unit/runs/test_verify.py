@@ -9,7 +9,7 @@ from safetensors.numpy import save
 
 from privgcn.config import to_toml
 from privgcn.errors import DataError, PrivacyContractError
-from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import AllParts
 from privgcn.privacy.statement import PrivacyStatement

@@ -12,7 +12,7 @@ import torch
 from brute_force import random_graph
 from privgcn.config import Settings, parse_settings
 from privgcn.graph import DenseRows, TextGraph
-from privgcn.privacy.part_gradients import StackGradients
+from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.privacy.schedule import EpochParts
 from privgcn.training.checkpoint import Checkpoint
 from privgcn.training.fit import fit

@@ -10,7 +10,7 @@ import torch
 from brute_force import random_graph
 from privgcn.config import PrivacySettings
 from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import AllParts, EpochParts, PoissonParts
 from privgcn.training.planning import make_plan

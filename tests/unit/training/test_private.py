@@ -11,8 +11,8 @@ from privgcn.config import TrainingSettings
 from privgcn.errors import PrivacyContractError
 from privgcn.graph import cut, random_parts
 from privgcn.models import make_model
-from privgcn.privacy.part_gradients import StackGradients
-from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.privacy.mechanism.part_gradients import StackGradients
+from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import AllParts, EpochParts, PoissonParts
 from privgcn.randomness import RandomSource

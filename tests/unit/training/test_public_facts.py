@@ -20,7 +20,7 @@ from brute_force import random_graph
 from privgcn.config import Settings
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.graph.rows import SparseRows
-from privgcn.privacy.part_gradients import StackGradients
+from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.training.fit import fit
 from privgcn.training.optimisers import Optimiser
 from privgcn.training.recipes import make_settings
@@ -166,7 +166,7 @@ def test_what_leaves_training_follows_from_its_releases(
             return [torch.randn(tensor.shape, generator=generator) for tensor in sums]
 
         monkeypatch.setattr("privgcn.training.private.noisy_mean", released)
-        monkeypatch.setattr("privgcn.privacy.centre.noisy_mean", released)
+        monkeypatch.setattr("privgcn.privacy.mechanism.centre.noisy_mean", released)
         fitted = fit(graph, settings(**changes))
         found.append([*fitted.parameters, fitted.path, fitted.centre])
     for name, tensors in zip(variants(dense), found, strict=True):

@@ -11,7 +11,7 @@ from torch import Tensor
 from brute_force import joint_norm, random_graph
 from privgcn.config import Settings, parse_settings
 from privgcn.graph import DenseRows, TextGraph
-from privgcn.privacy.part_gradients import StackGradients
+from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.training.fit import fit
 
 CLIP = 0.05

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from privgcn.privacy.partition_facts import PartitionFacts
+from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import AllParts
 from privgcn.training.recipes import make_settings, plain

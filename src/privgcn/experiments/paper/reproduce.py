@@ -1,0 +1,180 @@
+"""Runs named experiments into a results folder: the working part of ``privgcn reproduce``.
+
+Runs of all experiments share one store, so what two of them have in common is trained once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from privgcn.errors import ConfigError, DataNotAvailableError
+from privgcn.experiments.engines import Engine
+from privgcn.experiments.grid import Task
+from privgcn.experiments.labels import label as run_label
+from privgcn.experiments.labels import torn_labels
+from privgcn.experiments.paper.disagreements import disagreements
+from privgcn.experiments.paper.takeaways import Takeaway, takeaways
+from privgcn.experiments.paper.targets import (
+    Target,
+    chosen_targets,
+    fitting_datasets,
+    make_options,
+)
+from privgcn.experiments.progress import Progress
+from privgcn.experiments.results import Options, Presentation, Results, Table
+from privgcn.experiments.runner import Summary, run_tasks, summary_of
+from privgcn.experiments.store import RecordStore
+from privgcn.experiments.train_task import check_device
+from privgcn.files import write_atomically
+
+TABLES_FILE, FIGURES_FILE, NOTES_FILE = "tables.json", "figures.json", "notes.json"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What one experiment of a call shows, and where its files are."""
+
+    name: str
+    title: str
+    folder: Path
+    presentation: Presentation
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a call did.
+
+    Attributes:
+        summary: Runs kept, done and failed, and the wall time.
+        shown: Tables and figures of each experiment.
+        failures: Failed runs with their label, settings, seeds and reason; runs of one
+            configuration that failed alike are one entry.
+        torn: Damaged records that were set aside and run again, with the run where known.
+        training_seconds: Time that all tasks of these experiments took, also in earlier
+            calls, as if one had run after the other.
+        takeaways: The paper's take-aways, judged from every record of the folder.
+        disagreements: The paper's main table beside ours, with reasons.
+    """
+
+    summary: Summary
+    shown: list[Shown]
+    failures: list[dict[str, Any]]
+    torn: list[str]
+    training_seconds: float
+    takeaways: list[Takeaway]
+    disagreements: Table
+
+
+def reproduce(
+    name: str,
+    folder: Path,
+    engine: Engine,
+    *,
+    datasets: Sequence[str] | None = None,
+    seeds: int | None = None,
+    quick: bool = False,
+    resume: bool = False,
+    only_show: bool = False,
+    progress: Progress | None = None,
+) -> Reproduction:
+    """Runs an experiment, or all of them, and writes its tables and figures.
+
+    Args:
+        name: An experiment, several with commas between them, or ``all``.
+        folder: The results folder.
+        engine: Where runs run.
+        datasets: Default: what each experiment runs on in the paper, as far as it is here.
+        seeds: Seeds of every configuration.
+        quick: The small size.
+        resume: Go on in a folder that has records; failed runs are tried again.
+        only_show: Run nothing: make tables and figures of the records that are there.
+        progress: Shows how far it is.
+
+    Raises:
+        ConfigError: The folder can not be written, or has records and ``resume`` was not
+            asked for; or no run could work with these datasets or on this device.
+        DataNotAvailableError: No data for any experiment.
+    """
+    check_device(here=engine.here)
+    chosen = list(_with_options(name, datasets, seeds, quick))
+    with RecordStore(folder) as store:
+        if len(store) and not (resume or only_show):
+            raise ConfigError(
+                f"The results folder {folder} has {len(store)} records of an earlier call. "
+                "Add --resume to go on with them, or name another folder with --out."
+            )
+        tasks = list(_tasks(chosen))
+        if only_show:
+            summary = summary_of(tasks, store)
+        else:
+            summary = run_tasks(tasks, store, engine, progress=progress)
+        shown = []
+        for label, target, options, notes in chosen:
+            place = folder / label if len(chosen) > 1 else folder
+            made = target.present(Results(store, options.seeds), options)
+            made = Presentation(made.tables, made.figures, [*made.notes, *notes])
+            write_presentation(place, made)
+            shown.append(Shown(label, target.title, place, made))
+        keys = {task.key for task in tasks}
+        spent = sum(s for key, s in store.seconds().items() if key in keys)
+        failures = [
+            {"label": run_label(f["kind"], f["settings"], f["seeds"]), **f}
+            for f in store.failures_of(tasks)
+        ]
+        # The seeds that all have, so that the same cell is the same number everywhere.
+        everything = Results(store, range(min(len(o.seeds) for _, _, o, _ in chosen)))
+        named = {d for _, _, options, _ in chosen for d in options.datasets}
+        return Reproduction(
+            summary,
+            shown,
+            failures,
+            torn_labels(store.torn, tasks),
+            spent,
+            takeaways(everything, sorted(named)),
+            disagreements(everything),
+        )
+
+
+def write_presentation(folder: Path, made: Presentation) -> None:
+    """Writes tables, figures and notes as JSON, from which every other form is rendered."""
+    files = ((NOTES_FILE, made.notes), (TABLES_FILE, made.tables), (FIGURES_FILE, made.figures))
+    for name, content in files:
+        write_atomically(folder / name, json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+
+def _with_options(
+    name: str, datasets: Sequence[str] | None, seeds: int | None, quick: bool
+) -> Iterator[tuple[str, Target, Options, list[str]]]:
+    targets = chosen_targets(name)
+    found = False
+    for label, wanted in fitting_datasets(targets, datasets).items():
+        target = targets[label]
+        try:
+            options, notes = make_options(target, datasets=wanted, seeds=seeds, quick=quick)
+        except DataNotAvailableError:
+            if len(targets) == 1 or datasets is not None:
+                raise
+            continue
+        found = True
+        yield label, target, options, notes
+    if not found:
+        raise DataNotAvailableError(
+            "No experiment has its data on this machine. Download some with: privgcn fetch "
+            "cora, or set PRIVGCN_DATA to a folder that holds them."
+        )
+
+
+def _tasks(chosen: Sequence[tuple[str, Target, Options, list[str]]]) -> Iterator[Task]:
+    """Every configuration once, with the most seeds that any experiment asks for."""
+    merged: dict[str, Task] = {}
+    for _, target, options, _ in chosen:
+        for task in target.plan(options):
+            other = merged.get(task.configuration)
+            if other is None or len(task.seeds) > len(other.seeds):
+                merged[task.configuration] = task
+    for task in merged.values():
+        yield from task.pieces()

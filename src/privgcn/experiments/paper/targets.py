@@ -1,0 +1,213 @@
+"""The named experiments: one registry line each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from privgcn.corpus.catalogue import DATASETS
+from privgcn.corpus.location import data_folder
+from privgcn.errors import ConfigError, DataNotAvailableError
+from privgcn.experiments.grid import Experiment
+from privgcn.experiments.paper import (
+    experiment_a,
+    experiment_b,
+    experiment_c,
+    feature_kinds,
+    hard_cases,
+    mnist,
+    released_code,
+    table1,
+)
+from privgcn.experiments.results import Options, Presentation, Results
+
+ALL = "all"
+DEFAULT_SEEDS, QUICK_SEEDS = 5, 2
+
+
+@dataclass(frozen=True)
+class Target:
+    """An experiment by name.
+
+    Attributes:
+        title: What it shows, for help and headings.
+        datasets: What it runs on by default, as far as it is on this machine.
+        quick_datasets: The same for the quick size.
+        plan: Options to the grid of runs.
+        present: Records to tables and figures.
+        least_seeds: Where fewer seeds would not tell.
+        needs_text: Whether it runs on datasets with raw text only.
+    """
+
+    title: str
+    datasets: tuple[str, ...]
+    quick_datasets: tuple[str, ...]
+    plan: Callable[[Options], Experiment]
+    present: Callable[[Results, Options], Presentation]
+    least_seeds: int = 1
+    needs_text: bool = False
+
+
+TARGETS: dict[str, Target] = {
+    "table1": Target(
+        "Table 1: non-private, private on the full graph, private on splits",
+        table1.DATASETS,
+        table1.QUICK_DATASETS,
+        table1.experiment,
+        table1.present,
+    ),
+    "experiment-a": Target(
+        "Experiment A: learning curves without privacy",
+        experiment_a.DATASETS,
+        experiment_a.QUICK_DATASETS,
+        experiment_a.experiment,
+        experiment_a.present,
+    ),
+    "experiment-b": Target(
+        "Experiment B: privacy budget and training data",
+        experiment_b.DATASETS,
+        experiment_b.QUICK_DATASETS,
+        experiment_b.experiment,
+        experiment_b.present,
+    ),
+    "experiment-c": Target(
+        "Experiment C: number of parts",
+        experiment_c.DATASETS,
+        experiment_c.QUICK_DATASETS,
+        experiment_c.experiment,
+        experiment_c.present,
+    ),
+    "features": Target(
+        "Feature kinds: what richer representations lose to privacy",
+        feature_kinds.DATASETS,
+        feature_kinds.QUICK_DATASETS,
+        feature_kinds.experiment,
+        feature_kinds.present,
+        needs_text=True,
+    ),
+    "hard-cases": Target(
+        "Hard cases: errors that stay errors",
+        hard_cases.DATASETS,
+        hard_cases.QUICK_DATASETS,
+        hard_cases.experiment,
+        hard_cases.present,
+    ),
+    "mnist": Target(
+        "MNIST: lot sizes and noise on the same privacy engine",
+        mnist.DATASETS,
+        mnist.QUICK_DATASETS,
+        mnist.experiment,
+        mnist.present,
+    ),
+    "as-released": Target(
+        "As released: why the published private scores are what they are",
+        released_code.DATASETS,
+        released_code.QUICK_DATASETS,
+        released_code.experiment,
+        released_code.present,
+        least_seeds=released_code.LEAST_SEEDS,
+    ),
+}
+
+
+def chosen_targets(name: str) -> dict[str, Target]:
+    """The targets of comma-separated names, or every one for ``all``."""
+    if name == ALL:
+        return dict(TARGETS)
+    names = [part.strip() for part in name.split(",")]
+    for part in names:
+        if part not in TARGETS:
+            raise ConfigError(
+                f"The 'name' of an experiment must be one of {', '.join(TARGETS)} or {ALL}. "
+                f"Got {part!r}."
+            )
+    return {part: TARGETS[part] for part in names}
+
+
+def fitting_datasets(
+    targets: Mapping[str, Target], datasets: Sequence[str] | None
+) -> dict[str, Sequence[str] | None]:
+    """The targets that run, each with the named datasets that are meant for it.
+
+    One target alone takes all of them; of several, each takes those that are its own.
+
+    Raises:
+        ConfigError: A dataset is unknown, or no target takes it.
+    """
+    if datasets is None or len(targets) == 1:
+        return dict.fromkeys(targets, datasets)
+    own = [name for name in DATASETS if any(name in t.datasets for t in targets.values())]
+    for name in datasets:
+        if name not in own:
+            remedy = " Run one experiment alone to have it there." if name in DATASETS else ""
+            raise ConfigError(
+                f"The 'datasets' of these experiments must be some of {', '.join(own)}. "
+                f"Got {name!r}.{remedy}"
+            )
+    taken = {
+        label: [name for name in datasets if name in target.datasets]
+        for label, target in targets.items()
+    }
+    return {label: names for label, names in taken.items() if names}
+
+
+def make_options(
+    target: Target,
+    *,
+    datasets: Sequence[str] | None = None,
+    seeds: int | None = None,
+    quick: bool = False,
+) -> tuple[Options, list[str]]:
+    """What a target runs on, and sentences about what it leaves out.
+
+    Args:
+        target: The experiment.
+        datasets: As the user named them; default the target's own, as far as they are here.
+        seeds: How many; default five, or two for the quick size.
+        quick: The small size.
+
+    Raises:
+        ConfigError: A dataset is unknown or of another kind.
+        DataNotAvailableError: A named dataset is not on this machine, or none is.
+    """
+    if seeds is not None and seeds < 1:
+        raise ConfigError(f"The 'seeds' of an experiment must be at least 1. Got {seeds}.")
+    default = QUICK_SEEDS if quick else DEFAULT_SEEDS
+    least = 1 if quick or seeds is not None else target.least_seeds
+    count = max(default if seeds is None else seeds, least)
+    usual = target.quick_datasets if quick else target.datasets
+    names, notes = _available(usual) if datasets is None else (_named(target, datasets), [])
+    return Options(tuple(names), tuple(range(count)), quick), notes
+
+
+def _named(target: Target, datasets: Sequence[str]) -> list[str]:
+    fitting = [name for name in DATASETS if _fits(target, name)]
+    for name in datasets:
+        if name not in fitting:
+            why = ", which have raw text" if target.needs_text else ""
+            raise ConfigError(
+                f"The 'datasets' of this experiment must be some of {', '.join(fitting)}{why}. "
+                f"Got {name!r}."
+            )
+        DATASETS[name].require(data_folder())
+    return list(dict.fromkeys(datasets))
+
+
+def _fits(target: Target, name: str) -> bool:
+    if ("mnist" in target.datasets) != (name == "mnist"):
+        return False
+    return not target.needs_text or "text" in DATASETS[name].features
+
+
+def _available(usual: Sequence[str]) -> tuple[list[str], list[str]]:
+    folder = data_folder()
+    known = [name for name in usual if name in DATASETS]
+    here = [name for name in known if not DATASETS[name].missing(folder)]
+    if not here:
+        raise DataNotAvailableError(
+            f"None of the datasets {', '.join(usual)} is on this machine. Download one with: "
+            f"privgcn fetch {usual[0]}, or set PRIVGCN_DATA to a folder that holds them."
+        )
+    left = [name for name in usual if name not in here]
+    notes = [f"Not run, because the raw files are not here: {', '.join(left)}."] if left else []
+    return here, notes

@@ -1,0 +1,165 @@
+"""Tasks of kind ``train``: a recipe on a dataset, scored in every inference mode.
+
+Runs of experiments are reproducible, noise and samples included, so none of them may be
+released: their settings say so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from privgcn.config import parse_settings
+from privgcn.corpus.catalogue import DATASETS
+from privgcn.errors import ConfigError
+from privgcn.experiments.tasks import Result
+from privgcn.training.recipes import make_settings
+
+DEVICE = "PRIVGCN_DEVICE"
+"""Environment variable that says where runs train. It changes rounding, so it is no part of
+a run's name: noise and samples come from the same source everywhere."""
+
+MODES = ("alone", "own-graph", "full-graph")
+_MUST = {"dataset", "recipe"}
+_MAY = {"optimizer", "epsilon", "parts", "fraction", "features", "changes", "apart", "modes"}
+
+
+def check_device(*, here: bool = True) -> str:
+    """Where runs train, or an error that names the places.
+
+    Args:
+        here: Whether runs train on this machine, which then must have the device.
+    """
+    device = os.environ.get(DEVICE, "cpu")
+    if device not in ("cpu", "cuda"):
+        raise ConfigError(f"The variable {DEVICE} must be cpu or cuda. Got {device!r}.")
+    if device == "cuda" and here:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise ConfigError(
+                f"The variable {DEVICE} must be cpu where PyTorch finds no CUDA device. "
+                f"Got {device!r}. Unset it, or install a PyTorch with CUDA beside a GPU."
+            )
+    return device
+
+
+def resolve(point: dict[str, Any]) -> dict[str, Any]:
+    """The full settings of a run.
+
+    A point has ``dataset`` and ``recipe``, and may have ``optimizer``, ``epsilon``,
+    ``parts``, ``fraction`` of the training data, ``features``, ``changes`` (dotted),
+    ``apart`` where seeds share no work, and ``modes`` where not every inference mode makes
+    sense. Seeds that sample different parts share no work either.
+    """
+    if not _MUST <= set(point) <= _MUST | _MAY:
+        raise ConfigError(
+            f"A grid of kind 'train' must have the axes {', '.join(sorted(_MUST))}, and may "
+            f"have {', '.join(sorted(_MAY))}. Got {', '.join(point)}."
+        )
+    epsilon, parts = point.get("epsilon"), point.get("parts")
+    changes: dict[str, Any] = {"data.source": point["dataset"], **(point.get("changes") or {})}
+    if point.get("features") is not None:
+        changes["features.kind"] = point["features"]
+    private = epsilon is not None or "privacy.noise_multiplier" in changes
+    if private:
+        changes["privacy.reproducible"] = True
+    if parts is not None:
+        changes |= _parts(parts, private=private)
+    recipe = point["recipe"]
+    if recipe == "paper-split" and parts == 1:
+        # A graph in one piece is the paper's full graph, and the same runs.
+        recipe = "paper-full"
+    settings = make_settings(
+        recipe, epsilon=epsilon, optimizer=point.get("optimizer"), changes=changes
+    )
+    sampled = settings.privacy is not None and settings.privacy.sampling == "poisson"
+    return {
+        "apart": bool(point.get("apart")) or sampled,
+        "fraction": float(point.get("fraction") or 1.0),
+        "modes": list(point.get("modes") or MODES),
+        "settings": settings.model_dump(mode="json"),
+    }
+
+
+def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
+    """Trains all seeds in one pass and scores them on the test documents."""
+    from privgcn.evaluation.metrics import classification_scores
+    from privgcn.experiments.packing import pack, train_majority
+    from privgcn.experiments.paper.subsampling import corpus_for_runs
+    from privgcn.prediction.inference import check_mode
+    from privgcn.runs.replicas import train_replicas
+
+    chosen = parse_settings(settings["settings"])
+    if DEVICE in os.environ:
+        chosen = chosen.changed({"training.device": check_device()})
+    corpus = corpus_for_runs(str(chosen.data.source), settings["fraction"])
+    replicas = train_replicas(corpus, chosen, seeds)
+    modes = [check_mode(mode) for mode in settings["modes"]]
+    predictions = {mode: replicas.predictions(mode) for mode in modes}
+    plan, truth = replicas.plan, replicas.truth
+    train = corpus.train
+    shared = {
+        "synthetic": corpus.facts.synthetic,
+        "classes": list(corpus.classes),
+        "documents": {"train": len(train), "test": len(truth)},
+        "majority": train_majority(train.labels, truth, corpus.num_classes),
+        "truth": pack(truth),
+        "privacy": None
+        if plan is None
+        else {
+            "epsilon": plan.epsilon,
+            "delta": plan.delta,
+            "noise_multiplier": plan.noise_multiplier,
+            "steps": plan.steps,
+            "sensitivity": plan.sensitivity,
+            "unit": plan.unit,
+        },
+    }
+    results: list[Result] = []
+    for number in range(len(seeds)):
+        predicted = {mode: predictions[mode][number] for mode in modes}
+        tables = {
+            mode: classification_scores(truth, row, corpus.classes)
+            for mode, row in predicted.items()
+        }
+        results.append(
+            {
+                **shared,
+                "scores": {
+                    mode: {key: table[key] for key in ("micro_f1", "macro_f1")}
+                    for mode, table in tables.items()
+                },
+                "predicted": {mode: pack(row) for mode, row in predicted.items()},
+            }
+        )
+    return results
+
+
+def weight(settings: Mapping[str, Any]) -> float:
+    """Document passes, roughly: for the order of tasks and the time left."""
+    tree = settings["settings"]
+    card = DATASETS.get(str(tree["data"]["source"]))
+    documents = (card.documents if card is not None else 1000) * settings["fraction"]
+    documents *= 0.3 if tree["model"]["kind"] == "linear" else tree["model"]["hidden"] / 32
+    epochs, privacy = tree["training"]["epochs"], tree["privacy"]
+    if privacy is None:
+        # Early stopping looks at the validation documents after every step.
+        return float(documents * epochs * (1.4 if tree["training"]["patience"] else 1.0))
+    passes = 1.0
+    if privacy["sampling"] != "all" and str(privacy["parts"]).isdigit():
+        # A step of few documents still draws the noise of all weights: about 2 ms.
+        passes += 2000.0 * int(privacy["parts"]) / documents
+    return float(documents * epochs * passes + 200.0 * documents)
+
+
+def _parts(parts: int | str, *, private: bool) -> dict[str, Any]:
+    if not private:
+        return {"training.parts": parts}
+    if parts == "each":
+        # The finest partition: every document is a part, and the unit that is protected.
+        return {"privacy.parts": "each", "privacy.unit": "document", "privacy.sampling": "all"}
+    if int(parts) == 1:
+        return {"privacy.parts": 1, "privacy.unit": "graph", "privacy.sampling": "all"}
+    return {"privacy.parts": int(parts), "privacy.unit": "part"}

@@ -1,0 +1,1 @@
+"""Prediction: inference modes, and prediction by matching."""

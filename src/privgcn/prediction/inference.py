@@ -1,0 +1,121 @@
+"""Inference modes: what a prediction may look at, and so what it may reveal.
+
+``alone`` sees the new document only, ``own-graph`` the new documents and the links among
+them: both are covered by the guarantee of the training documents. ``full-graph``, the
+paper's protocol, also sees texts of and links to training documents, which flow into the
+predictions without noise: it is **not** covered.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from privgcn.errors import ConfigError
+from privgcn.graph.textgraph import TextGraph
+from privgcn.prediction.matching import Released, matched_scores
+from privgcn.prediction.matching_numbers import Numbers
+from privgcn.training.fit import Fit
+from privgcn.training.stepping import signal_over_noise, steepness, with_rate
+
+Mode = Literal["alone", "own-graph", "full-graph"]
+MODES: tuple[Mode, ...] = ("alone", "own-graph", "full-graph")
+
+
+def check_mode(mode: str) -> Mode:
+    """The mode, or an error that names the known ones."""
+    for known in MODES:
+        if mode == known:
+            return known
+    raise ConfigError(f"The 'inference' must be one of {', '.join(MODES)}. Got {mode!r}.")
+
+
+def scores_in_mode(fitted: Fit, graph: TextGraph, rows: Tensor, mode: Mode) -> Tensor:
+    """Class scores ``[rows, R, classes]`` of some documents.
+
+    Args:
+        fitted: The trained model.
+        graph: The whole graph the documents are part of.
+        rows: The documents to score; in ``own-graph`` they are all that is seen.
+        mode: What else may be seen.
+    """
+    if fitted.centre is not None:
+        each = [fitted.replica(number) for number in range(fitted.replicas)]
+        scores = [_scores_in_mode(one, one.seen(graph), rows, mode) for one in each]
+        return torch.cat(scores, dim=1)
+    return _scores_in_mode(fitted, graph, rows, mode)
+
+
+def _scores_in_mode(fitted: Fit, graph: TextGraph, rows: Tensor, mode: Mode) -> Tensor:
+    with torch.no_grad():
+        if mode == "full-graph":
+            return _scores(fitted, graph)[rows]
+        seen = graph.induced(rows)
+        if mode == "alone":
+            return fitted.model.scores_alone(fitted.parameters, seen.features)
+        return _scores(fitted, seen)
+
+
+def _scores(fitted: Fit, seen: TextGraph) -> Tensor:
+    prediction = fitted.settings.prediction
+    if prediction.method == "matched" and len(seen) > 0:
+        return matched_scores(
+            released_of(fitted), seen, restart=prediction.restart, hops=prediction.hops
+        )
+    return fitted.model.scores(fitted.parameters, seen.features, seen.propagation())
+
+
+def released_of(fitted: Fit) -> list[Released]:
+    """What each replica's training released, in the terms that matching needs.
+
+    Raises:
+        ConfigError: The model was not trained for matching.
+    """
+    plan, path = fitted.plan, fitted.path
+    if plan is None or path is None or len(fitted.model.layers) != 1:
+        raise ConfigError(
+            "Prediction by 'matched' needs a private linear model whose path was kept "
+            "(training.keep_path). Use prediction.method 'direct'."
+        )
+    numbers = numbers_of(fitted)
+    # Plain steps from the first weights on: how far they went is the sum of the gradients.
+    steps = len(path) - 1
+    sums = (path[0] - path[-1]) * (plan.schedule.expected_parts / (numbers.rate * steps))
+    sums = sums - sums.mean(-1, keepdim=True)
+    return [
+        Released(
+            path[:-1, :, replica],
+            fitted.parameters[0][:, replica],
+            sums[:, replica],
+            plan.noise_std / math.sqrt(steps),
+            plan.units,
+            numbers,
+        )
+        for replica in range(path.shape[2])
+    ]
+
+
+def numbers_of(fitted: Fit) -> Numbers:
+    """What matching computes with: as saved with the model, else as this version has it.
+
+    Raises:
+        ConfigError: The model was not trained for matching.
+    """
+    if fitted.matching is not None:
+        return Numbers.model_validate(fitted.matching)
+    training, features = fitted.settings.training, fitted.parameters[0].shape[0]
+    if fitted.plan is None or training.reach is None:
+        raise ConfigError(
+            "Prediction by 'matched' needs a private model trained with 'training.reach'. "
+            "Use prediction.method 'direct'."
+        )
+    signal = signal_over_noise(fitted.plan, features)
+    return Numbers.of_this_version(
+        rate=float(with_rate(training, fitted.plan, features).learning_rate or 0.0),
+        signal=signal,
+        steepness=steepness(signal),
+        features=features,
+    )

@@ -1,0 +1,90 @@
+"""The constants of prediction by matching, and the numbers that are saved with a model."""
+
+from __future__ import annotations
+
+import math
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from privgcn.prediction import spectrum
+
+# They were chosen on validation documents of Cora and PubMed, and checked on
+# corpora that had no say (docs/decisions/0007-recipe-auto.md).
+RANK = 300
+STRETCH = 0.25
+BIAS_VARIANCE = 10.0
+SHARPENING = 0.03
+COMPLEXITY = 0.5
+ROUNDS = 40
+LINKED_SHARE = 0.75
+BLEND = 0.05
+MOST_BLEND = 0.5
+MOST_MATCHED = 20_000
+SURE, WORTH = 3.0, 0.15
+
+
+def prior_variance(features: int) -> float:
+    """Variance of a score before anything is known: less for many thin features."""
+    return min(2.5, max(0.75, math.sqrt(3000 / features)))
+
+
+class Numbers(BaseModel):
+    """Every number that matching computes with, beside what training released.
+
+    They are saved with a model, so that another version of this package, with constants of
+    its own, predicts with the model as this one does.
+
+    Attributes:
+        rate: Learning rate of the training steps.
+        signal: How far the documents' sum stands above the noise, at least 1: how much the
+            weights themselves can be trusted.
+        steepness: How much further than usual the steps of a run with this signal reach.
+        prior: Variance of a score before anything is known.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    rate: float = Field(gt=0, le=1e12)
+    signal: float = Field(ge=1, le=1e12)
+    steepness: float = Field(gt=0, le=1e6)
+    prior: float = Field(gt=0, le=1e6)
+    rank: int = Field(ge=1, le=10_000)
+    oversampling: int = Field(ge=0, le=10_000)
+    iterations: int = Field(ge=0, le=100)
+    rounds: int = Field(ge=1, le=1000)
+    most_matched: int = Field(ge=1, le=10_000_000)
+    stretch: float = Field(ge=0, le=10)
+    bias_variance: float = Field(gt=0, le=1e6)
+    sharpening: float = Field(ge=0, le=1e6)
+    complexity: float = Field(ge=0, le=1e6)
+    linked_share: float = Field(ge=0, le=1)
+    blend: float = Field(ge=0, le=1e6)
+    most_blend: float = Field(ge=0, le=1e6)
+    sure: float = Field(ge=0, le=1e6)
+    worth: float = Field(ge=0, le=1e6)
+
+    @classmethod
+    def of_this_version(
+        cls, *, rate: float, signal: float, steepness: float, features: int
+    ) -> Numbers:
+        """The constants of this package beside the numbers of one training run."""
+        return cls(
+            rate=rate,
+            signal=signal,
+            steepness=steepness,
+            prior=prior_variance(features),
+            rank=RANK,
+            oversampling=spectrum.OVERSAMPLING,
+            iterations=spectrum.ITERATIONS,
+            rounds=ROUNDS,
+            most_matched=MOST_MATCHED,
+            stretch=STRETCH,
+            bias_variance=BIAS_VARIANCE,
+            sharpening=SHARPENING,
+            complexity=COMPLEXITY,
+            linked_share=LINKED_SHARE,
+            blend=BLEND,
+            most_blend=MOST_BLEND,
+            sure=SURE,
+            worth=WORTH,
+        )

@@ -1,0 +1,1 @@
+"""The mechanism: clipping, exact sums, noise and the centre."""

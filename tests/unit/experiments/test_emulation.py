@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from privgcn.errors import ConfigError
+from privgcn.experiments.paper import emulation
+from privgcn.experiments.paper.published import published
+from privgcn.experiments.tasks import run_task
+from privgcn.graph import DenseRows, TextGraph
+
+POINT = {"dataset": "cora", "optimizer": "sgd", "epsilon": 2}
+
+
+def _graph(documents: int = 40, seed: int = 0) -> TextGraph:
+    draw = np.random.default_rng(seed)
+    labels = torch.from_numpy(draw.integers(0, 2, documents))
+    features = torch.from_numpy(draw.normal(size=(documents, 6))).float()
+    features[:, 0] += 3 * labels
+    pairs = torch.from_numpy(draw.integers(0, documents, (2, 60)))
+    low, high = pairs.amin(0), pairs.amax(0)
+    edges = torch.stack([low, high])[:, low != high].unique(dim=1)
+    split = torch.from_numpy(draw.choice([0, 0, 1, 2], documents)).to(torch.int8)
+    return TextGraph(DenseRows(features), edges, labels, 2, split)
+
+
+def _settings(**changes: object) -> dict[str, object]:
+    return {**emulation.resolve(dict(POINT)), "epochs": 5, "noise_multiplier": 0.0, **changes}
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "epsilon", "parts", "noise"),
+    [
+        ("sgd", 2, 1, 112),
+        ("adam", 2, 1, 56),
+        ("sgd", 137, 1, 4),
+        ("adam", 1, 10, 34.70),
+        ("sgd", 1, 10, 69.34),
+    ],
+)
+def test_the_noise_is_what_the_papers_accountant_asks_for(
+    optimizer: str, epsilon: float, parts: int, noise: float
+) -> None:
+    point = {"dataset": "cora", "optimizer": optimizer, "epsilon": epsilon, "parts": parts}
+    assert emulation.resolve(point)["noise_multiplier"] == pytest.approx(noise, abs=0.006)
+
+
+def test_nothing_is_clipped() -> None:
+    """A thousandfold loss scale moves the weights a thousandfold: no bound is in the way."""
+    graph = _graph()
+    with torch.no_grad():
+        moved = []
+        for scale in (1.0, 1000.0):
+            large = TextGraph(
+                DenseRows(graph.features.dense() * scale),
+                graph.edges,
+                graph.labels,
+                graph.classes,
+                graph.split,
+            )
+            scores = emulation._train(
+                large, _settings(epochs=1, learning_rate=1.0, dropout=0.0), [0]
+            )
+            moved.append(float(scores.abs().max()))
+    assert moved[1] > 1000 * moved[0]
+
+
+def test_test_documents_take_part_in_training() -> None:
+    """Changing a test document's text changes the trained scores of a training document."""
+    graph = _graph()
+    changed = graph.features.dense().clone()
+    changed[graph.split == 2] += 5.0
+    other = TextGraph(DenseRows(changed), graph.edges, graph.labels, 2, graph.split)
+    far = _untouched_rows(graph)
+    with torch.no_grad():
+        first = emulation._train(graph, _settings(epochs=20, learning_rate=0.5), [0])
+        second = emulation._train(other, _settings(epochs=20, learning_rate=0.5), [0])
+    assert not torch.allclose(first[far], second[far])
+
+
+def _untouched_rows(graph: TextGraph) -> torch.Tensor:
+    """Training documents more than two links away from every test document."""
+    near = graph.split == 2
+    for _ in range(2):
+        grown = near.clone()
+        grown[graph.edges[1][near[graph.edges[0]]]] = True
+        grown[graph.edges[0][near[graph.edges[1]]]] = True
+        near = grown
+    rows = ~near & (graph.split == 0)
+    assert bool(rows.any())
+    return rows
+
+
+def test_a_seed_is_the_same_whatever_trains_beside_it_once_dropout_is_off() -> None:
+    settings = _settings(noise_multiplier=1.0, dropout=0.0, learning_rate=0.1)
+    with torch.no_grad():
+        both = emulation._train(_graph(), settings, [3, 4])
+        alone = emulation._train(_graph(), settings, [3])
+    assert torch.allclose(both[:, :1], alone, atol=1e-4)
+
+
+def test_patience_stops_each_seed_on_its_own() -> None:
+    graph = _graph()
+    weights = [torch.arange(4.0).view(1, 2, 2).clone()]
+    stopper = emulation._Stopper(graph, 1, weights)
+    scores = torch.zeros(len(graph), 2, 2)
+    assert not stopper.all_stopped(scores)
+    worse = scores.clone()
+    worse[:, 0] = torch.nn.functional.one_hot(1 - graph.labels, 2).float()
+    assert not stopper.all_stopped(worse), "only the first seed got worse"
+    weights[0].zero_()
+    assert stopper.result()[0].tolist() == [[[0.0, 1.0], [0.0, 0.0]]]
+
+
+def test_it_can_not_make_a_statement() -> None:
+    """The module knows nothing of plans, statements or the estimator that makes them."""
+    tree = ast.parse(inspect.getsource(emulation))
+    imported = {
+        name
+        for node in ast.walk(tree)
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+    }
+    forbidden = ("plan", "statement", "classifier", "release", "private", "clipping", "claims")
+    assert not [name for name in imported if name.split(".")[-1] in forbidden]
+
+
+def test_axes_are_checked() -> None:
+    with pytest.raises(ConfigError, match="grid of kind 'as-released'"):
+        emulation.resolve({"dataset": "cora", "optimizer": "sgd"})
+    with pytest.raises(ConfigError, match="noise table"):
+        emulation.resolve({**POINT, "epsilon": 3})
+
+
+@pytest.mark.dataset
+def test_adam_as_released_gives_the_published_cora_score() -> None:
+    if not os.environ.get("PRIVGCN_DATA"):
+        pytest.skip("set PRIVGCN_DATA to the folder of raw datasets")
+    settings = emulation.resolve({**POINT, "optimizer": "adam"})
+    results = run_task("as-released", settings, (0, 1))
+    mean = np.mean([result["scores"]["full-graph"]["micro_f1"] for result in results])
+    assert abs(mean - published().scores["cora"].full_epsilon_2["adam"]) <= 0.05
+    assert all(result["private"] is False and "privacy" not in result for result in results)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_seed_gives_the_same_scores_whatever_trains_beside_it(parts: int) -> None:
+    settings = _settings(parts=parts, noise_multiplier=0.5)
+    with torch.no_grad():
+        alone = emulation._train(_graph(), settings, (5,))
+        beside = emulation._train(_graph(), settings, (4, 5))
+    torch.testing.assert_close(alone[:, 0], beside[:, 1], rtol=1e-4, atol=1e-4)

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from privgcn.config import parse_settings
+from privgcn.errors import ConfigError
+from privgcn.experiments.grid import Experiment, Grid, Task
+from privgcn.experiments.packing import pack, unpack
+from privgcn.experiments.tasks import run_task
+from privgcn.experiments.train_task import check_device, resolve, weight
+
+AUTO = {"dataset": "clinic", "recipe": "auto", "epsilon": 1.0, "fraction": 0.5}
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder of eighty short letters in two classes."""
+    folder = tmp_path_factory.mktemp("letters")
+    words = (["garden", "rain", "seed"], ["engine", "wheel", "oil"])
+    rows = [
+        {
+            "id": str(number),
+            "text": f"letter {number} about {words[number % 2][number % 3]}",
+            "label": ["plants", "cars"][number % 2],
+            "split": ["train", "train", "validation", "test", "test"][number % 5],
+        }
+        for number in range(80)
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "documents.jsonl").write_text(lines, encoding="utf-8")
+    links = "".join(f"{number},{number + 2}\n" for number in range(78))
+    (folder / "edges.csv").write_text(f"source,target\n{links}", encoding="utf-8")
+    return str(folder)
+
+
+def test_a_point_becomes_the_settings_of_a_reproducible_run() -> None:
+    tree = resolve({**AUTO, "features": "hashing"})
+    settings = parse_settings(tree["settings"])
+    assert settings.recipe == "auto"
+    assert settings.data.source == "clinic"
+    assert settings.features.kind == "hashing"
+    assert settings.privacy is not None
+    assert settings.privacy.epsilon == 1.0
+    assert settings.privacy.reproducible, (
+        "runs of experiments must say they are not for release"
+    )
+    assert tree["fraction"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("parts", "unit", "sampling"),
+    [(1, "graph", "all"), (4, "part", "poisson"), ("each", "document", "all")],
+)
+def test_the_unit_follows_the_number_of_parts(
+    parts: int | str, unit: str, sampling: str
+) -> None:
+    point = {"dataset": "cora", "recipe": "paper-split", "epsilon": 2, "parts": parts}
+    privacy = parse_settings(resolve(point)["settings"]).privacy
+    assert privacy is not None
+    assert (privacy.parts, privacy.unit, privacy.sampling) == (parts, unit, sampling)
+
+
+def test_equal_runs_of_different_experiments_are_one_run() -> None:
+    base = {"dataset": ["cora"], "optimizer": ["sgd"], "epsilon": [2]}
+    grids = [
+        Grid({**base, "recipe": ["paper-full"]}),
+        Grid({**base, "recipe": ["paper-split"], "parts": [1]}),
+        Grid({**base, "recipe": ["paper-full"], "fraction": [1.0]}),
+    ]
+    assert len(list(Experiment("same", grids))) == 1
+    plain = Grid({"dataset": ["cora"], "recipe": ["plain"], "parts": [None, 1]})
+    assert len(list(Experiment("same", [plain]))) == 1
+
+
+@pytest.mark.parametrize("point", [{"dataset": "cora"}, {**AUTO, "optimiser": "sgd"}])
+def test_axes_are_checked(point: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match="grid of kind 'train'"):
+        resolve(point)
+
+
+def test_a_run_gives_scores_in_every_mode_and_its_predictions(letters: str) -> None:
+    point = {**AUTO, "dataset": letters, "changes": {"features.options": {"dimension": 64}}}
+    results = run_task("train", resolve(point), (0, 1))
+    assert len(results) == 2
+    for result in results:
+        assert set(result["scores"]) == {"alone", "own-graph", "full-graph"}
+        truth, predicted = unpack(result["truth"]), unpack(result["predicted"]["own-graph"])
+        score = result["scores"]["own-graph"]["micro_f1"]
+        assert (truth == predicted).mean() == pytest.approx(score)
+        assert result["privacy"]["epsilon"] <= 1.0
+        assert result["synthetic"] is False
+        assert result["documents"] == {"train": 16, "test": 32}
+    assert results == run_task("train", resolve(point), (0, 1)), "same settings, same record"
+
+
+def test_seeds_that_share_no_work_are_tasks_of_their_own(letters: str) -> None:
+    sampled = {"dataset": letters, "recipe": "paper-split", "epsilon": 1, "parts": 4}
+    for point in ({**AUTO, "dataset": letters, "apart": True}, sampled):
+        task = Task("train", resolve(point), (3, 4))
+        assert [piece.seeds for piece in task.pieces()] == [(3,), (4,)]
+        assert [p.run_key(p.seeds[0]) for p in task.pieces()] == [
+            task.run_key(3),
+            task.run_key(4),
+        ]
+    together = Task("train", resolve({**AUTO, "dataset": letters}), (3, 4))
+    assert together.pieces() == [together]
+
+
+def test_more_work_weighs_more() -> None:
+    small = weight(resolve({"dataset": "cora", "recipe": "plain"}))
+    large = weight(resolve({"dataset": "pubmed", "recipe": "plain"}))
+    split = weight(resolve({"dataset": "cora", "recipe": "paper-split", "epsilon": 1}))
+    assert small < split
+    assert small < large
+
+
+def test_predictions_are_packed_exactly() -> None:
+    import numpy as np
+
+    values = np.array([0, 3, 40, -1, 7])
+    assert unpack(pack(values)).tolist() == values.tolist()
+
+
+def test_the_device_of_runs_comes_from_the_environment(
+    letters: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = resolve({**AUTO, "dataset": letters})
+    monkeypatch.setenv("PRIVGCN_DEVICE", "abacus")
+    with pytest.raises(ConfigError, match="abacus"):
+        run_task("train", tree, (0,))
+    monkeypatch.setenv("PRIVGCN_DEVICE", "cpu")
+    assert run_task("train", tree, (0,))[0]["scores"]
+    assert resolve({**AUTO, "dataset": letters}) == tree
+
+
+def test_cuda_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRIVGCN_DEVICE", "cuda")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(ConfigError, match=r"finds no CUDA device\. Got 'cuda'"):
+        check_device()
+    assert check_device(here=False) == "cuda", "a cluster may have what this machine has not"
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert check_device() == "cuda"

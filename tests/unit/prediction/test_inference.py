@@ -1,0 +1,202 @@
+"""Predictions: what they may look at, and that nothing else moves them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+
+from privgcn.config import Settings
+from privgcn.errors import ConfigError
+from privgcn.graph import DenseRows, TextGraph, normalised, propagation_matrix, rows_of
+from privgcn.models import make_model
+from privgcn.prediction.inference import MODES, check_mode, released_of, scores_in_mode
+from privgcn.prediction.matching import links_help, mean_residuals
+from privgcn.prediction.spectrum import personalised_pagerank, principal_directions
+from privgcn.training.fit import Fit, fit
+from privgcn.training.recipes import make_settings
+
+CLASSES, WIDTH = 3, 40
+
+
+def planted(documents: int, seed: int, *, links: int = 3) -> TextGraph:
+    """Documents around three weak centres, linked within their class."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, CLASSES, documents)
+    centres = np.random.default_rng(99).normal(size=(CLASSES, WIDTH))
+    rows = 0.2 * centres[labels] + rng.normal(size=(documents, WIDTH))
+    pairs = set()
+    for row in range(documents):
+        same = np.flatnonzero(labels == labels[row])
+        for other in rng.choice(same, links) if links else ():
+            if other != row:
+                pairs.add((min(row, int(other)), max(row, int(other))))
+    edges = torch.tensor(sorted(pairs), dtype=torch.int64).reshape(-1, 2).T.contiguous()
+    features = normalised(DenseRows(torch.tensor(rows, dtype=torch.float32)), "l2")
+    split = torch.zeros(documents, dtype=torch.int8)
+    return TextGraph(features, edges, torch.from_numpy(labels), CLASSES, split)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Fit:
+    changes = {"privacy.reproducible": True, "privacy.delta": 1e-4}
+    settings: Settings = make_settings("auto", epsilon=1.0, changes=changes)
+    return fit(planted(1500, 0), settings)
+
+
+def accuracy(fitted: Fit, graph: TextGraph, mode: str) -> float:
+    rows = torch.arange(len(graph))
+    scores = scores_in_mode(fitted, graph, rows, check_mode(mode))[:, 0]
+    return float((scores.argmax(1) == graph.labels).double().mean())
+
+
+def test_links_among_new_documents_help(fitted) -> None:
+    new = planted(600, 1)
+    alone, own = accuracy(fitted, new, "alone"), accuracy(fitted, new, "own-graph")
+    assert alone > 0.45
+    assert own > alone + 0.1
+
+
+def test_rewired_links_do_no_harm(fitted) -> None:
+    new = planted(600, 1)
+    order = torch.randperm(new.edges.shape[1], generator=torch.Generator().manual_seed(5))
+    ends = torch.stack([new.edges[0], new.edges[1][order]])
+    ends = ends[:, ends[0] != ends[1]]
+    rewired = replace(new, edges=torch.stack([ends.amin(0), ends.amax(0)]))
+    bare = replace(new, edges=torch.empty((2, 0), dtype=torch.int64))
+    assert accuracy(fitted, rewired, "own-graph") == accuracy(fitted, bare, "own-graph")
+
+
+def test_labels_of_new_documents_have_no_influence(fitted) -> None:
+    new = planted(300, 2)
+    rows = torch.arange(300)
+    blank = replace(new, labels=torch.full((300,), -1))
+    for mode in MODES:
+        first = scores_in_mode(fitted, new, rows, mode)
+        assert torch.equal(first, scores_in_mode(fitted, blank, rows, mode))
+
+
+def test_own_graph_never_sees_the_other_documents(fitted) -> None:
+    whole = planted(500, 3)
+    rows = torch.arange(200, 500)
+    spoiled = whole.features.dense().clone()
+    spoiled[:200] = 7.0
+    other = replace(whole, features=DenseRows(spoiled))
+    for mode in ("alone", "own-graph"):
+        first = scores_in_mode(fitted, whole, rows, mode)
+        assert torch.equal(first, scores_in_mode(fitted, other, rows, mode))
+    seen = scores_in_mode(fitted, whole, rows, "full-graph")
+    assert not torch.equal(seen, scores_in_mode(fitted, other, rows, "full-graph"))
+
+
+@pytest.mark.parametrize("documents", [1, 2, 5])
+def test_a_handful_of_documents_is_enough(fitted, documents) -> None:
+    new = planted(documents, 4, links=0)
+    scores = scores_in_mode(fitted, new, torch.arange(documents), "own-graph")
+    assert scores.shape == (documents, 1, CLASSES)
+    assert torch.isfinite(scores).all()
+
+
+def test_empty_documents_get_finite_scores(fitted) -> None:
+    new = planted(100, 5)
+    rows = new.features.dense().clone()
+    rows[::2] = 0.0
+    scores = scores_in_mode(
+        fitted, replace(new, features=DenseRows(rows)), torch.arange(100), "own-graph"
+    )
+    assert torch.isfinite(scores).all()
+    nothing = replace(new, features=DenseRows(torch.zeros_like(rows)))
+    assert torch.isfinite(scores_in_mode(fitted, nothing, torch.arange(100), "own-graph")).all()
+
+
+def test_the_released_sum_is_the_mean_of_the_noisy_sums(fitted) -> None:
+    released = released_of(fitted)[0]
+    graph = planted(1500, 0)
+    clean = torch.zeros(WIDTH, CLASSES)
+    for weights in released.path:
+        residual = graph.features.times(weights).softmax(1)
+        residual[torch.arange(1500), graph.labels] -= 1
+        residual /= residual.norm(dim=1, keepdim=True).clamp(min=1e-9)
+        clean += graph.features.transposed_times(residual) / len(released.path)
+    noise = released.mean_sum - (clean - clean.mean(1, keepdim=True))
+    expected = released.noise_std * np.sqrt(1 - 1 / CLASSES)
+    assert float(noise.std()) == pytest.approx(expected, rel=0.25)
+
+
+def test_a_model_without_a_path_cannot_be_matched(fitted) -> None:
+    with pytest.raises(ConfigError, match="path"):
+        released_of(replace(fitted, path=None))
+
+
+def test_agreement_tells_links_from_chance() -> None:
+    shares = torch.eye(4)[torch.arange(400) % 4] * 0.7 + 0.075
+    same = torch.stack([torch.arange(0, 390), torch.arange(4, 394)])
+    order = torch.randperm(390, generator=torch.Generator().manual_seed(1))
+    assert links_help(shares, same)
+    assert not links_help(shares, torch.stack([same[0], same[1][order]]))
+    assert not links_help(shares, same[:, :1])
+    assert not links_help(shares, torch.stack([torch.arange(0, 390), torch.arange(1, 391)]))
+
+
+def test_mean_residuals_point_away_from_the_class() -> None:
+    rows = normalised(DenseRows(torch.randn(20, 6)), "l2")
+    residuals = mean_residuals(torch.zeros(2, 6, 4), rows)
+    assert residuals.shape == (20, 4, 4)
+    torch.testing.assert_close(residuals.norm(dim=2), torch.ones(20, 4))
+    assert (residuals.diagonal(dim1=1, dim2=2) < 0).all()
+
+
+def test_principal_directions_are_those_of_an_exact_svd() -> None:
+    rows = torch.randn(200, 12) * torch.linspace(3, 0.2, 12)
+    basis, coordinates = principal_directions(DenseRows(rows), 5)
+    centred = rows - rows.mean(0)
+    exact = torch.linalg.svd(centred, full_matrices=False).Vh[:5]
+    overlap = torch.linalg.svdvals(exact @ basis[:, :5])
+    torch.testing.assert_close(overlap, torch.ones(5), atol=1e-3, rtol=0)
+    torch.testing.assert_close(coordinates, centred @ basis[:, :5], atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(basis.T @ basis, torch.eye(6), atol=1e-4, rtol=0)
+
+
+def test_pagerank_is_its_own_recursion() -> None:
+    matrix = propagation_matrix(torch.tensor([[0, 1], [1, 2]]), 4)
+    values = torch.randn(4, 2)
+    once = 0.9 * matrix.dense() @ values + 0.1 * values
+    torch.testing.assert_close(personalised_pagerank(matrix, values, 0.1, 1), once)
+    twice = 0.9 * matrix.dense() @ once + 0.1 * values
+    torch.testing.assert_close(personalised_pagerank(matrix, values, 0.1, 2), twice)
+
+
+def test_alone_sees_no_other_document(fitted) -> None:
+    new = planted(60, 6)
+    rows = torch.arange(60)
+    before = scores_in_mode(fitted, new, rows, "alone")
+    spoiled = new.features.dense().clone()
+    spoiled[1:] = spoiled[1:].flip(0)
+    for other in (
+        replace(new, edges=torch.empty((2, 0), dtype=torch.int64)),
+        replace(new, features=DenseRows(spoiled)),
+    ):
+        after = scores_in_mode(fitted, other, rows, "alone")
+        torch.testing.assert_close(after[0], before[0])
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_alone_has_the_same_bits_in_any_company(kind: str, sparse: bool) -> None:
+    """A private score of a search counts right answers: no document may flip another's."""
+    model = make_model(kind, WIDTH, CLASSES, hidden=7, dropout=0.0)
+    parameters = model.initial([0, 1, 2])
+    values = torch.randn(200, WIDTH, generator=torch.Generator().manual_seed(0))
+    values = torch.where(values > 0.5, values, 0.0)
+    rows = rows_of(csr_matrix(values.numpy()) if sparse else values)
+    together = model.scores_alone(parameters, rows)
+    torch.testing.assert_close(together, model.scores(parameters, rows, None))
+    for chosen in ([0], [3, 9], range(5), range(100, 200)):
+        index = torch.tensor(list(chosen))
+        assert torch.equal(model.scores_alone(parameters, rows.select(index)), together[index])
+    for number in range(3):
+        one = [parameter[..., [number], :].contiguous() for parameter in parameters]
+        assert torch.equal(model.scores_alone(one, rows), together[:, [number]])
