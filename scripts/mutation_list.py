@@ -831,7 +831,7 @@ STATEMENTS: tuple[Mutation, ...] = (
     mutation(
         "a statement that omits classes read off the labels",
         _LABELS,
-        swap("claims:not_covered", "not corpus.facts.classes_declared", "False"),
+        swap("runs.assumptions:not_covered", "not corpus.facts.classes_declared", "False"),
     ),
     mutation(
         "classes of arrays count as declared",
@@ -850,7 +850,7 @@ STATEMENTS: tuple[Mutation, ...] = (
     mutation(
         "features that learn are not named",
         f"{CLAIMS}::test_features_that_learn_are_named_on_every_road",
-        swap("claims:not_covered", "featurizer.learned is not None", "False"),
+        swap("runs.assumptions:not_covered", "featurizer.learned is not None", "False"),
     ),
     mutation(
         "full-graph predictions count as covered",
@@ -910,12 +910,12 @@ STATEMENTS: tuple[Mutation, ...] = (
     mutation(
         "what an encoder may have seen is not named",
         f"{CLAIMS}::test_what_an_encoder_may_have_seen_is_named_though_it_learns_nothing",
-        swap("claims:not_covered", "featurizer.learned is not None", "featurizer.learns"),
+        swap("runs.assumptions:not_covered", "featurizer.learned is not None", "featurizer.learns"),
     ),
     mutation(
         "a statement tells how much people wrote",
         f"{DISK}::test_how_much_a_person_wrote_is_told_nowhere",
-        swap("claims:assumed_public", "plan.units", "len(corpus)"),
+        swap("runs.assumptions:assumed_public", "plan.units", "len(corpus)"),
     ),
 )
 
@@ -947,7 +947,7 @@ RELEASES: tuple[Mutation, ...] = (
         "a statement that tells the number of links",
         _ALIKE,
         behave(
-            "claims:assumed_public",
+            "runs.assumptions:assumed_public",
             """
             def assumed_public(plan, corpus, featurizer):
                 facts = original_assumed_public(plan, corpus, featurizer)
@@ -959,7 +959,7 @@ RELEASES: tuple[Mutation, ...] = (
         "a statement that tells how large the classes are",
         _ALIKE,
         behave(
-            "claims:not_covered",
+            "runs.assumptions:not_covered",
             """
             def not_covered(corpus, featurizer):
                 gaps = original_not_covered(corpus, featurizer)
@@ -1070,13 +1070,13 @@ SEARCHES: tuple[Mutation, ...] = (
     mutation(
         "a fixed number of runs in tune",
         _LAW,
-        swap("tuning:search", "count.draw(source)", "round(count.expected)"),
+        swap("runs.tune:search", "count.draw(source)", "round(count.expected)"),
     ),
     mutation(
         "the number of runs follows the seed",
         _LAW,
         swap(
-            "tuning:search",
+            "runs.tune:search",
             "count.draw(source)",
             "count.draw(RandomSource.reproducible(settings.seed, 'runs'))",
         ),
@@ -1085,7 +1085,7 @@ SEARCHES: tuple[Mutation, ...] = (
         "the first candidate is always tried first",
         _LAW,
         swap(
-            "tuning:search",
+            "runs.tune:search",
             "int(any_word % any_candidates)",
             "0 if best is None else int(any_word % any_candidates)",
         ),
@@ -1168,7 +1168,7 @@ SEARCHES: tuple[Mutation, ...] = (
         "a candidate that is drawn again is not trained again",
         _BOUNDS_RUNS,
         swap(
-            "tuning:search",
+            "runs.tune:search",
             "runs.train(number)",
             "runs.__dict__.setdefault(f'made {number}', runs.train(number))",
         ),
@@ -1177,7 +1177,7 @@ SEARCHES: tuple[Mutation, ...] = (
         "candidates come in turn",
         _BOUNDS_RUNS,
         swap(
-            "tuning:search",
+            "runs.tune:search",
             "int(any_word % any_candidates)",
             "0 if best is None else (number + 1) % len(runs.candidates)",
         ),
@@ -1186,7 +1186,7 @@ SEARCHES: tuple[Mutation, ...] = (
         "a search stops where the score is good enough",
         _BOUNDS_RUNS,
         swap(
-            "tuning:search",
+            "runs.tune:search",
             "best = (score, number, fitted)",
             """
             best = (score, number, fitted)

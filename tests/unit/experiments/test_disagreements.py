@@ -45,7 +45,7 @@ def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _published_leaves() -> dict[str, Any]:
-    file = resources.files("privgcn.experiments").joinpath("published.toml")
+    file = resources.files("privgcn.experiments.paper").joinpath("published.toml")
     return {
         leaf: value
         for leaf, value in _leaves(tomllib.loads(file.read_text("utf-8")))
