@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 
+def shown(value: object) -> str:
+    """A value from a file as an error may show it: in quotes, on one line, not too long."""
+    text = str(value)
+    return repr(text if len(text) <= 60 else text[:60] + "…")
+
+
 class PrivGCNError(Exception):
     """Base of all errors that this package raises on purpose.
 
@@ -49,5 +55,6 @@ class MissingExtraError(ConfigError):
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(
             f"{feature} needs the optional dependencies '{extra}', which are not installed. "
-            f"Install them with: pip install 'privgcn[{extra}]'"
+            f"Install them with: pip install 'privgcn[{extra}]', or in a checkout of the "
+            f"repository: pip install -e '.[{extra}]'"
         )

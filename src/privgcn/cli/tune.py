@@ -66,7 +66,7 @@ def tune(
     from privgcn.cli.progress import progress_bar
     from privgcn.cli.train import print_run, score_and_write
     from privgcn.corpus import load_corpus
-    from privgcn.corpus.load import resolved_source
+    from privgcn.corpus.catalogue import resolved_source
     from privgcn.privacy.accounting.selection import RunCount
     from privgcn.runs.candidates import SearchSpace
     from privgcn.runs.folder import check_target

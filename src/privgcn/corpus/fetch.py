@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from privgcn.corpus.card import DatasetCard, RawFile, check_file, sha256_of
+from privgcn.corpus.card import DatasetCard, RawFile, sha256_of
 from privgcn.errors import DataError, DataNotAvailableError
 
 Progress = Callable[[str, int, int | None], None]
@@ -40,12 +40,12 @@ def fetch(card: DatasetCard, folder: Path, progress: Progress | None = None) -> 
     Raises:
         DataNotAvailableError: There is no connection, no address to download from, or the
             server sends something else than the published file.
-        DataError: The folder can not be written.
+        DataError: The folder cannot be written.
     """
     by_hand = [file for file in card.missing(folder) if file.url is None]
     if by_hand:
         raise DataNotAvailableError(
-            f"The dataset '{card.name}' can not be downloaded. Put "
+            f"The dataset '{card.name}' cannot be downloaded. Put "
             f"{', '.join(file.path for file in by_hand)} below {folder} by hand "
             f"({card.origin})."
         )
@@ -62,7 +62,7 @@ def _fetch_file(file: RawFile, folder: Path, progress: Progress) -> Path:
         progress(path.name, path.stat().st_size, path.stat().st_size)
         return path
     if file.url is None:
-        check_file(file, folder)
+        file.check(folder)
     part = path.with_name(path.name + ".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ def _download(file: RawFile, part: Path, name: str, progress: Progress) -> None:
 def _receive(file: RawFile, part: Path, name: str, progress: Progress) -> bool:
     """One request; true when as many bytes are there as the server announced."""
     start = part.stat().st_size if part.is_file() else 0
-    if start and start == file.bytes:
+    if start and start == file.size:
         return True
     request = urllib.request.Request(str(file.url), headers={"User-Agent": "privgcn"})
     if start:
@@ -127,7 +127,7 @@ def _receive(file: RawFile, part: Path, name: str, progress: Progress) -> bool:
         if start and answer.status != _PARTIAL:
             start = 0
         length = answer.headers.get("Content-Length")
-        total = file.bytes if length is None else start + int(length)
+        total = file.size if length is None else start + int(length)
         done = start
         with part.open("ab" if start else "wb") as stream:
             progress(name, done, total)

@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.corpus.card import DatasetCard, RawFile
+from privgcn.corpus.card import DatasetCard, card
 from privgcn.corpus.corpus import SPLIT_NAMES, TEST, TRAIN, VALIDATION, Corpus, canonical_edges
-from privgcn.corpus.npz_stream import NpzStream, open_npz
-from privgcn.corpus.prepared import prepared_folder
+from privgcn.corpus.dumps import NpzStream, open_npz
+from privgcn.corpus.folder import load_folder
+from privgcn.corpus.location import prepared_folder
 from privgcn.errors import DataError
 
 # Posts in the published files, and in the paper's sample of them.
@@ -28,9 +29,6 @@ _PAPER = {TRAIN: 15_252, VALIDATION: 2_383, TEST: 5_643}
 _CLASSES = 41
 _ROWS = 8_192
 _LINKS = 4 << 20
-
-_DATA = RawFile("reddit/raw/reddit_data.npz")
-_GRAPH = RawFile("reddit/raw/reddit_graph.npz")
 
 
 def prepare(data: Path, graph: Path, seed: int, out: Path) -> None:
@@ -169,10 +167,8 @@ def _links(path: Path, place: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
     return canonical_edges(source, target, int(place.max()) + 1)
 
 
-def _load(folder: Path, seed: int) -> Corpus:
-    from privgcn.corpus.folder import load_folder
-
-    raw = [folder / _DATA.path, folder / _GRAPH.path]
+def _load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
+    raw = [folder / file.path for file in card.files]
     # The sample is the dataset: the user's seed must not make another one.
     made = prepared_folder("reddit", raw, "a tenth", partial(prepare, raw[0], raw[1], 0))
     corpus = load_folder(made, classes=[f"community-{code:02d}" for code in range(_CLASSES)])
@@ -186,17 +182,4 @@ def _load(folder: Path, seed: int) -> Corpus:
     return replace(corpus, name="reddit", facts=facts)
 
 
-CARD = DatasetCard(
-    name="reddit",
-    title="A tenth of the Reddit posts of September 2014, linked by common commenters",
-    language="English",
-    synthetic=False,
-    licence="not stated (GraphSAGE)",
-    documents=sum(_PAPER.values()),
-    links=None,
-    classes=_CLASSES,
-    features="602 numbers: averaged GloVe vectors",
-    load=_load,
-    files=(_DATA, _GRAPH),
-    origin="data.dgl.ai/dataset/reddit.zip, the two files in it",
-)
+CARD = card("reddit", _load)

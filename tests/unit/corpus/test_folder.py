@@ -245,9 +245,10 @@ def test_nested_parquet_columns(tmp_path: Path) -> None:
 
 
 def test_which_file_is_meant_must_be_clear(tmp_path: Path) -> None:
-    refused(tmp_path, "documents.jsonl, documents.csv, documents.parquet", "none")
+    names = "documents.jsonl, documents.csv, documents.tsv, documents.parquet"
+    refused(tmp_path, names, "none")
     write(write(tmp_path, "csv"), "jsonl")
-    refused(tmp_path, "documents.jsonl and documents.csv", "all but one")
+    refused(tmp_path, names, "'documents.csv' and 'documents.jsonl'", "Remove")
 
 
 BAD_EDGES = {
@@ -258,7 +259,7 @@ BAD_EDGES = {
     "semicolons": ("source;target\n007;8\n", ["'source' and 'target'", "'source;target'"]),
     "too many fields": ("source,target\n007,8,1\n", ["CSV"]),
     "open quote": ('source,target\n007,"8\n', ["CSV"]),
-    "empty file": ("", ["header"]),
+    "empty file": ("", ["empty", "header"]),
 }
 
 

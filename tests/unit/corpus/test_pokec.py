@@ -9,8 +9,8 @@ import pytest
 
 from privgcn.corpus import load_corpus
 from privgcn.corpus.pokec import CATS, COLUMNS, DOGS, TEXT_COLUMNS, prepare, without_html
-from privgcn.corpus.synthetic_dumps import write_pokec
 from privgcn.errors import DataError
+from synthetic_dumps import write_pokec
 
 Raw = tuple[Path, Path]
 

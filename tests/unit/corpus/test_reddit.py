@@ -8,8 +8,8 @@ import pytest
 
 from privgcn.corpus import load_corpus
 from privgcn.corpus.reddit import class_preserving_sample
-from privgcn.corpus.synthetic_dumps import write_reddit
 from privgcn.errors import DataError
+from synthetic_dumps import write_reddit
 
 SIZES = (1_534, 238, 557)
 
