@@ -9,6 +9,12 @@ def shown(value: object) -> str:
     return repr(text if len(text) <= 60 else text[:60] + "…")
 
 
+def reason(error: BaseException) -> str:
+    """What another library says is wrong, cut to what fits in a sentence."""
+    first = str(error).strip().partition("\n")[0]
+    return first if len(first) <= 120 else first[:120] + "…"
+
+
 class PrivGCNError(Exception):
     """Base of all errors that this package raises on purpose.
 

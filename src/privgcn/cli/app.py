@@ -35,6 +35,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 _STOPPED = "Stopped. Nothing unfinished was left behind."
@@ -105,5 +106,7 @@ def main() -> None:
     try:
         app()
     except PrivGCNError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        # One line, whatever a file or an argument contained.
+        line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(error))
+        print(f"Error: {line}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.errors import DataError
+from privgcn.errors import DataError, reason
 
 BLOCK_BYTES = 32 << 20
 _MOST_LINE_BYTES = 16 << 20
@@ -195,10 +195,9 @@ def _readable(path: Path, kind: str) -> Iterator[None]:
         zipfile.BadZipFile,
         zlib.error,
     ) as error:
-        reason = str(error).partition("\n")[0]
         raise DataError(
-            f"The file {path} must be a complete {kind}. It cannot be read ({reason}). It was "
-            "probably cut in the download: get it again."
+            f"The file {path} must be a complete {kind}. It cannot be read "
+            f"({reason(error)}). It was probably cut in the download: get it again."
         ) from error
     except OSError as error:
         raise DataError(f"The file {path} cannot be read: {error.strerror}.") from error

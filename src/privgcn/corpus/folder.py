@@ -35,7 +35,7 @@ from privgcn.corpus.tables import (
     read_links,
     separator_hint,
 )
-from privgcn.errors import DataError, shown
+from privgcn.errors import DataError, reason, shown
 from privgcn.files import check_regular
 
 _RESERVED = ("id", "text", "label", "split", "owner")
@@ -295,8 +295,7 @@ def _vectors(path: Path | None, count: int) -> npt.NDArray[np.float32] | None:
     except Exception as error:
         raise DataError(
             f"The file {path} must be a numeric array saved by numpy.save. It cannot be read "
-            f"({str(error).partition(chr(10))[0]}). It may have been cut: save it again, with "
-            "a dtype like float32."
+            f"({reason(error)}). It may have been cut: save it again, as float32."
         ) from error
     if array.ndim != 2 or array.dtype.kind not in "fiub":
         raise DataError(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from privgcn.errors import DataError, shown
+from privgcn.errors import DataError, reason, shown
 from privgcn.files import read_bounded
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MOST_BYTES = 4 << 30
 _MOST_RECORD = 64 << 20
 _MOST_COLUMNS = 1_000
+_MOST_DIGITS = 100
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,13 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON value; write null for a missing one")
 
 
-_JSON = json.JSONDecoder(parse_constant=_no_constant)
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a number has {len(digits)} digits; put it in quotes")
+    return int(digits)
+
+
+_JSON = json.JSONDecoder(parse_constant=_no_constant, parse_int=_whole)
 
 
 def _read_jsonl(path: Path) -> Table:
@@ -143,12 +150,16 @@ def _read_jsonl(path: Path) -> Table:
             record = _JSON.decode(line)
             if not isinstance(record, dict):
                 raise ValueError(f"it holds a {type(record).__name__}")
-            values = {name: _as_text(value, place, name) for name, value in record.items()}
+            values = {
+                str(_as_text(name, place, "") or ""): _as_text(value, place, name)
+                for name, value in record.items()
+            }
         except (ValueError, RecursionError) as error:
-            reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+            deep = isinstance(error, RecursionError)
+            found = "it is nested too deeply" if deep else reason(error)
             raise DataError(
                 f"The file {path} must hold one JSON object on each line. Line {number} is not "
-                f"one ({reason}). Correct the line; if it is the last one, the file may have "
+                f"one ({found}). Correct the line; if it is the last one, the file may have "
                 "been cut: write it again."
             ) from error
         for name in values.keys() - columns.keys():
@@ -277,8 +288,7 @@ def _read_frame(path: Path) -> pl.DataFrame:
         )
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         kind = "Parquet" if parquet else path.suffix[1:].upper()
-        reason = str(error).strip().partition("\n")[0]
         raise DataError(
-            f"The file {path} must be a well-formed {kind} file. It cannot be read ({reason}). "
-            "It may have been cut: write it again."
+            f"The file {path} must be a well-formed {kind} file. It cannot be read "
+            f"({reason(error)}). It may have been cut: write it again."
         ) from error
