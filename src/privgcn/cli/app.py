@@ -40,8 +40,8 @@ app = typer.Typer(
 
 _STOPPED = "Stopped. Nothing unfinished was left behind."
 _GO_ON = {
-    "reproduce": " Add --resume to go on from here.",
-    "train": " The same command goes on from the last checkpoint, if one was written.",
+    "reproduce": " Add --resume to continue.",
+    "train": " Run the same command again to continue from its last checkpoint.",
 }
 
 

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 
 
 def fetch(
-    name: Annotated[str, typer.Argument(help="A dataset; 'privgcn datasets' lists them.")],
+    name: Annotated[
+        str, typer.Argument(help="Name of a dataset; 'privgcn datasets' lists them.")
+    ],
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Where to put it; default PRIVGCN_DATA or the user cache folder."),
+        typer.Option(help="Where to put it (default: PRIVGCN_DATA or the user cache folder)."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Download a dataset, check its sha256, and continue where an earlier try was cut."""
+    """Download a dataset, verify its SHA-256, and resume an interrupted download."""
     from privgcn.corpus.location import data_folder
 
     card = _card(name)
@@ -36,7 +38,9 @@ def fetch(
     elif files:
         typer.echo(f"{card.name}: {len(files)} files, checked, in {files[0].parent}")
     else:
-        typer.echo(f"{card.name} is synthetic and made on this machine: nothing to download.")
+        typer.echo(
+            f"{card.name} is synthetic and generated on this machine: nothing to download."
+        )
 
 
 def _card(name: str) -> DatasetCard:
