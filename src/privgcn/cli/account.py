@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from privgcn.cli.options import AsJson
 from privgcn.cli.output import print_json
 
 Steps = Annotated[
@@ -28,7 +29,6 @@ Delta = Annotated[float, typer.Option("--delta", help="The delta of the guarante
 Accountant = Annotated[
     str, typer.Option("--accountant", help="pld (tight), rdp, or moments (the paper's).")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 def account(

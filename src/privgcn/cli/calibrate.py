@@ -8,12 +8,12 @@ import typer
 
 from privgcn.cli.account import (
     Accountant,
-    AsJson,
     Delta,
     SamplingProbability,
     Sensitivity,
     Steps,
 )
+from privgcn.cli.options import AsJson
 from privgcn.cli.output import print_json
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privgcn.cli.options import AsJson
 from privgcn.cli.output import print_json
 
 
@@ -15,7 +16,7 @@ def datasets(
         Path | None,
         typer.Option(help="Where to look (default: PRIVGCN_DATA or the user cache folder)."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the known datasets and whether they are on this machine."""
     from privgcn.corpus.location import data_folder

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from privgcn.cli.options import AsJson
 from privgcn.cli.output import print_json
-from privgcn.errors import DataError
+from privgcn.errors import DataError, shown
 
 if TYPE_CHECKING:
     from privgcn.corpus.card import DatasetCard
@@ -23,7 +23,7 @@ def fetch(
         Path | None,
         typer.Option(help="Where to put it (default: PRIVGCN_DATA or the user cache folder)."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Download a dataset, verify its SHA-256, and resume an interrupted download."""
     from privgcn.corpus.location import data_folder
@@ -44,13 +44,12 @@ def fetch(
 
 
 def _card(name: str) -> DatasetCard:
-    from privgcn.corpus.catalogue import DATASETS
+    from privgcn.corpus.catalogue import DATASETS, did_you_mean
 
     if name not in DATASETS:
-        near = difflib.get_close_matches(name, DATASETS, n=1)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
         raise DataError(
-            f"The 'name' of fetch must be one of {', '.join(DATASETS)}. Got '{name}'.{hint}"
+            f"The 'name' of fetch must be one of {', '.join(DATASETS)}. Got {shown(name)}."
+            f"{did_you_mean(name)}"
         )
     return DATASETS[name]
 

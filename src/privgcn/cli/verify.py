@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from privgcn.cli.account import AsJson
+from privgcn.cli.options import AsJson
 from privgcn.cli.output import print_json
 
 

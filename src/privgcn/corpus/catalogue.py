@@ -15,7 +15,7 @@ from privgcn.corpus.card import DatasetCard
 from privgcn.corpus.corpus import NO_LABEL, Corpus, check_classes
 from privgcn.corpus.folder import load_folder
 from privgcn.corpus.location import data_folder
-from privgcn.errors import DataError
+from privgcn.errors import DataError, shown
 
 DATASETS: dict[str, DatasetCard] = {
     card.name: card
@@ -66,19 +66,21 @@ def load_corpus(
     if name in DATASETS:
         corpus = DATASETS[name].load(data_folder(data_dir), seed)
         return corpus if classes is None else _declare(corpus, classes)
-    path = Path(name).expanduser()
-    if not path.is_dir():
+    # Unlike those of pathlib, these two raise nothing on a name that no file could have.
+    path = os.path.expanduser(name)
+    if not os.path.isdir(path):
+        got = "a file: name the folder it is in" if os.path.isfile(path) else "neither"
         raise DataError(
-            f"The source '{name}' must be a folder with documents or a dataset of the "
-            f"catalogue. There is no such folder and no such dataset.{did_you_mean(name)} "
-            f"Known datasets: {', '.join(sorted(DATASETS))}."
+            f"The source {shown(name)} must be a folder with documents or a dataset of the "
+            f"catalogue. Got {got}.{did_you_mean(name)} Known datasets: "
+            f"{', '.join(sorted(DATASETS))}."
         )
-    return load_folder(path, classes=classes, seed=seed, require_labels=require_labels)
+    return load_folder(Path(path), classes=classes, seed=seed, require_labels=require_labels)
 
 
 def resolved_source(source: str) -> str:
     """A source that means the same documents from anywhere on this machine."""
-    return source if source in DATASETS else str(Path(source).expanduser().resolve())
+    return source if source in DATASETS else os.path.realpath(os.path.expanduser(source))
 
 
 def did_you_mean(name: str) -> str:

@@ -138,11 +138,18 @@ class NpzStream:
         pieces = list(self.pieces(name, 1 << 62))
         return pieces[0] if pieces else np.zeros(0)
 
-    def pieces(self, name: str, rows: int) -> Generator[npt.NDArray[Any], None, None]:
+    def pieces(
+        self, name: str, rows: int, kinds: str = "iu"
+    ) -> Generator[npt.NDArray[Any], None, None]:
         """An array in pieces of at most ``rows`` rows.
 
+        Args:
+            name: Of the array.
+            rows: The most rows of a piece.
+            kinds: Of numbers that it may hold, as numpy codes them.
+
         Raises:
-            DataError: There is no such array, it holds objects, or it is cut.
+            DataError: There is no such array, it holds something else, or it is cut.
         """
         names = {member.removesuffix(".npy") for member in self._archive.namelist()}
         if name not in names:
@@ -152,10 +159,10 @@ class NpzStream:
             )
         with self._archive.open(f"{name}.npy") as stream:
             shape, kind = _header(stream)
-            if kind.hasobject:
+            if kind.kind not in kinds:
                 raise DataError(
-                    f"The array '{name}' of {self._path} must hold numbers. Got objects, which "
-                    "are not read because a pickle can run any code."
+                    f"The array '{name}' of {self._path} must hold numbers of kind {kinds}. "
+                    f"Got {kind.kind}. Get the published file again."
                 )
             width = prod(shape[1:]) * kind.itemsize
             left = shape[0] if shape else 1
@@ -189,7 +196,6 @@ def _readable(path: Path, kind: str) -> Iterator[None]:
         EOFError,
         MemoryError,
         RuntimeError,
-        SyntaxError,
         ValueError,
         gzip.BadGzipFile,
         zipfile.BadZipFile,
@@ -211,7 +217,11 @@ def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     }
     if version not in read:
         raise ValueError(f"unknown version {version} of the npy format")
-    shape, by_columns, kind = read[version](stream)
+    try:
+        shape, by_columns, kind = read[version](stream)
+    # A header is Python source: numpy passes on whatever its parser says of a broken one.
+    except Exception as error:
+        raise ValueError(f"a header is broken: {reason(error)}") from error
     if by_columns and len(shape) > 1:
         raise ValueError("the array is stored by columns")
     if min(shape, default=0) < 0:

@@ -118,22 +118,23 @@ def load_folder(
 
 
 def _one_of(folder: Path, stem: str, suffixes: tuple[str, ...]) -> Path | None:
-    """The file of that name; one in another format would be ignored, so it is refused."""
-    found = sorted(
-        path.name
-        for path in folder.iterdir()
-        if path.name.partition(".")[0].casefold() == stem and not path.name.endswith(".part")
-    )
-    if not found:
-        return None
+    """The file of that name; if it comes in no known format it is refused, not ignored."""
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except OSError as error:
+        raise DataError(f"The folder {folder} cannot be read: {error.strerror}.") from error
+    near = [name for name in names if name.partition(".")[0].casefold() == stem]
     allowed = [stem + suffix for suffix in suffixes]
-    if len(found) > 1 or found[0] not in allowed:
+    found = [name for name in near if name in allowed]
+    if len(found) == 1:
+        return folder / found[0]
+    if near:
         raise DataError(
-            f"The folder {folder} must have at most one of {', '.join(allowed)}, and no other "
-            f"file of that name. Got {' and '.join(shown(name) for name in found[:5])}. Remove "
-            "or rename what is not meant."
+            f"The folder {folder} must have one of {', '.join(allowed)}. Got "
+            f"{' and '.join(shown(name) for name in (found or near)[:5])}. Remove all but one, "
+            "or write it again in one of these formats."
         )
-    return folder / found[0]
+    return None
 
 
 def _check_names(path: Path, columns: Iterable[str], known: Iterable[str]) -> None:

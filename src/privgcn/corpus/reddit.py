@@ -107,16 +107,15 @@ def _check(path: Path, labels: npt.NDArray[np.int64], kinds: npt.NDArray[np.int6
             f"The file {path} must have a label and a split for each post. Got {len(labels)} "
             f"labels and {len(kinds)} splits."
         )
-    if kinds.min() < 1 or kinds.max() > 3:
-        raise DataError(
-            f"The 'node_types' of {path} must be 1, 2 or 3. Got values from "
-            f"{kinds.min()} to {kinds.max()}."
-        )
-    if labels.min() < 0 or labels.max() >= _CLASSES:
-        raise DataError(
-            f"The labels of {path} must be from 0 to {_CLASSES - 1}. Got values from "
-            f"{labels.min()} to {labels.max()}."
-        )
+    for name, values, low, high in (
+        ("node_types", kinds, 1, 3),
+        ("label", labels, 0, _CLASSES - 1),
+    ):
+        if values.min() < low or values.max() > high:
+            raise DataError(
+                f"The '{name}' of {path} must be from {low} to {high}. Got values from "
+                f"{values.min()} to {values.max()}."
+            )
 
 
 def _take_rows(
@@ -124,7 +123,7 @@ def _take_rows(
 ) -> npt.NDArray[np.float32]:
     taken = []
     start = 0
-    for piece in arrays.pieces("feature", _ROWS):
+    for piece in arrays.pieces("feature", _ROWS, "f"):
         here = rows[np.searchsorted(rows, start) : np.searchsorted(rows, start + len(piece))]
         taken.append(piece[here - start].astype(np.float32))
         start += len(piece)

@@ -248,7 +248,14 @@ def test_which_file_is_meant_must_be_clear(tmp_path: Path) -> None:
     names = "documents.jsonl, documents.csv, documents.tsv, documents.parquet"
     refused(tmp_path, names, "none")
     write(write(tmp_path, "csv"), "jsonl")
-    refused(tmp_path, names, "'documents.csv' and 'documents.jsonl'", "Remove")
+    refused(tmp_path, names, "'documents.csv' and 'documents.jsonl'", "all but one")
+
+
+def test_a_copy_in_another_format_does_no_harm(tmp_path: Path) -> None:
+    write(tmp_path, "csv")
+    for name in ("documents.xlsx", "documents.csv~", "edges.csv", "edges.csv.bak"):
+        (tmp_path / name).write_text("source,target\n")
+    assert len(load_corpus(tmp_path)) == 4
 
 
 @pytest.mark.parametrize(
