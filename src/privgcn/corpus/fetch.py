@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from privgcn.corpus.card import DatasetCard, RawFile, sha256_of
-from privgcn.errors import DataError, DataNotAvailableError
+from privgcn.errors import DataNotAvailableError
+from privgcn.files import writing
 
 Progress = Callable[[str, int, int | None], None]
 """Called with a file's name, the bytes that are there, and the bytes in all if known."""
@@ -40,7 +41,7 @@ def fetch(card: DatasetCard, folder: Path, progress: Progress | None = None) -> 
     Raises:
         DataNotAvailableError: There is no connection, no address to download from, or the
             server sends something else than the published file.
-        DataError: The folder cannot be written.
+        ConfigError: The folder cannot be written, or the disk is full.
     """
     by_hand = [file for file in card.missing(folder) if file.url is None]
     if by_hand:
@@ -64,15 +65,10 @@ def _fetch_file(file: RawFile, folder: Path, progress: Progress) -> Path:
     if file.url is None:
         file.check(folder)
     part = path.with_name(path.name + ".part")
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _download(file, part, path.name, progress)
         os.replace(part, path)
-    except PermissionError as error:
-        raise DataError(
-            f"The folder {path.parent} must be writable to fetch into it. "
-            "Give another one with --data-dir."
-        ) from error
     return path
 
 
@@ -126,8 +122,8 @@ def _receive(file: RawFile, part: Path, name: str, progress: Progress) -> bool:
     with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
         if start and answer.status != _PARTIAL:
             start = 0
-        length = answer.headers.get("Content-Length")
-        total = file.size if length is None else start + int(length)
+        length = answer.headers.get("Content-Length", "")
+        total = start + int(length) if length.isdigit() and len(length) < 20 else file.size
         done = start
         with part.open("ab" if start else "wb") as stream:
             progress(name, done, total)
@@ -135,6 +131,10 @@ def _receive(file: RawFile, part: Path, name: str, progress: Progress) -> bool:
                 stream.write(piece)
                 done += len(piece)
                 progress(name, done, total)
+                if file.size is not None and done > file.size:
+                    # Not the published file, and perhaps one without an end.
+                    total = done
+                    break
             stream.flush()
             os.fsync(stream.fileno())
     return total is None or done >= total
