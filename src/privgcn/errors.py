@@ -6,7 +6,7 @@ from __future__ import annotations
 def shown(value: object) -> str:
     """A value from a file as an error may show it: in quotes, on one line, not too long."""
     text = str(value)
-    return repr(text if len(text) <= 60 else text[:60] + "…")
+    return repr(text if len(text) <= 160 else f"{text[:80]}…{text[-60:]}")
 
 
 def reason(error: BaseException) -> str:
