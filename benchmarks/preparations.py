@@ -23,7 +23,9 @@ REDDIT = ((153_431, 23_831, 55_703), 57_307_946)
 
 
 def generate(name: str, folder: Path, share: float) -> tuple[Path, Path]:
-    from privgcn.corpus.synthetic_dumps import write_pokec, write_reddit
+    # The generators belong to the tests.
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+    from synthetic_dumps import write_pokec, write_reddit
 
     folder.mkdir(parents=True)
     if name == "pokec":

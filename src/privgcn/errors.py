@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 
+def shown(value: object) -> str:
+    """A value from a file as an error may show it: in quotes, on one line, not too long."""
+    text = str(value)
+    return repr(text if len(text) <= 160 else f"{text[:80]}…{text[-60:]}")
+
+
+def reason(error: BaseException) -> str:
+    """What another library says is wrong, cut to what fits in a sentence."""
+    first = str(error).strip().partition("\n")[0]
+    return first if len(first) <= 120 else first[:120] + "…"
+
+
 class PrivGCNError(Exception):
     """Base of all errors that this package raises on purpose.
 
@@ -49,5 +61,6 @@ class MissingExtraError(ConfigError):
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(
             f"{feature} needs the optional dependencies '{extra}', which are not installed. "
-            f"Install them with: pip install 'privgcn[{extra}]'"
+            f"Install them with: pip install 'privgcn[{extra}]', or in a checkout of the "
+            f"repository: pip install -e '.[{extra}]'"
         )

@@ -29,19 +29,38 @@ def read_bounded(path: Path, *, most: int) -> bytes:
         raise DataError(f"The file {path} cannot be read: {error.strerror}.") from None
     try:
         found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise DataError(
-                f"The file {path} must be a regular file. Got a folder, a pipe or a device."
-            )
+        _require_regular(path, found.st_mode, found.st_size, most)
         with os.fdopen(handle, "rb", closefd=False) as file:
-            content = file.read(most + 1) if found.st_size <= most else b""
+            content = file.read(most + 1)
     except OSError as error:
         raise DataError(f"The file {path} cannot be read: {error.strerror}.") from None
     finally:
         os.close(handle)
-    if found.st_size > most or len(content) > most:
-        raise DataError(f"The file {path} must have at most {most} bytes. It has more.")
+    # It may have grown since its size was asked for.
+    _require_regular(path, found.st_mode, len(content), most)
     return content
+
+
+def check_regular(path: Path, *, most: int) -> None:
+    """Refuses what ``read_bounded`` would refuse, for a file that another library opens.
+
+    Raises:
+        DataError: There is no such file, or it is not regular, or it is too large.
+    """
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise DataError(f"The file {path} cannot be read: {error.strerror}.") from None
+    _require_regular(path, found.st_mode, found.st_size, most)
+
+
+def _require_regular(path: Path, mode: int, size: int, most: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise DataError(
+            f"The file {path} must be a regular file. Got a folder, a pipe or a device."
+        )
+    if size > most:
+        raise DataError(f"The file {path} must have at most {most} bytes. It has more.")
 
 
 @contextmanager

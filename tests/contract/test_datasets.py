@@ -68,7 +68,7 @@ def test_synthetic_data_say_so_everywhere(loaded: tuple[DatasetCard, Corpus]) ->
     else:
         assert "synthetic" not in card.title.lower()
         assert card.files
-        assert all(file.sha256 and file.bytes for file in card.files if file.url)
+        assert all(file.sha256 and file.size for file in card.files if file.url)
 
 
 def test_the_corpus_is_well_formed(loaded: tuple[DatasetCard, Corpus]) -> None:

@@ -229,7 +229,7 @@ def test_the_page_of_the_documentation_is_generated(app: typer.Typer, tmp_path: 
         (["tiny", "--out", "letter/below"], "Got letter/below: Not a directory"),
         (["tiny", "--out", "/proc/nowhere"], "Got /proc/nowhere: "),
         (["tiny", "--write-docs", "folder"], "Got folder: that is a folder"),
-        (["tiny", "--write-docs", "letter/page.md"], "letter is no folder"),
+        (["tiny", "--write-docs", "letter/page.md"], "letter is not a folder"),
     ],
 )
 def test_a_mistake_is_one_clear_line_before_any_run(
@@ -314,6 +314,6 @@ def test_an_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
     finally:
         process.kill()
     assert process.returncode == 130, errors
-    stopped = "Stopped. Nothing unfinished was left behind. Add --resume to go on from here."
+    stopped = "Stopped. Nothing unfinished was left behind. Add --resume to continue."
     assert errors.splitlines() == [stopped]
     assert output == ""

@@ -128,7 +128,7 @@ def test_public_validation_is_stated(tmp_path: Path, letters: Path) -> None:
         "--out",
         str(out),
     )
-    assert "Epsilon pays for the whole search." in text
+    assert "Epsilon covers the whole search." in text
     statement = json.loads((out / "statement.json").read_text())
     assert statement["selection"]["score"] is None
     assert any("declared public" in line for line in statement["assumed_public"])
@@ -157,5 +157,5 @@ def test_plan_says_noise_steps_and_score() -> None:
     assert record["steps"] == 30
     assert 0 < record["expected_share"]["least"] <= record["expected_share"]["mean"] < 1.2
     text = call(*arguments, "--epsilon", "0.2")
-    assert "will not pay" in text
+    assert "is too small for a useful model" in text
     assert "Use more documents, a public encoder, or a larger epsilon." in text

@@ -42,6 +42,9 @@ def imported_names(path: Path) -> set[str]:
 
 def room_of(path: Path) -> str | None:
     first = path.relative_to(SOURCE).parts[0]
+    if first == "__main__.py":
+        # ``python -m privgcn`` is a door to the command line.
+        return "cli"
     return first if first in ROOMS else None
 
 

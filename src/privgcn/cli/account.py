@@ -1,4 +1,4 @@
-"""``privgcn account``: what does this much noise guarantee?"""
+"""``privgcn account``: which epsilon does a noise multiplier give?"""
 
 from __future__ import annotations
 
@@ -6,29 +6,38 @@ from typing import Annotated
 
 import typer
 
+from privgcn.cli.options import AsJson
 from privgcn.cli.output import print_json
 
-Steps = Annotated[int, typer.Option("--steps", help="Noisy steps (for 'epoch': epochs begun).")]
+Steps = Annotated[
+    int, typer.Option("--steps", help="Number of noisy steps (sampling 'epoch': of epochs).")
+]
 SamplingProbability = Annotated[
     float,
     typer.Option(
-        "--sampling-probability", help="The rate at which each part joins a step; 1 for all."
+        "--sampling-probability",
+        help="Probability that a part is sampled in a step; 1 for all parts.",
     ),
 ]
 Sensitivity = Annotated[
-    int, typer.Option("--sensitivity", help="How far one unit moves a step: 1 or 2 clip norms.")
+    int,
+    typer.Option(
+        "--sensitivity", help="Sensitivity of a step to one unit, in clip norms: 1 or 2."
+    ),
 ]
 Delta = Annotated[float, typer.Option("--delta", help="The delta of the guarantee.")]
 Accountant = Annotated[
     str, typer.Option("--accountant", help="pld (tight), rdp, or moments (the paper's).")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 def account(
     noise_multiplier: Annotated[
         float,
-        typer.Option("--noise-multiplier", help="Noise deviation over clip norm."),
+        typer.Option(
+            "--noise-multiplier",
+            help="Standard deviation of the noise, divided by the clip norm.",
+        ),
     ],
     steps: Steps,
     sampling_probability: SamplingProbability = 1.0,
@@ -37,7 +46,7 @@ def account(
     accountant: Accountant = "pld",
     as_json: AsJson = False,
 ) -> None:
-    """The epsilon that a noise multiplier gives, without training anything."""
+    """Compute the epsilon of a noise multiplier, without training anything."""
     from privgcn.privacy.accounting.epsilon import epsilon_of
     from privgcn.privacy.statement_text import round_up
 

@@ -35,12 +35,13 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 _STOPPED = "Stopped. Nothing unfinished was left behind."
 _GO_ON = {
-    "reproduce": " Add --resume to go on from here.",
-    "train": " The same command goes on from the last checkpoint, if one was written.",
+    "reproduce": " Add --resume to continue.",
+    "train": " Run the same command again to continue from its last checkpoint.",
 }
 
 
@@ -105,5 +106,7 @@ def main() -> None:
     try:
         app()
     except PrivGCNError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        # One line, whatever a file or an argument contained.
+        line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(error))
+        print(f"Error: {line}", file=sys.stderr)
         sys.exit(error.exit_code)

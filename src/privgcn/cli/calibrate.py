@@ -1,4 +1,4 @@
-"""``privgcn calibrate``: how much noise does a target epsilon take?"""
+"""``privgcn calibrate``: how much noise does a target epsilon need?"""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import typer
 
 from privgcn.cli.account import (
     Accountant,
-    AsJson,
     Delta,
     SamplingProbability,
     Sensitivity,
     Steps,
 )
+from privgcn.cli.options import AsJson
 from privgcn.cli.output import print_json
 
 
 def calibrate(
-    epsilon: Annotated[float, typer.Option("--epsilon", help="The target; never exceeded.")],
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", help="Target epsilon; never exceeded.")
+    ],
     steps: Steps,
     sampling_probability: SamplingProbability = 1.0,
     sensitivity: Sensitivity = 1,
@@ -26,7 +28,7 @@ def calibrate(
     accountant: Accountant = "pld",
     as_json: AsJson = False,
 ) -> None:
-    """The least noise multiplier whose epsilon is at most the target."""
+    """Find the smallest noise multiplier whose epsilon is at most the target."""
     from privgcn.privacy.accounting import calibration
     from privgcn.privacy.statement_text import round_up
 

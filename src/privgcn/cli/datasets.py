@@ -1,4 +1,4 @@
-"""``privgcn datasets``: what is known, where it is, and its sizes."""
+"""``privgcn datasets``: which datasets are known, where they are, and their sizes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
+from privgcn.cli.options import AsJson
 from privgcn.cli.output import print_json
 
 
 def datasets(
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Where to look; default PRIVGCN_DATA or the user cache folder."),
+        typer.Option(help="Where to look (default: PRIVGCN_DATA or the user cache folder)."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """List the datasets that are known by name, and whether they are on this machine."""
+    """List the known datasets and whether they are on this machine."""
     from privgcn.corpus.location import data_folder
 
     folder = data_folder(data_dir)

@@ -14,14 +14,14 @@ _FOLDER = Path("runs/demo")
 
 
 def demo(
-    epsilon: Annotated[float, typer.Option(help="Privacy budget.")] = 1.0,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget epsilon.")] = 1.0,
     out: Annotated[
         Path, typer.Option(help="Run folder; an earlier demo in runs/demo is replaced.")
     ] = _FOLDER,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train on the bundled synthetic letters of a clinic, protecting each patient."""
+    """Train on the bundled synthetic clinic letters, protecting each patient."""
     from privgcn.cli.train import print_run, train_and_write
     from privgcn.runs.folder import is_stored
     from privgcn.runs.run import Run
@@ -36,8 +36,8 @@ def demo(
         print_json(record)
         return
     typer.echo(
-        "Letters of a clinic (synthetic: made by this package, about nobody). Which "
-        "department does a letter belong to?\nTrained with differential privacy: the guarantee "
-        "below holds for each patient.\n"
+        "Synthetic letters of a clinic; no real person is described. Task: which department "
+        "does a letter belong to?\nTrained with differential privacy: the guarantee below "
+        "holds for each patient.\n"
     )
     print_run(Path(record["run"]))

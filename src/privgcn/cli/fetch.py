@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from privgcn.cli.options import AsJson
 from privgcn.cli.output import print_json
-from privgcn.errors import DataError
+from privgcn.errors import DataError, shown
 
 if TYPE_CHECKING:
     from privgcn.corpus.card import DatasetCard
 
 
 def fetch(
-    name: Annotated[str, typer.Argument(help="A dataset; 'privgcn datasets' lists them.")],
+    name: Annotated[
+        str, typer.Argument(help="Name of a dataset; 'privgcn datasets' lists them.")
+    ],
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Where to put it; default PRIVGCN_DATA or the user cache folder."),
+        typer.Option(help="Where to put it (default: PRIVGCN_DATA or the user cache folder)."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Download a dataset, check its sha256, and continue where an earlier try was cut."""
+    """Download a dataset, verify its SHA-256, and resume an interrupted download."""
     from privgcn.corpus.location import data_folder
 
     card = _card(name)
@@ -36,17 +38,18 @@ def fetch(
     elif files:
         typer.echo(f"{card.name}: {len(files)} files, checked, in {files[0].parent}")
     else:
-        typer.echo(f"{card.name} is synthetic and made on this machine: nothing to download.")
+        typer.echo(
+            f"{card.name} is synthetic and generated on this machine: nothing to download."
+        )
 
 
 def _card(name: str) -> DatasetCard:
-    from privgcn.corpus.catalogue import DATASETS
+    from privgcn.corpus.catalogue import DATASETS, did_you_mean
 
     if name not in DATASETS:
-        near = difflib.get_close_matches(name, DATASETS, n=1)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
         raise DataError(
-            f"The 'name' of fetch must be one of {', '.join(DATASETS)}. Got '{name}'.{hint}"
+            f"The 'name' of fetch must be one of {', '.join(DATASETS)}. Got {shown(name)}."
+            f"{did_you_mean(name)}"
         )
     return DATASETS[name]
 

@@ -15,7 +15,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 Inference = Annotated[
     str,
     typer.Option(
-        help="What a prediction may look at: alone, own-graph or full-graph.", metavar="MODE"
+        help="What a prediction may see: alone, own-graph or full-graph.", metavar="MODE"
     ),
 ]
 Source = Annotated[str, typer.Argument(help="A dataset's name or a folder of documents.")]
@@ -23,18 +23,22 @@ Delta = Annotated[float | None, typer.Option(help="Delta of the guarantee (defau
 Unit = Annotated[
     str | None, typer.Option(help="What is protected: document, person, part or graph.")
 ]
-Relation = Annotated[str | None, typer.Option(help="remove or replace.")]
+Relation = Annotated[
+    str | None, typer.Option(help="How neighbouring data differ: remove or replace.")
+]
 Features = Annotated[
-    str | None, typer.Option(help="Feature kind, such as hashing, tfidf or minilm.")
+    str | None, typer.Option(help="Kind of features, such as hashing, tfidf or minilm.")
 ]
 Classes = Annotated[
-    str | None, typer.Option(help="The class set, comma-separated: a declared public fact.")
+    str | None, typer.Option(help="The class set, comma-separated, if it is public knowledge.")
 ]
 Seed = Annotated[
-    int | None, typer.Option(help="Of partition and first weights (default: 0).", min=0)
+    int | None,
+    typer.Option(help="Seed of the partition and the initial weights (default: 0).", min=0),
 ]
 Config = Annotated[
-    Path | None, typer.Option(help="A settings file (TOML); --set and other options win.")
+    Path | None,
+    typer.Option(help="A TOML file of settings; --set and other options override it."),
 ]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", help="Change one setting: a.b=c.")

@@ -10,7 +10,7 @@ import typer
 Overwrite = Annotated[
     bool,
     typer.Option(
-        "--overwrite", help="Replace an earlier run or release there; only its own files."
+        "--overwrite", help="Replace the run or release in that folder, and only its own files."
     ),
 ]
 

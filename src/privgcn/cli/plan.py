@@ -1,4 +1,4 @@
-"""``privgcn plan``: what would a budget buy, before any document is touched?"""
+"""``privgcn plan``: what can be expected of a budget, before any document is read?"""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ if TYPE_CHECKING:
 
 def plan(
     documents: Annotated[
-        int, typer.Option(help="Training documents; owners for unit person.", min=1)
+        int,
+        typer.Option(help="Number of training documents; of owners for unit person.", min=1),
     ],
     classes: Annotated[int, typer.Option(help="Number of classes.", min=2)],
-    epsilon: Annotated[float, typer.Option(help="Privacy budget.")] = 1.0,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget epsilon.")] = 1.0,
     delta: Delta = None,
     features: Annotated[
         int | None,
-        typer.Option(help="Number of features (default: 4096, of hashed words).", min=1),
+        typer.Option(help="Number of features (default: 4096, those of hashing).", min=1),
     ] = None,
-    unit: Annotated[str | None, typer.Option(help="document or person.")] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="What is protected: document or person.")
+    ] = None,
     relation: Relation = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say the noise, the steps and the score to expect, from numbers alone."""
+    """Estimate noise, steps and score from public numbers alone, before any training."""
     from privgcn.training.outlook import DEFAULT_FEATURES, outlook
 
     found = outlook(
@@ -98,11 +101,13 @@ def _lines(found: Outlook) -> list[str]:
         (
             "score",
             f"{expected.share:.0%} of the non-private score, {expected.least:.0%} to "
-            f"{expected.most:.0%} in our nearest measurements",
+            f"{expected.most:.0%} in our closest measurements",
         ),
-        ("", f"{max(expected.links, 0.0):.0%} came from links (inference own-graph)"),
+        ("", f"{max(expected.links, 0.0):.0%} of it through links (inference own-graph)"),
     ]
     if made.weak_delta:
-        rows.append(("delta", f"is weak: use {0.1 / made.units:.1g} or less"))
+        rows.append(
+            ("delta", f"too large for this many units: use {0.1 / made.units:.1g} or less")
+        )
     rows += [("advice", line) for line in found.advice]
     return [f"{name:<12}{text}" for name, text in rows]

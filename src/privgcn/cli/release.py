@@ -1,4 +1,4 @@
-"""``privgcn release``: what may leave the house."""
+"""``privgcn release``: what may be published."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ def release(
         Path | None, typer.Option(help="Record the release in this ledger file.")
     ] = None,
     budget: Annotated[
-        float | None, typer.Option(help="Epsilon that all releases of the ledger may cost.")
+        float | None, typer.Option(help="Total epsilon of all releases in the ledger.")
     ] = None,
     delta: Annotated[
-        float | None, typer.Option(help="Delta of the budget; fix one for a ledger.")
+        float | None,
+        typer.Option(help="Delta of the budget; the same for every release in a ledger."),
     ] = None,
     with_learned_features: Annotated[
-        bool, typer.Option(help="Release features that were learned from protected text.")
+        bool, typer.Option(help="Also release features that were learned from protected texts.")
     ] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write model, statement and card, without anything that is not covered."""
+    """Write what may be published: model, statement and privacy card."""
     from privgcn.errors import ConfigError
     from privgcn.privacy.ledger import Budget, Ledger
     from privgcn.privacy.statement_text import round_up

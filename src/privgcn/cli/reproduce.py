@@ -102,9 +102,9 @@ def _check_page(path: Path) -> None:
     if path.is_dir():
         problem = "that is a folder"
     elif not above.is_dir():
-        problem = f"{above} is no folder"
+        problem = f"{above} is not a folder"
     elif not os.access(above, os.W_OK):
-        problem = f"{above} can not be written"
+        problem = f"{above} cannot be written"
     else:
         return
     raise ConfigError(

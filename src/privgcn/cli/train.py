@@ -90,7 +90,7 @@ def train_and_write(
     """Trains, scores and writes a run folder; returns what ``--json`` prints."""
     from privgcn.cli.progress import progress_bar
     from privgcn.corpus import load_corpus
-    from privgcn.corpus.load import resolved_source
+    from privgcn.corpus.catalogue import resolved_source
     from privgcn.runs.assumptions import statement_of
     from privgcn.runs.folder import check_target, unfinished_place
     from privgcn.runs.replicas import train_replicas

@@ -47,7 +47,10 @@ def tune(
         float, typer.Option(help="Runs on average; how many there are stays secret.")
     ] = 5.0,
     law: Annotated[
-        str, typer.Option(help="Of the number of runs: poisson, logarithmic or geometric.")
+        str,
+        typer.Option(
+            help="Distribution of the number of runs: poisson, logarithmic or geometric."
+        ),
     ] = "poisson",
     public_validation: Annotated[
         bool,
@@ -62,11 +65,11 @@ def tune(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search for better settings; epsilon pays for all runs, and only the best is kept."""
+    """Search for better settings; epsilon covers all runs, and only the best is kept."""
     from privgcn.cli.progress import progress_bar
     from privgcn.cli.train import print_run, score_and_write
     from privgcn.corpus import load_corpus
-    from privgcn.corpus.load import resolved_source
+    from privgcn.corpus.catalogue import resolved_source
     from privgcn.privacy.accounting.selection import RunCount
     from privgcn.runs.candidates import SearchSpace
     from privgcn.runs.folder import check_target
@@ -106,4 +109,4 @@ def tune(
         return
     print_run(folder)
     words = ", ".join(f"{name} = {value}" for name, value in winner.chosen.items())
-    typer.echo(f"Chosen: {words}. Epsilon pays for the whole search.")
+    typer.echo(f"Chosen: {words}. Epsilon covers the whole search.")

@@ -1,4 +1,4 @@
-"""``privgcn verify``: does a run's claim hold, from its files alone?"""
+"""``privgcn verify``: does the privacy claim of a run follow from its files?"""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Annotated
 
 import typer
 
-from privgcn.cli.account import AsJson
+from privgcn.cli.options import AsJson
 from privgcn.cli.output import print_json
 
 
 def verify(
     run: Annotated[
         Path,
-        typer.Argument(help="A run or release folder, or its statement.", metavar="RUN"),
+        typer.Argument(help="A run or release folder, or a statement file.", metavar="RUN"),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Computes epsilon again from a run's files, and fails if any of them was edited."""
+    """Recompute epsilon from the files of a run; fail if any of them was edited."""
     from privgcn.privacy.statement_text import round_up
     from privgcn.runs.run import verify as verify_run
 
@@ -43,6 +43,6 @@ def verify(
         f"verified: epsilon <= {round_up(statement.epsilon)} at delta = {statement.delta:g}, "
         f"unit {statement.unit}, relation {statement.relation}"
     )
-    typer.echo(f"compared with each other: {', '.join(found.checked)}")
+    typer.echo(f"checked against each other: {', '.join(found.checked)}")
     if not statement.releasable:
         typer.echo("not releasable: noise and samples came from a seed")

@@ -1,4 +1,4 @@
-"""The bundled corpus ``clinic``: synthetic letters that nobody wrote about nobody.
+"""The bundled corpus ``clinic``: synthetic letters about people who do not exist.
 
 Each letter belongs to a patient (its owner) and to a department (its label). Letters of one
 patient are linked, and a referral links letters of two patients, mostly within a department.
@@ -7,21 +7,19 @@ A single letter often says little about its department or mentions others, so th
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Sequence
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.corpus.card import DatasetCard
+from privgcn.corpus.card import DatasetCard, card
 from privgcn.corpus.corpus import Corpus, CorpusFacts, canonical_edges
 from privgcn.corpus.splits import random_split
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privgcn.corpus.clinic_words import Phrases
 
 PATIENTS = 1_000
 LETTERS = 3_600
@@ -38,12 +36,11 @@ _REFERRALS = 2_000
 _REFERRAL_WITHIN = 0.85
 
 
+@cache
 def make_clinic() -> Corpus:
     """Generates the corpus; the same one every time."""
-    from privgcn.corpus.clinic_words import DEPARTMENTS
-
     random = np.random.default_rng(_SEED)
-    classes = tuple(DEPARTMENTS)
+    classes = tuple(_words()["departments"])
     owners = _owners(random)
     home = random.integers(0, len(classes), PATIENTS)
     stays = random.random(LETTERS) < _HOME_DEPARTMENT
@@ -106,63 +103,45 @@ def _links(
 def _letter(
     random: np.random.Generator, classes: tuple[str, ...], department: int, age: int
 ) -> str:
-    from privgcn.corpus import clinic_frames as frames
-    from privgcn.corpus import clinic_words as words
+    words = _words()
 
-    def phrases(own: float) -> Phrases:
+    def phrases(own: float) -> Any:
         draw = random.random()
         if draw < own:
-            return words.DEPARTMENTS[classes[department]]
+            return words["departments"][classes[department]]
         if draw < own + _OTHER_PHRASE:
-            return words.DEPARTMENTS[_pick(random, classes)]
-        return words.ANYWHERE
+            return words["departments"][_pick(random, classes)]
+        return words["anywhere"]
 
     own = 0.0 if random.random() < _VAGUE_LETTER else _OWN_PHRASE
     finding = phrases(own)
     values = {
         "age": str(age),
-        "complaint": _pick(random, phrases(own).complaints),
-        "examination": _pick(random, finding.examinations),
-        "finding": _pick(random, finding.findings),
-        "diagnosis": _pick(random, phrases(_OWN_HISTORY).diagnoses),
-        "treatment": _pick(random, phrases(own).treatments),
-        "duration": _pick(random, frames.DURATIONS),
+        "complaint": _pick(random, phrases(own)["complaints"]),
+        "examination": _pick(random, finding["examinations"]),
+        "finding": _pick(random, finding["findings"]),
+        "diagnosis": _pick(random, phrases(_OWN_HISTORY)["diagnoses"]),
+        "treatment": _pick(random, phrases(own)["treatments"]),
+        "duration": _pick(random, words["durations"]),
     }
     values["Examination"] = values["examination"][:1].upper() + values["examination"][1:]
-    sentences = (
-        frames.OPENINGS,
-        frames.COMPLAINTS,
-        frames.FINDINGS,
-        frames.HISTORIES,
-        frames.TREATMENTS,
-        frames.CLOSINGS,
+    return " ".join(
+        _pick(random, frames).format(**values) for frames in words["sentences"].values()
     )
-    return " ".join(_pick(random, frame).format(**values) for frame in sentences)
+
+
+@cache
+def _words() -> dict[str, Any]:
+    return tomllib.loads(files(__package__).joinpath("clinic.toml").read_text("utf-8"))
 
 
 def _pick(random: np.random.Generator, choices: Sequence[str]) -> str:
     return choices[int(random.integers(len(choices)))]
 
 
-@cache
-def _clinic() -> Corpus:
+def _load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
+    """The corpus is fixed, so neither the folder nor the seed matters."""
     return make_clinic()
 
 
-def _load(folder: Path, seed: int) -> Corpus:
-    """The corpus is fixed, so neither the folder nor the seed matters."""
-    return _clinic()
-
-
-CARD = DatasetCard(
-    name="clinic",
-    title="Synthetic clinical letters, linked by patient and referral",
-    language="English",
-    synthetic=True,
-    licence="Apache-2.0 (part of this package)",
-    documents=LETTERS,
-    links=7_990,
-    classes=6,
-    features="raw text",
-    load=_load,
-)
+CARD = card("clinic", _load)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -47,6 +47,34 @@ class CorpusFacts:
     not_covered: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class ReadReport:
+    """What was read from the files of a corpus, in numbers, for its owner to look at.
+
+    The numbers are as private as the documents: a privacy statement repeats none of them.
+
+    Attributes:
+        documents: How many documents.
+        owners: How many owners; None where owners are unknown.
+        classes: How many classes.
+        links_read: Links in the file.
+        links_kept: Different links between two documents.
+        links_repeated: Links that were left out because the same link came before, in either
+            direction.
+        links_to_self: Links that were left out because they lead from a document to itself.
+        unused_columns: Columns of the links that nothing uses.
+    """
+
+    documents: int
+    owners: int | None
+    classes: int
+    links_read: int
+    links_kept: int
+    links_repeated: int = 0
+    links_to_self: int = 0
+    unused_columns: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Corpus:
     """Documents with their links, labels, owners and split.
@@ -68,6 +96,7 @@ class Corpus:
         owner_names: The owners.
         columns: Further columns, as strings.
         facts: Where the corpus comes from.
+        read_report: What was read from a user's folder; None for other corpora and views.
         whole: The corpus this view was taken from; None for a corpus that is no view.
         rows: The rows of ``whole`` that this view holds.
     """
@@ -86,6 +115,7 @@ class Corpus:
         default_factory=lambda: MappingProxyType({})
     )
     facts: CorpusFacts = field(default_factory=CorpusFacts)
+    read_report: ReadReport | None = None
     whole: Corpus | None = field(default=None, repr=False)
     rows: npt.NDArray[np.int64] | None = field(default=None, repr=False)
 
@@ -248,6 +278,29 @@ def canonical_edges(
     # One integer for each pair makes sorting and duplicates one pass over flat memory.
     keys = np.unique(low[keep] * np.int64(max(count, 1)) + high[keep])
     return np.stack([keys // max(count, 1), keys % max(count, 1)])
+
+
+def check_classes(classes: Sequence[str]) -> tuple[str, ...]:
+    """The declared class set, once it is known to be one.
+
+    Raises:
+        DataError: Fewer than two classes, or one of them twice.
+    """
+    declared = tuple(str(name) for name in classes)
+    if isinstance(classes, str) or len(declared) < 2 or len(set(declared)) != len(declared):
+        raise DataError(
+            f"The 'classes' must be at least two different names. Got {list(declared)}."
+        )
+    return declared
+
+
+def codes(
+    values: Iterable[str | None], names: Sequence[str], missing: int = NO_LABEL
+) -> npt.NDArray[np.int64]:
+    """The place of every value in ``names``; ``missing`` for None."""
+    index: dict[str | None, int] = {name: code for code, name in enumerate(names)}
+    index[None] = missing
+    return np.fromiter((index[value] for value in values), dtype=np.int64)
 
 
 def no_edges() -> npt.NDArray[np.int64]:

@@ -13,8 +13,9 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from privgcn.corpus.card import DatasetCard, RawFile, check_file, sha256_of
-from privgcn.errors import DataError, DataNotAvailableError
+from privgcn.corpus.card import DatasetCard, RawFile, sha256_of
+from privgcn.errors import DataNotAvailableError
+from privgcn.files import writing
 
 Progress = Callable[[str, int, int | None], None]
 """Called with a file's name, the bytes that are there, and the bytes in all if known."""
@@ -40,12 +41,12 @@ def fetch(card: DatasetCard, folder: Path, progress: Progress | None = None) -> 
     Raises:
         DataNotAvailableError: There is no connection, no address to download from, or the
             server sends something else than the published file.
-        DataError: The folder can not be written.
+        ConfigError: The folder cannot be written, or the disk is full.
     """
     by_hand = [file for file in card.missing(folder) if file.url is None]
     if by_hand:
         raise DataNotAvailableError(
-            f"The dataset '{card.name}' can not be downloaded. Put "
+            f"The dataset '{card.name}' cannot be downloaded. Put "
             f"{', '.join(file.path for file in by_hand)} below {folder} by hand "
             f"({card.origin})."
         )
@@ -62,17 +63,12 @@ def _fetch_file(file: RawFile, folder: Path, progress: Progress) -> Path:
         progress(path.name, path.stat().st_size, path.stat().st_size)
         return path
     if file.url is None:
-        check_file(file, folder)
+        file.check(folder)
     part = path.with_name(path.name + ".part")
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _download(file, part, path.name, progress)
         os.replace(part, path)
-    except PermissionError as error:
-        raise DataError(
-            f"The folder {path.parent} must be writable to fetch into it. "
-            "Give another one with --data-dir."
-        ) from error
     return path
 
 
@@ -118,7 +114,7 @@ def _download(file: RawFile, part: Path, name: str, progress: Progress) -> None:
 def _receive(file: RawFile, part: Path, name: str, progress: Progress) -> bool:
     """One request; true when as many bytes are there as the server announced."""
     start = part.stat().st_size if part.is_file() else 0
-    if start and start == file.bytes:
+    if start and start == file.size:
         return True
     request = urllib.request.Request(str(file.url), headers={"User-Agent": "privgcn"})
     if start:
@@ -126,8 +122,8 @@ def _receive(file: RawFile, part: Path, name: str, progress: Progress) -> bool:
     with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
         if start and answer.status != _PARTIAL:
             start = 0
-        length = answer.headers.get("Content-Length")
-        total = file.bytes if length is None else start + int(length)
+        length = answer.headers.get("Content-Length", "")
+        total = start + int(length) if length.isdigit() and len(length) < 20 else file.size
         done = start
         with part.open("ab" if start else "wb") as stream:
             progress(name, done, total)
@@ -135,6 +131,10 @@ def _receive(file: RawFile, part: Path, name: str, progress: Progress) -> bool:
                 stream.write(piece)
                 done += len(piece)
                 progress(name, done, total)
+                if file.size is not None and done > file.size:
+                    # Not the published file, and perhaps one without an end.
+                    total = done
+                    break
             stream.flush()
             os.fsync(stream.fileno())
     return total is None or done >= total

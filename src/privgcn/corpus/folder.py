@@ -1,14 +1,15 @@
 """A user's own documents: one folder, two files, no programming.
 
-The folder holds ``documents.jsonl``, ``.csv`` or ``.parquet`` (columns ``id`` and ``text``;
-optional ``label``, ``split``, ``owner`` and any others), optionally ``edges.csv`` or
-``.parquet`` (``source``, ``target``) and optionally ``features.npy`` with one row for each
-document, which may stand in for the texts.
+The folder holds ``documents.jsonl``, ``.csv``, ``.tsv`` or ``.parquet`` (columns ``id`` and
+``text``; optional ``label``, ``split``, ``owner`` and any others), optionally ``edges`` in one
+of the same formats (``source``, ``target``) and optionally ``features.npy`` with one row for
+each document, which may stand in for the texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,16 +21,29 @@ from privgcn.corpus.corpus import (
     TRAIN,
     Corpus,
     CorpusFacts,
+    ReadReport,
     canonical_edges,
-    no_edges,
+    check_classes,
+    codes,
 )
-from privgcn.corpus.labels import check_classes, codes
 from privgcn.corpus.splits import random_split
-from privgcn.corpus.tables import Column, Table, read_documents, read_frame
-from privgcn.errors import DataError
+from privgcn.corpus.tables import (
+    FORMATS,
+    Column,
+    Table,
+    read_documents,
+    read_links,
+    separator_hint,
+)
+from privgcn.errors import DataError, reason, shown
+from privgcn.files import check_regular
 
 _RESERVED = ("id", "text", "label", "split", "owner")
+_ENDS = ("source", "target")
+_WEIGHTS = ("weight", "weights")
 _USER_SPLITS = SPLIT_NAMES[:3]
+_NO_VALUE = ("nan", "null", "<na>", "n/a", "nat")
+_MOST_VECTOR_BYTES = 64 << 30
 
 
 def load_folder(
@@ -50,25 +64,33 @@ def load_folder(
     Raises:
         DataError: A file breaks a rule.
     """
-    table = read_documents(_one_of(folder, "documents", (".jsonl", ".csv", ".parquet")))
-    vectors = _vectors(folder / "features.npy", len(table))
+    path = _one_of(folder, "documents", FORMATS)
+    if path is None:
+        names = ", ".join("documents" + suffix for suffix in FORMATS)
+        raise DataError(f"The folder {folder} must have one of {names}. Got none. Add one.")
+    table = read_documents(path)
+    _check_names(path, table.columns, _RESERVED)
+    vectors = _vectors(_one_of(folder, "features", (".npy",)), len(table))
     ids = _ids(table)
     owners, owner_names = _owners(table, ids)
     if "split" in table.columns:
         split = _split(table, ids)
     else:
         split = random_split(len(table), seed, owners)
-    names, labels = _labels(table, ids, classes)
+    names_of_classes, labels = _labels(table, ids, classes)
     if require_labels and "label" in table.columns:
-        _check_labels(table, ids, names, labels, split)
+        _check_labels(table, ids, names_of_classes, labels, split)
+    ends, unused = _links(_one_of(folder, "edges", FORMATS), table, ids)
+    edges = canonical_edges(ends[0], ends[1], len(ids))
+    to_self = int((ends[0] == ends[1]).sum())
     return Corpus(
         name=folder.resolve().name,
         ids=np.array(ids, dtype=object),
         texts=_texts(table, ids, optional=vectors is not None),
         vectors=vectors,
         labels=labels,
-        classes=names,
-        edges=_edges(folder, table, ids),
+        classes=names_of_classes,
+        edges=edges,
         split=split,
         owners=owners,
         owner_names=owner_names,
@@ -82,45 +104,78 @@ def load_folder(
             classes_declared=classes is not None,
             split_origin="given" if "split" in table.columns else "random",
         ),
+        read_report=ReadReport(
+            documents=len(ids),
+            owners=None if owner_names is None else len(owner_names),
+            classes=len(names_of_classes),
+            links_read=ends.shape[1],
+            links_kept=edges.shape[1],
+            links_repeated=ends.shape[1] - edges.shape[1] - to_self,
+            links_to_self=to_self,
+            unused_columns=unused,
+        ),
     )
 
 
-def _one_of(folder: Path, stem: str, suffixes: tuple[str, ...]) -> Path:
-    found = [path for suffix in suffixes if (path := folder / (stem + suffix)).is_file()]
+def _one_of(folder: Path, stem: str, suffixes: tuple[str, ...]) -> Path | None:
+    """The file of that name; if it comes in no known format it is refused, not ignored."""
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except OSError as error:
+        raise DataError(f"The folder {folder} cannot be read: {error.strerror}.") from error
+    near = [name for name in names if name.partition(".")[0].casefold() == stem]
+    allowed = [stem + suffix for suffix in suffixes]
+    found = [name for name in near if name in allowed]
     if len(found) == 1:
-        return found[0]
-    names = ", ".join(stem + suffix for suffix in suffixes)
-    if found:
+        return folder / found[0]
+    if near:
         raise DataError(
-            f"The folder {folder} must have one of {names}. Got "
-            f"{' and '.join(path.name for path in found)}. Remove all but one."
+            f"The folder {folder} must have one of {', '.join(allowed)}. Got "
+            f"{' and '.join(shown(name) for name in (found or near)[:5])}. Remove all but one, "
+            "or write it again in one of these formats."
         )
-    raise DataError(f"The folder {folder} must have one of {names}. Got none. Add one of them.")
+    return None
+
+
+def _check_names(path: Path, columns: Iterable[str], known: Iterable[str]) -> None:
+    """A column that is nearly one of ours would be ignored, so it is refused."""
+    found = set(columns)
+    for column in columns:
+        name = column.strip().casefold()
+        if name in known and name not in found:
+            raise DataError(
+                f"The file {path} must write its column names in lower case and without "
+                f"spaces. Got {shown(column)}. Rename it to '{name}'."
+            )
 
 
 def _required(table: Table, name: str) -> Column:
     if name not in table.columns:
-        raise DataError(
-            f"The file {table.path} must have a column '{name}'. Got "
-            f"{', '.join(repr(column) for column in table.columns)}. Rename or add the column."
-        )
+        raise DataError(_no_column(table.path, list(table.columns), f"a column '{name}'"))
     return table.columns[name]
 
 
+def _no_column(path: Path, columns: list[str], wanted: str) -> str:
+    got = ", ".join(shown(column) for column in columns[:20])
+    hint = separator_hint(path, columns) or " Rename or add the column."
+    return f"The file {path} must have {wanted}. Got {got}.{hint}"
+
+
 def _ids(table: Table) -> list[str]:
-    first: dict[str, str] = {}
-    for place, value in zip(table.places, _required(table, "id"), strict=True):
+    first: dict[str, int] = {}
+    for row, value in enumerate(_required(table, "id")):
         if value is None:
             raise DataError(
-                f"The 'id' of a document must not be empty. It is in {place} of {table.path}. "
-                "Give every document an id."
+                f"The 'id' of a document must not be empty. It is in {table.place(row)}. Give "
+                "every document an id."
             )
         if value in first:
             raise DataError(
-                f"The 'id' of a document must be its own. Got '{value}' in {first[value]} and "
-                f"again in {place} of {table.path}. Rename or remove one of them."
+                f"The 'id' of a document must be its own. Got {shown(value)} in line "
+                f"{table.lines[first[value]]} and again in {table.place(row)}. Rename or "
+                "remove one of them."
             )
-        first[value] = place
+        first[value] = row
     return list(first)
 
 
@@ -131,8 +186,8 @@ def _texts(table: Table, ids: list[str], *, optional: bool) -> tuple[str, ...] |
     for row, value in enumerate(_required(table, "text")):
         if not optional and (value is None or not value.strip()):
             raise DataError(
-                f"The 'text' of a document must not be empty. It is for '{ids[row]}' in "
-                f"{table.places[row]} of {table.path}. Give it a text or remove the document."
+                f"The 'text' of a document must not be empty. That of {shown(ids[row])} in "
+                f"{table.place(row)} is. Give it a text or remove the document."
             )
         texts.append(value or "")
     return tuple(texts)
@@ -147,9 +202,9 @@ def _owners(
     if None in values:
         row = values.index(None)
         raise DataError(
-            f"The 'owner' must be given for all documents or for none. '{ids[row]}' in "
-            f"{table.places[row]} of {table.path} has none. Name its owner; a document of "
-            "nobody else can be its own owner."
+            f"The 'owner' must be given for all documents or for none. {shown(ids[row])} in "
+            f"{table.place(row)} has none. Name its owner; a document of nobody else can be "
+            "its own owner."
         )
     # The order of first appearance, which reveals no more than the order of the documents.
     names = tuple(dict.fromkeys(value for value in values if value is not None))
@@ -161,9 +216,10 @@ def _split(table: Table, ids: list[str]) -> npt.NDArray[np.int8]:
     for row, value in enumerate(values):
         if value not in _USER_SPLITS:
             raise DataError(
-                f"The 'split' of a document must be one of {', '.join(_USER_SPLITS)}. Got "
-                f"{value!r} for '{ids[row]}' in {table.places[row]} of {table.path}. Correct "
-                "it, or remove the whole column for a random split."
+                f"The 'split' of a document must be one of {', '.join(_USER_SPLITS)}, in lower "
+                f"case and without spaces. Got {shown(value or '')} for {shown(ids[row])} in "
+                f"{table.place(row)}. Correct it, or remove the whole column for a random "
+                "split."
             )
     return codes(values, _USER_SPLITS).astype(np.int8)
 
@@ -174,17 +230,30 @@ def _labels(
     values = table.columns.get("label", [None] * len(table))
     if classes is None:
         names = tuple(sorted({value for value in values if value is not None}))
-        return names, codes(values, names, NO_LABEL)
+        for name in names:
+            bare = name.strip()
+            if bare.casefold() in _NO_VALUE or (bare != name and bare in names):
+                row = values.index(name)
+                reads = (
+                    "reads like a missing value: leave it empty"
+                    if bare.casefold() in _NO_VALUE
+                    else f"differs from '{bare}' only by spaces: remove them"
+                )
+                raise DataError(
+                    f"The 'label' {shown(name)} of {shown(ids[row])} in {table.place(row)} "
+                    f"{reads}. If it is a class of its own, declare the classes."
+                )
+        return names, codes(values, names)
     names = check_classes(classes)
-    known = set(names)
+    known = {*names, None}
     for row, value in enumerate(values):
-        if value is not None and value not in known:
+        if value not in known:
             raise DataError(
                 f"The 'label' of a document must be one of the declared classes "
-                f"{list(names)}. Got '{value}' for '{ids[row]}' in {table.places[row]} of "
-                f"{table.path}. Correct the label or declare the class."
+                f"{list(names)}. Got {shown(value)} for {shown(ids[row])} in "
+                f"{table.place(row)}. Correct the label or declare the class."
             )
-    return names, codes(values, names, NO_LABEL)
+    return names, codes(values, names)
 
 
 def _check_labels(
@@ -203,33 +272,36 @@ def _check_labels(
     if len(gaps):
         row = int(gaps[0])
         raise DataError(
-            f"The 'label' of a training document must not be empty. It is for '{ids[row]}' in "
-            f"{table.places[row]} of {table.path} ({len(gaps)} in all). Fill it in, or add a "
-            "'split' column that puts unlabelled documents in test."
+            f"The 'label' of a training document must not be empty. That of {shown(ids[row])} "
+            f"in {table.place(row)} is ({len(gaps)} in all). Fill it in, or add a 'split' "
+            "column that puts unlabelled documents in test."
         )
     if len(names) < 2:
         raise DataError(
             f"The 'label' column of {table.path} must have at least two classes. Got only "
-            f"'{names[0]}'. Add documents of another class, or declare the classes."
+            f"{shown(names[0])}. Add documents of another class, or declare the classes."
         )
 
 
-def _vectors(path: Path, count: int) -> npt.NDArray[np.float32] | None:
-    if not path.is_file():
+def _vectors(path: Path | None, count: int) -> npt.NDArray[np.float32] | None:
+    if path is None:
         return None
+    check_regular(path, most=_MOST_VECTOR_BYTES)
     try:
         # Mapped, so that a header that promises more than the file holds costs nothing.
-        with np.errstate(over="raise"):
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError, ArithmeticError) as error:
+        with warnings.catch_warnings(), np.errstate(over="raise"):
+            warnings.simplefilter("ignore")
+            array = np.lib.format.open_memmap(path, mode="r")
+    # A header is Python source: numpy passes on whatever its parser says of a broken one.
+    except Exception as error:
         raise DataError(
-            f"The file {path} must be a numeric array saved by numpy.save. It can not be read "
-            f"({error}). It may have been cut: save it again, with a dtype like float32."
+            f"The file {path} must be a numeric array saved by numpy.save. It cannot be read "
+            f"({reason(error)}). It may have been cut: save it again, as float32."
         ) from error
-    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind not in "fiub":
-        got = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "an archive"
+    if array.ndim != 2 or array.dtype.kind not in "fiub":
         raise DataError(
-            f"The file {path} must hold a two-dimensional numeric array. Got {got}."
+            f"The file {path} must hold a two-dimensional numeric array. Got "
+            f"{shown(array.dtype)[1:-1]} {shown(array.shape)[1:-1]}."
         )
     if array.shape[0] != count or array.shape[1] == 0:
         raise DataError(
@@ -247,39 +319,54 @@ def _vectors(path: Path, count: int) -> npt.NDArray[np.float32] | None:
     return vectors
 
 
-def _edges(folder: Path, table: Table, ids: list[str]) -> npt.NDArray[np.int64]:
-    if not any((folder / f"edges{suffix}").is_file() for suffix in (".csv", ".parquet")):
-        return no_edges()
+def _links(
+    path: Path | None, table: Table, ids: list[str]
+) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
+    """The rows that each link joins, as they stand in the file; and the unused columns."""
+    if path is None:
+        return np.zeros((2, 0), dtype=np.int64), ()
     import polars as pl
 
-    path = _one_of(folder, "edges", (".csv", ".parquet"))
-    frame = read_frame(path).rename(str.strip)
-    for name in ("source", "target"):
-        if name not in frame.columns:
+    frame = read_links(path)
+    _check_names(path, frame.columns, (*_ENDS, *_WEIGHTS))
+    if not set(_ENDS) <= set(frame.columns):
+        raise DataError(_no_column(path, frame.columns, "the columns 'source' and 'target'"))
+    for name in _WEIGHTS:
+        if name in frame.columns:
             raise DataError(
-                f"The file {path} must have the columns 'source' and 'target'. Got "
-                f"{', '.join(repr(column) for column in frame.columns)}. Rename or add one."
+                f"The links in {path} must have no weights: every link counts the same. Got a "
+                f"column '{name}'. Remove it, and the links that are too weak to count."
             )
     place = pl.DataFrame({"id": ids, "row": np.arange(len(ids), dtype=np.int64)})
     ends = []
-    for name in ("source", "target"):
-        asked = frame.select(pl.col(name).cast(pl.String).alias("id"))
+    for name in _ENDS:
+        asked = frame.select(pl.col(name).alias("id"))
         found = asked.join(place, on="id", how="left", maintain_order="left")
         if found["row"].null_count():
             row = int(found["row"].is_null().arg_max() or 0)
-            value = found["id"][row]
-            rule = (
-                f"must be the id of a document in {table.path.name}. Got '{value}'"
-                if value is not None
-                else "must not be empty"
-            )
-            raise DataError(
-                f"The '{name}' of a link {rule} in {_edge_place(path, row)} of {path}. "
-                "Remove the link or add the document; a last line may have been cut."
-            )
+            raise DataError(_unknown_end(path, table, ids, name, row, found["id"][row]))
         ends.append(found["row"].to_numpy())
-    return canonical_edges(ends[0], ends[1], len(ids))
+    unused = tuple(name for name in frame.columns if name not in _ENDS)
+    return np.stack(ends), unused
 
 
-def _edge_place(path: Path, row: int) -> str:
-    return f"line {row + 2}" if path.suffix == ".csv" else f"row {row + 1}"
+def _unknown_end(
+    path: Path, table: Table, ids: list[str], name: str, row: int, value: str | None
+) -> str:
+    place = f"row {row + 1}" if path.suffix in (".parquet", ".jsonl") else f"line {row + 2}"
+    if value is None:
+        rule, remedy = "must not be empty", "Remove the link"
+    else:
+        rule = f"must be the id of a document in {table.path.name}. Got {shown(value)}"
+        near = {document.strip(): document for document in ids}.get(
+            value.strip().removesuffix(".0")
+        )
+        remedy = (
+            "Remove the link or add the document"
+            if near is None
+            else f"Did you mean {shown(near)}? Write ids the same way in both files"
+        )
+    return (
+        f"The '{name}' of a link {rule} in {place} of {path}. {remedy}; a last line may have "
+        "been cut."
+    )

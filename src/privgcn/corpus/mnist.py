@@ -10,38 +10,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.corpus.card import DatasetCard, RawFile, read_checked
+from privgcn.corpus.card import DatasetCard, card
 from privgcn.corpus.corpus import TEST, TRAIN, Corpus, CorpusFacts, no_edges
 from privgcn.errors import DataError
 
-_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 _BYTE = 0x08
-
-
-def _file(name: str, size: int, checksum: str) -> RawFile:
-    return RawFile(f"mnist/MNIST/raw/{name}", size, checksum, _URL + name)
-
-
-_TRAIN_IMAGES = _file(
-    "train-images-idx3-ubyte.gz",
-    9_912_422,
-    "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-)
-_TRAIN_LABELS = _file(
-    "train-labels-idx1-ubyte.gz",
-    28_881,
-    "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-)
-_TEST_IMAGES = _file(
-    "t10k-images-idx3-ubyte.gz",
-    1_648_877,
-    "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-)
-_TEST_LABELS = _file(
-    "t10k-labels-idx1-ubyte.gz",
-    4_542,
-    "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-)
 
 
 def read_idx(data: bytes, name: str) -> npt.NDArray[np.uint8]:
@@ -59,17 +32,15 @@ def read_idx(data: bytes, name: str) -> npt.NDArray[np.uint8]:
         return np.frombuffer(plain, dtype=np.uint8, offset=4 + 4 * dimensions).reshape(shape)
     except (EOFError, OSError, zlib.error, struct.error, ValueError) as error:
         raise DataError(
-            f"The file {name} must be a complete idx file. It can not be read ({error}). "
+            f"The file {name} must be a complete idx file. It cannot be read ({error}). "
             "It may have been cut: fetch it again."
         ) from error
 
 
-def _load(folder: Path, seed: int) -> Corpus:
+def _load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
     """Reads the four files; ``seed`` is not used because the benchmark fixes the split."""
-    images, labels = [], []
-    for pictures, digits in ((_TRAIN_IMAGES, _TRAIN_LABELS), (_TEST_IMAGES, _TEST_LABELS)):
-        images.append(read_idx(read_checked(pictures, folder), pictures.path))
-        labels.append(read_idx(read_checked(digits, folder), digits.path))
+    parts = [read_idx(file.read(folder), file.path) for file in card.files]
+    images, labels = parts[::2], parts[1::2]
     sizes = [len(part) for part in labels]
     vectors = np.concatenate([part.reshape(len(part), -1) for part in images])
     return Corpus(
@@ -89,17 +60,4 @@ def _load(folder: Path, seed: int) -> Corpus:
     )
 
 
-CARD = DatasetCard(
-    name="mnist",
-    title="Handwritten digits as vectors, without links",
-    language="none",
-    synthetic=False,
-    licence="not stated",
-    documents=70_000,
-    links=0,
-    classes=10,
-    features="784 pixels",
-    load=_load,
-    files=(_TRAIN_IMAGES, _TRAIN_LABELS, _TEST_IMAGES, _TEST_LABELS),
-    origin="yann.lecun.com/exdb/mnist",
-)
+CARD = card("mnist", _load)

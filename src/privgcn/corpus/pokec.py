@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.corpus.card import DatasetCard, RawFile
+from privgcn.corpus.card import DatasetCard, card
 from privgcn.corpus.corpus import Corpus, canonical_edges
-from privgcn.corpus.dumps import Block, bad_id, blocks, check_utf8
-from privgcn.corpus.prepared import prepared_folder
+from privgcn.corpus.dumps import Block, blocks
+from privgcn.corpus.folder import load_folder
+from privgcn.corpus.location import prepared_folder
 from privgcn.errors import DataError
 
 if TYPE_CHECKING:
@@ -54,8 +55,6 @@ DOGS = ("pes", "mam psa", "mam psika", "mam psov")
 CLASSES = ("cats", "dogs")
 USERS_OF_A_CLASS = 10_000
 
-_PROFILES = RawFile("pokec/raw/soc-pokec-profiles.txt.gz")
-_RELATIONS = RawFile("pokec/raw/soc-pokec-relationships.txt.gz")
 _FIELDS = len(COLUMNS) + 1
 _LARGEST_ID = 100_000_000
 
@@ -99,8 +98,8 @@ def _select_users(profiles: Path, count: int) -> tuple[pl.DataFrame, int]:
     kept: list[pl.DataFrame] = []
     highest = 0
     for block in blocks(profiles, _FIELDS):
-        check_utf8(profiles, block)
-        frame = _parse(profiles, block)
+        block.check_utf8()
+        frame = _parse(block)
         highest = max(highest, int(frame["user_id"].to_numpy().max()))
         kept = [_most_complete(pl.concat([*kept, _with_label(frame)]), count)]
     if not kept:
@@ -118,7 +117,7 @@ def _select_users(profiles: Path, count: int) -> tuple[pl.DataFrame, int]:
     return users, highest
 
 
-def _parse(path: Path, block: Block) -> pl.DataFrame:
+def _parse(block: Block) -> pl.DataFrame:
     import polars as pl
 
     frame = pl.read_csv(
@@ -137,7 +136,7 @@ def _parse(path: Path, block: Block) -> pl.DataFrame:
     # Ids are indices of an array below: a wild one must not ask for wild amounts of memory.
     ids = frame["user_id"]
     if ids.null_count() or not bool(ids.is_between(1, _LARGEST_ID).all()):
-        raise bad_id(path, block, 1, _LARGEST_ID)
+        raise block.bad_id(1, _LARGEST_ID)
     return frame
 
 
@@ -184,10 +183,10 @@ def _friendships(path: Path, place: npt.NDArray[np.int64]) -> npt.NDArray[np.int
                 schema={"source": pl.Int64, "target": pl.Int64},
             )
         except pl.exceptions.PolarsError:
-            raise bad_id(path, block, 2, len(place) - 1) from None
+            raise block.bad_id(2, len(place) - 1) from None
         pair = np.stack([frame["source"].to_numpy(), frame["target"].to_numpy()])
         if np.isnan(pair).any() or pair.min() < 1 or pair.max() >= len(place):
-            raise bad_id(path, block, 2, len(place) - 1)
+            raise block.bad_id(2, len(place) - 1)
         moved = place[pair.astype(np.int64, copy=False)]
         ends.append(moved[:, (moved >= 0).all(axis=0)])
     if not ends:
@@ -223,10 +222,8 @@ def _text(answers: tuple[Any, ...]) -> str:
     return "\n".join(line for line in lines if line) or "-"
 
 
-def _load(folder: Path, seed: int) -> Corpus:
-    from privgcn.corpus.folder import load_folder
-
-    raw = [folder / _PROFILES.path, folder / _RELATIONS.path]
+def _load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
+    raw = [folder / file.path for file in card.files]
     made = prepared_folder("pokec", raw, "cats or dogs", partial(prepare, raw[0], raw[1]))
     corpus = load_folder(made, classes=CLASSES, seed=seed)
     facts = replace(
@@ -247,17 +244,4 @@ def _load(folder: Path, seed: int) -> Corpus:
     )
 
 
-CARD = DatasetCard(
-    name="pokec",
-    title="Users of a Slovak social network and their friendships: cats or dogs",
-    language="Slovak",
-    synthetic=False,
-    licence="not stated (SNAP)",
-    documents=2 * USERS_OF_A_CLASS,
-    links=None,
-    classes=2,
-    features="raw text: 49 profile columns",
-    load=_load,
-    files=(_PROFILES, _RELATIONS),
-    origin="snap.stanford.edu/data/soc-Pokec.html, files of the same names",
-)
+CARD = card("pokec", _load)

@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.corpus.card import DatasetCard, RawFile
+from privgcn.corpus.card import DatasetCard, card
 from privgcn.corpus.corpus import SPLIT_NAMES, TEST, TRAIN, VALIDATION, Corpus, canonical_edges
-from privgcn.corpus.npz_stream import NpzStream, open_npz
-from privgcn.corpus.prepared import prepared_folder
+from privgcn.corpus.dumps import NpzStream, open_npz
+from privgcn.corpus.folder import load_folder
+from privgcn.corpus.location import prepared_folder
 from privgcn.errors import DataError
 
 # Posts in the published files, and in the paper's sample of them.
@@ -28,9 +29,6 @@ _PAPER = {TRAIN: 15_252, VALIDATION: 2_383, TEST: 5_643}
 _CLASSES = 41
 _ROWS = 8_192
 _LINKS = 4 << 20
-
-_DATA = RawFile("reddit/raw/reddit_data.npz")
-_GRAPH = RawFile("reddit/raw/reddit_graph.npz")
 
 
 def prepare(data: Path, graph: Path, seed: int, out: Path) -> None:
@@ -109,16 +107,15 @@ def _check(path: Path, labels: npt.NDArray[np.int64], kinds: npt.NDArray[np.int6
             f"The file {path} must have a label and a split for each post. Got {len(labels)} "
             f"labels and {len(kinds)} splits."
         )
-    if kinds.min() < 1 or kinds.max() > 3:
-        raise DataError(
-            f"The 'node_types' of {path} must be 1, 2 or 3. Got values from "
-            f"{kinds.min()} to {kinds.max()}."
-        )
-    if labels.min() < 0 or labels.max() >= _CLASSES:
-        raise DataError(
-            f"The labels of {path} must be from 0 to {_CLASSES - 1}. Got values from "
-            f"{labels.min()} to {labels.max()}."
-        )
+    for name, values, low, high in (
+        ("node_types", kinds, 1, 3),
+        ("label", labels, 0, _CLASSES - 1),
+    ):
+        if values.min() < low or values.max() > high:
+            raise DataError(
+                f"The '{name}' of {path} must be from {low} to {high}. Got values from "
+                f"{values.min()} to {values.max()}."
+            )
 
 
 def _take_rows(
@@ -126,7 +123,7 @@ def _take_rows(
 ) -> npt.NDArray[np.float32]:
     taken = []
     start = 0
-    for piece in arrays.pieces("feature", _ROWS):
+    for piece in arrays.pieces("feature", _ROWS, "f"):
         here = rows[np.searchsorted(rows, start) : np.searchsorted(rows, start + len(piece))]
         taken.append(piece[here - start].astype(np.float32))
         start += len(piece)
@@ -169,10 +166,8 @@ def _links(path: Path, place: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
     return canonical_edges(source, target, int(place.max()) + 1)
 
 
-def _load(folder: Path, seed: int) -> Corpus:
-    from privgcn.corpus.folder import load_folder
-
-    raw = [folder / _DATA.path, folder / _GRAPH.path]
+def _load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
+    raw = [folder / file.path for file in card.files]
     # The sample is the dataset: the user's seed must not make another one.
     made = prepared_folder("reddit", raw, "a tenth", partial(prepare, raw[0], raw[1], 0))
     corpus = load_folder(made, classes=[f"community-{code:02d}" for code in range(_CLASSES)])
@@ -186,17 +181,4 @@ def _load(folder: Path, seed: int) -> Corpus:
     return replace(corpus, name="reddit", facts=facts)
 
 
-CARD = DatasetCard(
-    name="reddit",
-    title="A tenth of the Reddit posts of September 2014, linked by common commenters",
-    language="English",
-    synthetic=False,
-    licence="not stated (GraphSAGE)",
-    documents=sum(_PAPER.values()),
-    links=None,
-    classes=_CLASSES,
-    features="602 numbers: averaged GloVe vectors",
-    load=_load,
-    files=(_DATA, _GRAPH),
-    origin="data.dgl.ai/dataset/reddit.zip, the two files in it",
-)
+CARD = card("reddit", _load)

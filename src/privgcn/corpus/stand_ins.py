@@ -1,24 +1,28 @@
 """Synthetic stand-ins for Pokec and Reddit at the paper's sizes.
 
-The real dumps can not be had everywhere. A stand-in has their number of documents, classes
+The real dumps cannot be had everywhere. A stand-in has their number of documents, classes
 and links and their kind of features, so that an experiment runs end to end; its scores say
 nothing about the real data, and every report keeps them apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.corpus.card import DatasetCard
+from privgcn.corpus.card import DatasetCard, card
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION, Corpus, CorpusFacts, canonical_edges
 from privgcn.corpus.splits import random_split
 
 _SEED = 4_117
+_SYLLABLES = (
+    "ba be bi bo bu ca ce da de do du fa fe ha ho hra ja je ka ke ko kra ku la le li lo lu ma "
+    "me mi mo mra na ne ni no nu pa pe po pra ra re ri ro ru sa se si so sta sto su ta te ti "
+    "to tra tu va ve vi vo za ze zi zo čo ďa ľu ňa ša ší ťa že žu ý á é í ó ú"
+)
 
 POKEC_USERS = 20_000
 POKEC_LINKS = 32_782
@@ -28,6 +32,7 @@ REDDIT_CLASSES = 41
 REDDIT_LINKS = 573_000
 
 
+@cache
 def make_pokec_like() -> Corpus:
     """Users with short Slovak-looking answers and encoder-like vectors; cats or dogs."""
     random = np.random.default_rng([_SEED, 1])
@@ -47,6 +52,7 @@ def make_pokec_like() -> Corpus:
     )
 
 
+@cache
 def make_reddit_like() -> Corpus:
     """Posts with vectors in the manner of GloVe averages, in 41 communities."""
     random = np.random.default_rng([_SEED, 2])
@@ -132,10 +138,18 @@ def _linked(
     return edges[:, keep]
 
 
+def slovak_looking_words(count: int, seed: int) -> list[str]:
+    """Words that look Slovak and mean nothing."""
+    random = np.random.default_rng(seed)
+    syllables = np.array(_SYLLABLES.split(), dtype=object)
+    words: dict[str, None] = {}
+    while len(words) < count:
+        words["".join(random.choice(syllables, random.integers(2, 5)))] = None
+    return list(words)
+
+
 def _answers(random: np.random.Generator, labels: npt.NDArray[np.int64]) -> tuple[str, ...]:
     """A few lines of words that look Slovak; some words are a little dearer to one class."""
-    from privgcn.corpus.synthetic_dumps import slovak_looking_words
-
     words = np.array(slovak_looking_words(9_500, 2), dtype=object)
     common = 1.0 / (np.arange(len(words)) + 10)
     tilt = random.normal(0, 0.22, len(words))
@@ -151,39 +165,9 @@ def _answers(random: np.random.Generator, labels: npt.NDArray[np.int64]) -> tupl
     return tuple(texts)
 
 
-@cache
-def _made(make: Callable[[], Corpus]) -> Corpus:
-    return make()
-
-
-def _load(make: Callable[[], Corpus], folder: Path, seed: int) -> Corpus:
+def _load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
     """A stand-in is fixed, so neither the folder nor the seed matters."""
-    return _made(make)
+    return make_pokec_like() if card.name == "pokec-like" else make_reddit_like()
 
 
-CARDS = (
-    DatasetCard(
-        name="pokec-like",
-        title="Synthetic stand-in for Pokec",
-        language="none (looks Slovak)",
-        synthetic=True,
-        licence="Apache-2.0 (part of this package)",
-        documents=POKEC_USERS,
-        links=POKEC_LINKS,
-        classes=2,
-        features="768 numbers, and text",
-        load=partial(_load, make_pokec_like),
-    ),
-    DatasetCard(
-        name="reddit-like",
-        title="Synthetic stand-in for Reddit",
-        language="none",
-        synthetic=True,
-        licence="Apache-2.0 (part of this package)",
-        documents=sum(REDDIT_SIZES.values()),
-        links=REDDIT_LINKS,
-        classes=REDDIT_CLASSES,
-        features="602 numbers",
-        load=partial(_load, make_reddit_like),
-    ),
-)
+CARDS = (card("pokec-like", _load), card("reddit-like", _load))

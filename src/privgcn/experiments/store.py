@@ -294,6 +294,6 @@ def _locked(path: Path) -> IO[str]:
     except OSError as error:
         file.close()
         raise DataError(
-            f"The results folder {path.parent} can not be locked: {error}."
+            f"The results folder {path.parent} cannot be locked: {error}."
         ) from None
     return file

@@ -54,7 +54,7 @@ class VectorCache:
             done: Is told how many different texts are ready, the stored ones first.
 
         Raises:
-            DataError: The folder can not be written.
+            DataError: The folder cannot be written.
         """
         keys = [self._key(text) for text in texts]
         wanted = dict(zip(keys, texts, strict=True))

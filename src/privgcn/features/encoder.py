@@ -160,8 +160,8 @@ def _load(folder: Path) -> tuple[Any, Any]:
         model = AutoModel.from_pretrained(str(folder), local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
         raise DataError(
-            f"The folder {folder} must hold a Hugging Face encoder with its tokenizer. It can "
-            f"not be loaded: {str(error).strip().splitlines()[0]}"
+            f"The folder {folder} must hold a Hugging Face encoder with its tokenizer. It "
+            f"cannot be loaded: {str(error).strip().splitlines()[0]}"
         ) from error
     finally:
         if bars:

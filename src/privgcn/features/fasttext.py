@@ -43,10 +43,10 @@ class FastTextModel:
                 data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
                 self._read(data)
         except OSError as error:
-            raise DataError(f"The file {path} can not be read: {error.strerror}.") from error
+            raise DataError(f"The file {path} cannot be read: {error.strerror}.") from error
         except (struct.error, ValueError, IndexError) as error:
             raise DataError(
-                f"The file {path} must be a complete fastText model. It can not be read "
+                f"The file {path} must be a complete fastText model. It cannot be read "
                 f"({error}). It may have been cut: copy it again."
             ) from error
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from privgcn.errors import DataError
+from privgcn.errors import DataError, MissingExtraError
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.propagation import propagation_matrix
 from privgcn.graph.rows import Rows, SparseRows, rows_of
@@ -125,8 +125,15 @@ class TextGraph:
         return cls(features, links, labels, classes, split, owners)
 
     def to_pyg(self) -> Any:
-        """The same graph as a PyTorch Geometric ``Data``, links in both directions."""
-        from torch_geometric.data import Data
+        """The same graph as a PyTorch Geometric ``Data``, links in both directions.
+
+        Raises:
+            MissingExtraError: ``torch-geometric`` is not installed.
+        """
+        try:
+            from torch_geometric.data import Data
+        except ImportError:
+            raise MissingExtraError("TextGraph.to_pyg", "graph") from None
 
         both = torch.cat([self.edges, self.edges.flip(0)], dim=1)
         masks = {

@@ -91,7 +91,7 @@ def read_json(text: str) -> Any:
         return record
 
     def no_constants(word: str) -> float:
-        raise ValueError(f"{word} is no number")
+        raise ValueError(f"{word} is not a number")
 
     try:
         return json.loads(text, object_pairs_hook=no_doubles, parse_constant=no_constants)

@@ -190,7 +190,7 @@ def _cut_in_words(plan: PrivacyPlan) -> str:
     origin = {
         "each": f"each {facts.by} alone",
         "random": f"by {facts.by} at random, seed {facts.seed}",
-        "column": f"by the column {facts.column!r}, whose values the statement does not tell",
+        "column": f"by the column {facts.column!r}, which the statement does not list",
         "single": "all in one",
     }[facts.kind]
     return f"{plan.units} documents in {facts.parts} parts ({origin})"

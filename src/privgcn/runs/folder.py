@@ -216,7 +216,7 @@ def _manifest(folder: Path) -> _Manifest:
         return _Manifest.model_validate(json_object(text, path))
     except (ValidationError, UnicodeDecodeError):
         raise DataError(
-            f"The file {path} is no manifest of format {_FORMAT}. Copy the folder again."
+            f"The file {path} is not a manifest of format {_FORMAT}. Copy the folder again."
         ) from None
 
 

@@ -86,7 +86,9 @@ def predict_source(folder: Path, source: str, inference: str) -> Predictions:
         _check_full_graph(run, source, in_sight=bool(seen.any()))
     chosen = corpus.select(~seen if own else np.arange(len(corpus)))
     if len(chosen) == 0:
-        raise DataError(f"There are no documents to predict in {source}: all of them train.")
+        raise DataError(
+            f"There are no documents to predict in {source}: all are training documents."
+        )
     given = () if own else tuple(str(name) for name in corpus.ids[seen])
     covered, words = _coverage(
         mode, private=private, known=trained is not None, trained=given, documents=len(chosen)

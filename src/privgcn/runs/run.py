@@ -13,8 +13,8 @@ import numpy as np
 
 from privgcn.config import Settings
 from privgcn.corpus import Corpus, load_corpus
+from privgcn.corpus.catalogue import resolved_source
 from privgcn.corpus.corpus import OUTSIDE, TEST, TRAIN
-from privgcn.corpus.load import resolved_source
 from privgcn.errors import DataError
 from privgcn.files import read_bounded
 from privgcn.privacy.statement import PrivacyStatement

@@ -294,7 +294,7 @@ def _checked_epsilon(
         if np.isin(corpus.owners[corpus.split == VALIDATION], training).any():
             raise PrivacyContractError(
                 "Public validation documents must share no owner with training documents. Some "
-                "do: what is public about an owner would tell of the owner's protected "
+                "do: what is public about an owner reveals something of the owner's protected "
                 "documents. Split by owner, or leave out --public-validation."
             )
     varied = [name for name in space.choices if name.startswith("prediction.")]

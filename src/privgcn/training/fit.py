@@ -209,7 +209,7 @@ def _takes_centre(train: TextGraph, settings: Settings) -> bool:
 def _one_by_one(
     seeds: Sequence[int], folder: Path | None, fit_one: Callable[[int, Path | None], Fit]
 ) -> Fit:
-    """Replicas that can not share a pass."""
+    """Replicas that cannot share a pass."""
     places = [None if folder is None else folder / str(i) for i in range(len(seeds))]
     fits = [fit_one(seed, place) for seed, place in zip(seeds, places, strict=True)]
 

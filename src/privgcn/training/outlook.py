@@ -142,11 +142,13 @@ def outlook(
         advice.append(_pay(expected, [option for option in options if option]))
     if expected.links < _LINKS_WORTH:
         advice.append(
-            "The graph will hardly pay: at this signal, links added "
+            "Links will hardly help: at this signal, they added "
             f"{max(expected.links, 0.0):.0%} of the non-private score in our measurements."
         )
     if not expected.measured:
-        advice.append("This lies outside of what we measured: expect surprises.")
+        advice.append(
+            "This is outside the range of our measurements: the estimate may be far off."
+        )
     return Outlook(plan(units, epsilon), here, expected, tuple(advice))
 
 
@@ -188,7 +190,11 @@ def _least(signal: Callable[[Any], float], start: float, words: str) -> str | No
 
 
 def _pay(expected: Expectation, options: list[str]) -> str:
-    verdict = "will not pay" if expected.share < _POOR else "costs much of the score"
+    verdict = (
+        "is too small for a useful model"
+        if expected.share < _POOR
+        else "costs much of the score"
+    )
     remedy = "Use more documents, a public encoder, or a larger epsilon."
     if options:
         remedy += f" {WORTH_IT:.0%} can be expected with: {', or '.join(options)}."

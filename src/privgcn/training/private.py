@@ -49,9 +49,7 @@ class PrivateTrainer:
         centre: Tensor | None = None,
     ) -> None:
         if type(plan) is not PrivacyPlan:
-            raise PrivacyContractError(
-                f"Private training takes a PrivacyPlan and nothing looser. Got {plan!r}."
-            )
+            raise PrivacyContractError(f"Private training needs a PrivacyPlan. Got {plan!r}.")
         parts = gradients.graph.parts
         if gradients.plan != plan or parts != plan.schedule.parts:
             raise PrivacyContractError(

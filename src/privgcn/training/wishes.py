@@ -85,7 +85,7 @@ def merged(wishes: Sequence[Wishes]) -> dict[str, Any]:
             known = said.setdefault(name, (value, words))
             if name.startswith(PRIVACY) and _read(name, known[0]) != _read(name, value):
                 raise PrivacyContractError(
-                    f"The setting '{name}' must be said once, or twice alike. Got {known[1]} "
+                    f"The setting '{name}' must have one value. Got {known[1]} "
                     f"and {words}. Leave one of them out."
                 )
     return {name: value for name, (value, _) in reversed(said.items())}

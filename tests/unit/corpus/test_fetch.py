@@ -13,7 +13,7 @@ import pytest
 from privgcn.corpus.card import DatasetCard, RawFile
 from privgcn.corpus.catalogue import DATASETS
 from privgcn.corpus.fetch import fetch
-from privgcn.errors import DataError, DataNotAvailableError
+from privgcn.errors import ConfigError, DataError, DataNotAvailableError
 
 CONTENT = bytes(range(256)) * 5_000
 
@@ -129,6 +129,21 @@ def test_a_wrong_checksum_leaves_nothing(server: Server, tmp_path: Path) -> None
     with pytest.raises(DataNotAvailableError, match="sha256 is not the published one"):
         fetch(card(server.url), tmp_path)
     assert list((tmp_path / "set").iterdir()) == []
+
+
+def test_more_than_the_published_file_is_not_taken(server: Server, tmp_path: Path) -> None:
+    server.content = CONTENT * 20
+    seen: list[int] = []
+    with pytest.raises(DataNotAvailableError, match="sha256 is not the published one"):
+        fetch(card(server.url), tmp_path, lambda name, done, total: seen.append(done))
+    assert max(seen) < 2 * len(CONTENT)
+    assert list((tmp_path / "set").iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "set").write_text("a file")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        fetch(card(server.url), tmp_path)
 
 
 def test_a_changed_file_is_replaced(server: Server, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from privgcn.corpus import Corpus, load_corpus
+from privgcn.corpus import Corpus, ReadReport, load_corpus
 from privgcn.errors import DataError
 
 RECORDS = [
@@ -245,12 +245,91 @@ def test_nested_parquet_columns(tmp_path: Path) -> None:
 
 
 def test_which_file_is_meant_must_be_clear(tmp_path: Path) -> None:
-    refused(tmp_path, "documents.jsonl, documents.csv, documents.parquet", "none")
+    names = "documents.jsonl, documents.csv, documents.tsv, documents.parquet"
+    refused(tmp_path, names, "none")
     write(write(tmp_path, "csv"), "jsonl")
-    refused(tmp_path, "documents.jsonl and documents.csv", "all but one")
+    refused(tmp_path, names, "'documents.csv' and 'documents.jsonl'", "all but one")
+
+
+def test_a_copy_in_another_format_does_no_harm(tmp_path: Path) -> None:
+    write(tmp_path, "csv")
+    for name in ("documents.xlsx", "documents.csv~", "edges.csv", "edges.csv.bak"):
+        (tmp_path / name).write_text("source,target\n")
+    assert len(load_corpus(tmp_path)) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("edges.csv", "source,target,kind\n007,8,x\n8,007,y\n8,8,x\nä,10,x\n"),
+        ("edges.tsv", "source\ttarget\tkind\n007\t8\tx\n8\t007\ty\n8\t8\tx\nä\t10\tx\n"),
+        (
+            "edges.jsonl",
+            '{"source": "007", "target": "8", "kind": "x"}\n{"source": 8, "target": "007"}\n'
+            '{"source": "8", "target": 8}\n\n{"source": "ä", "target": 10}\n',
+        ),
+        ("edges.parquet", ""),
+    ],
+)
+def test_links_in_every_format_and_what_was_read(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    folder = write(tmp_path, "jsonl")
+    if content:
+        (folder / name).write_text(content, "utf-8")
+    else:
+        ends = {"source": ["007", "8", "8", "ä"], "target": ["8", "007", "8", "10"]}
+        pl.DataFrame({**ends, "kind": ["x"] * 4}).write_parquet(folder / name)
+    corpus = load_corpus(folder)
+    assert corpus.edges.tolist() == [[0, 2], [1, 3]]
+    assert corpus.read_report == ReadReport(
+        documents=4,
+        owners=3,
+        classes=2,
+        links_read=4,
+        links_kept=2,
+        links_repeated=1,
+        links_to_self=1,
+        unused_columns=("kind",),
+    )
+    assert corpus.train.read_report is None
+
+
+def test_documents_separated_by_tabs(tmp_path: Path) -> None:
+    (tmp_path / "documents.tsv").write_text('id\ttext\n1\ta, b\n2\t"c\td"\n')
+    assert load_corpus(tmp_path).texts == ("a, b", "c\td")
+
+
+# What people export every day, and the hint that helps them.
+HINTS = {
+    "upper case": ("ID,text\n1,a\n", ["'ID'", "Rename it to 'id'"]),
+    "optional in upper case": ("id,text,Label\n1,a,x\n", ["'Label'", "'label'"]),
+    "semicolons": ("id;text\n1;a\n", ["'id'", "separated by semicolons: use commas"]),
+    "tabs": ("id\ttext\n1\ta\n", ["separated by tabs", ".tsv"]),
+    "NaN": ("id,text,label\n1,a,x\n2,b,nan\n", ["'nan'", "missing value", "line 3"]),
+    "spaces": ("id,text,label\n1,a,x\n2,b,x \n", ["'x '", "only by spaces", "line 3"]),
+    "split": ("id,text,split\n1,a,Train\n", ["'Train'", "lower case"]),
+}
+
+
+@pytest.mark.parametrize("case", HINTS)
+def test_habits_of_other_programs_get_a_hint(tmp_path: Path, case: str) -> None:
+    content, words = HINTS[case]
+    (tmp_path / "documents.csv").write_text(content)
+    refused(tmp_path, *words)
+
+
+def test_a_word_for_a_missing_value_can_be_a_declared_class(tmp_path: Path) -> None:
+    (tmp_path / "documents.csv").write_text("id,text,label\n1,a,x\n2,b,nan\n")
+    assert load_corpus(tmp_path, classes=["nan", "x"]).labels.tolist() == [1, 0]
 
 
 BAD_EDGES = {
+    "weight": ("source,target,weight\n007,8,0.5\n", ["'weight'", "every link counts the same"]),
+    "Weight": ("source,target,Weight\n007,8,0.5\n", ["'Weight'"]),
+    "upper case": ("Source,Target\n007,8\n", ["'Source'", "Rename it to 'source'"]),
+    "spaces": ("source,target\n007,8 \n", ["'8 '", "Did you mean '8'"]),
+    "floats": ("source,target\n10.0,8\n", ["'10.0'", "Did you mean '10'"]),
     "unknown source": ("source,target\n007,8\n9,8\n", ["'source'", "'9'", "line 3"]),
     "unknown target": ("source,target\n8,7\n", ["'target'", "'7'", "line 2"]),
     "cut row": ("source,target\n007,8\n8", ["'target'", "empty", "line 3", "cut"]),
@@ -258,7 +337,7 @@ BAD_EDGES = {
     "semicolons": ("source;target\n007;8\n", ["'source' and 'target'", "'source;target'"]),
     "too many fields": ("source,target\n007,8,1\n", ["CSV"]),
     "open quote": ('source,target\n007,"8\n', ["CSV"]),
-    "empty file": ("", ["header"]),
+    "empty file": ("", ["empty", "header"]),
 }
 
 

@@ -17,11 +17,23 @@ def test_an_unknown_source_names_what_is_known() -> None:
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.parametrize("name", ["a" * 5_000, "~nobody-at-all/letters", "\0", ""])
+def test_a_name_that_no_file_could_have(name: str) -> None:
+    with pytest.raises(DataError, match="Got neither"):
+        load_corpus(name)
+
+
+def test_a_file_in_place_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "documents.csv").write_text("id,text\n1,a\n")
+    with pytest.raises(DataError, match="name the folder it is in"):
+        load_corpus(tmp_path / "documents.csv")
+
+
 def test_a_known_dataset_that_is_not_here_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(DataNotAvailableError, match="privgcn fetch cora") as caught:
         load_corpus("cora", data_dir=tmp_path)
     assert caught.value.exit_code == 3
-    with pytest.raises(DataNotAvailableError, match="can not be downloaded"):
+    with pytest.raises(DataNotAvailableError, match="cannot be downloaded"):
         load_corpus("cora-text", data_dir=tmp_path)
 
 

@@ -39,9 +39,9 @@ def test_a_pickle_of_any_other_type_is_refused(
 
 
 def test_a_cut_pickle_is_refused() -> None:
-    with pytest.raises(DataError, match="can not be read"):
+    with pytest.raises(DataError, match="cannot be read"):
         unpickle(pickle.dumps([1, 2, 3], protocol=2)[:-3])
-    with pytest.raises(DataError, match="can not be read"):
+    with pytest.raises(DataError, match="cannot be read"):
         unpickle(b"")
 
 

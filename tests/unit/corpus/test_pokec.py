@@ -9,8 +9,8 @@ import pytest
 
 from privgcn.corpus import load_corpus
 from privgcn.corpus.pokec import CATS, COLUMNS, DOGS, TEXT_COLUMNS, prepare, without_html
-from privgcn.corpus.synthetic_dumps import write_pokec
 from privgcn.errors import DataError
+from synthetic_dumps import write_pokec
 
 Raw = tuple[Path, Path]
 
@@ -149,6 +149,13 @@ BROKEN: dict[str, tuple[int, Callable[[Path], None], list[str]]] = {
     "a user without a number": (0, _replace(b"\n7\t", b"\nseven\t"), ["'seven'", "line 5"]),
     "a user below 1": (0, _replace(b"\n7\t", b"\n0\t"), ["'0'", "line 5"]),
     "a wild user": (0, _replace(b"\n7\t", b"\n99999999999\t"), ["'99999999999'", "line 5"]),
+    "a user of 5000 digits": (0, _replace(b"\n7\t", b"\n" + b"7" * 5000 + b"\t"), ["line 5"]),
+    "a link of 5000 digits": (1, _replace(b"5\t1", b"7" * 5000 + b"\t1"), ["line 4"]),
+    "an endless line": (
+        1,
+        lambda path: path.write_bytes(gzip.compress(bytes(40 << 20), 1)) and None,
+        ["a line has more than"],
+    ),
     "a user twice": (0, _replace(b"\n7\t", b"\n9\t"), ["9 twice"]),
     "a link to nobody": (1, _replace(b"5\t1", b"5\t10"), ["1 to 9", "'10'", "line 4"]),
     "a link from 0": (1, _replace(b"5\t1", b"0\t1"), ["'0'", "line 4"]),

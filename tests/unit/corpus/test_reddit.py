@@ -8,8 +8,8 @@ import pytest
 
 from privgcn.corpus import load_corpus
 from privgcn.corpus.reddit import class_preserving_sample
-from privgcn.corpus.synthetic_dumps import write_reddit
 from privgcn.errors import DataError
+from synthetic_dumps import write_reddit
 
 SIZES = (1_534, 238, 557)
 
@@ -103,6 +103,15 @@ def _flip(path: Path) -> None:
     path.write_bytes(bytes(data))
 
 
+def _header(path: Path, shape: str) -> None:
+    """Gives the labels a header that says anything at all."""
+    words = f"{{'descr': '<i4', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    head = b"\x93NUMPY\x02\x00" + len(words).to_bytes(4, "little") + words
+    _drop(path, "label")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("label.npy", head + bytes(64))
+
+
 N = sum(SIZES)
 BROKEN = {
     "cut data": (0, _cut, "complete .npz"),
@@ -112,7 +121,7 @@ BROKEN = {
     "no columns": (1, lambda path: _drop(path, "col"), "the array 'col'"),
     "labels too few": (0, lambda path: _rewrite(path, label=np.zeros(5, int)), "5 labels"),
     "a wild label": (0, lambda path: _rewrite(path, label=np.full(N, 41)), "0 to 40"),
-    "a wild split": (0, lambda path: _rewrite(path, node_types=np.zeros(N, int)), "1, 2 or 3"),
+    "a wild split": (0, lambda path: _rewrite(path, node_types=np.zeros(N, int)), "1 to 3"),
     "vectors too few": (0, lambda path: _rewrite(path, feature=np.zeros((9, 2))), "Got 9"),
     "not finite": (
         0,
@@ -125,7 +134,13 @@ BROKEN = {
         "posts from 0",
     ),
     "one end too few": (1, lambda path: _rewrite(path, row=np.zeros(7, int)), "one length"),
-    "objects": (0, lambda path: _rewrite(path, label=np.array([None] * N)), "pickle"),
+    "objects": (0, lambda path: _rewrite(path, label=np.array([None] * N)), "kind iu. Got O"),
+    "words": (0, lambda path: _rewrite(path, label=np.array(["a"] * N)), "kind iu. Got U"),
+    "ends that are no numbers": (1, lambda path: _rewrite(path, row=np.zeros(9)), "Got f"),
+    "labels in rows": (0, lambda path: _rewrite(path, label=np.zeros((N, 2), int)), "npz"),
+    "a promise of terabytes": (0, lambda path: _header(path, f"({10**14},)"), "too large"),
+    "a negative shape": (0, lambda path: _header(path, "(-5,)"), "shape"),
+    "a deep header": (0, lambda path: _header(path, "(" * 3_000), "complete .npz"),
 }
 
 

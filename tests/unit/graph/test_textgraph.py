@@ -1,5 +1,6 @@
 """Graphs of documents: from a corpus, to and from PyTorch Geometric, induced subgraphs."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 
 from brute_force import random_graph
 from privgcn.corpus import Corpus
-from privgcn.errors import DataError
+from privgcn.errors import DataError, MissingExtraError
 from privgcn.graph import TextGraph
 
 PYG = pytest.mark.filterwarnings("ignore")
@@ -86,3 +87,11 @@ def test_from_pyg_drops_doubles_and_loops_and_trains_on_all_without_masks() -> N
     assert graph.classes == 2
     with pytest.raises(DataError, match="'x', 'edge_index' and 'y'"):
         TextGraph.from_pyg(Data(x=torch.ones(3, 2)))
+
+
+def test_without_the_extra_to_pyg_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch_geometric.data", None)
+    with pytest.raises(MissingExtraError, match=r"privgcn\[graph\].*checkout.*\.\[graph\]"):
+        random_graph(3, owners=1, sparse=False).to_pyg()

@@ -11,7 +11,7 @@ from privgcn.experiments.paper.reproduce import Shown, write_presentation
 from privgcn.experiments.paper.takeaways import Takeaway
 from privgcn.experiments.results import Presentation
 
-NOTE = "This emulation is not private and can not make a statement."
+NOTE = "This emulation is not private and cannot make a statement."
 TABLE = {"title": "T", "columns": ["a"], "rows": [["x"]]}
 
 

@@ -1,4 +1,4 @@
-"""The planner reads no data, follows its table, and says when a budget will not pay."""
+"""The planner reads no data, follows its table, and says when a budget is too small."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_the_table_spans_poor_and_good_budgets() -> None:
 def test_a_hopeless_budget_is_called_so_with_remedies() -> None:
     found = outlook(300, 10, 0.5, features=4096)
     text = " ".join(found.advice)
-    assert "will not pay" in text
+    assert "is too small for a useful model" in text
     assert "Use more documents, a public encoder, or a larger epsilon." in text
     assert "documents, or epsilon" in text
 

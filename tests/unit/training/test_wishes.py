@@ -186,7 +186,7 @@ def test_two_wishes_for_privacy_that_contradict_each_other_are_refused(
 ) -> None:
     file = file_with(tmp_path, {"recipe": "paper-split", **filed})
     wishes = by_command_line({"privacy.epsilon": 1.0, **flags}, assignments, file)
-    with pytest.raises(PrivacyContractError, match="said once") as refused:
+    with pytest.raises(PrivacyContractError, match="must have one value") as refused:
         resolve(*wishes)
     for word in words:
         assert word in str(refused.value)

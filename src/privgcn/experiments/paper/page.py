@@ -25,7 +25,7 @@ There are therefore four columns:
 
 - **published**: the paper's number;
 - **as released**: the behaviour of the released code, emulated (`privgcn reproduce
-  as-released`). It has no guarantee and can not make a statement;
+  as-released`). It has no guarantee and cannot make a statement;
 - **done soundly**: the paper's own method with what it describes: one gradient per part,
   clipped to norm 1 over all tensors together, induced parts, exact accounting;
 - **auto**: this package's recipe, which protects every document.

@@ -111,7 +111,7 @@ def present(results: Results, options: Options) -> Presentation:
                 title = f"As released: the noise hardly matters, {name}{suffix}"
                 figures += figure(title, "claimed epsilon", lines)
     notes = [
-        "This emulation is not private and can not make a statement. Its learning rates are "
+        "This emulation is not private and cannot make a statement. Its learning rates are "
         f"{LEARNING_RATES['sgd']:g} for SGD, and for Adam {LEARNING_RATES['adam']:g} on the "
         f"full graph and {SPLIT_LEARNING_RATES['adam']:g} on ten parts."
     ]

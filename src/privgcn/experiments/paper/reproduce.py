@@ -95,7 +95,7 @@ def reproduce(
         progress: Shows how far it is.
 
     Raises:
-        ConfigError: The folder can not be written, or has records and ``resume`` was not
+        ConfigError: The folder cannot be written, or has records and ``resume`` was not
             asked for; or no run could work with these datasets or on this device.
         DataNotAvailableError: No data for any experiment.
     """

@@ -141,8 +141,8 @@ def check_selection(selection: Any, training: GaussianRelease, plan: _Searched) 
     if selection.score is not None and plan.unit not in _SCORED_UNITS:
         raise PrivacyContractError(
             "A search that scores on private validation documents must protect unit "
-            f"{' or '.join(_SCORED_UNITS)}. Got '{plan.unit}', of which validation documents "
-            "are no part. Declare them public with --public-validation."
+            f"{' or '.join(_SCORED_UNITS)}. Got '{plan.unit}', to which validation documents "
+            "do not belong. Declare them public with --public-validation."
         )
 
 

@@ -1,6 +1,6 @@
 """Writes synthetic dumps in the exact raw formats of Pokec and Reddit.
 
-They stand in for the real dumps where those can not be had: in tests, and at full size in
+They stand in for the real dumps where those cannot be had: in tests, and at full size in
 the benchmark of the preparations. Nobody's real words are in them.
 """
 
@@ -16,24 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from privgcn.corpus.pokec import CATS, COLUMNS, DOGS
+from privgcn.corpus.stand_ins import slovak_looking_words
 
-_SYLLABLES = (
-    "ba be bi bo bu ca ce da de do du fa fe ha ho hra ja je ka ke ko kra ku la le li lo lu ma "
-    "me mi mo mra na ne ni no nu pa pe po pra ra re ri ro ru sa se si so sta sto su ta te ti "
-    "to tra tu va ve vi vo za ze zi zo čo ďa ľu ňa ša ší ťa že žu ý á é í ó ú"
-)
 _ROWS = 20_000
 _POOL = 2_000
-
-
-def slovak_looking_words(count: int, seed: int) -> list[str]:
-    """Words that look Slovak and mean nothing."""
-    random = np.random.default_rng(seed)
-    syllables = np.array(_SYLLABLES.split(), dtype=object)
-    words: dict[str, None] = {}
-    while len(words) < count:
-        words["".join(random.choice(syllables, random.integers(2, 5)))] = None
-    return list(words)
 
 
 def write_pokec(
