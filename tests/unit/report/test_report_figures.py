@@ -125,8 +125,6 @@ def test_hostile_names_stay_text(kind):
     assert "<script" not in drawn
     parsed = ElementTree.fromstring(str(drawn))
     assert not [n for n in parsed.iter() if n.tag.endswith("script")]
-        n for n in ElementTree.fromstring(str(drawn)).iter() if n.tag.endswith("script")
-    ]
 
 
 def test_names_and_numbers_on_one_axis_become_names_in_order():
