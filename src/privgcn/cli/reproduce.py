@@ -117,7 +117,7 @@ def _write_pages(folder: Path, done: Reproduction) -> Path:
     """Markdown, CSV and SVG files, and one page with everything."""
     from privgcn.report import Figure, Report, Table
     from privgcn.report.charts import save_svg
-    from privgcn.report.outcome import write_outcome
+    from privgcn.report.results import write_outcome
     from privgcn.report.writing import write_text
 
     for shown in done.shown:
@@ -145,14 +145,14 @@ def _write_pages(folder: Path, done: Reproduction) -> Path:
 
 def _report(shown: Shown, done: Reproduction) -> Any:
     """The page of one experiment; failed runs of the call are stored for later pages."""
-    from privgcn.report import Report
-    from privgcn.report.outcome import write_outcome
+    from privgcn.report import Figure, Report, Table
+    from privgcn.report.results import write_outcome
 
     made = shown.presentation
     outcome = write_outcome(shown.folder, shown.title, failures=done.failures)
-    return Report.of_experiment(
-        shown.title, made.tables, made.figures, made.notes, outcome=outcome
-    )
+    tables = [Table.model_validate(table) for table in made.tables]
+    figures = [Figure.model_validate(figure) for figure in made.figures]
+    return Report.of_experiment(shown.title, tables, figures, made.notes, outcome=outcome)
 
 
 def _write_docs(path: Path, words: str, done: Reproduction) -> None:
