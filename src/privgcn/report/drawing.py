@@ -126,14 +126,12 @@ class Colours:
     def looks(self, figure: Figure) -> list[Look]:
         """The look of each series of a figure."""
         data = [series.name for series in figure.series if series.role == "data"]
-        here = {self._known[name] for name in data if name in self._known}
         for name in data:
             if name not in self._known:
-                free = itertools.filterfalse(self._known.values().__contains__, range(8))
-                unused = itertools.filterfalse(here.__contains__, itertools.count())
-                index = next(free, None)
-                self._known[name] = next(unused) if index is None else index
-                here.add(self._known[name])
+                taken = set(self._known.values())
+                if len(taken) >= len(COLOURS):
+                    taken = {self._known[other] for other in data if other in self._known}
+                self._known[name] = next(i for i in itertools.count() if i not in taken)
         references = itertools.count()
         return [
             Look(series.name, next(references), True)

@@ -8,6 +8,7 @@ from typing import Any
 from privgcn.config import Settings
 from privgcn.errors import ConfigError
 from privgcn.evaluation.baselines import baselines_left_out
+from privgcn.prediction.inference import Mode
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import round_up
 from privgcn.report.citation import citations
@@ -133,7 +134,7 @@ def _lede(
     statement: PrivacyStatement | None,
     scores: Scores,
     dataset: str,
-    lead: str,
+    lead: Mode,
 ) -> str:
     many = f" into {len(scores.classes)} classes" if scores.classes else ""
     value = score(scores.modes[lead].micro_f1)
@@ -151,7 +152,7 @@ def _lede(
 
 
 def _tiles(
-    statement: PrivacyStatement | None, scores: Scores, lead: str
+    statement: PrivacyStatement | None, scores: Scores, lead: Mode
 ) -> list[dict[str, str]]:
     tiles = [
         {

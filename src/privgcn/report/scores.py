@@ -113,9 +113,8 @@ class Scores(_Record):
     def leading(self, *, private: bool) -> Mode:
         """The mode that leads: with privacy the best-informed one that is still covered."""
         known = [mode for mode in MODES if mode in self.modes]
-        return next(
-            (mode for mode in reversed(known) if not private or covered(mode)), known[0]
-        )
+        fit = [mode for mode in known if not private or covered(mode)]
+        return (fit or known)[-1]
 
     def documents(self) -> str:
         """What was scored, with the number where it is known."""

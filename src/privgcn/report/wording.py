@@ -154,9 +154,9 @@ def _protected(statement: PrivacyStatement) -> int:
 def _promise(statement: PrivacyStatement) -> str:
     return (
         f"The guarantee protects {UNIT_WORDS[statement.unit]}. It compares two cases: "
-        f"{_RELATION[statement.relation]}. Whatever anyone can learn from the trained model, by "
-        "any method and with any other knowledge, differs between the two cases only as far as "
-        "ε (epsilon) and δ (delta) allow."
+        f"{_RELATION[statement.relation]}. Whatever anyone can learn from the trained model, "
+        "by any method and with any other knowledge, differs between the two cases only as far "
+        "as ε (epsilon) and δ (delta) allow."
     )
 
 
