@@ -28,7 +28,7 @@ _CHARACTER = 0.56
 #: Ordered by contrast with a white page; yellow comes last. Pages override them by class, so
 #: that dark pages get lighter ones.
 COLOURS: tuple[str, ...] = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#F0E442",
+    "#0072B2", "#009E73", "#D55E00", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#F0E442",
 )  # fmt: skip
 REFERENCE = "#767B84"
 _DASHES: tuple[str | None, ...] = (None, "7 4", "2 3", "9 3 2 3", None, "4 4", "1 4", "12 4")

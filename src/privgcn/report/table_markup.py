@@ -26,6 +26,9 @@ def table_html(table: Table, *, caption: bool = True) -> Markup:
     for i, column in enumerate(table.columns):
         kinds = ["n" if table.numeric(i) else "", "key" if i in keys else ""]
         head.append(element("th", column, scope="col", class_=_classes(kinds)))
+    # Where the first column tells rows apart, what follows on a phone is an aside.
+    names = [row[0] for row in table.rows]
+    aside = "keys" if len(set(names)) < len(names) else "keys aside"
     body = []
     above: str | None = None
     for row in table.rows:
@@ -39,7 +42,7 @@ def table_html(table: Table, *, caption: bool = True) -> Markup:
         ]
         inside = element("bdi", texts[0], class_="again" if texts[0] == above else None)
         if named:
-            inside += element("span", ", ".join(named), class_="keys")
+            inside += element("span", ", ".join(named), class_=aside)
         cells = [element("th", inside, scope="row")]
         for i, text in enumerate(texts[1:], 1):
             brief = "brief" if len(text) <= _BRIEF else ""

@@ -53,7 +53,7 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
                 "mode": m.mode,
                 "covered": m.covered,
                 "verdict": "covered, for the training data" if m.covered else "NOT covered",
-                "sees": f"The model sees {m.sees}.",
+                "sees": f"What the model sees: {m.sees}.",
             }
             for m in statement.inference_modes
         ],

@@ -7,8 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from privgcn.errors import DataError
-from privgcn.report import Figure, palette
+from privgcn.report import Figure
 from privgcn.report.charts import save_svg, svg
+from privgcn.report.drawing import Colours, Look
 from privgcn.report.records import read_record
 from privgcn.report.scales import position_scale, value_scale
 
@@ -165,9 +166,9 @@ def test_same_input_same_bytes():
 
 
 def test_no_two_of_many_series_share_colour_and_shape():
-    looks = {(palette.colour(i), palette.marker(i, 0, 0, 5)) for i in range(64)}
+    looks = [Look("", i, False) for i in range(64)]
 
-    assert len(looks) == 64
+    assert len({(look.colour, look.marker(0, 0, 5)) for look in looks}) == 64
 
 
 @pytest.mark.parametrize(
@@ -197,12 +198,46 @@ def test_value_axes_hold_every_value_between_few_ticks(values):
     assert all(-1e-6 <= scale.place(value) <= 100 + 1e-6 for value in values)
 
 
-@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
-def test_the_axis_of_a_single_score_stays_between_zero_and_one(value):
-    scale = value_scale([value], 0, 100)
+@pytest.mark.parametrize("values", [[0.0], [0.3], [1.0], [0.8, 0.82], [-0.2, 0.1]])
+def test_every_axis_of_values_has_zero_on_it(values):
+    scale = value_scale(values, 0, 100)
 
-    assert scale.low >= 0
+    assert scale.low <= 0 <= scale.high
     assert scale.high <= 1
+
+
+def named(*names):
+    series = [{"name": name, "points": [[1, 0.5]]} for name in names]
+    return Figure.model_validate(record(series=series))
+
+
+def test_a_name_has_one_colour_on_all_charts_of_a_page():
+    colours = Colours()
+    first = {look.name: look.colour for look in colours.looks(named("alone", "own-graph"))}
+    then = {look.name: look.colour for look in colours.looks(named("own-graph", "other"))}
+
+    assert then["own-graph"] == first["own-graph"]
+    assert then["other"] not in first.values()
+
+
+def test_a_chart_never_shows_one_colour_twice_while_colours_last():
+    colours = Colours()
+    colours.looks(named(*(f"s{i}" for i in range(8))))
+    later = colours.looks(named("s3", *(f"t{i}" for i in range(7))))
+
+    assert len({look.colour for look in later}) == 8
+
+
+def test_a_bar_named_like_its_series_needs_no_legend():
+    series = [
+        {"name": "alone", "points": [["alone", 0.5]]},
+        {"name": "baseline", "points": [["majority", 0.3]], "role": "reference"},
+    ]
+    root = drawing(Figure.model_validate(record(series=series, kind="bar")), values=False)
+    texts = [node.text for node in root.iter() if node.tag.endswith("text")]
+
+    assert texts.count("alone") == 1
+    assert texts.count("baseline") == 1
 
 
 def test_wide_ranges_are_logarithmic_and_mark_their_own_values():
