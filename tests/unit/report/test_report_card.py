@@ -68,14 +68,14 @@ def test_a_card_says_what_a_model_card_says(make, statement, public):
         statement,
         public,
         About(
-            "Letters to a clinic", ("sick", "well"), "Sorting new letters", "ask@example.org"
+            "Letters to a clinic", ("sick", "well"), "For triage", "ask@example.org"
         ),
     )
 
     for title in ("Intended use", "Training documents", "Classes", "Limits", "Contact"):
         assert title in bare
     assert "200 training documents" in bare
-    for words in ("Letters to a clinic", "2 classes: sick, well", "Sorting new", "ask@example"):
+    for words in ("Letters to a clinic", "2 classes: sick, well", "For triage", "ask@example"):
         assert words in told
         assert words not in bare
 
