@@ -67,9 +67,7 @@ def test_a_card_says_what_a_model_card_says(make, statement, public):
     told = make(
         statement,
         public,
-        About(
-            "Letters to a clinic", ("sick", "well"), "For triage", "ask@example.org"
-        ),
+        About("Letters to a clinic", ("sick", "well"), "For triage", "ask@example.org"),
     )
 
     for title in ("Intended use", "Training documents", "Classes", "Limits", "Contact"):
