@@ -19,8 +19,8 @@ from privgcn.report.scores import (
     class_table,
     confusion,
     covered,
+    mode_table,
     score_figure,
-    score_table,
     sees,
 )
 from privgcn.report.wording import SHORT_UNIT, explained
@@ -99,7 +99,7 @@ def run_summary(
         "notices": notices,
         "statement": None if statement is None else explained(statement),
         "checked": list(checked),
-        "score_table": score_table(scores, private=private),
+        "score_table": mode_table(scores, private=private),
         "score_figure": score_figure(scores, private=private),
         "curve": None if statement is None else run_curve(settings, statement, scores),
         "classes": _classes(scores, lead, private=private),

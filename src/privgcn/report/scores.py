@@ -137,7 +137,7 @@ def mode_label(mode: str, *, private: bool) -> str:
     return mode if covered(mode) or not private else f"{mode} ({NOT_COVERED})"
 
 
-def score_table(scores: Scores, *, private: bool) -> Table:
+def mode_table(scores: Scores, *, private: bool) -> Table:
     """Modes and baselines, one row each, with what they see and whether that is covered."""
     rows: list[tuple[Any, ...]] = []
     for mode, entry in scores.ordered().items():
