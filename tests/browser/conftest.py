@@ -15,9 +15,10 @@ from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import make_schedule
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.report import Report, card_html
+from privgcn.report import Figure, Report, Table, card_html
 from privgcn.report.comparison import RunRecord
-from privgcn.report.outcome import Outcome, write_outcome
+from privgcn.report.results import Outcome, write_outcome
+from privgcn.report.scores import Scores
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -96,16 +97,19 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages with spaces & signs")
     statement = _statement(8.0)
     settings = Settings(recipe="auto").changed({"privacy.noise_multiplier": 8.0})
-    curve = [{"epsilon": e, "score": e / 10, "std": 0.02} for e in (0.5, 1, 2, 5)]
-    curve.append({"epsilon": None, "score": 0.8})
     reports = {
-        "run": Report.of_run(settings, statement, _scores(HOSTILE), curve=curve),
+        "run": Report.of_run(settings, statement, _scores(HOSTILE)),
         "classes": Report.of_run(
             Settings(), None, _scores(tuple(f"a long class name {i}" for i in range(41)))
         ),
         "runs": Report.of_runs(
             [
-                RunRecord(HOSTILE[i % 2], settings, _statement(8.0 + i), _scores(HOSTILE))
+                RunRecord(
+                    HOSTILE[i % 2],
+                    settings,
+                    _statement(8.0 + i),
+                    Scores.read(_scores(HOSTILE), "a run"),
+                )
                 for i in range(3)
             ]
         ),
@@ -148,6 +152,7 @@ def _scores(classes: tuple[str, ...]) -> dict[str, Any]:
     return {
         "dataset": HOSTILE[1],
         "synthetic": True,
+        "features": 384,
         "classes": list(classes),
         "modes": {
             mode: {**entry, "per_class": rows, "confusion": matrix}
@@ -172,7 +177,7 @@ def _outcome(folder: Path) -> Outcome:
     )
 
 
-def _results() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _results() -> tuple[list[Table], list[Figure]]:
     wide = [f"column {i}" for i in range(14)]
     table = {
         "title": HOSTILE[2],
@@ -197,4 +202,5 @@ def _results() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         "columns": ["dataset", "method", "epsilon", *wide[:8]],
         "rows": [["cora", method, 2, *[0.5] * 8] for method in ("sgd", "adam")],
     }
-    return [table, keyed], [lines, bars]
+    tables = [Table.model_validate(one) for one in (table, keyed)]
+    return tables, [Figure.model_validate(one) for one in (lines, bars)]

@@ -139,8 +139,8 @@ def test_the_keyboard_reaches_everything(look):
 
     assert reached[0] == ["skip", "#content"]
     assert {"scroll", "scroll tall", "value", "SUMMARY", "PRE"} <= set(kinds)
-    # Five values of the scores, six of the curve: each one is a stop.
-    assert kinds.count("value") == 11
+    # Five values of the scores; of the curve three points, five of the outlook, two levels.
+    assert kinds.count("value") == 15
 
 
 def test_the_skip_link_shows_itself_and_leads_to_the_content(look):
@@ -154,16 +154,26 @@ def test_the_skip_link_shows_itself_and_leads_to_the_content(look):
 
 def test_values_appear_on_focus_and_on_hover(look):
     page = look("run").page
-    # The level that runs below all points comes first.
-    value = page.locator("#curve .wide .value").nth(2)
+    value = page.locator("#scores .wide .value").first
     tip = value.locator(".tip")
 
     assert tip.is_hidden()
     value.focus()
     assert tip.is_visible()
-    assert tip.locator("text").all_text_contents()[:2] == ["0.100 ± 0.020", "epsilon 1"]
-    page.locator("#curve .wide .value").nth(3).locator(".target").hover()
-    assert page.locator("#curve .wide .value").nth(3).locator(".tip").is_visible()
+    assert tip.locator("text").all_text_contents() == ["0.600", "alone"]
+    page.locator("#scores .wide .value").nth(1).locator(".target").hover()
+    assert page.locator("#scores .wide .value").nth(1).locator(".tip").is_visible()
+
+
+def test_a_phone_shows_what_is_covered_without_scrolling(look):
+    page = look("run", width=390).page
+    cells = page.locator("#scores tbody th")
+
+    assert cells.first.inner_text().split() == ["alone", "covered"]
+    assert cells.nth(2).inner_text().split() == ["full-graph", "not", "covered"]
+    box = cells.nth(2).locator(".keys").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
 
 
 def test_focus_is_seen(look):

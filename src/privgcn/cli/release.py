@@ -27,6 +27,13 @@ def release(
     with_learned_features: Annotated[
         bool, typer.Option(help="Also release features that were learned from protected texts.")
     ] = False,
+    about: Annotated[
+        str | None, typer.Option(help="For the card: what the documents are; made public.")
+    ] = None,
+    intended_use: Annotated[
+        str | None, typer.Option(help="For the card: what the model is for.")
+    ] = None,
+    contact: Annotated[str | None, typer.Option(help="For the card: whom to ask.")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -34,7 +41,7 @@ def release(
     from privgcn.errors import ConfigError
     from privgcn.privacy.ledger import Budget, Ledger
     from privgcn.privacy.statement_text import round_up
-    from privgcn.report import card_html, card_markdown
+    from privgcn.report import About, card_html, card_markdown
     from privgcn.runs.folder import CARD, CARD_PAGE
     from privgcn.runs.release import (
         check_release_target,
@@ -59,9 +66,10 @@ def release(
         limit = None if budget is None or delta is None else Budget(budget, delta)
         spent = Ledger(ledger).record(statement, budget=limit)
     described = public_settings(finished.settings).model_dump(exclude={"data"})
+    told = About(about, finished.settings.data.classes, intended_use, contact)
     pages = {
-        CARD: card_markdown(statement, described),
-        CARD_PAGE: card_html(statement, described),
+        CARD: card_markdown(statement, described, told),
+        CARD_PAGE: card_html(statement, described, told),
     }
     write_release(finished, folder, pages, overwrite=overwrite)
     if as_json:

@@ -9,29 +9,24 @@ if TYPE_CHECKING:
 
     from privgcn.privacy.statement import PrivacyStatement
 
-_SIGHT = {
-    "alone": ("the document alone", True),
-    "own-graph": ("new documents and links among them", True),
-    "full-graph": ("training documents too", False),
-}
-
 
 def scores_table(scores: dict[str, Any], *, private: bool) -> Table:
     """Scores by inference mode, with the baselines below."""
     from rich.table import Table
     from rich.text import Text
 
+    from privgcn.report.scores import COVERED, NOT_COVERED, covered, sees
+
     name = scores["dataset"] + (" (synthetic)" if scores["synthetic"] else "")
     table = Table(title=Text(f"Test documents of {name}"), title_justify="left")
-    table.add_column("prediction sees")
-    for column in ("micro F1", "macro F1"):
+    table.add_column("inference: the model sees")
+    for column in ("micro-F1", "macro-F1"):
         table.add_column(column, justify="right")
     if private:
-        table.add_column("covered")
+        table.add_column("guarantee")
     for mode, row in scores["modes"].items():
-        sight, covered = _SIGHT[mode]
-        mark = [("yes" if covered else "no")] if private else []
-        table.add_row(f"{mode}: {sight}", *_figures(row), *mark)
+        mark = [COVERED if covered(mode) else NOT_COVERED] if private else []
+        table.add_row(f"{mode}: {sees(mode)}", *_figures(row), *mark)
     table.add_section()
     for baseline, row in scores["baselines"].items():
         table.add_row(f"baseline: {baseline}", *_figures(row), *([""] if private else []))
@@ -43,10 +38,11 @@ def guarantee_line(statement: PrivacyStatement | None) -> str:
     if statement is None:
         return "No privacy guarantee: trained without --epsilon."
     from privgcn.privacy.statement_text import round_up
+    from privgcn.report.formats import number
 
     return (
-        f"Guarantee: epsilon {round_up(statement.epsilon)} at delta {statement.delta:g}, "
-        f"unit {statement.unit}, relation {statement.relation}."
+        f"Guarantee: epsilon at most {round_up(statement.epsilon)} at delta "
+        f"{number(statement.delta)}, unit {statement.unit}, relation {statement.relation}."
     )
 
 

@@ -1,56 +1,91 @@
 """The privacy card: what a released model says about itself, and nothing that is not covered.
 
-A card holds the statement and the training settings. Scores, counts of labels or links,
-timings and where the documents came from have no way in: the settings are checked against
-the known ones, and what names the data is refused.
+A card holds the statement, the training settings and what the owner of the documents chose
+to say about them. Scores, counts of labels or links, timings and where the documents came
+from have no way in: the settings are checked against the known ones, and what names the data
+is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from privgcn.config import DataSettings, parse_settings
+from privgcn.config import DataSettings, Settings, parse_settings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.report.citation import citations
-from privgcn.report.rendering import render
-from privgcn.report.summarise import settings_rows
+from privgcn.report.pages import render
+from privgcn.report.run_page import effective_settings
 from privgcn.report.tables import markdown_text
-from privgcn.report.wording import explained
+from privgcn.report.wording import explained, sentence, training_data
+
+_USE = (
+    "Sorting new documents of the same kind as the training documents into the classes below, "
+    "in an inference mode that the guarantee covers."
+)
+_MISUSE = (
+    "Not meant for documents of another kind or language, nor for decisions about people "
+    "without a human who checks them."
+)
+_LIMITS = (
+    "Noise protects the training documents and costs accuracy, most of all for small classes "
+    "and for kinds of documents that were rare in training.",
+    "This card gives no scores: they would reveal more than the guarantee covers. Measure the "
+    "model on labelled documents of your own before you rely on it.",
+)
 
 
-def card_markdown(statement: PrivacyStatement, settings_public: Mapping[str, Any]) -> str:
+@dataclass(frozen=True)
+class About:
+    """What the owner of the documents declares public about them and the model.
+
+    Attributes:
+        corpus: What the training documents are.
+        classes: Names of the classes, where they were declared and not read off the labels.
+        intended_use: What the model is for.
+        contact: Whom to ask.
+    """
+
+    corpus: str | None = None
+    classes: Sequence[str] | None = None
+    intended_use: str | None = None
+    contact: str | None = None
+
+
+def card_markdown(
+    statement: PrivacyStatement,
+    settings_public: Mapping[str, Any],
+    about: About | None = None,
+) -> str:
     """The card as Markdown.
 
     Args:
         statement: Of the released model.
         settings_public: The settings without a ``data`` section.
+        about: What else the owner wants the card to say.
 
     Raises:
         PrivacyContractError: The model must not be released, or the settings hold what the
             guarantee does not cover.
     """
-    card = _card(statement, settings_public)
+    card = _card(statement, settings_public, about)
     words = card["statement"]
     lines = ["# Privacy card", "", f"**{_md(words['claim'])}**", "", _md(words["promise"]), ""]
     lines += _bullets(words["meaning"])
     lines += _section("Before you rely on it", words["warnings"])
-    lines += ["", "## How it was computed", "", "| what | value |", "| :-- | :-- |"]
-    lines += [f"| {_md(name)} | {_md(value)} |" for name, value in words["facts"]]
+    for title, texts in card["about"]:
+        lines += _section(title, texts)
     lines += _section(
         "Which predictions are covered",
-        [
-            f"{mode['mode']}: the model sees {mode['sees']}: "
-            + ("covered, for the training data." if mode["covered"] else "NOT covered.")
-            for mode in words["modes"]
-        ],
+        [f"{mode['mode']}: {mode['verdict']}. {mode['sees']}" for mode in words["modes"]],
     )
     lines += _section("Assumed to be public", words["assumed_public"])
     lines += _section("Not covered", words["not_covered"])
     lines += _section("Remember", words["notes"])
-    lines += ["", "## Settings of the training", "", "| setting | value |", "| :-- | :-- |"]
-    lines += [f"| {_md(name)} | {_md(value)} |" for name, value in card["settings"]]
+    lines += _rows("How epsilon was computed", ("what", "value"), words["facts"])
+    lines += _rows("Settings of the training", ("setting", "value"), card["settings"])
     lines += ["", "## Check it", ""]
     lines += ["`privgcn verify FOLDER` computes epsilon again from the files beside this card."]
     lines += ["", f"Statement digest: `{words['digest']}`", "", "## How to cite", ""]
@@ -58,12 +93,18 @@ def card_markdown(statement: PrivacyStatement, settings_public: Mapping[str, Any
     return "\n".join(lines).rstrip() + "\n"
 
 
-def card_html(statement: PrivacyStatement, settings_public: Mapping[str, Any]) -> str:
+def card_html(
+    statement: PrivacyStatement,
+    settings_public: Mapping[str, Any],
+    about: About | None = None,
+) -> str:
     """The card as one self-contained page; the same content as :func:`card_markdown`."""
-    return render("card.html", _card(statement, settings_public))
+    return render("card.html", _card(statement, settings_public, about))
 
 
-def _card(statement: PrivacyStatement, settings_public: Mapping[str, Any]) -> dict[str, Any]:
+def _card(
+    statement: PrivacyStatement, settings_public: Mapping[str, Any], about: About | None
+) -> dict[str, Any]:
     if not isinstance(statement, PrivacyStatement):
         raise PrivacyContractError(
             f"The 'statement' of a privacy card must be a PrivacyStatement. Got {statement!r}. "
@@ -78,13 +119,30 @@ def _card(statement: PrivacyStatement, settings_public: Mapping[str, Any]) -> di
         "title": "Privacy card",
         "synthetic": None,
         "statement": explained(statement),
+        "about": _about(statement, about or About()),
         "checked": [],
-        "settings": settings_rows(_public(settings_public)),
+        "settings": effective_settings(_public(settings_public)),
         "citations": citations(),
     }
 
 
-def _public(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _about(statement: PrivacyStatement, about: About) -> list[tuple[str, list[str]]]:
+    """The sections of a model card that are not about the guarantee."""
+    corpus = "The owner of the documents does not describe them here."
+    classes = "The class names are in model.json beside this card."
+    if about.classes is not None:
+        classes = f"{len(about.classes)} classes: {', '.join(about.classes)}."
+    contact = "Ask whoever gave you this model."
+    return [
+        ("Intended use", [sentence(about.intended_use or _USE), _MISUSE]),
+        ("Training documents", [training_data(statement), sentence(about.corpus or corpus)]),
+        ("Classes", [classes]),
+        ("Limits", list(_LIMITS)),
+        ("Contact", [about.contact or contact]),
+    ]
+
+
+def _public(settings: Mapping[str, Any]) -> Settings:
     """The settings, if they are settings and say nothing about the documents."""
     try:
         checked = parse_settings(settings)
@@ -98,16 +156,21 @@ def _public(settings: Mapping[str, Any]) -> dict[str, Any]:
             "The settings on a privacy card must not say where the documents are. Got a 'data' "
             "section. Leave it out."
         )
-    return {key: value for key, value in settings.items() if key != "data"}
+    return checked
 
 
 def _md(text: object) -> str:
     return markdown_text(text)
 
 
-def _bullets(lines: list[str]) -> list[str]:
+def _bullets(lines: Sequence[str]) -> list[str]:
     return [f"- {_md(line)}" for line in lines]
 
 
-def _section(title: str, lines: list[str]) -> list[str]:
+def _section(title: str, lines: Sequence[str]) -> list[str]:
     return ["", f"## {title}", "", *_bullets(lines)] if lines else []
+
+
+def _rows(title: str, head: tuple[str, str], rows: Sequence[tuple[str, str]]) -> list[str]:
+    table = [head, (":--", ":--"), *((_md(name), _md(value)) for name, value in rows)]
+    return ["", f"## {title}", "", *(f"| {name} | {value} |" for name, value in table)]

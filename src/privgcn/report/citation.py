@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from privgcn import __version__
 
+_AUTHOR = "privgcn contributors"
+_YEAR = 2026
+_TITLE = "privgcn: Text classification on graphs of documents, under differential privacy"
+_URL = "https://github.com/privgcn/privgcn"
 _PAPER = """\
 @inproceedings{igamberdiev-habernal-2022-privacy,
   title     = {Privacy-Preserving Graph Convolutional Networks for Text Classification},
@@ -13,17 +17,18 @@ _PAPER = """\
   address   = {Marseille, France},
   year      = {2022}
 }"""
+_PROGRAM = f"""\
+@software{{privgcn,
+  title   = {{{_TITLE}}},
+  author  = {{{{{_AUTHOR}}}}},
+  year    = {{{_YEAR}}},
+  version = {{{__version__}}},
+  url     = {{{_URL}}}
+}}"""
 
 
 def citations() -> list[dict[str, str]]:
     """The method's paper and this program, in words and as BibTeX."""
-    program = (
-        "@software{privgcn,\n"
-        "  title   = {privgcn: Text classification on graphs of documents, under "
-        "differential privacy},\n"
-        f"  version = {{{__version__}}}\n"
-        "}"
-    )
     return [
         {
             "what": "The method",
@@ -34,8 +39,7 @@ def citations() -> list[dict[str, str]]:
         },
         {
             "what": "The program",
-            "words": f"privgcn, version {__version__}: text classification on graphs of "
-            "documents, under differential privacy.",
-            "bibtex": program,
+            "words": f"{_AUTHOR}. {_YEAR}. {_TITLE}. Version {__version__}. {_URL}",
+            "bibtex": _PROGRAM,
         },
     ]

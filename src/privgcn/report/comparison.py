@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import statistics
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from privgcn.config import Settings
+from privgcn.prediction.inference import MODES
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import round_up
 from privgcn.report.citation import citations
-from privgcn.report.curve import curve_figure
-from privgcn.report.figures import Figure
-from privgcn.report.formats import is_number, number
-from privgcn.report.score_tables import MODE_ORDER, check_scores
-from privgcn.report.summarise import NO_GUARANTEE, SYNTHETIC, WORKING_COPY, check_pair
-from privgcn.report.tables import Table
+from privgcn.report.curves import EPSILON_AXIS, shown_epsilon
+from privgcn.report.figures import Figure, Point, Series
+from privgcn.report.formats import number
+from privgcn.report.run_page import NO_GUARANTEE, SYNTHETIC, WORKING_COPY, check_pair
+from privgcn.report.scores import SCORE_AXIS, Scores, covered, mode_label
+from privgcn.report.tables import MeanStd, Table
 from privgcn.report.wording import SHORT_UNIT
 
 
@@ -35,57 +36,59 @@ class RunRecord:
     name: str
     settings: Settings
     statement: PrivacyStatement | None
-    scores: dict[str, Any]
+    scores: Scores
     checked: tuple[str, ...] = ()
 
     @property
     def dataset(self) -> str:
         """What the run was trained on."""
-        return str(self.scores.get("dataset") or self.settings.data.source or "unnamed")
+        return self.scores.dataset or self.settings.data.source or "unnamed"
 
 
 def runs_summary(runs: Sequence[RunRecord]) -> dict[str, Any]:
     """Everything the page of several runs shows."""
     for run in runs:
         check_pair(run.settings, run.statement, f"run {run.name}")
-    records = [check_scores(run.scores, f"run {run.name}") for run in runs]
     private = [run for run in runs if run.statement is not None]
     single = len(runs) == 1
     claims = f"{len(private) or 'none'} of them with"
     if single:
         claims = "with" if private else "without"
     notices = [WORKING_COPY] if private else []
-    if single and not private:
-        notices.append(NO_GUARANTEE)
-    elif len(private) < len(runs):
-        some = "Some of these models were" if private else "These models were"
-        text = (
-            NO_GUARANTEE["text"].replace("This model was", some).replace("It may", "They may")
-        )
-        notices.append({**NO_GUARANTEE, "text": text.replace("so may its", "so may their")})
-    made = [record.get("synthetic") is True for record in records]
+    if len(private) < len(runs):
+        notices.append(NO_GUARANTEE if single else _no_guarantee(all_of_them=not private))
+    made = [run.scores.synthetic for run in runs]
     badge = "SYNTHETIC" if all(made) else "PARTLY SYNTHETIC" if any(made) else None
     if badge is not None:
         some = "The" if all(made) else "Some of the"
-        text = SYNTHETIC["text"].replace("The", some, 1)
-        notices.append({**SYNTHETIC, "text": text})
+        notices.append({**SYNTHETIC, "text": SYNTHETIC["text"].replace("The", some, 1)})
     return {
         "title": "1 run" if single else f"{len(runs)} runs side by side",
         "synthetic": badge,
         "lede": f"{len(runs)} run{'' if single else 's'} on "
-        f"{_listed({run.dataset for run in runs})}; {claims} a privacy guarantee.",
+        f"{_listed({run.dataset for run in runs})}, {claims} a privacy guarantee.",
         "notices": notices,
-        "run_table": _run_table(runs, records),
-        "curves": _curves(runs, records),
+        "run_table": _run_table(runs),
+        "curves": _curves(runs),
         "citations": citations(),
     }
 
 
-def _run_table(runs: Sequence[RunRecord], records: Sequence[dict[str, Any]]) -> Table:
+def _no_guarantee(*, all_of_them: bool) -> dict[str, str]:
+    these = "These models were" if all_of_them else "Some of these models were"
+    return {
+        **NO_GUARANTEE,
+        "text": f"{these} trained without privacy. They may reveal what any training document "
+        "says, and so may their predictions and scores. Do not release any of it where the "
+        "documents are confidential.",
+    }
+
+
+def _run_table(runs: Sequence[RunRecord]) -> Table:
     rows: list[tuple[Any, ...]] = []
-    for run, record in zip(runs, records, strict=True):
+    for run in runs:
         statement = run.statement
-        claim: tuple[Any, ...] = ("no guarantee", None, None, "no guarantee")
+        claim: tuple[Any, ...] = ("no guarantee", None, None, "no")
         if statement is not None:
             claim = (
                 f"≤ {round_up(statement.epsilon)}",
@@ -93,65 +96,75 @@ def _run_table(runs: Sequence[RunRecord], records: Sequence[dict[str, Any]]) -> 
                 SHORT_UNIT[statement.unit],
                 "yes" if statement.releasable else "no",
             )
-        scores = (record["modes"].get(mode, {}).get("micro_f1") for mode in MODE_ORDER)
-        dataset = f"{run.dataset} (synthetic)" if record.get("synthetic") else run.dataset
+        modes = run.scores.modes
+        scores = (modes[mode].micro_f1 if mode in modes else None for mode in MODES)
+        dataset = f"{run.dataset} (synthetic)" if run.scores.synthetic else run.dataset
         rows.append((run.name, dataset, run.settings.recipe, *claim, *scores))
+    outside = [mode for mode in MODES if not covered(mode)]
     return Table(
-        title="The runs: guarantee, and micro-F1 by inference mode",
+        title="Guarantee of each run, and micro-F1 by inference mode",
         columns=(
-            "run", "dataset", "recipe", "epsilon", "delta", "protects", "releasable",
-            *MODE_ORDER,
+            "run", "dataset", "recipe", "epsilon", "delta", "protects", "releasable", *MODES,
         ),
         rows=tuple(rows),
-        notes=("Scores of full-graph are not covered by any guarantee.",),
+        notes=(f"No guarantee covers the scores of {_listed(set(outside))}.",),
     )  # fmt: skip
 
 
-def _curves(runs: Sequence[RunRecord], records: Sequence[dict[str, Any]]) -> list[Figure]:
+def _curves(runs: Sequence[RunRecord]) -> list[Figure]:
     """One figure for each dataset and kind of guarantee: other epsilons do not compare."""
-    groups: dict[tuple[str, str, str], dict[tuple[str, str, float], list[float]]] = {}
-    levels: dict[str, dict[str, list[float]]] = {}
-    recipes: dict[str, set[str]] = {}
-    for run, record in zip(runs, records, strict=True):
-        for mode, entry in record["modes"].items():
-            value = entry["micro_f1"]
-            if not is_number(value):
+    points: dict[Any, dict[tuple[str, float], list[float]]] = defaultdict(dict)
+    levels: dict[str, dict[str, list[float]]] = defaultdict(dict)
+    recipes = defaultdict(set)
+    for run in runs:
+        if run.statement is not None:
+            recipes[run.dataset].add(run.settings.recipe)
+    for run in runs:
+        several = len(recipes[run.dataset]) > 1
+        for mode, entry in run.scores.ordered().items():
+            if entry.micro_f1 is None:
                 continue
             if run.statement is None:
-                levels.setdefault(run.dataset, {}).setdefault(mode, []).append(value)
+                name = f"without privacy, {mode}"
+                levels[run.dataset].setdefault(name, []).append(entry.micro_f1)
                 continue
+            label = mode_label(mode, private=True)
+            place = (
+                f"{run.settings.recipe}, {label}" if several else label,
+                shown_epsilon(run.statement),
+            )
             kind = (run.dataset, run.statement.unit, run.statement.relation)
-            recipes.setdefault(run.dataset, set()).add(run.settings.recipe)
-            epsilon = float(round_up(run.statement.epsilon, 3))
-            place = (run.settings.recipe, mode, epsilon)
-            groups.setdefault(kind, {}).setdefault(place, []).append(value)
-    figures = []
-    for (dataset, unit, relation), points in groups.items():
-        several = len(recipes[dataset]) > 1
-        curve: list[dict[str, Any]] = []
-        for (recipe, mode, epsilon), values in points.items():
-            name = f"{recipe}, {mode}" if several else mode
-            curve.append({"series": name, "epsilon": epsilon, **_mean(values)})
-        for mode, values in levels.get(dataset, {}).items():
-            curve.append(
-                {"series": f"without privacy, {mode}", "epsilon": None, **_mean(values)}
-            )
-        figures.append(
-            Figure.from_dict(
-                {
-                    **curve_figure(curve),
-                    "title": f"{dataset}: score against epsilon (unit {unit}, {relation})",
-                    "y_label": "micro-F1 on the test documents",
-                    "notes": "Runs with the same settings and epsilon are averaged.",
-                }
-            )
+            points[kind].setdefault(place, []).append(entry.micro_f1)
+    return [
+        Figure(
+            title=f"{kind[0]}: score against epsilon (unit {kind[1]}, relation {kind[2]})",
+            x_label=EPSILON_AXIS,
+            y_label=SCORE_AXIS,
+            series=(*_data(found), *_levels(levels[kind[0]])),
+            notes=("Runs with the same recipe and epsilon are averaged.",),
         )
-    return figures
+        for kind, found in points.items()
+    ]
 
 
-def _mean(values: Sequence[float]) -> dict[str, float | None]:
-    spread = statistics.stdev(values) if len(values) > 1 else None
-    return {"score": statistics.fmean(values), "std": spread}
+def _data(found: dict[tuple[str, float], list[float]]) -> list[Series]:
+    series: dict[str, list[Point]] = defaultdict(list)
+    for (name, epsilon), values in sorted(found.items(), key=lambda item: item[0][1]):
+        series[name].append(_averaged(epsilon, values))
+    order = dict.fromkeys(name for name, _ in found)
+    return [Series(name=name, points=tuple(series[name])) for name in order]
+
+
+def _levels(found: dict[str, list[float]]) -> list[Series]:
+    return [
+        Series(name=name, points=(_averaged(None, values),), role="reference")
+        for name, values in found.items()
+    ]
+
+
+def _averaged(x: float | None, values: Sequence[float]) -> Point:
+    over = MeanStd.of(values)
+    return Point(x, over.mean, over.std)
 
 
 def _listed(names: set[str]) -> str:

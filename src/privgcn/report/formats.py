@@ -7,19 +7,6 @@ from typing import Any
 
 NOTHING = "–"  # noqa: RUF001
 
-MODE_WORDS: dict[str, str] = {
-    "alone": "each new document alone",
-    "own-graph": "new documents with the links among them",
-    "full-graph": "new documents linked to the training documents",
-}
-BASELINE_WORDS: dict[str, str] = {
-    "majority": "always the most frequent class",
-    "random": "a class drawn at random",
-    "graph-blind linear": "a linear model that sees no links, trained alike",
-    "graph-blind mlp": "a network that sees no links, trained alike",
-    "mlp": "a network that sees no links",
-}
-
 
 def is_number(value: Any) -> bool:
     """Whether a value is a finite number; booleans are none."""
@@ -61,8 +48,6 @@ def number(value: Any) -> str:
 
 def setting(value: Any) -> str:
     """A setting's value as a reader expects it."""
-    if value is None:
-        return "not set"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
@@ -77,10 +62,10 @@ def share(value: float) -> str:
 
     Examples:
         >>> share(0.7311), share(0.99996), share(1.0)
-        ('73.2 %', '100 %', '100 %')
+        ('73.2%', '100%', '100%')
     """
     thousandths = min(1000, math.ceil(1000 * value - 1e-6))
-    return "100 %" if thousandths == 1000 else f"{thousandths / 10:.1f} %"
+    return "100%" if thousandths == 1000 else f"{thousandths / 10:.1f}%"
 
 
 def one_in(probability: float) -> str:

@@ -12,10 +12,11 @@ from privgcn.privacy.statement import PrivacyStatement
 from privgcn.report.citation import citations
 from privgcn.report.comparison import RunRecord, runs_summary
 from privgcn.report.figures import Figure
-from privgcn.report.outcome import Outcome
-from privgcn.report.rendering import render
-from privgcn.report.sources import Results, read_folders
-from privgcn.report.summarise import run_summary
+from privgcn.report.pages import render
+from privgcn.report.results import Outcome, Results
+from privgcn.report.run_page import run_summary
+from privgcn.report.scores import Scores
+from privgcn.report.sources import read_folders
 from privgcn.report.tables import Table
 from privgcn.report.writing import write_text
 
@@ -37,8 +38,6 @@ class Report:
         settings: Settings,
         statement: PrivacyStatement | None,
         scores: Mapping[str, Any],
-        *,
-        curve: Sequence[Mapping[str, Any]] | None = None,
     ) -> Report:
         """The page of one run; a working copy for the owner of the data.
 
@@ -46,15 +45,13 @@ class Report:
             settings: Of the run.
             statement: ``None`` for a run without privacy, and the page says so.
             scores: The content of ``scores.json``.
-            curve: Points ``{"epsilon", "score"}`` of a measured privacy-utility curve,
-                optionally with ``std`` and ``series``. Without any, a private run is drawn
-                as points at its epsilon, beside what public corpora of its size scored.
 
         Raises:
             ConfigError: Settings and statement do not belong together.
-            DataError: The scores or the curve cannot be read.
+            DataError: The scores cannot be read.
         """
-        return cls("run.html", run_summary(settings, statement, scores, curve))
+        read = Scores.read(scores, "the run")
+        return cls("run.html", run_summary(settings, statement, read))
 
     @classmethod
     def of_runs(
@@ -73,8 +70,8 @@ class Report:
     def of_experiment(
         cls,
         name: str,
-        tables: Sequence[Table | Mapping[str, Any]],
-        figures: Sequence[Figure | Mapping[str, Any]],
+        tables: Sequence[Table],
+        figures: Sequence[Figure],
         notes: Sequence[str] | str = (),
         *,
         outcome: Outcome | None = None,
@@ -83,15 +80,15 @@ class Report:
 
         Args:
             name: Of the experiment.
-            tables: ``{"title", "columns", "rows", "notes"}``, or ``Table`` objects.
-            figures: ``{"title", "series", "x_label", "y_label"}``, or ``Figure`` objects.
+            tables: What it measured.
+            figures: The same, drawn.
             notes: Sentences that introduce the experiment.
             outcome: What the runs came to, such as those that failed.
         """
         read = Results(
             name,
-            tuple(Table.from_dict(table) for table in tables),
-            tuple(Figure.from_dict(figure) for figure in figures),
+            tuple(tables),
+            tuple(figures),
             notes=(notes,) if isinstance(notes, str) else tuple(notes),
         )
         return cls._of_results([read], [] if outcome is None else [outcome])

@@ -40,23 +40,18 @@ class Scale:
         return self.start + (here - low) / (high - low) * (self.end - self.start)
 
 
-# Values nearer than this, relative or absolute, are one place on an axis.
-_SAME, _SMALLEST = 1e-9, 1e-300
+# Values nearer than this are one place on an axis.
+_SMALLEST = 1e-300
 
 
-def value_scale(
-    values: Sequence[float], start: float, end: float, *, from_zero: bool = False
-) -> Scale:
-    """A linear axis with round ticks around all values."""
-    low, high = min(values), max(values)
-    if from_zero or 0 <= low <= 0.5 * high:
-        low, high = min(low, 0.0), max(high, 0.0)
-    if high - low <= max(_SAME * max(abs(low), abs(high)), _SMALLEST):
-        share = 0 <= low <= high <= 1
-        low, high = low - 0.5, high + 0.5
-        if share:
-            # A score never leaves this range; neither does its axis.
-            low, high = max(low, 0.0), min(high, 1.0)
+def value_scale(values: Sequence[float], start: float, end: float) -> Scale:
+    """A linear axis with round ticks that holds all values and zero.
+
+    Zero is on every axis of values, so that lengths and heights compare between charts.
+    """
+    low, high = min(0.0, *values), max(0.0, *values)
+    if high - low <= _SMALLEST:
+        low, high = 0.0, 1.0
     step = _round_step((high - low) / 5)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
@@ -83,7 +78,9 @@ def position_scale(values: Sequence[Value], start: float, end: float) -> Scale:
     if own:
         ticks = tuple((v, number(v)) for v in numbers)
     else:
-        ticks = tuple(t for t in value_scale(numbers, 0, 1).ticks if low <= float(t[0]) <= high)
+        step = _round_step((high - low) / 5)
+        marks = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+        ticks = tuple((mark * step, number(mark * step)) for mark in marks)
     return Scale(kind, low - pad, high + pad, start, end, ticks)
 
 

@@ -7,15 +7,11 @@ never stands without its name.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from markupsafe import Markup
 
 from privgcn.report.formats import is_number
 from privgcn.report.markup import element, joined
-
-if TYPE_CHECKING:
-    from privgcn.report.tables import Table
+from privgcn.report.tables import Table
 
 _MANY_COLUMNS = 7
 _BRIEF = 24
@@ -23,13 +19,16 @@ _LONGEST_KEY = 80
 _MOST_KEYS = 4
 
 
-def table_html(table: Table, *, caption: bool) -> Markup:
+def table_html(table: Table, *, caption: bool = True) -> Markup:
     """An HTML table: caption, row and column headers, numbers set to the right."""
     keys = key_columns(table)
     head = []
     for i, column in enumerate(table.columns):
         kinds = ["n" if table.numeric(i) else "", "key" if i in keys else ""]
         head.append(element("th", column, scope="col", class_=_classes(kinds)))
+    # Where the first column tells rows apart, what follows on a phone is an aside.
+    names = [row[0] for row in table.rows]
+    aside = "keys" if len(set(names)) < len(names) else "keys aside"
     body = []
     above: str | None = None
     for row in table.rows:
@@ -43,7 +42,7 @@ def table_html(table: Table, *, caption: bool) -> Markup:
         ]
         inside = element("bdi", texts[0], class_="again" if texts[0] == above else None)
         if named:
-            inside += element("span", ", ".join(named), class_="keys")
+            inside += element("span", ", ".join(named), class_=aside)
         cells = [element("th", inside, scope="row")]
         for i, text in enumerate(texts[1:], 1):
             brief = "brief" if len(text) <= _BRIEF else ""

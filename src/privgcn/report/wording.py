@@ -26,8 +26,8 @@ SHORT_UNIT: dict[str, str] = {
     "graph": "the whole graph",
 }
 _RELATION = {
-    "remove": "the data as they are, and the same data with that content absent",
-    "replace": "the data as they are, and the same data with any other content in that place",
+    "remove": "the data as they are, and the same data with that content removed",
+    "replace": "the data as they are, and the same data with any other content in its place",
 }
 _COUNTED = {
     "document": "training documents",
@@ -43,16 +43,18 @@ _LARGEST_FACTOR = 1e6
 def explained(statement: PrivacyStatement) -> dict[str, Any]:
     """Everything a page says about a guarantee."""
     return {
-        "epsilon": round_up(statement.epsilon),
-        "delta": number(statement.delta),
-        "unit": SHORT_UNIT[statement.unit],
         "claim": claim(statement),
         "promise": _promise(statement),
         "meaning": [_factor(statement), _guess(statement), _delta(statement)],
         "warnings": _warnings(statement),
         "facts": facts(statement),
         "modes": [
-            {"mode": m.mode, "covered": m.covered, "sees": m.sees}
+            {
+                "mode": m.mode,
+                "covered": m.covered,
+                "verdict": "covered, for the training data" if m.covered else "NOT covered",
+                "sees": f"What the model sees: {m.sees}.",
+            }
             for m in statement.inference_modes
         ],
         "assumed_public": [sentence(line) for line in statement.assumed_public],
@@ -85,15 +87,16 @@ def verdict(statement: PrivacyStatement) -> dict[str, str]:
             "tone": "good",
             "title": "May be released, within what is covered",
             "text": "Noise and samples came from a secret source. What is listed below as not "
-            "covered stays unprotected in a release. `privgcn release` checks the run and puts "
-            "together what may leave the house: the model, its statement and a privacy card.",
+            "covered stays unprotected in a release. `privgcn release` checks the run and "
+            "collects what may be published: the model, its statement and a privacy card.",
         }
     return {
         "tone": "bad",
         "title": "The model must not be released",
         "text": "The noise of this run came from a seed, so that the run can be repeated. "
-        "Whoever knows the seed can take the noise away, and then nothing is protected. This "
-        "is an experiment. Train again without `--reproducible` for a model to release.",
+        "Anyone who knows the seed can subtract the noise, and then nothing is protected. "
+        "Treat it as an experiment. Train again without `--reproducible` for a model that may "
+        "be released.",
     }
 
 
@@ -101,17 +104,17 @@ def facts(statement: PrivacyStatement) -> list[tuple[str, str]]:
     """What the guarantee was computed from, name by name."""
     rows = [
         ("Protected unit", UNIT_WORDS[statement.unit]),
-        ("Relation", f"{statement.relation}: compared are {_RELATION[statement.relation]}"),
+        ("Relation", f"{statement.relation}: it compares {_RELATION[statement.relation]}"),
         ("Epsilon (ε)", f"at most {round_up(statement.epsilon)}"),
         (
             "Epsilon without amplification",
-            f"at most {round_up(statement.epsilon_without_amplification)}, even if it were "
-            "known which parts each step used",
+            f"at most {round_up(statement.epsilon_without_amplification)}, even for someone "
+            "who knows which parts each step used",
         ),
         ("Delta (δ)", f"{number(statement.delta)}, that is {one_in(statement.delta)}"),
         (
             "Delta times units (δ·n)",
-            f"{round_up(statement.delta_times_units, 2)} for n = {_protected(statement):,} "
+            f"{number(statement.delta_times_units)} for n = {_protected(statement):,} "
             f"{_COUNTED[statement.unit]}",
         ),
         ("Parts", parts_in_words(statement)),
@@ -137,6 +140,11 @@ def facts(statement: PrivacyStatement) -> list[tuple[str, str]]:
     return rows
 
 
+def training_data(statement: PrivacyStatement) -> str:
+    """How many units trained the model, in a sentence."""
+    return f"The model was trained on {statement.units:,} {_COUNTED[statement.unit]}."
+
+
 def _protected(statement: PrivacyStatement) -> int:
     """How many units delta is counted over: those that train, and those that score."""
     scored = 0 if statement.selection is None else statement.selection.validation_units
@@ -145,9 +153,9 @@ def _protected(statement: PrivacyStatement) -> int:
 
 def _promise(statement: PrivacyStatement) -> str:
     return (
-        f"Protected is {UNIT_WORDS[statement.unit]}. Compared are "
-        f"{_RELATION[statement.relation]}. Whatever anyone can learn from the trained "
-        "model, with any method and any other knowledge, differs between the two only as far "
+        f"The guarantee protects {UNIT_WORDS[statement.unit]}. It compares two cases: "
+        f"{_RELATION[statement.relation]}. Whatever anyone can learn from the trained model, "
+        "by any method and with any other knowledge, differs between the two cases only as far "
         "as ε (epsilon) and δ (delta) allow."
     )
 
@@ -157,12 +165,12 @@ def _factor(statement: PrivacyStatement) -> str:
     words = (
         f"{round_up(factor, 3)} times"
         if factor < _LARGEST_FACTOR
-        else ("more than a million times")
+        else "more than a million times"
     )
     return (
-        f"ε = {round_up(statement.epsilon)} bounds how much: any outcome of the training is at "
-        f"most {words} as likely in one case as in the other. Smaller is stronger; 0 would "
-        "be perfect."
+        f"ε = {round_up(statement.epsilon)} bounds how much: up to δ, any outcome of the "
+        f"training is at most {words} as likely in one case as in the other. Smaller is "
+        "stronger; 0 would be perfect."
     )
 
 
@@ -172,9 +180,9 @@ def _guess(statement: PrivacyStatement) -> str:
     inverse = math.exp(-statement.epsilon)
     best = min(1.0, (1.0 + statement.delta * inverse) / (1.0 + inverse))
     return (
-        "In other words: someone who knows all the rest of the data, and must tell from the "
-        "model which of two equally likely cases is true, is right with a probability of at "
-        f"most {share(best)}. A coin is right with 50 %."
+        "In other words, suppose someone knows all the other data and has to tell from the "
+        "model which of the two cases is true, when both are equally likely. They are right "
+        f"with a probability of at most {share(best)}. A coin toss is right half the time."
     )
 
 
@@ -182,7 +190,7 @@ def _delta(statement: PrivacyStatement) -> str:
     return (
         f"δ = {number(statement.delta)} is the slack of that bound. Over all "
         f"{_protected(statement):,} {_COUNTED[statement.unit]} it adds up to δ·n = "
-        f"{round_up(statement.delta_times_units, 2)}, which must stay far below 1."
+        f"{number(statement.delta_times_units)}, which must stay far below 1."
     )
 
 
@@ -190,20 +198,20 @@ def _warnings(statement: PrivacyStatement) -> list[str]:
     lines = []
     if statement.weak_delta:
         lines.append(
-            f"Delta is weak: δ·n is {round_up(statement.delta_times_units, 2)}. It should be "
+            f"Delta is weak: δ·n is {number(statement.delta_times_units)}. It should be "
             "well below 0.1."
         )
     if statement.epsilon > _LARGE_EPSILON:
         lines.append(
-            f"Epsilon is large: a bound of {round_up(statement.epsilon)} says little by itself "
-            "about what a determined attacker could learn."
+            f"Epsilon is large: by itself, a bound of {round_up(statement.epsilon)} rules out "
+            "little of what a determined attacker could learn."
         )
     if statement.unit == "graph" or (
         statement.unit == "part" and statement.partition.parts == 1
     ):
         lines.append(
-            "The unit is everything at once: the claim says little about single documents "
-            "beyond what it says about all of them."
+            "The protected unit is the whole training graph at once: the guarantee says no "
+            "more about one document than about all of them together."
         )
     if statement.accountant == "moments":
         lines.append(

@@ -222,6 +222,7 @@ def score_table(replicas: Replicas, baselines: Mapping[str, Any]) -> dict[str, A
     return {
         "dataset": corpus.name,
         "synthetic": corpus.facts.synthetic,
+        "features": replicas.featurizer.dimension,
         "classes": list(corpus.classes),
         "modes": replicas.scores[0],
         "baselines": dict(baselines),

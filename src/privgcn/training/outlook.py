@@ -12,7 +12,7 @@ import functools
 import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
 
@@ -42,6 +42,12 @@ class Measured:
     signal: float
     alone: float
     own_graph: float
+    plain: float
+
+    @property
+    def score(self) -> float:
+        """The micro-F1 in mode ``own-graph``."""
+        return self.own_graph * self.plain
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Measured:
@@ -50,6 +56,7 @@ class Measured:
             signal_of(row["units"], row["classes"], row["features"], row["noise"]),
             row["alone"] / row["plain"],
             row["own_graph"] / row["plain"],
+            row["plain"],
         )
 
 
@@ -62,6 +69,47 @@ class Expectation:
     most: float
     links: float
     measured: bool
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What an outlook is asked about; each of these numbers is public.
+
+    Attributes:
+        units: Training documents; training owners for unit ``person``.
+        classes: Number of classes.
+        features: Number of features.
+        delta: Delta of the guarantee; the recipe's where it is ``None``.
+        unit: ``document`` or ``person``.
+        relation: ``remove`` or ``replace``.
+    """
+
+    units: int
+    classes: int
+    features: int = DEFAULT_FEATURES
+    delta: float | None = None
+    unit: str | None = None
+    relation: str | None = None
+
+    def plan(self, epsilon: float) -> PrivacyPlan:
+        """What recipe ``auto`` would run for this epsilon."""
+        wishes = {
+            "privacy.delta": self.delta,
+            "privacy.unit": self.unit,
+            "privacy.relation": self.relation,
+            "privacy.epsilon": epsilon,
+        }
+        settings = resolve(by_flag(wishes))
+        if settings.privacy is None:
+            raise ConfigError(f"The 'epsilon' of {_OWNER} must be given. Got {epsilon!r}.")
+        return plan_for_units(
+            settings.privacy, self.units, epochs=settings.training.epochs, seed=0, columns={}
+        )
+
+    def signal(self, epsilon: float) -> float:
+        """The quantity by which measured runs are compared."""
+        noise = one_shot_noise(self.plan(epsilon))
+        return signal_of(self.units, self.classes, self.features, noise)
 
 
 @dataclass(frozen=True)
@@ -115,29 +163,18 @@ def outlook(
             f"The 'unit' of {_OWNER} must be document or person, as recipe 'auto' has it. "
             f"Got {unit!r}."
         )
-    wishes = {"privacy.delta": delta, "privacy.unit": unit, "privacy.relation": relation}
-
-    def plan(count: int, budget: float) -> PrivacyPlan:
-        settings = resolve(by_flag({**wishes, "privacy.epsilon": budget}))
-        if settings.privacy is None:
-            raise ConfigError(f"The 'epsilon' of {_OWNER} must be given. Got {budget!r}.")
-        return plan_for_units(
-            settings.privacy, count, epochs=settings.training.epochs, seed=0, columns={}
-        )
-
-    def signal(count: int, budget: float, width: int) -> float:
-        return signal_of(count, classes, width, one_shot_noise(plan(count, budget)))
-
-    here = signal(units, epsilon, features)
+    setup = Setup(units, classes, features, delta, unit, relation)
+    here = setup.signal(epsilon)
     expected = expectation(here)
     advice: list[str] = []
     if expected.share < WORTH_IT:
         counted = "{:,} people" if unit == "person" else "{:,} documents"
         options = [
-            _least(lambda count: signal(count, epsilon, features), units, counted),
-            _least(lambda budget: signal(units, budget, features), epsilon, "epsilon {:.2g}"),
+            _least(lambda count: replace(setup, units=count).signal(epsilon), units, counted),
+            _least(setup.signal, epsilon, "epsilon {:.2g}"),
         ]
-        if expectation(signal(units, epsilon, ENCODER_FEATURES)).share >= WORTH_IT:
+        encoded = replace(setup, features=ENCODER_FEATURES)
+        if expectation(encoded.signal(epsilon)).share >= WORTH_IT:
             options.append(f"a public encoder with {ENCODER_FEATURES} features")
         advice.append(_pay(expected, [option for option in options if option]))
     if expected.links < _LINKS_WORTH:
@@ -149,7 +186,7 @@ def outlook(
         advice.append(
             "This is outside the range of our measurements: the estimate may be far off."
         )
-    return Outlook(plan(units, epsilon), here, expected, tuple(advice))
+    return Outlook(setup.plan(epsilon), here, expected, tuple(advice))
 
 
 def signal_of(units: int, classes: int, features: int, noise: float) -> float:
@@ -157,12 +194,17 @@ def signal_of(units: int, classes: int, features: int, noise: float) -> float:
     return units / (classes * noise * math.sqrt(features))
 
 
+def nearest_runs(signal: float, runs: Sequence[Measured] | None = None) -> list[Measured]:
+    """The measured runs with the nearest signals."""
+    rows = runs or measured_runs()
+    return sorted(rows, key=lambda row: abs(math.log(row.signal / signal)))[:_NEAREST]
+
+
 def expectation(signal: float, runs: Sequence[Measured] | None = None) -> Expectation:
     """What the measured runs with the nearest signals kept of the non-private score."""
-    rows = sorted(runs or measured_runs(), key=lambda row: abs(math.log(row.signal / signal)))
-    near = rows[:_NEAREST]
+    near = nearest_runs(signal, runs)
     shares = [row.own_graph for row in near]
-    signals = [row.signal for row in rows]
+    signals = [row.signal for row in runs or measured_runs()]
     return Expectation(
         share=sum(shares) / len(shares),
         least=min(shares),

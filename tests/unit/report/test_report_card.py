@@ -1,8 +1,13 @@
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from privgcn.config import Settings
 from privgcn.errors import PrivacyContractError
-from privgcn.report import card_html, card_markdown
+from privgcn.report import About, card_html, card_markdown
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -54,3 +59,36 @@ def test_no_scores_counts_or_timings_on_the_page(statement, public):
 
     for word in ("micro-F1", "Confusion", "baseline", "seconds", "test documents"):
         assert word not in page
+
+
+@pytest.mark.parametrize("make", [card_markdown, card_html])
+def test_a_card_says_what_a_model_card_says(make, statement, public):
+    bare = make(statement, public)
+    told = make(
+        statement,
+        public,
+        About("Letters to a clinic", ("sick", "well"), "For triage", "ask@example.org"),
+    )
+
+    for title in ("Intended use", "Training documents", "Classes", "Limits", "Contact"):
+        assert title in bare
+    assert "200 training documents" in bare
+    for words in ("Letters to a clinic", "2 classes: sick, well", "For triage", "ask@example"):
+        assert words in told
+        assert words not in bare
+
+
+def test_what_the_owner_says_stays_text(statement, public):
+    hostile = "<script>alert(1)</script>"
+    card = card_html(statement, public, About(hostile, (hostile,), hostile, hostile))
+
+    assert "<script" not in card
+
+
+def test_the_program_is_cited_with_author_year_and_address(statement, public):
+    entry = card_html(statement, public).split("@software")[1].split("</pre>")[0]
+    address = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
+
+    assert "author  = {{privgcn contributors}}" in entry
+    assert "year    = {2026}" in entry
+    assert address["Repository"] in entry

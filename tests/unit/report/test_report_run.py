@@ -4,10 +4,16 @@ import pytest
 
 from privgcn import Report
 from privgcn.errors import ConfigError, DataError
+from privgcn.report import Figure, Table
 from privgcn.report.comparison import RunRecord
 from privgcn.report.formats import NOTHING
-from privgcn.report.own_curve import OUTLOOK
+from privgcn.report.scores import Scores
 from privgcn.report.wording import explained
+
+
+def record(name, settings, statement, scores):
+    return RunRecord(name, settings, statement, Scores.read(scores, name))
+
 
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
 
@@ -21,8 +27,8 @@ def test_private_run_says_what_is_guaranteed(build, statement, scores):
     text = text_of(Report.of_run(build.settings(statement), statement, scores).html())
 
     assert "ε ≤ " in text
-    assert "δ·n = 0.002" in text
-    assert "Protected is one document: its text, its label and all its links" in text
+    assert "δ·n = 0.002," in text
+    assert "The guarantee protects one document: its text, its label and all its links" in text
     assert "Assumed to be public" in text
     assert "Not covered" in text
     assert "May be released, within what is covered" in text
@@ -35,10 +41,61 @@ def test_scores_stand_beside_baselines_by_mode(build, statement, scores):
     html = Report.of_run(build.settings(statement), statement, scores).html()
     text = text_of(html)
 
-    order = [text.index(f"{mode} 0.{n}00") for mode, n in (("alone", 6), ("full-graph", 8))]
+    rows = ("alone covered covered 0.600", "full-graph not covered not covered 0.800")
+    order = [text.index(row) for row in rows]
     assert order == sorted(order)
-    assert "baseline: majority 0.500" in text
+    assert f"baseline: majority {NOTHING} 0.500" in text
     assert "micro-F1, inference own-graph" in text
+
+
+def test_the_model_is_not_its_own_baseline(build, statement):
+    scores = build.scores()
+    scores["baselines"]["graph-blind linear"] = scores["modes"]["alone"]
+    own = {"model.kind": "linear", "model.hops": 0}
+    page = text_of(Report.of_run(build.settings(statement, **own), statement, scores).html())
+    other = {"model.kind": "gcn"}
+    beside = text_of(
+        Report.of_run(build.settings(statement, **other), statement, scores).html()
+    )
+
+    assert "Best baseline 0.500 micro-F1, majority" in page
+    assert "graph-blind" not in page
+    assert "Best baseline 0.600 micro-F1, graph-blind linear" in beside
+
+
+def test_settings_that_had_no_effect_are_not_shown(build, statement, scores):
+    private = text_of(Report.of_run(build.settings(statement), statement, scores).html())
+    plain = text_of(Report.of_run(build.settings(None), None, scores).html())
+
+    assert "training.parts" not in private
+    assert "not set" not in private
+    assert "training.parts 1" in plain
+
+
+def test_a_mode_has_one_colour_in_both_charts(build, statement, scores):
+    html = Report.of_run(build.settings(statement), statement, scores).html()
+    bars, curve = html.split('id="curve"')
+
+    for mode in ("alone", "own-graph", "full-graph (not covered)"):
+        name = re.escape(f">{mode}</text>")
+        [bar] = set(re.findall(name + r'<rect class="fill (s\d)"', bars))
+        [point] = set(re.findall(r'class="fill (s\d)"[^>]*/><text[^>]*' + name, curve))
+        assert bar == point
+
+
+def test_no_table_is_there_twice(build, statement, scores):
+    html = Report.of_run(build.settings(statement), statement, scores).html()
+    scored = html.split('id="scores"')[1].split("</section>")[0]
+
+    assert scored.count("<table") == 1
+
+
+def test_scores_say_how_many_documents_they_are_over(build, statement, scores):
+    for entry in scores["modes"].values():
+        entry["documents"] = 1234
+
+    html = Report.of_run(build.settings(statement), statement, scores).html()
+    assert "Scores on the 1,234 test documents" in html
 
 
 def test_seeded_run_must_not_be_released(build, scores):
@@ -66,24 +123,6 @@ def test_synthetic_documents_wear_a_badge(build, statement):
     assert "no real person wrote" in html
 
 
-def test_a_measured_curve_is_drawn_as_given(build, statement, scores):
-    curve = [{"epsilon": 1, "score": 0.5, "std": 0.01}, {"epsilon": None, "score": 0.9}]
-    html = Report.of_run(build.settings(statement), statement, scores, curve=curve).html()
-
-    assert 'id="curve"' in html
-    assert "this run" in html
-    assert "without privacy" in html
-    assert OUTLOOK not in html
-
-
-@pytest.mark.parametrize(
-    "point", [{"epsilon": 0, "score": 1}, {"epsilon": 1}, {"epsilon": "x", "score": 1}, 3]
-)
-def test_bad_curves_are_refused(build, statement, scores, point):
-    with pytest.raises(DataError, match="privacy-utility curve"):
-        Report.of_run(build.settings(statement), statement, scores, curve=[point])
-
-
 def test_nothing_is_loaded_and_no_script_runs(build, statement, scores):
     html = Report.of_run(build.settings(statement), statement, scores).html()
 
@@ -100,8 +139,7 @@ def test_hostile_labels_names_and_paths_stay_text(build):
     scores["dataset"] = HOSTILE
     scores["baselines"][HOSTILE] = {"micro_f1": 0.1}
     settings = build.settings(statement, **{"data.source": HOSTILE, "recipe": HOSTILE})
-    curve = [{"epsilon": 1, "score": 0.5, "series": HOSTILE}]
-    html = Report.of_run(settings, statement, scores, curve=curve).html()
+    html = Report.of_run(settings, statement, scores).html()
 
     assert "<script" not in html
     assert "<img" not in html
@@ -110,8 +148,7 @@ def test_hostile_labels_names_and_paths_stay_text(build):
 
 
 def test_ids_are_unique_and_links_lead_somewhere(build, statement, scores):
-    curve = [{"epsilon": e, "score": 0.5} for e in (1, 2)]
-    html = Report.of_run(build.settings(statement), statement, scores, curve=curve).html()
+    html = Report.of_run(build.settings(statement), statement, scores).html()
     ids = re.findall(r'\bid="([^"]+)"', html)
 
     assert len(ids) == len(set(ids))
@@ -180,18 +217,18 @@ class TestWords:
         words = explained(build.statement(noise_multiplier=8.0))
         statement = build.statement(noise_multiplier=8.0)
 
-        assert float(words["epsilon"]) >= statement.epsilon
+        assert float(words["claim"].split()[2]) >= statement.epsilon
 
     def test_guess_is_bounded_as_the_definition_bounds_it(self, build):
         statement = build.statement(noise_multiplier=1e6)
 
-        assert "at most 50.1 %" in explained(statement)["meaning"][1]
+        assert "at most 50.1%" in explained(statement)["meaning"][1]
 
     def test_huge_epsilons_do_not_overflow_and_are_called_large(self, build):
         words = explained(build.statement(noise_multiplier=0.05))
 
         assert "more than a million times" in words["meaning"][0]
-        assert "at most 100 %" in words["meaning"][1]
+        assert "at most 100%" in words["meaning"][1]
         assert any("Epsilon is large" in line for line in words["warnings"])
 
     def test_a_weak_delta_is_called_weak(self, build):
@@ -204,20 +241,20 @@ class TestComparison:
     def records(self, build, count=2):
         for i in range(count):
             statement = build.statement(noise_multiplier=8.0 * (i + 1))
-            yield RunRecord(f"run-{i}", build.settings(statement), statement, build.scores())
+            yield record(f"run-{i}", build.settings(statement), statement, build.scores())
 
     def test_runs_side_by_side_with_a_curve(self, build):
-        plain = RunRecord("plain", build.settings(None), None, build.scores(best=0.9))
+        plain = record("plain", build.settings(None), None, build.scores(best=0.9))
         html = Report.of_runs([*self.records(build), plain]).html()
 
         assert "3 runs side by side" in html
-        assert "archive: score against epsilon (unit document, remove)" in html
+        assert "archive: score against epsilon (unit document, relation remove)" in html
         assert "without privacy, own-graph" in html
         assert "Some of these models were trained without privacy" in html
 
     def test_other_units_get_a_chart_of_their_own(self, build):
         other = build.statement(relation="replace")
-        replaced = RunRecord("other", build.settings(other), other, build.scores())
+        replaced = record("other", build.settings(other), other, build.scores())
         html = Report.of_runs([*self.records(build), replaced]).html()
 
         assert html.count('data-test="figure"') == 2
@@ -225,14 +262,14 @@ class TestComparison:
     def test_repeated_runs_are_averaged(self, build):
         statement = build.statement()
         runs = [
-            RunRecord(f"r{best}", build.settings(statement), statement, build.scores(best=best))
+            record(f"r{best}", build.settings(statement), statement, build.scores(best=best))
             for best in (0.7, 0.8)
         ]
 
         assert "0.650 ± 0.071" in Report.of_runs(runs).html()
 
     def test_partly_synthetic(self, build):
-        made = RunRecord("made", build.settings(None), None, build.scores(synthetic=True))
+        made = record("made", build.settings(None), None, build.scores(synthetic=True))
 
         assert "PARTLY SYNTHETIC" in Report.of_runs([*self.records(build), made]).html()
 
@@ -241,10 +278,15 @@ class TestComparison:
             Report.of_runs([])
 
 
+def line(points):
+    series = [{"name": "s", "points": points}]
+    return Figure.model_validate({"title": "F", "series": series})
+
+
 class TestExperiment:
     def test_tables_figures_and_notes(self):
-        table = {"title": "T <1>", "columns": ["a", "b"], "rows": [["x", 1.5]], "notes": ["n"]}
-        figure = {"title": "F", "series": [{"name": "s", "points": [[1, 2], [2, 3]]}]}
+        table = Table(title="T <1>", columns=("a", "b"), rows=(("x", 1.5),), notes=("n",))
+        figure = line([[1, 2], [2, 3]])
         html = Report.of_experiment("table1", [table], [figure], "What it shows.").html()
 
         assert "T &lt;1&gt;" in html
@@ -253,8 +295,7 @@ class TestExperiment:
         assert "The values as a table" in html
 
     def test_many_points_can_be_skipped(self):
-        points = [[i, i] for i in range(30)]
-        figure = {"title": "F", "series": [{"name": "s", "points": points}]}
+        figure = line([[i, i] for i in range(30)])
 
         assert (
             "Skip the points of this chart"

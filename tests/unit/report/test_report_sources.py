@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from privgcn import Report
 from privgcn.cli.report import report
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
-from privgcn.report.outcome import write_outcome
+from privgcn.report.results import write_outcome
 
 TABLE = {"title": "T", "columns": ["a"], "rows": [["x"]]}
 FIGURE = {"title": "F", "series": [{"name": "s", "points": [[1, 2]]}]}
@@ -93,7 +93,7 @@ def test_bad_folders_get_one_clear_error(tmp_path, results):
     with pytest.raises(ConfigError, match="at least one folder"):
         Report.of_folders([])
     (results / "tables.json").write_text("3", "utf-8")
-    with pytest.raises(DataError, match="list of objects"):
+    with pytest.raises(DataError, match="must hold a list"):
         Report.of_folders([results])
 
 
@@ -104,7 +104,7 @@ def test_one_run_beside_results_is_one_run(build, statement, tmp_path, results, 
 
     assert "1 runs" not in html
     assert "side by side" not in html
-    assert f"1 run on archive; {'with' if private else 'without'} a privacy" in html
+    assert f"1 run on archive, {'with' if private else 'without'} a privacy" in html
     assert ("This model was trained without privacy" in html) != private
 
 
@@ -169,18 +169,11 @@ class TestExperiments:
         assert "Table of Later" in html
         assert "Table of one" not in html
 
-    def test_folders_of_an_earlier_version_show_all_they_have(self, tmp_path):
-        written(tmp_path, "Both", "one", "two")
-        (tmp_path / "records").mkdir()
-        for path in tmp_path.rglob("*.json"):
-            if path.name != "tables.json":
-                path.unlink()
-        html = Report.of_folders([tmp_path]).html()
+    def test_missing_notes_are_called_missing(self, tmp_path):
+        folder = written(tmp_path / "table1", "Table 1")
+        (folder / "notes.json").unlink()
 
-        assert "2 experiments" in html
-        assert html.count("The notes of these results were not kept") == 2
-        assert '<h2 id="part-1-title"><bdi>one</bdi></h2>' in html
-        assert "Table of two" in html
+        assert "The notes of these results are missing" in Report.of_folders([folder]).html()
 
     def test_take_aways_disagreements_and_failures(self, tmp_path):
         told = {**TABLE, "title": "Every published number"}
@@ -221,14 +214,15 @@ class TestExperiments:
     @pytest.mark.parametrize(
         ("content", "words"),
         [
-            ([], "'title'"),
+            ([], "summary"),
+            ({}, "'title'"),
             ({"title": "T", "experiments": ["../elsewhere"]}, "sub-folders"),
             ({"title": "T", "experiments": ["nowhere"]}, "lost its sub-folder"),
-            ({"title": "T", "experiments": [3]}, "list of texts"),
-            ({"title": "T", "takeaways": [{"claim": "c"}]}, "'takeaways'"),
+            ({"title": "T", "experiments": [3]}, "'experiments"),
+            ({"title": "T", "takeaways": [{"claim": "c"}]}, "'takeaways"),
             ({"title": "T", "takeaways": 3}, "'takeaways'"),
-            ({"title": "T", "failures": [{}]}, "'failures'"),
-            ({"title": "T", "disagreements": {"title": "t"}}, "'columns'"),
+            ({"title": "T", "failures": [{}]}, "'failures"),
+            ({"title": "T", "disagreements": {"title": "t"}}, "columns'"),
         ],
     )
     def test_damaged_summaries_get_one_clear_error(self, results, content, words):

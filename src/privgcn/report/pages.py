@@ -7,27 +7,33 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from privgcn import __version__
+from privgcn.report.charts import svg
+from privgcn.report.drawing import Colours
 from privgcn.report.figures import Figure
 from privgcn.report.markup import finalize
+from privgcn.report.table_markup import table_html
 
-WIDE, NARROW = 760, 336
+_WIDE, _NARROW = 760, 336
 # With more points than this, a keyboard reader is offered a way past them.
 _MANY_POINTS = 12
 
 
 def render(template: str, summary: dict[str, Any]) -> str:
     """One page. The same summary gives the same bytes."""
-    return _environment().get_template(template).render(page=summary, draw=draw)
+    colours = Colours()
 
+    def draw(figure: Figure, name: str) -> dict[str, Any]:
+        """A figure in the two widths that a page switches between."""
+        points = sum(len(series.points) for series in figure.series)
+        return {
+            "wide": svg(figure, width=_WIDE, name=f"{name}-wide", colours=colours),
+            "narrow": svg(figure, width=_NARROW, name=f"{name}-narrow", colours=colours),
+            "many": points > _MANY_POINTS,
+        }
 
-def draw(figure: Figure, name: str) -> dict[str, Any]:
-    """A figure in the two widths that a page switches between."""
-    points = sum(len(series.points) for series in figure.series)
-    return {
-        "wide": figure.svg(width=WIDE, name=f"{name}-wide"),
-        "narrow": figure.svg(width=NARROW, name=f"{name}-narrow"),
-        "many": points > _MANY_POINTS,
-    }
+    page = _environment().get_template(template)
+    return page.render(page=summary, draw=draw, table_html=table_html, version=__version__)
 
 
 @cache

@@ -1,0 +1,228 @@
+"""What experiments left behind: tables, figures, notes, and what the whole call came to.
+
+A results folder holds ``tables.json``, ``figures.json`` and ``notes.json`` of one experiment,
+or sub-folders of several; ``summary.json`` says what their runs came to, so that every later
+page says it too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from privgcn.errors import DataError
+from privgcn.files import read_bounded
+from privgcn.report.figures import Figure
+from privgcn.report.records import read_record
+from privgcn.report.tables import Table
+from privgcn.report.writing import write_text
+
+TABLES_FILE, FIGURES_FILE, NOTES_FILE = "tables.json", "figures.json", "notes.json"
+SUMMARY_FILE = "summary.json"
+_MOST_BYTES = 1 << 28
+_NOT_MEASURED = "not measured"
+_NO_NOTES = (
+    "The notes of these results are missing. They say which numbers carry no guarantee and "
+    "what was not run. Run 'privgcn reproduce' again with --resume to have them here."
+)
+Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of one experiment.
+
+    Attributes:
+        name: Of its folder.
+        tables: Its tables.
+        figures: Its figures.
+        title: What a page calls it; empty where nobody stored one.
+        notes: Sentences without which its numbers would be misread.
+    """
+
+    name: str
+    tables: tuple[Table, ...]
+    figures: tuple[Figure, ...]
+    title: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def heading(self) -> str:
+        """The title, or else the name."""
+        return self.title or self.name
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Takeaway(_Stored):
+    """A claim of the paper, and whether it holds in our runs."""
+
+    claim: str
+    verdict: str
+    evidence: tuple[str, ...] = ()
+    rule: str
+
+    @property
+    def tone(self) -> str:
+        """How a page colours the verdict."""
+        return {"survives": "yes", "does not survive": "no"}.get(self.verdict, "some")
+
+
+class Failure(_Stored):
+    """Runs of one setting that failed for one reason."""
+
+    run: str
+    seeds: tuple[int, ...]
+    reason: str
+
+
+class Outcome(_Stored):
+    """What a call of ``reproduce`` came to beyond its tables.
+
+    Attributes:
+        title: Of the experiment, or of all of them together.
+        experiments: Sub-folders of the experiments; empty where there is only one.
+        takeaways: The paper's claims with our verdicts.
+        disagreements: Published numbers beside ours, with reasons.
+        failures: Failed runs.
+    """
+
+    title: str
+    experiments: tuple[str, ...] = ()
+    takeaways: tuple[Takeaway, ...] = ()
+    disagreements: Table | None = None
+    failures: tuple[Failure, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_its_own_folders(self) -> Self:
+        for name in self.experiments:
+            if name in ("", ".", "..") or "/" in name or "\\" in name:
+                raise ValueError(f"'experiments' must name sub-folders, not {name!r}")
+        return self
+
+    @property
+    def judged(self) -> tuple[Takeaway, ...]:
+        """The takeaways, where any of them was measured."""
+        measured = any(one.verdict != _NOT_MEASURED for one in self.takeaways)
+        return self.takeaways if measured else ()
+
+    @property
+    def failure_table(self) -> Table | None:
+        """The failed runs; ``None`` where all went well."""
+        if not self.failures:
+            return None
+        return Table(
+            title="Runs that failed",
+            columns=("run", "reason", "seeds"),
+            rows=tuple((f.run, f.reason, ", ".join(map(str, f.seeds))) for f in self.failures),
+        )
+
+
+def write_outcome(
+    folder: Path,
+    title: str,
+    *,
+    failures: Sequence[Mapping[str, Any]],
+    experiments: Sequence[str] = (),
+    takeaways: Sequence[Mapping[str, Any]] = (),
+    disagreements: Table | Mapping[str, Any] | None = None,
+) -> Outcome:
+    """Stores an outcome in a results folder, whole or not at all.
+
+    Args:
+        folder: The results folder.
+        title: Of the experiment, or of all of them together.
+        failures: Failed tasks, as the store of records has them.
+        experiments: Names of the sub-folders, where there are several experiments.
+        takeaways: ``{"claim", "verdict", "evidence", "rule"}``.
+        disagreements: A table.
+    """
+    outcome = Outcome.model_validate(
+        {
+            "title": title,
+            "experiments": experiments,
+            "takeaways": takeaways,
+            "disagreements": disagreements,
+            "failures": [
+                {"run": _run_name(one), "seeds": one["seeds"], "reason": str(one["reason"])}
+                for one in failures
+            ],
+        }
+    )
+    text = json.dumps(outcome.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
+    write_text(folder / SUMMARY_FILE, text)
+    return outcome
+
+
+def read_outcome(folder: Path) -> Outcome | None:
+    """The outcome that is stored in a folder; ``None`` where there is none.
+
+    Raises:
+        DataError: The file cannot be read.
+    """
+    path = folder / SUMMARY_FILE
+    if not path.is_file():
+        return None
+    return read_record(Outcome, _json(path), f"the summary of {folder}")
+
+
+def has_results(path: Path) -> bool:
+    """Whether a folder holds results of an experiment."""
+    return (path / TABLES_FILE).is_file() or (path / FIGURES_FILE).is_file()
+
+
+def read_results(folder: Path, name: str | None = None) -> Results:
+    """Reads the tables, figures, notes and title of an experiment.
+
+    Raises:
+        DataError: A file cannot be read.
+    """
+    outcome = read_outcome(folder)
+    several = outcome is not None and bool(outcome.experiments)
+    notes = folder / NOTES_FILE
+    return Results(
+        name or folder.resolve().name,
+        _models(Table, folder / TABLES_FILE),
+        _models(Figure, folder / FIGURES_FILE),
+        "" if outcome is None or several else outcome.title,
+        tuple(map(str, _list(notes))) if notes.exists() else (_NO_NOTES,),
+    )
+
+
+def _run_name(failure: Mapping[str, Any]) -> str:
+    settings = failure.get("settings") or {}
+    words = [
+        f"{key} {value}" for key, value in settings.items() if isinstance(value, str | int)
+    ]
+    return str(failure.get("label") or ", ".join(words) or failure.get("kind") or "a run")
+
+
+def _models(model: type[Model], path: Path) -> tuple[Model, ...]:
+    if not path.exists():
+        return ()
+    owner = f"a {model.__name__.lower()} in {path}"
+    return tuple(read_record(model, record, owner) for record in _list(path))
+
+
+def _list(path: Path) -> list[Any]:
+    records = _json(path)
+    if not isinstance(records, list):
+        raise DataError(
+            f"The file {path} must hold a list. Got {str(records)[:60]!r}. Run 'privgcn "
+            "reproduce' again."
+        )
+    return records
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(read_bounded(path, most=_MOST_BYTES).decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"The file {path} is not valid JSON: {error}. Make it again.") from None

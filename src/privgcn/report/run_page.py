@@ -1,0 +1,202 @@
+"""From a run to the values that its page shows; nothing here knows HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from privgcn.config import Settings
+from privgcn.errors import ConfigError
+from privgcn.evaluation.baselines import baselines_left_out
+from privgcn.prediction.inference import Mode
+from privgcn.privacy.statement import PrivacyStatement
+from privgcn.privacy.statement_text import round_up
+from privgcn.report.citation import citations
+from privgcn.report.curves import run_curve
+from privgcn.report.formats import number, score, setting
+from privgcn.report.scores import (
+    Scores,
+    class_table,
+    confusion,
+    covered,
+    mode_table,
+    score_figure,
+    sees,
+)
+from privgcn.report.wording import SHORT_UNIT, explained
+
+WORKING_COPY = {
+    "tone": "warn",
+    "title": "Working copy, not for release",
+    "text": "This page is for the owner of the data. The guarantee does not cover its "
+    "full-graph scores and its counts. Use `privgcn release` to collect what may be published.",
+}
+NO_GUARANTEE = {
+    "tone": "bad",
+    "title": "No privacy guarantee",
+    "text": "This model was trained without privacy. It may reveal what any training document "
+    "says, and so may its predictions and scores. Do not release any of it where the documents "
+    "are confidential. Train with `--epsilon` for a guarantee.",
+}
+SYNTHETIC = {
+    "tone": "info",
+    "title": "Synthetic documents",
+    "text": "The documents were generated; no real person wrote or is described in them. "
+    "Scores on them show that the program works, not how well it does on real text.",
+}
+_MODELS = {"gcn": "graph convolutional network", "linear": "linear model", "mlp": "network"}
+
+
+def check_pair(settings: Settings, statement: PrivacyStatement | None, owner: str) -> None:
+    """A page must neither miss a claim nor make one that the settings do not have.
+
+    Raises:
+        ConfigError: One of the two is private and the other is not.
+    """
+    if (settings.privacy is None) != (statement is None):
+        got = "private settings without a statement"
+        if statement is not None:
+            got = "a statement without privacy settings"
+        raise ConfigError(
+            f"The settings and the statement of {owner} must belong together. Got {got}. "
+            "Pass both, or neither for a run without privacy."
+        )
+
+
+def run_summary(
+    settings: Settings,
+    statement: PrivacyStatement | None,
+    scores: Scores,
+    *,
+    checked: Sequence[str] = (),
+    name: str | None = None,
+) -> dict[str, Any]:
+    """Everything the page of one run shows.
+
+    Args:
+        settings: Of the run.
+        statement: ``None`` for a run without privacy.
+        scores: The content of ``scores.json``.
+        checked: Which files the claim was checked against.
+        name: Of the run, for the page's title.
+    """
+    check_pair(settings, statement, f"run {name}" if name else "the run")
+    scores = scores.without_itself(settings)
+    private = statement is not None
+    lead = scores.leading(private=private)
+    dataset = scores.dataset or settings.data.source or "unnamed documents"
+    notices = [WORKING_COPY if private else NO_GUARANTEE]
+    if scores.synthetic:
+        notices.append(SYNTHETIC)
+    for text in baselines_left_out(settings):
+        notices.append({"tone": "info", "title": "A baseline is missing", "text": text})
+    return {
+        "title": f"{dataset}, {'with' if private else 'without'} differential privacy",
+        "name": name,
+        "synthetic": "SYNTHETIC" if scores.synthetic else None,
+        "lede": _lede(settings, statement, scores, dataset, lead),
+        "tiles": _tiles(statement, scores, lead),
+        "notices": notices,
+        "statement": None if statement is None else explained(statement),
+        "checked": list(checked),
+        "score_table": mode_table(scores, private=private),
+        "score_figure": score_figure(scores, private=private),
+        "curve": None if statement is None else run_curve(settings, statement, scores),
+        "classes": _classes(scores, lead, private=private),
+        "settings": effective_settings(settings),
+        "citations": citations(),
+    }
+
+
+def effective_settings(settings: Settings) -> list[tuple[str, str]]:
+    """Settings by dotted name; those that had no effect on the run are left out."""
+    idle = {
+        "training.parts": settings.privacy is not None,
+        "training.average_last": not settings.training.averaging,
+        "model.hidden": settings.model.kind == "linear",
+        "prediction.hops": settings.prediction.method == "direct",
+        "prediction.restart": settings.prediction.method == "direct",
+    }
+    rows = _flat(settings.model_dump(exclude_none=True))
+    return [(name, setting(value)) for name, value in rows if not idle.get(name)]
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    rows: list[tuple[str, Any]] = []
+    for key, value in tree.items():
+        name = f"{prefix}{key}"
+        rows += _flat(value, f"{name}.") if isinstance(value, Mapping) else [(name, value)]
+    return rows
+
+
+def _lede(
+    settings: Settings,
+    statement: PrivacyStatement | None,
+    scores: Scores,
+    dataset: str,
+    lead: Mode,
+) -> str:
+    many = f" into {len(scores.classes)} classes" if scores.classes else ""
+    value = score(scores.modes[lead].micro_f1)
+    text = (
+        f"A {_MODELS[settings.model.kind]}, trained with the recipe “{settings.recipe}”, sorts "
+        f"the documents of “{dataset}”{many}. In mode {lead}, where it sees {sees(lead)}, its "
+        f"micro-F1 on the {scores.documents()} is {value}. "
+    )
+    if statement is None:
+        return text + "It gives no privacy guarantee."
+    return (
+        text + f"It protects {SHORT_UNIT[statement.unit]} with epsilon at most "
+        f"{round_up(statement.epsilon)} at delta {number(statement.delta)}."
+    )
+
+
+def _tiles(
+    statement: PrivacyStatement | None, scores: Scores, lead: Mode
+) -> list[dict[str, str]]:
+    tiles = [
+        {
+            "label": "Score",
+            "value": score(scores.modes[lead].micro_f1),
+            "note": f"micro-F1, inference {lead}",
+        }
+    ]
+    baselines = {name: row.micro_f1 or 0.0 for name, row in scores.baselines.items()}
+    if baselines:
+        best = max(baselines, key=baselines.__getitem__)
+        value = score(scores.baselines[best].micro_f1)
+        tiles.append({"label": "Best baseline", "value": value, "note": f"micro-F1, {best}"})
+    if statement is None:
+        tiles.append({"label": "Privacy", "value": "none", "note": "trained without privacy"})
+        return tiles
+    tiles.append(
+        {
+            "label": "Privacy",
+            "value": f"ε ≤ {round_up(statement.epsilon, 3)}",
+            "note": f"at δ = {number(statement.delta)}",
+        }
+    )
+    tiles.append(
+        {
+            "label": "Protects",
+            "value": SHORT_UNIT[statement.unit].removeprefix("the "),
+            "note": "noise is secret" if statement.releasable else "must not be released",
+        }
+    )
+    return tiles
+
+
+def _classes(scores: Scores, lead: str, *, private: bool) -> list[dict[str, Any]]:
+    found = [
+        {
+            "mode": mode,
+            "words": sees(mode),
+            "outside": private and not covered(mode),
+            "lead": mode == lead,
+            "table": class_table(entry, mode),
+            "confusion": confusion(entry, scores.classes),
+        }
+        for mode, entry in scores.ordered().items()
+    ]
+    found.sort(key=lambda entry: not entry["lead"])
+    return [entry for entry in found if entry["table"] or entry["confusion"]]
