@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from privgcn.errors import ConfigError, DataError
-from privgcn.experiments.canonical import canonical, digest
-from privgcn.experiments.grid import RECORD_FORMAT, Task
+from privgcn.experiments.tasks import RECORD_FORMAT, Task, canonical, digest
 
 Record = dict[str, Any]
 _TEMPORARY = ".writing-"
@@ -180,15 +179,11 @@ class RecordStore:
         except (ValueError, KeyError, TypeError):
             self._set_aside(place)
             return
-        missing = self.missing(task)
-        if not missing:
+        if not self.missing(task):
             # Killed after a retry succeeded and before its failure was forgotten.
             place.unlink()
-        for seed in missing:
-            # Earlier versions had one file for all seeds; what a run's own file says is newer.
-            key = task.run_key(seed)
-            if place.stem == key or key not in self._failures:
-                self._failures[key] = _failure(task, seed, reason)
+            return
+        self._failures[place.stem] = _failure(task, task.seeds[0], reason)
 
     def _set_aside(self, place: Path) -> None:
         """Moves a damaged file out of the way: its run counts as missing."""
