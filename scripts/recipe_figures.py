@@ -12,11 +12,10 @@ from typing import Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-import numpy as np
-
 from privgcn.corpus import Corpus, load_corpus
 from privgcn.prediction.inference import MODES
-from privgcn.report import Figure
+from privgcn.report import Figure, MeanStd
+from privgcn.report.charts import save_svg
 from privgcn.runs.replicas import train_replicas
 from privgcn.training.recipes import make_settings
 
@@ -28,7 +27,8 @@ def measure(corpus: Corpus, seeds: int, x: Any, points: Points, **wishes: Any) -
     trained = train_replicas(corpus, make_settings(**wishes), range(seeds))
     for mode in MODES:
         values = [table[mode]["micro_f1"] for table in trained.scores]
-        points[mode].append([x, float(np.mean(values)), float(np.std(values))])
+        over = MeanStd.of(values)
+        points[mode].append([x, over.mean, over.std])
     print(x, {mode: round(points[mode][-1][1], 3) for mode in MODES}, flush=True)
 
 
@@ -36,7 +36,7 @@ def draw(name: str, title: str, x_label: str, points: Points) -> None:
     series = [{"name": mode, "points": values} for mode, values in points.items() if values]
     record = {"title": title, "x_label": x_label, "y_label": "micro F1", "series": series}
     FOLDER.mkdir(parents=True, exist_ok=True)
-    Figure.from_dict(record).save_svg(FOLDER / f"{name}.svg")
+    save_svg(Figure.model_validate(record), FOLDER / f"{name}.svg")
 
 
 def empty() -> Points:

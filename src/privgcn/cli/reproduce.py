@@ -116,18 +116,19 @@ def _check_page(path: Path) -> None:
 def _write_pages(folder: Path, done: Reproduction) -> Path:
     """Markdown, CSV and SVG files, and one page with everything."""
     from privgcn.report import Figure, Report, Table
+    from privgcn.report.charts import save_svg
     from privgcn.report.outcome import write_outcome
     from privgcn.report.writing import write_text
 
     for shown in done.shown:
-        tables = [Table.from_dict(table) for table in shown.presentation.tables]
-        figures = [Figure.from_dict(figure) for figure in shown.presentation.figures]
+        tables = [Table.model_validate(table) for table in shown.presentation.tables]
+        figures = [Figure.model_validate(figure) for figure in shown.presentation.figures]
         text = [f"# {shown.name}", *shown.presentation.notes, *(t.markdown() for t in tables)]
         write_text(shown.folder / "tables.md", "\n\n".join(text) + "\n")
         for number, table in enumerate(tables, 1):
             write_text(shown.folder / "tables" / f"{number:02d}.csv", table.csv())
         for number, figure in enumerate(figures, 1):
-            figure.save_svg(shown.folder / "figures" / f"{number:02d}.svg")
+            save_svg(figure, shown.folder / "figures" / f"{number:02d}.svg")
         _report(shown, done).save(shown.folder / "report.html")
     if len(done.shown) > 1:
         write_outcome(
@@ -160,7 +161,9 @@ def _write_docs(path: Path, words: str, done: Reproduction) -> None:
     from privgcn.report.writing import write_text
 
     command = f"privgcn reproduce {words} --write-docs {path}"
-    text = reproduction_page(done, command, lambda table: Table.from_dict(table).markdown())
+    text = reproduction_page(
+        done, command, lambda table: Table.model_validate(table).markdown()
+    )
     write_text(path, text)
 
 
@@ -192,7 +195,7 @@ def _print(page: Path, done: Reproduction) -> None:
 
     for shown in done.shown:
         for table in shown.presentation.tables:
-            typer.echo(Table.from_dict(table).markdown())
+            typer.echo(Table.model_validate(table).markdown())
         for note in shown.presentation.notes:
             typer.echo(note)
     _print_takeaways(done)

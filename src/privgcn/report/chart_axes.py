@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from privgcn.report.chart_parts import MUTED, Key, label, shortened, text_width, value_target
-from privgcn.report.formats import number
+from privgcn.report.figures import Figure, Point, Series
 from privgcn.report.markup import joined
 from privgcn.report.scales import Scale
-
-if TYPE_CHECKING:
-    from privgcn.report.figures import Figure, Point, Series
 
 #: Narrower drawings are for phones.
 NARROW = 480
@@ -32,13 +28,6 @@ def keys_of(figure: Figure) -> list[Key]:
 def ends(point: Point) -> tuple[float, ...]:
     """How far a point reaches, with its deviation."""
     return (point.y,) if point.std is None else (point.y - point.std, point.y + point.std)
-
-
-def place_of(point: Point) -> str:
-    """Where a point lies, in words."""
-    if point.x is None:
-        return "everywhere"
-    return point.x if isinstance(point.x, str) else number(point.x)
 
 
 def ticks_below(scale: Scale, bottom: float) -> Markup:
@@ -96,4 +85,4 @@ def _where(figure: Figure, point: Point) -> str:
         return ""
     # What stands in brackets explains an axis; a value does not repeat it.
     axis = figure.x_label.split(" (")[0] or "x"
-    return place_of(point) if figure.kind == "bar" else f"{axis} {place_of(point)}"
+    return point.place if figure.kind == "bar" else f"{axis} {point.place}"

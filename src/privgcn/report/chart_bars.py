@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from markupsafe import Markup
 
 from privgcn.report import palette
@@ -11,7 +9,6 @@ from privgcn.report.chart_axes import (
     NARROW,
     ends,
     keys_of,
-    place_of,
     target_of,
     ticks_below,
 )
@@ -27,11 +24,9 @@ from privgcn.report.chart_parts import (
     shortened,
     text_width,
 )
+from privgcn.report.figures import Figure, Point
 from privgcn.report.markup import coordinate, element, joined
 from privgcn.report.scales import Scale, value_scale
-
-if TYPE_CHECKING:
-    from privgcn.report.figures import Figure, Point
 
 _BAR = 20.0
 
@@ -39,7 +34,7 @@ _BAR = 20.0
 def draw_bars(figure: Figure, *, width: int, name: str, values: bool) -> Markup:
     """Horizontal bars, grouped by name: names of any length fit, also on a phone."""
     narrow = width < NARROW
-    groups = list(dict.fromkeys(place_of(p) for s in figure.series for p in s.points))
+    groups = list(dict.fromkeys(p.place for s in figure.series for p in s.points))
     widest = max(text_width(group) for group in groups)
     left = 10.0 if narrow else min(max(widest + 16, 60), 0.34 * width)
     right = width - (92.0 if _has_spread(figure) else 54.0)
@@ -59,7 +54,7 @@ def draw_bars(figure: Figure, *, width: int, name: str, values: bool) -> Markup:
             (key, series, point)
             for key, series in zip(keys, figure.series, strict=True)
             for point in series.points
-            if place_of(point) == group
+            if point.place == group
         ]
         if narrow:
             marks.append(label(shortened(group, width - 10), left, y + 14, weight="600"))

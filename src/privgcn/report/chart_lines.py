@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -20,11 +19,9 @@ from privgcn.report.chart_parts import (
     text_width,
 )
 from privgcn.report.chart_targets import MARKER, Spot, value_targets
+from privgcn.report.figures import Figure, Point, Series
 from privgcn.report.markup import coordinate, element, joined
 from privgcn.report.scales import Scale, position_scale, value_scale
-
-if TYPE_CHECKING:
-    from privgcn.report.figures import Figure, Point, Series
 
 _PLOT_HEIGHT = {True: 250.0, False: 300.0}
 

@@ -9,15 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from privgcn.report.chart_axes import target_of
+from privgcn.report.figures import Figure, Point, Series
 from privgcn.report.markup import element
-
-if TYPE_CHECKING:
-    from privgcn.report.figures import Figure, Point, Series
 
 MARKER = 5.0
 _LARGEST = 13.0

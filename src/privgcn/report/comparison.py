@@ -137,12 +137,12 @@ def _curves(runs: Sequence[RunRecord], records: Sequence[dict[str, Any]]) -> lis
                 {"series": f"without privacy, {mode}", "epsilon": None, **_mean(values)}
             )
         figures.append(
-            Figure.from_dict(
+            Figure.model_validate(
                 {
                     **curve_figure(curve),
                     "title": f"{dataset}: score against epsilon (unit {unit}, {relation})",
                     "y_label": "micro-F1 on the test documents",
-                    "notes": "Runs with the same settings and epsilon are averaged.",
+                    "notes": ["Runs with the same settings and epsilon are averaged."],
                 }
             )
         )

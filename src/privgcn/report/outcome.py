@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from privgcn.errors import DataError
+from privgcn.report.records import read_record
 from privgcn.report.tables import Table
 from privgcn.report.writing import write_text
 
@@ -63,7 +64,7 @@ class Outcome:
             record["title"],
             names,
             tuple(claims) if measured else (),
-            None if told is None else Table.from_dict(told),
+            None if told is None else read_record(Table, told, f"the disagreements of {owner}"),
             _failure_table(_list(record, "failures", owner), owner),
         )
 
@@ -122,7 +123,7 @@ def _failure_table(failures: Sequence[Any], owner: str) -> Table | None:
         rows.append((str(one["run"]), str(one["reason"]), seeds))
     if not rows:
         return None
-    return Table("Runs that failed", ("run", "reason", "seeds"), tuple(rows))
+    return Table(title="Runs that failed", columns=("run", "reason", "seeds"), rows=tuple(rows))
 
 
 def _takeaway(record: Any, owner: str) -> dict[str, Any]:

@@ -90,8 +90,8 @@ class Report:
         """
         read = Results(
             name,
-            tuple(Table.from_dict(table) for table in tables),
-            tuple(Figure.from_dict(figure) for figure in figures),
+            tuple(Table.model_validate(table) for table in tables),
+            tuple(Figure.model_validate(figure) for figure in figures),
             notes=(notes,) if isinstance(notes, str) else tuple(notes),
         )
         return cls._of_results([read], [] if outcome is None else [outcome])

@@ -13,6 +13,7 @@ from privgcn.files import read_bounded
 from privgcn.report.comparison import RunRecord
 from privgcn.report.figures import Figure
 from privgcn.report.outcome import SUMMARY_FILE, Outcome
+from privgcn.report.records import read_record
 from privgcn.report.score_tables import check_scores
 from privgcn.report.tables import Table
 from privgcn.runs.folder import SCORES, is_stored
@@ -165,11 +166,19 @@ def read_results(folder: Path, name: str | None = None) -> Results:
     several = outcome is not None and bool(outcome.experiments)
     return Results(
         name or folder.resolve().name,
-        tuple(Table.from_dict(record) for record in _records(folder / TABLES_FILE)),
-        tuple(Figure.from_dict(record) for record in _records(folder / FIGURES_FILE)),
+        tuple(_tables(folder / TABLES_FILE)),
+        tuple(_figures(folder / FIGURES_FILE)),
         "" if outcome is None or several else outcome.title,
         _notes(folder / NOTES_FILE),
     )
+
+
+def _tables(path: Path) -> list[Table]:
+    return [read_record(Table, one, f"a table of {path}") for one in _records(path)]
+
+
+def _figures(path: Path) -> list[Figure]:
+    return [read_record(Figure, one, f"a figure of {path}") for one in _records(path)]
 
 
 def _notes(path: Path) -> tuple[str, ...]:

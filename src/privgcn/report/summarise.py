@@ -192,7 +192,7 @@ def _tiles(
 
 
 def _figure_or_none(record: Mapping[str, Any]) -> Figure | None:
-    return Figure.from_dict(record) if record["series"] else None
+    return Figure.model_validate(record) if record["series"] else None
 
 
 def _curve(
@@ -204,10 +204,10 @@ def _curve(
 ) -> Figure | None:
     if not curve:
         drawn = own_curve(settings, statement, record)
-        return None if drawn is None else Figure.from_dict(drawn)
+        return None if drawn is None else Figure.model_validate(drawn)
     value = record["modes"][lead].get("micro_f1")
     own = None if statement is None or value is None else (statement.epsilon, float(value))
-    return Figure.from_dict(curve_figure(curve, own=own))
+    return Figure.model_validate(curve_figure(curve, own=own))
 
 
 def _classes(record: Mapping[str, Any], lead: str, *, private: bool) -> list[dict[str, Any]]:

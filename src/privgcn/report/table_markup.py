@@ -7,15 +7,11 @@ never stands without its name.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from markupsafe import Markup
 
 from privgcn.report.formats import is_number
 from privgcn.report.markup import element, joined
-
-if TYPE_CHECKING:
-    from privgcn.report.tables import Table
+from privgcn.report.tables import Table
 
 _MANY_COLUMNS = 7
 _BRIEF = 24
@@ -23,7 +19,7 @@ _LONGEST_KEY = 80
 _MOST_KEYS = 4
 
 
-def table_html(table: Table, *, caption: bool) -> Markup:
+def table_html(table: Table, *, caption: bool = True) -> Markup:
     """An HTML table: caption, row and column headers, numbers set to the right."""
     keys = key_columns(table)
     head = []

@@ -63,7 +63,9 @@ def _page(results: Results, failures: Sequence[dict[str, str]] = ()) -> str:
         disagreements=disagreements(results),
     )
     return reproduction_page(
-        cast(Reproduction, done), "a command", lambda table: Table.from_dict(table).markdown()
+        cast(Reproduction, done),
+        "a command",
+        lambda table: Table.model_validate(table).markdown(),
     )
 
 
@@ -83,7 +85,7 @@ def test_every_published_number_is_on_the_page(tmp_path: Path) -> None:
         for leaf in row.leaves:
             by_leaf.setdefault(leaf, []).append(row)
         table = {"title": "One", "columns": list(COLUMNS), "rows": [row.row()], "notes": []}
-        assert Table.from_dict(table).markdown().splitlines()[-1] in lines
+        assert Table.model_validate(table).markdown().splitlines()[-1] in lines
     expected = _published_leaves()
     assert set(by_leaf) == set(expected)
     for leaf, value in expected.items():

@@ -170,4 +170,4 @@ def test_table_1_draws_its_four_columns_where_they_are_known(tmp_path: Path) -> 
         "done soundly": [["cora", 0.1, 0.0]],
         "auto": [["cora", 0.7, 0.0]],
     }
-    assert Figure.from_dict(drawn).kind == "bar"
+    assert Figure.model_validate(drawn).kind == "bar"

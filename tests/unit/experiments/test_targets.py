@@ -74,9 +74,9 @@ def test_without_records_tables_are_whole_and_cells_empty(
         made = TARGETS[name].present(Results(store, options.seeds), options)
     assert made.tables
     for table in made.tables:
-        assert Table.from_dict(table).markdown()
+        assert Table.model_validate(table).markdown()
     for figure in made.figures:
-        Figure.from_dict(figure)
+        Figure.model_validate(figure)
 
 
 def test_synthetic_and_real_datasets_are_never_in_one_table() -> None:
