@@ -157,7 +157,9 @@ class Matrix:
 
     def known(self) -> Matrix:
         """Without the rows of which nothing has run."""
-        return replace(self, rows=tuple(r for r in self.rows if any(s is not None for s in r[1])))
+        return replace(
+            self, rows=tuple(r for r in self.rows if any(s is not None for s in r[1]))
+        )
 
     def cells(self) -> tuple[tuple[Any, ...], ...]:
         """Rows of a table."""
@@ -173,7 +175,9 @@ class Matrix:
         ]
 
 
-def series(name: str, scores: Mapping[Any, MeanStd | None], role: Role = "data") -> list[Series]:
+def series(
+    name: str, scores: Mapping[Any, MeanStd | None], role: Role = "data"
+) -> list[Series]:
     """A series of a figure from scores by x, or nothing where no score is known."""
     points = tuple(FigurePoint(x, s.mean, s.std) for x, s in scores.items() if s is not None)
     return [Series(name=name, points=points, role=role)] if points else []

@@ -23,6 +23,7 @@ from typing import IO, Any, Self
 
 from privgcn.errors import ConfigError, DataError
 from privgcn.experiments.tasks import RECORD_FORMAT, Task, canonical, digest
+from privgcn.files import flush_folder
 
 Record = dict[str, Any]
 _TEMPORARY = ".writing-"
@@ -108,12 +109,12 @@ class RecordStore:
         temporary.mkdir()
         for record in records:
             _write(temporary / f"{record['key']}.json", record)
-        _flush_folder(temporary)
+        flush_folder(temporary)
         if place.exists():
             # What damage left of this task, or a folder with nothing but a stray file.
             self._move_aside(place)
         os.rename(temporary, place)
-        _flush_folder(place.parent)
+        flush_folder(place.parent)
         self._records.update({record["key"]: record for record in records})
         for record in records:
             self._failures.pop(record["key"], None)
@@ -128,7 +129,7 @@ class RecordStore:
             _write(folder / f"{_TEMPORARY}{key}.json", failure)
             os.replace(folder / f"{_TEMPORARY}{key}.json", folder / f"{key}.json")
             self._failures[key] = failure
-        _flush_folder(folder)
+        flush_folder(folder)
 
     def _note_time(self, task: Task, seconds: float) -> None:
         line = json.dumps({"task": task.key, "seconds": round(seconds, 3)})
@@ -263,14 +264,6 @@ def _write(path: Path, value: Mapping[str, Any]) -> None:
         file.write(canonical(value) + "\n")
         file.flush()
         os.fsync(file.fileno())
-
-
-def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _locked(path: Path) -> IO[str]:

@@ -7,8 +7,8 @@ import pytest
 import tiny_task
 
 from privgcn.errors import ConfigError
-from privgcn.experiments.grid import Task
 from privgcn.experiments.store import RecordStore
+from privgcn.experiments.tasks import Task
 
 
 def _task(shift: float = 1.0, seeds: tuple[int, ...] = (0, 1)) -> Task:

@@ -109,9 +109,7 @@ def _named_in_the_text(results: Results, told: list[Claim]) -> Table:
     for claim in told:
         found = ours(results, claim)
         head = (claim.dataset, f"{claim.point['fraction']:.0%}", claim.told)
-        rows.append(
-            (*head, emulated(results, claim), found, difference(found, claim.told))
-        )
+        rows.append((*head, emulated(results, claim), found, difference(found, claim.told)))
     return Table(
         title="Experiment A: figures named in the running text, SGD",
         columns=(

@@ -53,8 +53,9 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
     """The full settings: the noise is what the paper's accountant asks for its epsilon."""
     if not {"dataset", "optimizer", "epsilon"} <= set(point) <= _AXES:
         raise ConfigError(
-            "A grid of the released code's runs must have the axes dataset, optimizer and epsilon, "
-            f"and may have parts, learning_rate, epochs and fraction. Got {', '.join(point)}."
+            "A grid of the released code's runs must have the axes dataset, optimizer and "
+            "epsilon, and may have parts, learning_rate, epochs and fraction. "
+            f"Got {', '.join(point)}."
         )
     optimizer, parts = point["optimizer"], int(point.get("parts") or 1)
     epochs = int(point.get("epochs") or PAPER_EPOCHS[optimizer])

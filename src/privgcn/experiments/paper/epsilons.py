@@ -31,9 +31,7 @@ def noise_table() -> Table:
     for row in published()["noise_to_epsilon"]:
         for optimizer in OPTIMIZERS:
             noise, steps = row[optimizer]["noise_multiplier"], row[optimizer]["steps"]
-            exact = partial(
-                epsilon_of, noise_multiplier=noise, steps=steps, accountant="pld"
-            )
+            exact = partial(epsilon_of, noise_multiplier=noise, steps=steps, accountant="pld")
             again, told = moments_epsilon(noise, steps), row["epsilon"]
             found = round(exact(), 4), round(exact(sensitivity=2), 4)
             head = (optimizer, noise, steps, told, round(again, 4))

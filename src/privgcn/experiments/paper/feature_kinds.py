@@ -135,8 +135,8 @@ def _rows(
         auto = results.train(recipe="auto", epsilon=epsilon, **point)
         kept = auto.mean / best if auto is not None and best else None
         for optimizer in OPTIMIZERS:
-            private = {"recipe": "paper-full", "optimizer": optimizer, "epsilon": epsilon}
-            ours = results.train(**private, **point)
+            private = {"optimizer": optimizer, "epsilon": epsilon, **point}
+            ours = results.train(recipe="paper-full", **private)
             told = leaves().get(f"{leaf}.dp.eps{epsilon}.{optimizer}")
             gap = difference(ours, told)
             yield (name, kind, optimizer, epsilon, told, ours, gap, auto, kept)

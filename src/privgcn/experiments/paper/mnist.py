@@ -143,7 +143,9 @@ def epsilon(row: Mapping[str, Any], accountant: str) -> float:
 def fitting_epochs(row: Mapping[str, Any]) -> str | None:
     """Which numbers of epochs give the published epsilon; one lot has one step per epoch."""
     noise = row["noise_multiplier"]
-    found = [n for n in range(1, EPOCHS) if same_digits(moments_epsilon(noise, n), row["epsilon"])]
+    found = [
+        n for n in range(1, EPOCHS) if same_digits(moments_epsilon(noise, n), row["epsilon"])
+    ]
     return f"{found[0]} to {found[-1]} epochs" if found else None
 
 

@@ -41,7 +41,9 @@ _SOUND = (
 def _claims(dataset: str, options: Options) -> list[Claim]:
     """The private scores of table 1; the quick size has the full graph alone."""
     private = [claim for claim in table1_claims(dataset) if claim.epsilon is not None]
-    return [c for c in private if not (options.quick and c.rule.run == {"recipe": "paper-split"})]
+    return [
+        c for c in private if not (options.quick and c.rule.run == {"recipe": "paper-split"})
+    ]
 
 
 def experiment(options: Options) -> Experiment:

@@ -85,7 +85,7 @@ def _four_columns(results: Results, datasets: list[str], suffix: str) -> list[Fi
             leaves().get(f"table1.{name}.dp_full_eps{FULL_EPSILON}.{optimizer}")
             for optimizer in OPTIMIZERS
         ]
-        both = [
+        both: list[dict[str, Any]] = [
             {"dataset": name, "optimizer": optimizer, "epsilon": FULL_EPSILON}
             for optimizer in OPTIMIZERS
         ]
@@ -136,9 +136,7 @@ def _comparison(results: Results, datasets: list[str], suffix: str) -> Table:
             "auto",
             "auto less published",
         ),
-        rows=tuple(
-            _row(results, claim) for name in datasets for claim in table1_claims(name)
-        ),
+        rows=tuple(_row(results, claim) for name in datasets for claim in table1_claims(name)),
     )
 
 
@@ -221,6 +219,4 @@ def _sizes(results: Results, datasets: list[str], suffix: str) -> Table:
         rows.append((name, *(told.get(k) for k in keys), *(found.get(k) for k in keys)))
     columns = ("classes", "training documents", "test documents")
     heads = [f"{whose} {column}" for whose in ("published", "our") for column in columns]
-    return Table(
-        title=f"Dataset sizes{suffix}", columns=("dataset", *heads), rows=tuple(rows)
-    )
+    return Table(title=f"Dataset sizes{suffix}", columns=("dataset", *heads), rows=tuple(rows))

@@ -118,9 +118,7 @@ def _ours(results: Results, leaf: str) -> float | None:
     return mean_of(ours(results, claims_of(leaf)[0]))
 
 
-def _sentence(
-    name: str, parts: Iterable[str], legs: Mapping[str, float | None]
-) -> str:
+def _sentence(name: str, parts: Iterable[str], legs: Mapping[str, float | None]) -> str:
     """The numbers, and which legs of the rule were not measured on a dataset."""
     missing = [leg for leg, value in legs.items() if value is None]
     told = [f"{NOT_MEASURED} here, so not judged: {', '.join(missing)}"] if missing else []
