@@ -175,16 +175,19 @@ class RecordStore:
     def _read_failure(self, place: Path) -> None:
         try:
             failure = json.loads(place.read_text(encoding="utf-8"))
-            task = Task(failure["kind"], failure["settings"], tuple(failure["seeds"]))
-            reason = str(failure["reason"])
+            (seed,) = failure["seeds"]
+            task = Task(failure["kind"], failure["settings"], (seed,))
+            made = _failure(task, seed, str(failure["reason"]))
         except (ValueError, KeyError, TypeError):
             self._set_aside(place)
             return
-        if not self.missing(task):
+        if place.stem != task.run_key(seed):
+            self._set_aside(place)
+        elif place.stem in self:
             # Killed after a retry succeeded and before its failure was forgotten.
             place.unlink()
-            return
-        self._failures[place.stem] = _failure(task, task.seeds[0], reason)
+        else:
+            self._failures[place.stem] = made
 
     def _set_aside(self, place: Path) -> None:
         """Moves a damaged file out of the way: its run counts as missing."""

@@ -57,9 +57,8 @@ def test_several_experiments_say_what_survives_and_why_ours_differ(tmp_path):
 
 def test_the_table_of_an_earlier_call_is_not_taken_for_the_last(tmp_path):
     earlier = done_with(tmp_path, "mnist")
-    (tmp_path / "tables.json").write_text(
-        json.dumps([{**TABLE.model_dump(), "title": "Stale"}]), "utf-8"
-    )
+    stale = [{**TABLE.model_dump(mode="json"), "title": "Stale"}]
+    (tmp_path / "tables.json").write_text(json.dumps(stale), "utf-8")
     write_pages(tmp_path, earlier)
     write_pages(tmp_path, done_with(tmp_path, "table1", "as-released"))
 
