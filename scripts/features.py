@@ -14,7 +14,7 @@ from typing import Any
 from measuring import ROOT, arguments, measure
 
 from privgcn.experiments.grid import Grid
-from privgcn.experiments.results import Matrix, Results, mean_of
+from privgcn.experiments.results import Results, cells, mean_of
 from privgcn.report import Table
 
 DATASETS = ("cora-text", "citeseer-text")
@@ -63,7 +63,7 @@ def page(results: Results, datasets: Sequence[str]) -> str:
     table = Table(
         title="Test micro F1 by kind of features",
         columns=("corpus", "features", *COLUMNS),
-        rows=Matrix.of(lambda point: results.train(MODE, **point), rows, COLUMNS).cells(),
+        rows=cells(lambda p: results.train(MODE, **p), rows, COLUMNS.values()),
     )
     blocks = [
         "# Feature kinds under privacy",

@@ -15,7 +15,7 @@ from measuring import ROOT, arguments, measure
 
 from privgcn.experiments.grid import Grid
 from privgcn.experiments.paper.published import leaves
-from privgcn.experiments.results import Matrix, Results, mean_of
+from privgcn.experiments.results import Results, cells, mean_of
 from privgcn.prediction.inference import MODES
 from privgcn.report import Table
 
@@ -66,7 +66,7 @@ def grids(rows: Sequence[str], splits: bool) -> list[Grid]:
 def short_table(results: Results, rows: Sequence[str]) -> Table:
     """The table of the README: means alone, to two decimals."""
     shown = ("full-graph", "own-graph", "alone")
-    cells = []
+    shown_rows = []
     for title in rows:
         row = ROWS[title]
         means = [
@@ -80,11 +80,13 @@ def short_table(results: Results, rows: Sequence[str]) -> Table:
             for optimizer in ("sgd", "adam")
         ]
         best = max((one for one in told if one is not None), default=None)
-        cells.append((title, *means, plain, best))
+        shown_rows.append((title, *means, plain, best))
     heads = [f"ε {epsilon:g}: {mode}" for epsilon in SHORT_EPSILONS for mode in shown]
     last = ("non-private GCN", "published at ε 1 (no valid guarantee)")
     title = "Test micro F1"
-    return Table(title=title, columns=("corpus", *heads, *last), rows=tuple(cells), decimals=2)
+    return Table(
+        title=title, columns=("corpus", *heads, *last), rows=tuple(shown_rows), decimals=2
+    )
 
 
 def tables(results: Results, rows: Sequence[str], splits: bool) -> dict[str, Table]:
@@ -94,48 +96,48 @@ def tables(results: Results, rows: Sequence[str], splits: bool) -> dict[str, Tab
         return results.train(**point)
 
     columns = {f"epsilon {e:g}": auto(e) for e in EPSILONS} | {"non-private GCN": PLAIN}
-    by_budget = Matrix.of(
+    by_budget = cells(
         score,
         [((title, mode), {**ROWS[title], "mode": mode}) for title in rows for mode in MODES],
-        columns,
+        columns.values(),
     )
     relations = {
         f"{mode}, {relation}": {"mode": mode, **({"changes": change} if change else {})}
         for mode in ("own-graph", "full-graph")
         for relation, change in (("remove", None), ("replace", REPLACE))
     }
-    replaced = Matrix.of(
+    replaced = cells(
         score,
         [
             ((title, epsilon), {**ROWS[title], **auto(epsilon)})
             for title in rows
             for epsilon in SHORT_EPSILONS
         ],
-        relations,
+        relations.values(),
     )
     found = {
         "By budget, relation remove": Table(
             title="Test micro F1",
             columns=("corpus", "prediction sees", *columns),
-            rows=by_budget.cells(),
+            rows=by_budget,
         ),
         "Relation replace beside remove": Table(
             title="Test micro F1",
             columns=("corpus", "epsilon", *relations),
-            rows=replaced.cells(),
+            rows=replaced,
             decimals={"epsilon": 0},
         ),
     }
     if splits:
-        others = Matrix.of(
+        others = cells(
             score,
             [(tuple(labels), point) for *labels, point in elsewhere()],
-            {mode: {"mode": mode} for mode in MODES},
+            [{"mode": mode} for mode in MODES],
         )
         found["Random splits of 75/10/15, beside DP-MLP as published elsewhere"] = Table(
             title="Test micro F1",
             columns=("corpus", "delta", "epsilon", "DP-MLP, published", *MODES),
-            rows=others.cells(),
+            rows=others,
             decimals={"epsilon": 0},
         )
     return found

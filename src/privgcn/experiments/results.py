@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from privgcn.corpus.catalogue import DATASETS
@@ -130,49 +130,66 @@ Row = tuple[tuple[Any, ...], Mapping[str, Any]]
 """The labels at the head of a row, and the part of the point that it fixes."""
 
 
+def cells(
+    measure: Measure, rows: Iterable[Row], columns: Iterable[Mapping[str, Any]]
+) -> tuple[tuple[Any, ...], ...]:
+    """Rows of a table: the labels, and for each column the score of the joint point."""
+    points = list(columns)
+    return tuple(
+        (*labels, *(measure({**point, **more}) for more in points)) for labels, point in rows
+    )
+
+
 @dataclass(frozen=True)
-class Matrix:
-    """Scores in rows and columns, for a table and for the lines of figures.
+class View:
+    """A table of scores by rows and columns, and its rows drawn as lines over the columns.
 
     Attributes:
-        columns: The point that each column adds to its row's, by name.
-        rows: The labels of each row, and its scores.
+        title: Of the table.
+        heads: Names of the labels of a row.
+        rows: Datasets to rows.
+        columns: The point of each column, by its place on the horizontal axis.
+        measure: What is shown of a point.
+        x_label: Of the figures.
+        drawn: Labels of a row to the title of its figure and the name of its line there;
+            ``None`` for a row that is not drawn.
+        column: How a column is called, from its place.
+        notes: Sentences below the table.
+        y_label: Of the figures.
     """
 
-    columns: tuple[Any, ...]
-    rows: tuple[tuple[tuple[Any, ...], tuple[MeanStd | None, ...]], ...]
+    title: str
+    heads: tuple[str, ...]
+    rows: Callable[[Sequence[str]], Iterable[Row]]
+    columns: Mapping[Any, Mapping[str, Any]]
+    measure: Measure
+    x_label: str
+    drawn: Callable[..., tuple[str, str] | None]
+    column: str = "{}"
+    notes: tuple[str, ...] = ()
+    y_label: str = "micro F1 (test)"
 
-    @classmethod
-    def of(
-        cls, measure: Measure, rows: Iterable[Row], columns: Mapping[Any, Mapping[str, Any]]
-    ) -> Matrix:
-        """Measures every point, row by row."""
-        return cls(
-            tuple(columns),
-            tuple(
-                (labels, tuple(measure({**point, **more}) for more in columns.values()))
-                for labels, point in rows
-            ),
+    def show(self, datasets: Sequence[str], suffix: str) -> tuple[Table, list[Figure]]:
+        """The table and the figures of some datasets; the suffix goes with every title."""
+        rows = cells(self.measure, self.rows(datasets), self.columns.values())
+        lines: dict[str, list[Series]] = {}
+        for row in rows:
+            labels, scores = row[: len(self.heads)], row[len(self.heads) :]
+            if (place := self.drawn(*labels)) is not None:
+                line = series(place[1], dict(zip(self.columns, scores, strict=True)))
+                lines.setdefault(place[0], []).extend(line)
+        table = Table(
+            title=f"{self.title}{suffix}",
+            columns=(*self.heads, *(self.column.format(place) for place in self.columns)),
+            rows=rows,
+            notes=self.notes,
         )
-
-    def known(self) -> Matrix:
-        """Without the rows of which nothing has run."""
-        return replace(
-            self, rows=tuple(r for r in self.rows if any(s is not None for s in r[1]))
-        )
-
-    def cells(self) -> tuple[tuple[Any, ...], ...]:
-        """Rows of a table."""
-        return tuple((*labels, *scores) for labels, scores in self.rows)
-
-    def lines(self, name: Callable[..., str], where: Callable[..., bool]) -> list[Series]:
-        """The rows that are meant as series over the columns, each with its name."""
-        return [
-            line
-            for labels, scores in self.rows
-            if where(*labels)
-            for line in series(name(*labels), dict(zip(self.columns, scores, strict=True)))
+        figures = [
+            one
+            for title, drawn in lines.items()
+            for one in figure(f"{title}{suffix}", self.x_label, drawn, y_label=self.y_label)
         ]
+        return table, figures
 
 
 def series(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from privgcn.experiments.grid import Experiment, Grid
@@ -11,15 +13,14 @@ from privgcn.experiments.paper.epsilons import noise_table
 from privgcn.experiments.paper.mapping import Claim, claims, emulated, ours
 from privgcn.experiments.paper.published import OPTIMIZERS, published
 from privgcn.experiments.results import (
-    Matrix,
     Options,
     Presentation,
     Results,
+    View,
     difference,
-    figure,
     split_by_origin,
 )
-from privgcn.report import Figure, Table
+from privgcn.report import MeanStd, Table
 
 PARTS: tuple[int | str, ...] = (1, 2, 4, 6, 8, 10, 100, "each")
 EPSILON = 2
@@ -69,39 +70,40 @@ def _text_claims(options: Options) -> list[Claim]:
 
 def present_a(results: Results, options: Options) -> Presentation:
     """Curves, their values, and the figures that the running text names."""
-    tables: list[Table] = []
-    figures: list[Figure] = []
-    shares = {100 * share: {"fraction": share} for share in fractions(options)}
-    for suffix, datasets in split_by_origin(options.datasets):
-        matrix = Matrix.of(
-            lambda point: results.train(recipe="plain", **point),
-            [
-                ((name, optimizer), {"dataset": name, "optimizer": optimizer})
-                for optimizer in OPTIMIZERS
-                for name in datasets
-            ],
-            shares,
-        )
-        for optimizer in OPTIMIZERS:
-            figures += figure(
-                f"Experiment A: learning curves without privacy, {optimizer.upper()}{suffix}",
-                "training data (%)",
-                matrix.lines(lambda n, _: n, lambda _, o, wanted=optimizer: o == wanted),
-            )
-        tables.append(
-            Table(
-                title=f"Experiment A: micro F1 by share of training data{suffix}",
-                columns=("dataset", "optimiser", *(f"{share:.0f}%" for share in shares)),
-                rows=matrix.cells(),
-                notes=(
-                    "The same share is drawn from every class, as in the paper; the drawn "
-                    "documents are the same for all seeds.",
-                ),
-            )
-        )
+    view = View(
+        title="Experiment A: micro F1 by share of training data",
+        heads=("dataset", "optimiser"),
+        rows=lambda names: [
+            ((name, optimizer), {"dataset": name, "optimizer": optimizer, "recipe": "plain"})
+            for optimizer in OPTIMIZERS
+            for name in names
+        ],
+        columns={100 * share: {"fraction": share} for share in fractions(options)},
+        column="{:.0f}%",
+        measure=lambda point: results.train(**point),
+        x_label="training data (%)",
+        drawn=lambda name, optimizer: (
+            f"Experiment A: learning curves without privacy, {optimizer.upper()}",
+            name,
+        ),
+        notes=(
+            "The same share is drawn from every class, as in the paper; the drawn documents "
+            "are the same for all seeds.",
+        ),
+    )
+    made = _presented(view, options)
     if told := _text_claims(options):
-        tables.append(_named_in_the_text(results, told))
-    return Presentation(tables, figures, results.short_notes())
+        made.tables.append(_named_in_the_text(results, told))
+    return replace(made, notes=results.short_notes())
+
+
+def _presented(view: View, options: Options) -> Presentation:
+    made = Presentation([], [], [])
+    for suffix, datasets in split_by_origin(options.datasets):
+        table, figures = view.show(datasets, suffix)
+        made.tables.append(table)
+        made.figures.extend(figures)
+    return made
 
 
 def _named_in_the_text(results: Results, told: list[Claim]) -> Table:
@@ -153,46 +155,37 @@ def methods() -> dict[str, dict[str, Any]]:
 
 def present_b(results: Results, options: Options) -> Presentation:
     """The noise, a table of scores, and per dataset one figure over epsilon."""
-    tables = [noise_table()]
-    figures: list[Figure] = []
-    shares, budgets = fractions(options, "b"), epsilons(options)
-    ends = [f"{share:.0%}" for share in (min(shares), max(shares))]
-    for suffix, datasets in split_by_origin(options.datasets):
-        matrix = Matrix.of(
-            lambda point: results.train(**point),
-            [
-                (
-                    (name, label, f"{share:.0%}"),
-                    {"dataset": name, "fraction": share, **method},
-                )
-                for name in datasets
-                for label, method in methods().items()
-                for share in shares
-            ],
-            {str(epsilon): {"epsilon": epsilon} for epsilon in budgets},
-        )
-        for name in datasets:
-            figures += figure(
-                f"Experiment B: privacy budget and training data, {name}{suffix}",
-                "epsilon",
-                matrix.lines(
-                    lambda _, label, share: f"{label}, {share} of the data",
-                    lambda n, _, share, wanted=name: n == wanted and share in ends,
-                ),
+    shares = {f"{share:.0%}": share for share in fractions(options, "b")}
+    ends = (next(iter(shares)), list(shares)[-1])
+    view = View(
+        title="Experiment B: micro F1 by epsilon and training data",
+        heads=("dataset", "method", "data"),
+        rows=lambda names: [
+            ((name, label, percent), {"dataset": name, "fraction": share, **method})
+            for name in names
+            for label, method in methods().items()
+            for percent, share in shares.items()
+        ],
+        columns={str(epsilon): {"epsilon": epsilon} for epsilon in epsilons(options)},
+        column="epsilon {}",
+        measure=lambda point: results.train(**point),
+        x_label="epsilon",
+        drawn=lambda name, label, share: (
+            (
+                f"Experiment B: privacy budget and training data, {name}",
+                f"{label}, {share} of the data",
             )
-        tables.append(
-            Table(
-                title=f"Experiment B: micro F1 by epsilon and training data{suffix}",
-                columns=("dataset", "method", "data", *(f"epsilon {e}" for e in budgets)),
-                rows=matrix.cells(),
-                notes=(
-                    "Full graph as one part for the paper's method (unit: the graph), every "
-                    "document its own part for auto (unit: the document). The share of each "
-                    "class is drawn by label, which no guarantee covers.",
-                ),
-            )
-        )
-    return Presentation(tables, figures, results.short_notes())
+            if share in ends
+            else None
+        ),
+        notes=(
+            "Full graph as one part for the paper's method (unit: the graph), every document "
+            "its own part for auto (unit: the document). The share of each class is drawn by "
+            "label, which no guarantee covers.",
+        ),
+    )
+    made = _presented(view, options)
+    return Presentation([noise_table(), *made.tables], made.figures, results.short_notes())
 
 
 def experiment_c(options: Options) -> Experiment:
@@ -214,60 +207,62 @@ def experiment_c(options: Options) -> Experiment:
 
 def present_c(results: Results, options: Options) -> Presentation:
     """Curves over the number of parts, their values, and the named figures."""
-    tables: list[Table] = []
-    figures: list[Figure] = []
     kinds: dict[str, dict[str, Any]] = {
         "without privacy": {"recipe": "plain"},
         f"epsilon {EPSILON}": {"recipe": "paper-split", "epsilon": EPSILON},
     }
-    numbers = {str(number): {"parts": number} for number in parts(options)}
-    for suffix, datasets in split_by_origin(options.datasets):
-        matrix = Matrix.of(
-            lambda point: results.train(**point),
-            [
+    auto = {"recipe": "auto", "epsilon": EPSILON}
+
+    def score(point: Mapping[str, Any]) -> MeanStd | None:
+        # Where table 1 has run the recipe auto, it stands in the last column.
+        if point["recipe"] == "auto":
+            whole = {k: v for k, v in point.items() if k != "parts"}
+            return results.train(**whole) if point["parts"] == "each" else None
+        return results.train(**point)
+
+    view = View(
+        title="Experiment C: micro F1 by number of parts",
+        heads=("dataset", "privacy", "optimiser"),
+        rows=lambda names: [
+            *(
                 ((name, kind, optimizer), {"dataset": name, "optimizer": optimizer, **point})
                 for kind, point in kinds.items()
                 for optimizer in OPTIMIZERS
-                for name in datasets
-            ],
-            numbers,
-        )
-        for kind in kinds:
-            for optimizer in OPTIMIZERS:
-                figures += figure(
-                    f"Experiment C: number of parts, {kind}, {optimizer.upper()}{suffix}",
-                    "parts",
-                    matrix.lines(
-                        lambda name, *_: name,
-                        lambda _, *of, wanted=(kind, optimizer): of == wanted,
-                    ),
-                )
-        tables.append(
-            Table(
-                title=f"Experiment C: micro F1 by number of parts{suffix}",
-                columns=("dataset", "privacy", "optimiser", *numbers),
-                rows=(*matrix.known().cells(), *_auto_rows(results, datasets, len(numbers))),
-                notes=(
-                    "With privacy, the unit is the graph for one part, the part for 2 to 100 "
-                    "parts (each sampled with probability one over their number), and the "
-                    "document for each: the guarantees differ, which the paper's figure does "
-                    "not say. Auto trains every document as its own part, with another model "
-                    "and schedule.",
-                ),
+                for name in names
+            ),
+            *(
+                ((n, f"epsilon {EPSILON}, recipe auto", "sgd"), {"dataset": n, **auto})
+                for n in names
+            ),
+        ],
+        columns={str(number): {"parts": number} for number in parts(options)},
+        measure=score,
+        x_label="parts",
+        drawn=lambda name, kind, optimizer: (
+            (
+                f"Experiment C: number of parts, {kind}, {optimizer.upper()}",
+                name,
             )
-        )
+            if kind in kinds
+            else None
+        ),
+        notes=(
+            "With privacy, the unit is the graph for one part, the part for 2 to 100 parts "
+            "(each sampled with probability one over their number), and the document for each: "
+            "the guarantees differ, which the paper's figure does not say. Auto trains every "
+            "document as its own part, with another model and schedule.",
+        ),
+    )
+    made = _presented(view, options)
+    tables = [_known(table, len(view.heads)) for table in made.tables]
     if "pubmed" in options.datasets and not options.quick:
         told = [claim for claim in claims("text_claims") if claim.rule.reason == "parts"]
         title = "Experiment C: figures named in the running text"
         tables.append(compared_table(title, compared(results, told)))
-    return Presentation(tables, figures, results.short_notes())
+    return Presentation(tables, made.figures, results.short_notes())
 
 
-def _auto_rows(results: Results, datasets: list[str], columns: int) -> list[tuple[Any, ...]]:
-    """The recipe ``auto`` at the same epsilon, in the last column, where table 1 has run it."""
-    scores = {n: results.train(dataset=n, recipe="auto", epsilon=EPSILON) for n in datasets}
-    return [
-        (name, f"epsilon {EPSILON}, recipe auto", "sgd", *([None] * (columns - 1)), score)
-        for name, score in scores.items()
-        if score is not None
-    ]
+def _known(table: Table, heads: int) -> Table:
+    """Without the rows of which nothing has run."""
+    rows = tuple(row for row in table.rows if any(cell is not None for cell in row[heads:]))
+    return table.model_copy(update={"rows": rows})

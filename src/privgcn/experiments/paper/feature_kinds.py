@@ -16,16 +16,16 @@ from privgcn.experiments.paper.comparison import EPSILONS, not_run
 from privgcn.experiments.paper.mapping import FEATURES
 from privgcn.experiments.paper.published import OPTIMIZERS, leaves
 from privgcn.experiments.results import (
-    Matrix,
     Options,
     Presentation,
     Results,
     difference,
     figure,
     mean_of,
+    series,
     split_by_origin,
 )
-from privgcn.report import Figure, Table
+from privgcn.report import Figure, MeanStd, Table
 
 # Feature kinds from simple to rich.
 _KINDS: dict[str, tuple[str, ...]] = {"pokec": tuple(FEATURES), "pokec-like": ("bow", "given")}
@@ -77,16 +77,14 @@ def present(results: Results, options: Options) -> Presentation:
     groups = split_by_origin(options.datasets)
     if all(suffix for suffix, _ in groups):
         groups = [("", []), *groups]
-    budgets = {str(epsilon): {"epsilon": epsilon} for epsilon in epsilons(options)}
     for suffix, datasets in groups:
         shown = [(n, kind) for n in datasets for kind in kinds(n, quick=options.quick)]
-        matrix = Matrix.of(
-            lambda point: results.train(recipe="auto", **point),
-            [((n, kind), {"dataset": n, "features": kind}) for n, kind in shown],
-            budgets,
-        )
         for name in datasets:
-            lines = matrix.lines(lambda _, kind: kind, lambda n, _, wanted=name: n == wanted)
+            lines = [
+                line
+                for kind in kinds(name, quick=options.quick)
+                for line in series(kind, _auto(results, options, name, kind))
+            ]
             figures += figure(f"Features under auto, {name}{suffix}", "epsilon", lines)
         if not suffix and "pokec" not in datasets:
             # Every published number is shown, also where the data for ours are not here.
@@ -119,6 +117,15 @@ def present(results: Results, options: Options) -> Presentation:
     return Presentation(tables, figures, [*notes, *results.short_notes()])
 
 
+def _auto(
+    results: Results, options: Options, name: str, kind: str
+) -> dict[str, MeanStd | None]:
+    return {
+        str(epsilon): results.train(dataset=name, features=kind, recipe="auto", epsilon=epsilon)
+        for epsilon in epsilons(options)
+    }
+
+
 def _rows(
     results: Results, options: Options, name: str, kind: str
 ) -> Iterator[tuple[Any, ...]]:
@@ -131,8 +138,9 @@ def _rows(
         told = leaves().get(f"{leaf}.non_private.{optimizer}")
         gap = difference(ours, told)
         yield (name, kind, optimizer, None, told, ours, gap, None, None)
+    by_budget = _auto(results, options, name, kind)
     for epsilon in epsilons(options):
-        auto = results.train(recipe="auto", epsilon=epsilon, **point)
+        auto = by_budget[str(epsilon)]
         kept = auto.mean / best if auto is not None and best else None
         for optimizer in OPTIMIZERS:
             private = {"optimizer": optimizer, "epsilon": epsilon, **point}

@@ -8,6 +8,7 @@ paper's figure is about its behaviour.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from privgcn.experiments.grid import Experiment, Grid
@@ -18,15 +19,14 @@ from privgcn.experiments.paper.mapping import baseline, claims, kept_errors
 from privgcn.experiments.predictions import confusion
 from privgcn.experiments.results import (
     PAPER_MODE,
-    Matrix,
     Options,
     Presentation,
     Results,
-    figure,
+    View,
     split_by_origin,
 )
 from privgcn.experiments.tasks import Point
-from privgcn.report import Figure, Table
+from privgcn.report import MeanStd, Table
 
 _MOST_CLASSES = 12
 _MOST_MISTAKES = 15
@@ -59,65 +59,61 @@ def experiment(options: Options) -> Experiment:
 
 def present(results: Results, options: Options) -> Presentation:
     """Shares over data and over noise, and the confusion matrices of the appendix."""
-    tables: list[Table] = []
-    figures: list[Figure] = []
+    made = Presentation([], [], [])
     for suffix, datasets in split_by_origin(options.datasets):
-        less = _over_data(results, options, datasets)
-        noisy = _over_noise(results, options, datasets)
-        lines = less.lines(lambda name: name, lambda _: True)
-        title = f"Hard cases without privacy{suffix}"
-        figures += figure(title, "training data (%)", lines, y_label=_SHARE)
+        for view in (_over_data(results, options), _over_noise(results, options)):
+            table, figures = view.show(datasets, suffix)
+            made.tables.append(table)
+            made.figures.extend(figures)
         for name in datasets:
-            title = f"Hard cases with noise, {name}{suffix}"
-            lines = noisy.lines(lambda _, label: label, lambda n, _, wanted=name: n == wanted)
-            figures += figure(title, "epsilon", lines, y_label=_SHARE)
-        tables += [
-            Table(
-                title=f"Hard cases that stay errors, by share of training data (SGD){suffix}",
-                columns=("dataset", *(f"{share:.0f}%" for share in less.columns)),
-                rows=less.cells(),
-            ),
-            Table(
-                title=f"Hard cases that stay errors, by epsilon{suffix}",
-                columns=("dataset", "method", *(f"epsilon {e}" for e in noisy.columns)),
-                rows=noisy.cells(),
-                notes=(
-                    "A model at chance gets nearly every hard case wrong, as it gets nearly "
-                    "everything wrong: a high share says something only beside the score.",
-                ),
-            ),
-        ]
-        for name in datasets:
-            tables += _confusions(results, options, name, suffix)
+            made.tables.extend(_confusions(results, options, name, suffix))
     if "cora" in options.datasets:
         title = "Hard cases of Cora: figures named in the running text"
         told = claims("text_claims.hard_cases_cora")
-        tables.append(compared_table(title, compared(results, told)))
-    return Presentation(tables, figures, results.short_notes())
+        made.tables.append(compared_table(title, compared(results, told)))
+    made.notes.extend(results.short_notes())
+    return made
 
 
-def _over_data(results: Results, options: Options, datasets: list[str]) -> Matrix:
-    return Matrix.of(
-        lambda point: kept_errors(results, "train", point),
-        [((name,), baseline(name)) for name in datasets],
-        {100 * share: {"fraction": share} for share in fractions(options) if share < 1.0},
+def _over_data(results: Results, options: Options) -> View:
+    shares = [share for share in fractions(options) if share < 1.0]
+    return View(
+        title="Hard cases that stay errors, by share of training data (SGD)",
+        heads=("dataset",),
+        rows=lambda names: [((name,), baseline(name)) for name in names],
+        columns={100 * share: {"fraction": share} for share in shares},
+        column="{:.0f}%",
+        measure=lambda point: kept_errors(results, "train", point),
+        x_label="training data (%)",
+        y_label=_SHARE,
+        drawn=lambda name: ("Hard cases without privacy", name),
     )
 
 
-def _over_noise(results: Results, options: Options, datasets: list[str]) -> Matrix:
-    def share(point: Any) -> Any:
-        kind, more = _METHODS[point["method"]]
+def _over_noise(results: Results, options: Options) -> View:
+    def share(point: Mapping[str, Any]) -> MeanStd | None:
+        kind, method = _METHODS[point["method"]]
         setting = {k: v for k, v in point.items() if k != "method"}
-        return kept_errors(results, kind, {**setting, **more})
+        return kept_errors(results, kind, {**setting, **method})
 
-    return Matrix.of(
-        share,
-        [
+    return View(
+        title="Hard cases that stay errors, by epsilon",
+        heads=("dataset", "method"),
+        rows=lambda names: [
             ((name, label), {"dataset": name, "method": label})
-            for name in datasets
+            for name in names
             for label in _METHODS
         ],
-        {str(epsilon): {"epsilon": epsilon} for epsilon in epsilons(options)},
+        columns={str(epsilon): {"epsilon": epsilon} for epsilon in epsilons(options)},
+        column="epsilon {}",
+        measure=share,
+        x_label="epsilon",
+        y_label=_SHARE,
+        drawn=lambda name, label: (f"Hard cases with noise, {name}", label),
+        notes=(
+            "A model at chance gets nearly every hard case wrong, as it gets nearly everything "
+            "wrong: a high share says something only beside the score.",
+        ),
     )
 
 

@@ -11,13 +11,13 @@ from privgcn.experiments.paper.emulation import LEARNING_RATES, SPLIT_LEARNING_R
 from privgcn.experiments.paper.mapping import Claim, emulated, ours, released, table1_claims
 from privgcn.experiments.paper.published import OPTIMIZERS
 from privgcn.experiments.results import (
-    Matrix,
     Options,
     Presentation,
     Results,
     difference,
     figure,
     mean_of,
+    series,
     split_by_origin,
 )
 from privgcn.report import Figure, Table
@@ -98,16 +98,20 @@ def present(results: Results, options: Options) -> Presentation:
         if options.quick:
             continue
         tables.append(_rates(results, datasets, suffix))
-        by_noise = Matrix.of(
-            lambda point: released(results, **point),
-            [((n, o), {"dataset": n, "optimizer": o}) for n in datasets for o in OPTIMIZERS],
-            {str(epsilon): {"epsilon": epsilon} for epsilon in EPSILONS},
-        )
         for name in datasets:
-            lines = by_noise.lines(
-                lambda _, optimizer: f"{optimizer.upper()}, as released",
-                lambda n, _, wanted=name: n == wanted,
-            )
+            lines = [
+                line
+                for optimizer in OPTIMIZERS
+                for line in series(
+                    f"{optimizer.upper()}, as released",
+                    {
+                        str(epsilon): released(
+                            results, dataset=name, optimizer=optimizer, epsilon=epsilon
+                        )
+                        for epsilon in EPSILONS
+                    },
+                )
+            ]
             title = f"As released: the noise hardly matters, {name}{suffix}"
             figures += figure(title, "claimed epsilon", lines)
     notes = [

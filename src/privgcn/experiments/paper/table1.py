@@ -12,10 +12,10 @@ from privgcn.experiments.paper.published import OPTIMIZERS, leaves, published
 from privgcn.experiments.results import (
     COVERED_MODE,
     PAPER_MODE,
-    Matrix,
     Options,
     Presentation,
     Results,
+    cells,
     difference,
     figure,
     series,
@@ -151,7 +151,7 @@ def _row(results: Results, claim: Claim) -> tuple[Any, ...]:
 
 
 def _paper_layout(results: Results, datasets: list[str], suffix: str) -> Table:
-    def cells(name: str) -> Iterator[tuple[Any, ...]]:
+    def layout(name: str) -> Iterator[tuple[Any, ...]]:
         def score(**point: Any) -> list[MeanStd | None]:
             return [results.train(dataset=name, optimizer=o, **point) for o in OPTIMIZERS]
 
@@ -177,7 +177,7 @@ def _paper_layout(results: Results, datasets: list[str], suffix: str) -> Table:
             "DP split SGD",
             "DP split Adam",
         ),
-        rows=tuple(row for name in datasets for row in cells(name)),
+        rows=tuple(row for name in datasets for row in layout(name)),
         notes=("As in the paper, the full graph is not run at epsilon 1.",),
     )
 
@@ -188,19 +188,15 @@ def _modes(results: Results, datasets: list[str], suffix: str) -> Table:
         ("plain", None, {"optimizer": "adam"}),
         *(("auto", epsilon, {"epsilon": epsilon}) for epsilon in SPLIT_EPSILONS),
     ]
-    matrix = Matrix.of(
-        lambda point: results.train(**point),
-        [
-            ((name, recipe, epsilon), {"dataset": name, "recipe": recipe, **point})
-            for name in datasets
-            for recipe, epsilon, point in recipes
-        ],
-        {mode: {"mode": mode} for mode in modes},
-    )
+    rows = [
+        ((name, recipe, epsilon), {"dataset": name, "recipe": recipe, **point})
+        for name in datasets
+        for recipe, epsilon, point in recipes
+    ]
     return Table(
         title=f"What a prediction may see: scores by inference mode{suffix}",
         columns=("dataset", "recipe", "epsilon", *modes),
-        rows=matrix.cells(),
+        rows=cells(lambda p: results.train(**p), rows, [{"mode": mode} for mode in modes]),
         notes=(
             "alone and own-graph are covered by the training guarantee, full-graph is not: "
             "training documents flow into those predictions without noise.",
