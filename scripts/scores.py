@@ -47,14 +47,9 @@ def elsewhere() -> Iterator[tuple[str, str, float, float, Point]]:
     """Dataset, delta, epsilon, published score and run."""
     for name, (delta, theirs) in ELSEWHERE.items():
         for epsilon, score in theirs.items():
-            point = {"dataset": name, "split": [0.75, 0.10]}
-            yield (
-                name,
-                delta,
-                epsilon,
-                score,
-                {**point, **auto(epsilon, {"privacy.delta": delta})},
-            )
+            run = auto(epsilon, {"privacy.delta": delta})
+            point = {"dataset": name, "split": [0.75, 0.10], **run}
+            yield name, f"{delta:g}", epsilon, score, point
 
 
 def grids(rows: Sequence[str], splits: bool) -> list[Grid]:
