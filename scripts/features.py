@@ -8,90 +8,81 @@ answer to the paper's hypothesis (richer features lose less) is computed from th
 
 from __future__ import annotations
 
-import argparse
-import os
-from pathlib import Path
+from collections.abc import Sequence
+from typing import Any
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+from measuring import ROOT, arguments, measure
 
-import numpy as np
-from scores import Measured, cell
+from privgcn.experiments.grid import Grid
+from privgcn.experiments.results import Results, cells, mean_of
+from privgcn.report import Table
 
-from privgcn.corpus import load_corpus
-
-ROOT = Path(__file__).resolve().parents[1]
 DATASETS = ("cora-text", "citeseer-text")
 KINDS = ("hashing", "bow", "tfidf", "word-vectors", "minilm")
 SIMPLE, RICH = ("hashing", "bow", "tfidf"), "minilm"
-EPSILONS = (1.0, 2.0, 5.0, 10.0)
 MODE = "own-graph"
+COLUMNS: dict[str, dict[str, Any]] = {
+    "non-private": {"recipe": "plain"},
+    **{f"epsilon {e:g}": {"recipe": "auto", "epsilon": e} for e in (1.0, 2.0, 5.0, 10.0)},
+}
 
 
-def measure(measured: Measured, name: str, seeds: int) -> dict[str, dict[str, list[float]]]:
-    corpus = load_corpus(name)
-    found: dict[str, dict[str, list[float]]] = {}
-    for kind in KINDS:
-        changes = {"features.kind": kind}
-        plain = measured.scores(
-            f"{name} {kind} plain", corpus, recipe="plain", changes=changes, seeds=seeds
-        )
-        found[kind] = {"plain": plain[MODE]}
-        for epsilon in EPSILONS:
-            key = f"{name} {kind} {epsilon}"
-            scores = measured.scores(key, corpus, epsilon=epsilon, changes=changes, seeds=seeds)
-            found[kind][f"{epsilon:g}"] = scores[MODE]
-    return found
+def grids(datasets: Sequence[str]) -> list[Grid]:
+    axes = {"dataset": datasets, "features": KINDS}
+    return [
+        Grid({**axes, **{name: [value] for name, value in point.items()}})
+        for point in COLUMNS.values()
+    ]
 
 
-def kept(row: dict[str, list[float]], epsilon: str) -> float:
-    return float(np.mean(row[epsilon]) / np.mean(row["plain"]))
+def kept(results: Results, name: str, kind: str) -> float:
+    def mean(column: str) -> float:
+        point = {"dataset": name, "features": kind, **COLUMNS[column]}
+        return mean_of(results.train(MODE, **point)) or 0.0
+
+    return mean("epsilon 1") / mean("non-private")
 
 
-def verdict(name: str, found: dict[str, dict[str, list[float]]]) -> str:
-    rich = kept(found[RICH], "1")
-    simple = {kind: kept(found[kind], "1") for kind in SIMPLE}
-    holds = rich > max(simple.values())
-    others = ", ".join(f"{kind} {kept(found[kind], '1'):.0%}" for kind in KINDS if kind != RICH)
+def verdict(results: Results, name: str) -> str:
+    shares = {kind: kept(results, name, kind) for kind in KINDS}
+    holds = shares[RICH] > max(shares[kind] for kind in SIMPLE)
+    others = ", ".join(f"{kind} {share:.0%}" for kind, share in shares.items() if kind != RICH)
     return (
-        f"{name}: at epsilon 1, `{RICH}` keeps {rich:.0%} of its non-private score; {others}. "
-        f"The hypothesis that richer features lose less than counted words is "
+        f"{name}: at epsilon 1, `{RICH}` keeps {shares[RICH]:.0%} of its non-private score; "
+        f"{others}. The hypothesis that richer features lose less than counted words is "
         f"{'confirmed' if holds else 'refuted'} in mode {MODE}."
     )
 
 
-def page(tables: dict[str, dict[str, dict[str, list[float]]]], seeds: int) -> str:
-    heads = " | ".join(f"epsilon {epsilon:g}" for epsilon in EPSILONS)
-    lines = [
-        "# Feature kinds under privacy",
-        "",
-        "Made by `python scripts/features.py --write`. Recipe `auto`, unit document, test "
-        f"micro F1 in mode `{MODE}`, mean and standard deviation over {seeds} seeds; "
-        "non-private is the GCN of recipe `plain` in the same mode.",
-        "",
-        f"| corpus | features | non-private | {heads} |",
-        "| --- | --- | --- |" + " --- |" * len(EPSILONS),
+def page(results: Results, datasets: Sequence[str]) -> str:
+    rows = [
+        ((name, kind), {"dataset": name, "features": kind})
+        for name in datasets
+        for kind in KINDS
     ]
-    for name, found in tables.items():
-        for kind, row in found.items():
-            cells = " | ".join(cell(values) for values in row.values())
-            lines.append(f"| {name} | {kind} | {cells} |")
-    return "\n".join(
-        [*lines, "", *(verdict(name, found) for name, found in tables.items()), ""]
+    table = Table(
+        title="Test micro F1 by kind of features",
+        columns=("corpus", "features", *COLUMNS),
+        rows=cells(lambda p: results.train(MODE, **p), rows, COLUMNS.values()),
     )
+    blocks = [
+        "# Feature kinds under privacy",
+        "Made by `python scripts/features.py --write`. Recipe `auto`, unit document, test "
+        f"micro F1 in mode `{MODE}`, mean and sample standard deviation over "
+        f"{len(results.seeds)} seeds; non-private is the GCN of recipe `plain` in the same "
+        "mode.",
+        table.markdown(),
+        *(verdict(results, name) for name in datasets),
+    ]
+    return "\n\n".join(block.rstrip() for block in blocks) + "\n"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser = arguments(__doc__, seeds=3)
     parser.add_argument("--datasets", nargs="*", default=list(DATASETS))
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--kept", type=Path, default=ROOT / "results")
     chosen = parser.parse_args()
-    tables = {
-        name: measure(Measured(chosen.kept / f"features-{name}.json"), name, chosen.seeds)
-        for name in chosen.datasets
-    }
-    text = page(tables, chosen.seeds)
+    text = page(measure(grids(chosen.datasets), chosen), chosen.datasets)
     print(text)
     if chosen.write:
         (ROOT / "docs" / "features.md").write_text(text)

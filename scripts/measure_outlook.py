@@ -8,24 +8,22 @@ Trains on our datasets at several budgets and shares of the training documents, 
 
 from __future__ import annotations
 
-import argparse
-import sys
-import time
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from privgcn.config import to_toml
-from privgcn.corpus import Corpus, load_corpus
-from privgcn.experiments.paper.subsampling import with_fraction
-from privgcn.files import write_atomically
-from privgcn.runs.replicas import Replicas, train_replicas
-from privgcn.training.outlook import Measured, expectation
-from privgcn.training.recipes import make_settings
-from privgcn.training.stepping import one_shot_noise
+from measuring import ROOT, arguments, measure
 
-TABLE = Path(__file__).parents[1] / "src" / "privgcn" / "training" / "outlook.toml"
+from privgcn.config import to_toml
+from privgcn.experiments.grid import Grid
+from privgcn.experiments.results import Results
+from privgcn.files import write_atomically
+from privgcn.training.outlook import Measured, expectation
+
+TABLE = ROOT / "src" / "privgcn" / "training" / "outlook.toml"
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
+MODES = ("alone", "own-graph")
 # Dataset, feature kind, unit and the shares of its training documents.
 CORPORA: tuple[tuple[str, str | None, str, tuple[float, ...]], ...] = (
     ("clinic", None, "person", (1.0,)),
@@ -37,91 +35,86 @@ CORPORA: tuple[tuple[str, str | None, str, tuple[float, ...]], ...] = (
     ("citeseer-text", None, "document", (0.3, 1.0)),
     ("cora-text", "minilm", "document", (0.1, 0.3, 1.0)),
 )
+Point = dict[str, Any]
 
 
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--seeds", type=int, default=3)
-    arguments.add_argument("--quick", action="store_true", help="fewer budgets and shares")
-    arguments.add_argument("--out", type=Path, default=TABLE)
-    chosen = arguments.parse_args()
-    begun = time.perf_counter()
-    rows = []
-    for row in measure(list(range(chosen.seeds)), quick=chosen.quick):
-        rows.append(row)
-        print(f"{time.perf_counter() - begun:6.0f} s  {row}", file=sys.stderr)
-    write(chosen.out, rows, chosen.seeds, quick=chosen.quick)
+def runs(*, quick: bool) -> Iterator[tuple[str, float, Point, Point]]:
+    """Unit and epsilon of each row of the table, its private run and its plain one."""
+    for name, kind, unit, fractions in CORPORA:
+        for fraction in fractions[-2:] if quick else fractions:
+            shared = {"dataset": name, "features": kind, "fraction": fraction}
+            shared["modes"] = list(MODES)
+            for epsilon in EPSILONS[1:4] if quick else EPSILONS:
+                private = {"recipe": "auto", "epsilon": epsilon}
+                changes = {"privacy.unit": unit}
+                yield (
+                    unit,
+                    epsilon,
+                    {**shared, **private, "changes": changes},
+                    {**shared, "recipe": "plain"},
+                )
 
 
-def write(path: Path, rows: list[dict[str, Any]], seeds: int, *, quick: bool) -> None:
+def rows(results: Results, *, quick: bool) -> Iterator[dict[str, Any]]:
+    for unit, epsilon, private, plain in runs(quick=quick):
+        one = results.of("train", private)[0]
+        privacy = one["privacy"]
+        yield {
+            "dataset": private["dataset"],
+            "unit": unit,
+            "epsilon": epsilon,
+            "kind": one["features"]["kind"],
+            "features": one["features"]["dimension"],
+            "units": privacy["units"],
+            "classes": len(one["classes"]),
+            "noise": round(privacy["noise_multiplier"] / math.sqrt(privacy["steps"]), 4),
+            **{mode.replace("-", "_"): mean(results, private, mode) for mode in MODES},
+            "plain": max(mean(results, plain, mode) for mode in MODES),
+        }
+
+
+def mean(results: Results, point: Point, mode: str) -> float:
+    score = results.train(mode, **point)
+    if score is None:
+        raise RuntimeError(f"Nothing was run for {point}.")
+    return round(score.mean, 4)
+
+
+def left_out_error(found: list[dict[str, Any]]) -> float:
+    """How far off the planner is for a corpus that it has not seen."""
+    errors = []
+    for row in found:
+        others = [Measured.of(other) for other in found if other["dataset"] != row["dataset"]]
+        own = Measured.of(row)
+        errors.append(abs(expectation(own.signal, others).share - own.own_graph))
+    return sum(errors) / len(errors)
+
+
+def write(path: Path, found: list[dict[str, Any]], seeds: int, *, quick: bool) -> None:
     head = {
         "provenance": {
             "made_by": f"scripts/measure_outlook.py --seeds {seeds}" + quick * " --quick",
             "recipe": "auto",
-            "error": f"{left_out_error(rows):.3f} in the share of plain, on average, when the "
+            "error": f"{left_out_error(found):.3f} in the share of plain, on average, when the "
             "corpus itself is left out of the table",
             "scores": "mean micro F1 on the test documents",
             "plain": "the better mode of recipe plain on the same training documents",
             "noise": "noise multiplier over the square root of the steps",
         }
     }
-    tables = [f"[[measured]]\n{to_toml(row)}" for row in rows]
+    tables = [f"[[measured]]\n{to_toml(row)}" for row in found]
     write_atomically(path, "\n".join([to_toml(head), *tables]))
 
 
-def left_out_error(rows: list[dict[str, Any]]) -> float:
-    """How far off the planner is for a corpus that it has not seen."""
-    errors = []
-    for row in rows:
-        others = [Measured.of(other) for other in rows if other["dataset"] != row["dataset"]]
-        own = Measured.of(row)
-        errors.append(abs(expectation(own.signal, others).share - own.own_graph))
-    return sum(errors) / len(errors)
-
-
-def measure(seeds: list[int], *, quick: bool) -> Iterator[dict[str, Any]]:
-    for name, kind, unit, fractions in CORPORA:
-        whole = load_corpus(name)
-        for fraction in fractions[-2:] if quick else fractions:
-            corpus = with_fraction(whole, fraction, seed=0)
-            changes = {"features.kind": kind}
-            plain = _means(
-                train_replicas(corpus, make_settings("plain", changes=changes), seeds)
-            )
-            for epsilon in EPSILONS[1:4] if quick else EPSILONS:
-                yield {
-                    "dataset": name,
-                    "unit": unit,
-                    "epsilon": epsilon,
-                    **_private(corpus, epsilon, {**changes, "privacy.unit": unit}, seeds),
-                    "plain": max(plain.values()),
-                }
-
-
-def _private(
-    corpus: Corpus, epsilon: float, changes: dict[str, Any], seeds: list[int]
-) -> dict[str, Any]:
-    made = train_replicas(
-        corpus, make_settings("auto", epsilon=epsilon, changes=changes), seeds
-    )
-    if made.plan is None:
-        raise RuntimeError("Recipe 'auto' with an epsilon is private.")
-    return {
-        "kind": made.featurizer.kind,
-        "features": made.featurizer.dimension,
-        "units": made.plan.units,
-        "classes": corpus.num_classes,
-        "noise": round(one_shot_noise(made.plan), 4),
-        **_means(made),
-    }
-
-
-def _means(made: Replicas) -> dict[str, float]:
-    tables = made.scored(("alone", "own-graph"))
-    return {
-        mode.replace("-", "_"): round(sum(t[mode]["micro_f1"] for t in tables) / len(tables), 4)
-        for mode in ("alone", "own-graph")
-    }
+def main() -> None:
+    parser = arguments(__doc__, seeds=3)
+    parser.add_argument("--quick", action="store_true", help="fewer budgets and shares")
+    parser.add_argument("--out", type=Path, default=TABLE)
+    chosen = parser.parse_args()
+    points = [point for row in runs(quick=chosen.quick) for point in row[2:]]
+    results = measure(Grid.of(*points), chosen)
+    found = list(rows(results, quick=chosen.quick))
+    write(chosen.out, found, chosen.seeds, quick=chosen.quick)
 
 
 if __name__ == "__main__":

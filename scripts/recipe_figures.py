@@ -5,71 +5,65 @@ PRIVGCN_DATA=... python scripts/recipe_figures.py [--seeds 5]
 
 from __future__ import annotations
 
-import argparse
-import os
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+from measuring import ROOT, arguments, measure
 
-from privgcn.corpus import Corpus, load_corpus
+from privgcn.experiments.grid import Grid
+from privgcn.experiments.results import Results, figure, series
 from privgcn.prediction.inference import MODES
-from privgcn.report import Figure, MeanStd
+from privgcn.report import Figure
 from privgcn.report.charts import save_svg
-from privgcn.runs.replicas import train_replicas
-from privgcn.training.recipes import make_settings
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "concepts" / "figures"
-Points = dict[str, list[list[Any]]]
-
-
-def measure(corpus: Corpus, seeds: int, x: Any, points: Points, **wishes: Any) -> None:
-    trained = train_replicas(corpus, make_settings(**wishes), range(seeds))
-    for mode in MODES:
-        values = [table[mode]["micro_f1"] for table in trained.scores]
-        over = MeanStd.of(values)
-        points[mode].append([x, over.mean, over.std])
-    print(x, {mode: round(points[mode][-1][1], 3) for mode in MODES}, flush=True)
+FOLDER = ROOT / "docs" / "concepts" / "figures"
+TRAINING_DOCUMENTS = 1208
+AUTO: dict[str, Any] = {"dataset": "cora", "recipe": "auto"}
 
 
-def draw(name: str, title: str, x_label: str, points: Points) -> None:
-    series = [{"name": mode, "points": values} for mode, values in points.items() if values]
-    record = {"title": title, "x_label": x_label, "y_label": "micro F1", "series": series}
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    save_svg(Figure.model_validate(record), FOLDER / f"{name}.svg")
+def _parts(documents: int) -> dict[str, Any]:
+    changes: dict[str, Any] = {"prediction.method": "direct"}
+    if documents > 1:
+        changes["privacy.parts"] = TRAINING_DOCUMENTS // documents
+    return {**AUTO, "epsilon": 1.0, "changes": changes}
 
 
-def empty() -> Points:
-    return {mode: [] for mode in MODES}
+PARTS = {f"{n}": _parts(n) for n in (1, 2, 4, 12, 121, 1208)}
+STEPS = {
+    f"{n}": {**AUTO, "epsilon": 1.0, "changes": {"training.epochs": n}}
+    for n in (1, 3, 10, 30, 100)
+}
+SIGHT = {f"{e:g}": {**AUTO, "epsilon": e} for e in (0.5, 1.0, 2.0, 4.0, 8.0)}
+
+
+def grids() -> list[Grid]:
+    return Grid.of(*PARTS.values(), *STEPS.values(), *SIGHT.values())
+
+
+def drawings(results: Results) -> dict[str, list[Figure]]:
+    def draw(
+        title: str, x_label: str, points: Mapping[str, Any], modes: tuple[str, ...] = MODES
+    ) -> list[Figure]:
+        lines = [
+            line
+            for mode in modes
+            for line in series(mode, {x: results.train(mode, **p) for x, p in points.items()})
+        ]
+        return figure(title, x_label, lines, y_label="micro F1")
+
+    alone = ("alone",)
+    title = "Cora, epsilon 1: documents per part"
+    return {
+        "parts": draw(title, "documents per part", PARTS, alone),
+        "steps": draw("Cora, epsilon 1: number of steps", "steps", STEPS),
+        "sight": draw("Cora: what a prediction may look at", "epsilon", SIGHT),
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
-    seeds = parser.parse_args().seeds
-    cora = load_corpus("cora")
-    parts = empty()
-    for documents in (1, 2, 4, 12, 121, 1208):
-        changes: dict[str, Any] = {"prediction.method": "direct"}
-        if documents > 1:
-            changes["privacy.parts"] = len(cora.train) // documents
-        label = f"{documents}"
-        measure(cora, seeds, label, parts, epsilon=1.0, changes=changes)
-    draw(
-        "parts",
-        "Cora, epsilon 1: documents per part",
-        "documents per part",
-        {"alone": parts["alone"]},
-    )
-    steps = empty()
-    for count in (1, 3, 10, 30, 100):
-        changes = {"training.epochs": count}
-        measure(cora, seeds, f"{count}", steps, epsilon=1.0, changes=changes)
-    draw("steps", "Cora, epsilon 1: number of steps", "steps", steps)
-    sight = empty()
-    for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):
-        measure(cora, seeds, f"{epsilon:g}", sight, epsilon=epsilon)
-    draw("sight", "Cora: what a prediction may look at", "epsilon", sight)
+    results = measure(grids(), arguments(__doc__, seeds=5).parse_args())
+    for name, (drawn,) in drawings(results).items():
+        save_svg(drawn, FOLDER / f"{name}.svg")
 
 
 if __name__ == "__main__":

@@ -2,207 +2,176 @@
 
     PRIVGCN_DATA=... python scripts/scores.py [--seeds 10] [--write]
 
-Each cell is the mean over seeds of the test micro F1, with its standard deviation. With
-``--write`` the tables go into docs/results.md and the short one into the README.
+Each cell is the mean over seeds of the test micro F1, with its sample standard deviation.
+With ``--write`` the tables go into docs/results.md and the short one into the README.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+from measuring import ROOT, arguments, measure
 
-import numpy as np
-
-from privgcn.corpus import Corpus, load_corpus
+from privgcn.experiments.grid import Grid
+from privgcn.experiments.paper.published import leaves
+from privgcn.experiments.results import Results, cells, mean_of
 from privgcn.prediction.inference import MODES
-from privgcn.runs.prepare import with_split
-from privgcn.runs.replicas import train_replicas
-from privgcn.training.recipes import make_settings
+from privgcn.report import Table
 
-ROOT = Path(__file__).resolve().parents[1]
-ROWS = (
-    ("Cora", "cora", None),
-    ("CiteSeer", "citeseer", None),
-    ("PubMed", "pubmed", None),
-    ("Cora, raw text, MiniLM", "cora-text", "minilm"),
-    ("Cora, raw text, hashing", "cora-text", "hashing"),
-    ("CiteSeer, raw text, MiniLM", "citeseer-text", "minilm"),
-)
-PUBLISHED_AT_ONE = {"cora": "0.56", "citeseer": "0.36", "pubmed": "0.54"}
+Point = dict[str, Any]
+ROWS: dict[str, Point] = {
+    "Cora": {"dataset": "cora"},
+    "CiteSeer": {"dataset": "citeseer"},
+    "PubMed": {"dataset": "pubmed"},
+    "Cora, raw text, MiniLM": {"dataset": "cora-text", "features": "minilm"},
+    "Cora, raw text, hashing": {"dataset": "cora-text", "features": "hashing"},
+    "CiteSeer, raw text, MiniLM": {"dataset": "citeseer-text", "features": "minilm"},
+}
+PLAIN = {"recipe": "plain"}
+REPLACE = {"privacy.relation": "replace"}
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
+SHORT_EPSILONS = (1.0, 2.0)
 # Node-level private results on 75/10/15 splits, published elsewhere (DP-MLP).
-ELSEWHERE = {
+ELSEWHERE: dict[str, tuple[float, dict[float, float]]] = {
     "cora": (1e-4, {1.0: 0.317, 2.0: 0.348, 4.0: 0.466, 8.0: 0.581}),
     "pubmed": (1e-5, {1.0: 0.708, 2.0: 0.788, 4.0: 0.822, 8.0: 0.839}),
 }
 
 
-class Measured:
-    """Scores that were measured already, kept in a file so that a stop loses nothing."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.records: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-
-    def scores(self, key: str, corpus: Corpus, **wishes: Any) -> dict[str, list[float]]:
-        """Micro F1 by inference mode, one value per seed."""
-        if key not in self.records:
-            seeds = wishes.pop("seeds")
-            trained = train_replicas(corpus, make_settings(**wishes), range(seeds))
-            self.records[key] = {
-                mode: [table[mode]["micro_f1"] for table in trained.scores] for mode in MODES
-            }
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.write_text(json.dumps(self.records, indent=1))
-            print(key, {m: round(float(np.mean(v)), 3) for m, v in self.records[key].items()})
-        return dict(self.records[key])
+def auto(epsilon: float, changes: Mapping[str, Any] | None = None) -> Point:
+    return {"recipe": "auto", "epsilon": epsilon, **({"changes": changes} if changes else {})}
 
 
-def cell(values: list[float]) -> str:
-    return f"{np.mean(values):.3f} ± {np.std(values):.3f}"
-
-
-def measure(
-    measured: Measured, seeds: int, only: list[str], splits: bool
-) -> dict[str, list[str]]:
-    tables: dict[str, list[str]] = {"main": [], "all": [], "replace": [], "elsewhere": []}
-    for title, name, kind in ROWS:
-        if only and f"{name}:{kind}" not in only:
-            continue
-        corpus = load_corpus(name)
-        changes = {"features.kind": kind}
-        plain = measured.scores(
-            f"{name} {kind} plain", corpus, recipe="plain", changes=changes, seeds=5
-        )
-        found = {
-            epsilon: measured.scores(
-                f"{name} {kind} {epsilon}",
-                corpus,
-                epsilon=epsilon,
-                changes=changes,
-                seeds=seeds,
-            )
-            for epsilon in EPSILONS
-        }
-        columns = [
-            f"{np.mean(found[epsilon][mode]):.2f}"
-            for epsilon in (1.0, 2.0)
-            for mode in ("full-graph", "own-graph", "alone")
-        ]
-        reference = f"{np.mean(plain['full-graph']):.2f}"
-        published = PUBLISHED_AT_ONE.get(name, "-") if kind is None else "-"
-        tables["main"].append(
-            f"| {title} | {' | '.join(columns)} | {reference} | {published} |"
-        )
-        for mode in MODES:
-            cells = " | ".join(cell(found[epsilon][mode]) for epsilon in EPSILONS)
-            tables["all"].append(f"| {title} | {mode} | {cells} | {cell(plain[mode])} |")
-        both = {**changes, "privacy.relation": "replace"}
-        for epsilon in (1.0, 2.0):
-            other = measured.scores(
-                f"{name} {kind} {epsilon} replace",
-                corpus,
-                epsilon=epsilon,
-                changes=both,
-                seeds=seeds,
-            )
-            cells = " | ".join(
-                f"{cell(found[epsilon][mode])} | {cell(other[mode])}"
-                for mode in ("own-graph", "full-graph")
-            )
-            tables["replace"].append(f"| {title} | {epsilon:g} | {cells} |")
-    for name, (delta, theirs) in ELSEWHERE.items() if splits else ():
-        corpus = load_corpus(name)
-        order = np.random.default_rng(0).permutation(len(corpus))
-        shares = (np.arange(len(corpus))[:, None] >= np.array([0.75, 0.85]) * len(corpus)).sum(
-            1
-        )
-        split = np.empty(len(corpus), dtype=np.int8)
-        split[order] = shares
-        other_split = with_split(corpus, split)
+def elsewhere() -> Iterator[tuple[str, str, float, float, Point]]:
+    """Dataset, delta, epsilon, published score and run."""
+    for name, (delta, theirs) in ELSEWHERE.items():
         for epsilon, score in theirs.items():
-            ours = measured.scores(
-                f"{name} 75/10/15 {epsilon}",
-                other_split,
-                epsilon=epsilon,
-                changes={"privacy.delta": delta},
-                seeds=seeds,
-            )
-            cells = " | ".join(cell(ours[mode]) for mode in MODES)
-            tables["elsewhere"].append(
-                f"| {name} | {delta:g} | {epsilon:g} | {score:.3f} | {cells} |"
-            )
-    return tables
+            run = auto(epsilon, {"privacy.delta": delta})
+            point = {"dataset": name, "split": [0.75, 0.10], **run}
+            yield name, f"{delta:g}", epsilon, score, point
 
 
-def page(tables: dict[str, list[str]], seeds: int) -> str:
-    heads = " | ".join(f"epsilon {epsilon:g}" for epsilon in EPSILONS)
-    rule = "| --- | --- |" + " --- |" * (len(EPSILONS) + 1)
-    return "\n".join(
-        [
-            "# Scores of recipe `auto`",
-            "",
-            f"Made by `python scripts/scores.py --write`. Test micro F1, mean and standard "
-            f"deviation over {seeds} seeds (5 for the non-private GCN), delta 1e-5, unit "
-            "document. Only `alone` and `own-graph` are covered by the guarantee.",
-            "",
-            "## By budget, relation remove",
-            "",
-            f"| corpus | prediction sees | {heads} | non-private GCN |",
-            rule,
-            *tables["all"],
-            "",
-            "## Relation replace beside remove",
-            "",
-            "| corpus | epsilon | own-graph, remove | own-graph, replace "
-            "| full-graph, remove | full-graph, replace |",
-            "| --- | --- | --- | --- | --- | --- |",
-            *tables["replace"],
-            "",
-            "## Random splits of 75/10/15, beside DP-MLP as published elsewhere",
-            "",
-            "| corpus | delta | epsilon | DP-MLP, published | alone | own-graph | full-graph |",
-            "| --- | --- | --- | --- | --- | --- | --- |",
-            *tables["elsewhere"],
-            "",
+def grids(rows: Sequence[str], splits: bool) -> list[Grid]:
+    points = [PLAIN, *map(auto, EPSILONS), *(auto(e, REPLACE) for e in SHORT_EPSILONS)]
+    made = Grid.of(*({**ROWS[title], **point} for title in rows for point in points))
+    return made + Grid.of(*(row[-1] for row in elsewhere() if splits))
+
+
+def short_table(results: Results, rows: Sequence[str]) -> Table:
+    """The table of the README: means alone, to two decimals."""
+    shown = ("full-graph", "own-graph", "alone")
+    shown_rows = []
+    for title in rows:
+        row = ROWS[title]
+        means = [
+            mean_of(results.train(mode, **row, **auto(epsilon)))
+            for epsilon in SHORT_EPSILONS
+            for mode in shown
         ]
+        plain = mean_of(results.train("full-graph", **row, **PLAIN))
+        told = [
+            leaves().get(f"table1.{row['dataset']}.dp_split_eps1.{optimizer}")
+            for optimizer in ("sgd", "adam")
+        ]
+        best = max((one for one in told if one is not None), default=None)
+        shown_rows.append((title, *means, plain, best))
+    heads = [f"ε {epsilon:g}: {mode}" for epsilon in SHORT_EPSILONS for mode in shown]
+    last = ("non-private GCN", "published at ε 1 (no valid guarantee)")
+    title = "Test micro F1"
+    return Table(
+        title=title, columns=("corpus", *heads, *last), rows=tuple(shown_rows), decimals=2
     )
 
 
-def write_readme(rows: list[str]) -> None:
-    path = ROOT / "README.md"
-    text = path.read_text()
-    begin, end = "<!-- scores -->", "<!-- /scores -->"
-    before, rest = text.split(begin)
-    _, after = rest.split(end)
-    head = [
-        "| | ε 1: full-graph | own-graph | alone | ε 2: full-graph | own-graph | alone "
-        "| non-private GCN | published at ε 1 (no valid guarantee) |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+def tables(results: Results, rows: Sequence[str], splits: bool) -> dict[str, Table]:
+    """The tables of docs/results.md by heading."""
+
+    def score(point: Mapping[str, Any]) -> Any:
+        return results.train(**point)
+
+    columns = {f"epsilon {e:g}": auto(e) for e in EPSILONS} | {"non-private GCN": PLAIN}
+    by_budget = cells(
+        score,
+        [((title, mode), {**ROWS[title], "mode": mode}) for title in rows for mode in MODES],
+        columns.values(),
+    )
+    relations = {
+        f"{mode}, {relation}": {"mode": mode, **({"changes": change} if change else {})}
+        for mode in ("own-graph", "full-graph")
+        for relation, change in (("remove", None), ("replace", REPLACE))
+    }
+    replaced = cells(
+        score,
+        [
+            ((title, epsilon), {**ROWS[title], **auto(epsilon)})
+            for title in rows
+            for epsilon in SHORT_EPSILONS
+        ],
+        relations.values(),
+    )
+    found = {
+        "By budget, relation remove": Table(
+            title="Test micro F1",
+            columns=("corpus", "prediction sees", *columns),
+            rows=by_budget,
+        ),
+        "Relation replace beside remove": Table(
+            title="Test micro F1",
+            columns=("corpus", "epsilon", *relations),
+            rows=replaced,
+            decimals={"epsilon": 0},
+        ),
+    }
+    if splits:
+        others = cells(
+            score,
+            [(tuple(labels), point) for *labels, point in elsewhere()],
+            [{"mode": mode} for mode in MODES],
+        )
+        found["Random splits of 75/10/15, beside DP-MLP as published elsewhere"] = Table(
+            title="Test micro F1",
+            columns=("corpus", "delta", "epsilon", "DP-MLP, published", *MODES),
+            rows=others,
+            decimals={"epsilon": 0},
+        )
+    return found
+
+
+def page(results: Results, rows: Sequence[str], splits: bool) -> str:
+    blocks = [
+        "# Scores of recipe `auto`",
+        "Made by `python scripts/scores.py --write`. Test micro F1, mean and sample standard "
+        f"deviation over {len(results.seeds)} seeds, delta 1e-5, unit document. Only `alone` "
+        "and `own-graph` are covered by the guarantee.",
     ]
-    path.write_text(before + begin + "\n" + "\n".join(head + rows) + "\n" + end + after)
+    for heading, table in tables(results, rows, splits).items():
+        blocks += [f"## {heading}", table.markdown()]
+    return "\n\n".join(block.rstrip() for block in blocks) + "\n"
+
+
+def write_readme(table: Table) -> None:
+    path = ROOT / "README.md"
+    begin, end = "<!-- scores -->", "<!-- /scores -->"
+    before, rest = path.read_text().split(begin)
+    _, after = rest.split(end)
+    _, _, body = table.markdown().partition("\n\n")
+    path.write_text(f"{before}{begin}\n{body.rstrip()}\n{end}{after}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10)
+    parser = arguments(__doc__, seeds=10)
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--rows", nargs="*", default=[], help="only these, as NAME:FEATURES")
+    parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
     parser.add_argument("--no-splits", action="store_true", help="leave 75/10/15 out")
-    parser.add_argument("--kept", type=Path, default=ROOT / "results" / "scores.json")
     chosen = parser.parse_args()
     splits = not chosen.no_splits
-    tables = measure(Measured(chosen.kept), chosen.seeds, chosen.rows, splits)
-    text = page(tables, chosen.seeds)
+    results = measure(grids(chosen.rows, splits), chosen)
+    text = page(results, chosen.rows, splits)
     print(text)
     if chosen.write:
         (ROOT / "docs" / "results.md").write_text(text)
-        write_readme(tables["main"])
+        write_readme(short_table(results, chosen.rows))
 
 
 if __name__ == "__main__":

@@ -23,9 +23,10 @@ from privgcn.experiments.paper import reproduce as reproduction
 from privgcn.experiments.paper import targets
 from privgcn.experiments.paper.takeaways import NOT_MEASURED, SURVIVES, Takeaway
 from privgcn.experiments.results import Options, Presentation, Results, figure, series
+from privgcn.report import Table
 
 HERE = str(Path(__file__).parent)
-KIND = "test_reproduce:"
+KIND = "test_reproduce"
 
 
 def resolve(point: dict[str, Any]) -> dict[str, Any]:
@@ -57,16 +58,16 @@ def _plan(options: Options) -> Experiment:
 
 def _present(results: Results, options: Options) -> Presentation:
     cells = {
-        noise: results.cell(KIND, {"dataset": options.datasets[0], "noise": noise})
+        noise: results.score(KIND, {"dataset": options.datasets[0], "noise": noise})
         for noise in (0.1, 1.0)
     }
-    table = {
-        "title": "A line with noise",
-        "columns": ["noise", "score"],
-        "rows": [[noise, value] for noise, value in cells.items()],
-        "notes": ["<script>alert(1)</script>"],
-    }
-    return Presentation([table], figure("A line", "noise", [series("ours", cells)]), ["Tiny."])
+    table = Table(
+        title="A line with noise",
+        columns=("noise", "score"),
+        rows=tuple(cells.items()),
+        notes=("<script>alert(1)</script>",),
+    )
+    return Presentation([table], figure("A line", "noise", series("ours", cells)), ["Tiny."])
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from privgcn.cli.options import AsJson
 from privgcn.cli.output import print_json
 
 if TYPE_CHECKING:
-    from privgcn.experiments.paper.reproduce import Reproduction, Shown
+    from privgcn.experiments.paper.reproduce import Reproduction
 
 _NAMES = (
     "table1, experiment-a, experiment-b, experiment-c, features, hard-cases, mnist, "
@@ -55,10 +55,12 @@ def reproduce(
     as_json: AsJson = False,
 ) -> None:
     """Run an experiment of the paper and show ours beside the published numbers."""
-    from privgcn.experiments.engines import make_engine
+    from privgcn.experiments.paper.pages import reproduction_page, write_pages
     from privgcn.experiments.paper.reproduce import reproduce as run
     from privgcn.experiments.paper.targets import chosen_targets
     from privgcn.experiments.progress import make_progress
+    from privgcn.experiments.runner import make_engine
+    from privgcn.files import write_atomically
 
     chosen_targets(name)
     if write_docs is not None:
@@ -75,13 +77,14 @@ def reproduce(
         only_show=only_show,
         progress=make_progress(),
     )
-    page = _write_pages(folder, done)
+    page = write_pages(folder, done)
     if write_docs is not None:
         words = [name, *(["--quick"] if quick else [])]
         words += ["--only-show"] if only_show else []
         words += [] if datasets is None else [f"--datasets {datasets}"]
         words += [] if seeds is None else [f"--seeds {seeds}"]
-        _write_docs(write_docs, " ".join(words), done)
+        command = " ".join(["privgcn reproduce", *words, "--write-docs", str(write_docs)])
+        write_atomically(write_docs, reproduction_page(done, command))
     if as_json:
         print_json(_record(name, folder, page, done))
     else:
@@ -113,60 +116,6 @@ def _check_page(path: Path) -> None:
     )
 
 
-def _write_pages(folder: Path, done: Reproduction) -> Path:
-    """Markdown, CSV and SVG files, and one page with everything."""
-    from privgcn.report import Figure, Report, Table
-    from privgcn.report.charts import save_svg
-    from privgcn.report.results import write_outcome
-    from privgcn.report.writing import write_text
-
-    for shown in done.shown:
-        tables = [Table.model_validate(table) for table in shown.presentation.tables]
-        figures = [Figure.model_validate(figure) for figure in shown.presentation.figures]
-        text = [f"# {shown.name}", *shown.presentation.notes, *(t.markdown() for t in tables)]
-        write_text(shown.folder / "tables.md", "\n\n".join(text) + "\n")
-        for number, table in enumerate(tables, 1):
-            write_text(shown.folder / "tables" / f"{number:02d}.csv", table.csv())
-        for number, figure in enumerate(figures, 1):
-            save_svg(figure, shown.folder / "figures" / f"{number:02d}.svg")
-        _report(shown, done).save(shown.folder / "report.html")
-    if len(done.shown) > 1:
-        write_outcome(
-            folder,
-            f"Reproduction of the paper: {len(done.shown)} experiments",
-            failures=done.failures,
-            experiments=[shown.name for shown in done.shown],
-            takeaways=[vars(takeaway) for takeaway in done.takeaways],
-            disagreements=done.disagreements,
-        )
-        Report.of_folders([folder]).save(folder / "report.html")
-    return folder / "report.html"
-
-
-def _report(shown: Shown, done: Reproduction) -> Any:
-    """The page of one experiment; failed runs of the call are stored for later pages."""
-    from privgcn.report import Figure, Report, Table
-    from privgcn.report.results import write_outcome
-
-    made = shown.presentation
-    outcome = write_outcome(shown.folder, shown.title, failures=done.failures)
-    tables = [Table.model_validate(table) for table in made.tables]
-    figures = [Figure.model_validate(figure) for figure in made.figures]
-    return Report.of_experiment(shown.title, tables, figures, made.notes, outcome=outcome)
-
-
-def _write_docs(path: Path, words: str, done: Reproduction) -> None:
-    from privgcn.experiments.paper.page import reproduction_page
-    from privgcn.report import Table
-    from privgcn.report.writing import write_text
-
-    command = f"privgcn reproduce {words} --write-docs {path}"
-    text = reproduction_page(
-        done, command, lambda table: Table.model_validate(table).markdown()
-    )
-    write_text(path, text)
-
-
 def _record(name: str, folder: Path, page: Path, done: Reproduction) -> dict[str, Any]:
     summary = done.summary
     return {
@@ -185,17 +134,19 @@ def _record(name: str, folder: Path, page: Path, done: Reproduction) -> dict[str
         ],
         "torn": done.torn,
         "takeaways": [vars(takeaway) for takeaway in done.takeaways],
-        "tables": {shown.name: shown.presentation.tables for shown in done.shown},
+        "tables": {
+            shown.name: [table.model_dump(mode="json") for table in shown.presentation.tables]
+            for shown in done.shown
+        },
     }
 
 
 def _print(page: Path, done: Reproduction) -> None:
     from privgcn.experiments.progress import duration
-    from privgcn.report import Table
 
     for shown in done.shown:
         for table in shown.presentation.tables:
-            typer.echo(Table.model_validate(table).markdown())
+            typer.echo(table.markdown())
         for note in shown.presentation.notes:
             typer.echo(note)
     _print_takeaways(done)

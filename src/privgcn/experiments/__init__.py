@@ -1,5 +1,6 @@
-"""The paper's experiments: grids, runners, records, tables and figures."""
+"""Experiments: grids of runs, engines that run them, records, tables and figures of them."""
 
-from privgcn.experiments.grid import Experiment, Grid, Task
+from privgcn.experiments.grid import Experiment, Grid
+from privgcn.experiments.tasks import Task
 
 __all__ = ["Experiment", "Grid", "Task"]

@@ -14,7 +14,7 @@ from typing import Any
 
 from privgcn.errors import ConfigError, MissingExtraError
 from privgcn.experiments.engines import Answer, Outcome, answer, use_one_thread
-from privgcn.experiments.grid import Task
+from privgcn.experiments.tasks import Task
 from privgcn.experiments.train_task import DEVICE, check_device
 
 # How often a task is run again because its node or process died under it.

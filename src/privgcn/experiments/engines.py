@@ -1,4 +1,4 @@
-"""Where tasks run: on the cores of this machine, or on a Ray cluster.
+"""What an engine is: where tasks run, on the cores of this machine or on a cluster.
 
 An engine takes tasks and yields outcomes in the order in which they end. A task that fails,
 or takes its process down with it, is an outcome with a reason; the rest go on.
@@ -14,11 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from privgcn.errors import ConfigError, PrivGCNError
-from privgcn.experiments.grid import Task
-from privgcn.experiments.tasks import Result, run_task
-
-ENGINES = ("local", "ray")
+from privgcn.errors import PrivGCNError
+from privgcn.experiments.tasks import Result, Task, run_task
 
 
 @dataclass(frozen=True)
@@ -83,30 +80,3 @@ def use_one_thread() -> None:
         import torch
 
         torch.set_num_threads(1)
-
-
-def make_engine(
-    name: str = "local", *, workers: int | None = None, address: str | None = None
-) -> Engine:
-    """An engine by name.
-
-    Args:
-        name: ``local`` or ``ray``.
-        workers: Of ``local``: processes at a time; default one per core.
-        address: Of ``ray``: the cluster to join; default the one of the environment, or a
-            new one on this machine.
-    """
-    if name == "local":
-        from privgcn.experiments.local import LocalEngine
-
-        if address is not None:
-            raise ConfigError(
-                f"The 'address' is for engine 'ray' only. Got {address!r} with engine 'local'. "
-                "Add --engine ray."
-            )
-        return LocalEngine(workers)
-    if name == "ray":
-        from privgcn.experiments.cluster import RayEngine
-
-        return RayEngine(address)
-    raise ConfigError(f"The 'engine' must be one of {', '.join(ENGINES)}. Got {name!r}.")

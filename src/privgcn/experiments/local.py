@@ -20,7 +20,7 @@ from typing import Any
 
 from privgcn.errors import ConfigError
 from privgcn.experiments.engines import Answer, Outcome, answer, use_one_thread
-from privgcn.experiments.grid import Task
+from privgcn.experiments.tasks import Task
 
 _GRACE_SECONDS = 2.0
 

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, Literal
 
 from privgcn.corpus.catalogue import DATASETS
-from privgcn.experiments.grid import Task
-from privgcn.experiments.packing import unpack
 from privgcn.experiments.store import RecordStore
-from privgcn.experiments.tasks import Result, resolve_point
+from privgcn.experiments.tasks import Result, make_task
+from privgcn.report import Difference, Figure, MeanStd, Table
+from privgcn.report.figures import Point as FigurePoint
+from privgcn.report.figures import Series
 
 PAPER_MODE = "full-graph"
 """The paper predicts with links to, and texts of, training documents: not covered."""
 
 COVERED_MODE = "own-graph"
 
-Cell = dict[str, float | None]
-Table = dict[str, Any]
-Figure = dict[str, Any]
+Role = Literal["data", "reference"]
+Measure = Callable[[Mapping[str, Any]], MeanStd | None]
 
 
 @dataclass(frozen=True)
 class Presentation:
-    """What an experiment shows: plain values that the report room renders."""
+    """What an experiment shows."""
 
     tables: list[Table]
     figures: list[Figure]
@@ -65,7 +61,7 @@ class Results:
 
     def by_seed(self, kind: str, point: Mapping[str, Any]) -> dict[int, Result]:
         """The results of a point, by seed; seeds without a record are left out."""
-        task = Task(kind, resolve_point(kind, point), self.seeds)
+        task = make_task(kind, point, self.seeds)
         found = {seed: self._store.get(task.run_key(seed)) for seed in self.seeds}
         known = {seed: record["result"] for seed, record in found.items() if record is not None}
         if 0 < len(known) < len(self.seeds):
@@ -75,6 +71,17 @@ class Results:
     def of(self, kind: str, point: Mapping[str, Any]) -> list[Result]:
         """One result for each seed that has a record."""
         return list(self.by_seed(kind, point).values())
+
+    def score(
+        self, kind: str, point: Mapping[str, Any], mode: str = PAPER_MODE
+    ) -> MeanStd | None:
+        """The micro F1 over seeds, or ``None`` where nothing has run."""
+        values = [float(r["scores"][mode]["micro_f1"]) for r in self.of(kind, point)]
+        return MeanStd.of(values) if values else None
+
+    def train(self, mode: str = PAPER_MODE, **point: Any) -> MeanStd | None:
+        """The score of a training run."""
+        return self.score("train", point, mode)
 
     def fact(self, dataset: str, name: str) -> Any:
         """What every run on all data of a dataset says alike, such as its majority score.
@@ -86,10 +93,9 @@ class Results:
             source = settings.get("dataset")
             if "settings" in settings:
                 source = settings["settings"]["data"]["source"]
-            if source == dataset and settings.get("fraction", 1.0) == 1.0:
-                value = record["result"].get(name)
-                if value is not None:
-                    return value
+            whole = settings.get("fraction", 1.0) == 1.0 and not settings.get("split")
+            if source == dataset and whole and record["result"].get(name) is not None:
+                return record["result"][name]
         return None
 
     def majority(self, dataset: str) -> float | None:
@@ -108,73 +114,104 @@ class Results:
             "seeds that are there."
         ]
 
-    def values(
-        self, kind: str, point: Mapping[str, Any], mode: str = PAPER_MODE
-    ) -> list[float]:
-        """The micro F1 of each seed."""
-        return [float(r["scores"][mode]["micro_f1"]) for r in self.of(kind, point)]
 
-    def cell(self, kind: str, point: Mapping[str, Any], mode: str = PAPER_MODE) -> Cell | None:
-        """Mean and deviation of the micro F1, or ``None`` where nothing has run."""
-        return cell(self.values(kind, point, mode))
-
-    def train(self, mode: str = PAPER_MODE, **point: Any) -> Cell | None:
-        """The cell of a training run."""
-        return self.cell("train", point, mode)
-
-    def released(self, **point: Any) -> Cell | None:
-        """The cell of a run of the released code's behaviour."""
-        return self.cell("as-released", point)
+def mean_of(score: MeanStd | float | None) -> float | None:
+    """The mean of a score, or a plain number itself."""
+    return score.mean if isinstance(score, MeanStd) else score
 
 
-def cell(values: Sequence[float]) -> Cell | None:
-    """Mean and sample standard deviation; one value alone has no deviation."""
-    if not values:
-        return None
-    std = statistics.stdev(values) if len(values) > 1 else None
-    return {"mean": statistics.fmean(values), "std": std}
-
-
-def mean_of(value: Cell | float | None) -> float | None:
-    """The mean of a cell, or a plain number itself."""
-    return value["mean"] if isinstance(value, dict) else value
-
-
-def difference(ours: Cell | float | None, theirs: float | None) -> dict[str, float] | None:
+def difference(ours: MeanStd | float | None, theirs: float | None) -> Difference | None:
     """Ours less published, or ``None`` where one of them is missing."""
     mean = mean_of(ours)
-    return None if mean is None or theirs is None else {"difference": mean - theirs}
+    return None if mean is None or theirs is None else Difference(mean - theirs)
 
 
-def series(name: str, cells: Mapping[Any, Cell | None], role: str = "data") -> dict[str, Any]:
-    """A series of a figure from cells by x; missing ones are left out."""
-    points = [[x, c["mean"], c["std"]] for x, c in cells.items() if c is not None]
-    return {"name": name, "points": points, "role": role}
+Row = tuple[tuple[Any, ...], Mapping[str, Any]]
+"""The labels at the head of a row, and the part of the point that it fixes."""
+
+
+def cells(
+    measure: Measure, rows: Iterable[Row], columns: Iterable[Mapping[str, Any]]
+) -> tuple[tuple[Any, ...], ...]:
+    """Rows of a table: the labels, and for each column the score of the joint point."""
+    points = list(columns)
+    return tuple(
+        (*labels, *(measure({**point, **more}) for more in points)) for labels, point in rows
+    )
+
+
+@dataclass(frozen=True)
+class View:
+    """A table of scores by rows and columns, and its rows drawn as lines over the columns.
+
+    Attributes:
+        title: Of the table.
+        heads: Names of the labels of a row.
+        rows: Datasets to rows.
+        columns: The point of each column, by its place on the horizontal axis.
+        measure: What is shown of a point.
+        x_label: Of the figures.
+        drawn: Labels of a row to the title of its figure and the name of its line there;
+            ``None`` for a row that is not drawn.
+        column: How a column is called, from its place.
+        notes: Sentences below the table.
+        y_label: Of the figures.
+    """
+
+    title: str
+    heads: tuple[str, ...]
+    rows: Callable[[Sequence[str]], Iterable[Row]]
+    columns: Mapping[Any, Mapping[str, Any]]
+    measure: Measure
+    x_label: str
+    drawn: Callable[..., tuple[str, str] | None]
+    column: str = "{}"
+    notes: tuple[str, ...] = ()
+    y_label: str = "micro F1 (test)"
+
+    def show(self, datasets: Sequence[str], suffix: str) -> tuple[Table, list[Figure]]:
+        """The table and the figures of some datasets; the suffix goes with every title."""
+        rows = cells(self.measure, self.rows(datasets), self.columns.values())
+        lines: dict[str, list[Series]] = {}
+        for row in rows:
+            labels, scores = row[: len(self.heads)], row[len(self.heads) :]
+            if (place := self.drawn(*labels)) is not None:
+                line = series(place[1], dict(zip(self.columns, scores, strict=True)))
+                lines.setdefault(place[0], []).extend(line)
+        table = Table(
+            title=f"{self.title}{suffix}",
+            columns=(*self.heads, *(self.column.format(place) for place in self.columns)),
+            rows=rows,
+            notes=self.notes,
+        )
+        figures = [
+            one
+            for title, drawn in lines.items()
+            for one in figure(f"{title}{suffix}", self.x_label, drawn, y_label=self.y_label)
+        ]
+        return table, figures
+
+
+def series(
+    name: str, scores: Mapping[Any, MeanStd | None], role: Role = "data"
+) -> list[Series]:
+    """A series of a figure from scores by x, or nothing where no score is known."""
+    points = tuple(FigurePoint(x, s.mean, s.std) for x, s in scores.items() if s is not None)
+    return [Series(name=name, points=points, role=role)] if points else []
 
 
 def figure(
-    title: str, x_label: str, all_series: Sequence[dict[str, Any]], notes: Sequence[str] = ()
+    title: str,
+    x_label: str,
+    lines: Sequence[Series],
+    *,
+    y_label: str = "micro F1 (test)",
+    kind: Literal["line", "bar"] = "line",
+    notes: Sequence[str] = (),
 ) -> list[Figure]:
-    """A figure of micro F1, or nothing where no series has a point."""
-    drawn = [one for one in all_series if one["points"]]
-    if not drawn:
-        return []
-    return [
-        {
-            "title": title,
-            "x_label": x_label,
-            "y_label": "micro F1 (test)",
-            "series": drawn,
-            "notes": list(notes),
-        }
-    ]
-
-
-def errors(result: Result, mode: str = PAPER_MODE) -> npt.NDArray[np.bool_]:
-    """Which test documents a run got wrong."""
-    truth = unpack(result["truth"])
-    wrong: npt.NDArray[np.bool_] = unpack(result["predicted"][mode]) != truth
-    return wrong & (truth >= 0)
+    """A figure, or nothing where there is no series."""
+    made = {"x_label": x_label, "y_label": y_label, "kind": kind, "notes": tuple(notes)}
+    return [Figure(title=title, series=tuple(lines), **made)] if lines else []
 
 
 def is_synthetic(dataset: str) -> bool:

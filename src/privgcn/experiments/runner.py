@@ -6,10 +6,13 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from privgcn.errors import ConfigError
 from privgcn.experiments.engines import Engine
-from privgcn.experiments.grid import Task
 from privgcn.experiments.progress import Progress, Quiet, Tally
 from privgcn.experiments.store import RecordStore
+from privgcn.experiments.tasks import Task
+
+ENGINES = ("local", "ray")
 
 
 @dataclass(frozen=True)
@@ -96,3 +99,30 @@ def _pending(tasks: list[Task], store: RecordStore, retry_failed: bool) -> Itera
             left = tuple(seed for seed in left if seed not in failed)
         if left:
             yield task if left == task.seeds else task.with_seeds(left)
+
+
+def make_engine(
+    name: str = "local", *, workers: int | None = None, address: str | None = None
+) -> Engine:
+    """An engine by name.
+
+    Args:
+        name: ``local`` or ``ray``.
+        workers: Of ``local``: processes at a time; default one per core.
+        address: Of ``ray``: the cluster to join; default the one of the environment, or a
+            new one on this machine.
+    """
+    if name == "local":
+        from privgcn.experiments.local import LocalEngine
+
+        if address is not None:
+            raise ConfigError(
+                f"The 'address' is for engine 'ray' only. Got {address!r} with engine 'local'. "
+                "Add --engine ray."
+            )
+        return LocalEngine(workers)
+    if name == "ray":
+        from privgcn.experiments.cluster import RayEngine
+
+        return RayEngine(address)
+    raise ConfigError(f"The 'engine' must be one of {', '.join(ENGINES)}. Got {name!r}.")

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from privgcn.errors import ConfigError, DataError
-from privgcn.experiments.canonical import canonical, digest
-from privgcn.experiments.grid import RECORD_FORMAT, Task
+from privgcn.experiments.tasks import RECORD_FORMAT, Task, canonical, digest
+from privgcn.files import flush_folder
 
 Record = dict[str, Any]
 _TEMPORARY = ".writing-"
@@ -109,12 +109,12 @@ class RecordStore:
         temporary.mkdir()
         for record in records:
             _write(temporary / f"{record['key']}.json", record)
-        _flush_folder(temporary)
+        flush_folder(temporary)
         if place.exists():
             # What damage left of this task, or a folder with nothing but a stray file.
             self._move_aside(place)
         os.rename(temporary, place)
-        _flush_folder(place.parent)
+        flush_folder(place.parent)
         self._records.update({record["key"]: record for record in records})
         for record in records:
             self._failures.pop(record["key"], None)
@@ -129,7 +129,7 @@ class RecordStore:
             _write(folder / f"{_TEMPORARY}{key}.json", failure)
             os.replace(folder / f"{_TEMPORARY}{key}.json", folder / f"{key}.json")
             self._failures[key] = failure
-        _flush_folder(folder)
+        flush_folder(folder)
 
     def _note_time(self, task: Task, seconds: float) -> None:
         line = json.dumps({"task": task.key, "seconds": round(seconds, 3)})
@@ -175,20 +175,19 @@ class RecordStore:
     def _read_failure(self, place: Path) -> None:
         try:
             failure = json.loads(place.read_text(encoding="utf-8"))
-            task = Task(failure["kind"], failure["settings"], tuple(failure["seeds"]))
-            reason = str(failure["reason"])
+            (seed,) = failure["seeds"]
+            task = Task(failure["kind"], failure["settings"], (seed,))
+            made = _failure(task, seed, str(failure["reason"]))
         except (ValueError, KeyError, TypeError):
             self._set_aside(place)
             return
-        missing = self.missing(task)
-        if not missing:
+        if place.stem != task.run_key(seed):
+            self._set_aside(place)
+        elif place.stem in self:
             # Killed after a retry succeeded and before its failure was forgotten.
             place.unlink()
-        for seed in missing:
-            # Earlier versions had one file for all seeds; what a run's own file says is newer.
-            key = task.run_key(seed)
-            if place.stem == key or key not in self._failures:
-                self._failures[key] = _failure(task, seed, reason)
+        else:
+            self._failures[place.stem] = made
 
     def _set_aside(self, place: Path) -> None:
         """Moves a damaged file out of the way: its run counts as missing."""
@@ -268,14 +267,6 @@ def _write(path: Path, value: Mapping[str, Any]) -> None:
         file.write(canonical(value) + "\n")
         file.flush()
         os.fsync(file.fileno())
-
-
-def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _locked(path: Path) -> IO[str]:

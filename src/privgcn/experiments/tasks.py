@@ -1,64 +1,117 @@
-"""What can be run: one registry line per kind of task.
+"""A task: one configuration with all its seeds, named by what decides its result.
 
-A kind names three functions as ``module:function``, so that a worker process or a node of
-a cluster imports only what its task needs:
+The kind of a task is a module, so that a worker process or a node of a cluster imports only
+what its task needs, and so that any package may add one. The module has the functions
 
 - ``resolve``: a point of a grid to the full settings of a run, as plain values;
 - ``run``: settings and seeds to one result per seed, as plain values;
-- ``weight``: settings to a rough relative cost, for the time left.
+- ``weight``, where it has one: settings to a rough relative cost, for the time left;
+- ``label``, where it has one: settings to a few words for people.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
-from typing import Any, NamedTuple
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
 
 from privgcn.errors import ConfigError
 
+RECORD_FORMAT = 1
+"""Part of every key: records of another format are other runs, never misread ones."""
+
+KINDS = {"train": "privgcn.experiments.train_task"}
+"""Kinds with a short name; any other kind is named by its module."""
+
+Point = dict[str, Any]
 Result = dict[str, Any]
 
 
-class TaskKind(NamedTuple):
-    """Where the functions of a kind are."""
+@dataclass(frozen=True)
+class Task:
+    """One configuration with all its seeds: the unit that an engine runs.
 
-    resolve: str
-    run: str
-    weight: str | None = None
+    Attributes:
+        kind: How it is run: a name of ``KINDS``, or a module.
+        settings: Everything but the seed that decides the result, as plain values.
+        seeds: The runs of the task.
+    """
+
+    kind: str
+    settings: Mapping[str, Any]
+    seeds: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+            raise ConfigError(
+                f"The 'seeds' of a task must be one or more different numbers. "
+                f"Got {list(self.seeds)}."
+            )
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of the configuration and the seeds that train together."""
+        return digest({**self._identity, "seeds": list(self.seeds)})
+
+    @cached_property
+    def configuration(self) -> str:
+        """Hash of the configuration alone."""
+        return digest(self._identity)
+
+    def run_key(self, seed: int) -> str:
+        """Hash that names one run: the configuration with one seed."""
+        return digest({**self._identity, "seed": seed})
+
+    @cached_property
+    def weight(self) -> float:
+        """Roughly how long it takes, relative to other tasks."""
+        weigh = getattr(kind_module(self.kind), "weight", None)
+        return len(self.seeds) * (1.0 if weigh is None else float(weigh(self.settings)))
+
+    def with_seeds(self, seeds: Sequence[int]) -> Task:
+        """The same configuration with other seeds."""
+        return Task(self.kind, self.settings, tuple(seeds))
+
+    def pieces(self) -> list[Task]:
+        """One task per seed where the seeds share no work, else the task itself."""
+        if not self.settings.get("apart"):
+            return [self]
+        return [self.with_seeds([seed]) for seed in self.seeds]
+
+    @property
+    def _identity(self) -> dict[str, Any]:
+        return {"format": RECORD_FORMAT, "kind": self.kind, "settings": dict(self.settings)}
 
 
-TASKS: dict[str, TaskKind] = {
-    "train": TaskKind(
-        "privgcn.experiments.train_task:resolve",
-        "privgcn.experiments.train_task:run",
-        "privgcn.experiments.train_task:weight",
-    ),
-    "as-released": TaskKind(
-        "privgcn.experiments.paper.emulation:resolve",
-        "privgcn.experiments.paper.emulation:run",
-        "privgcn.experiments.paper.emulation:weight",
-    ),
-}
+def kind_module(kind: str) -> ModuleType:
+    """The module of a kind.
+
+    Raises:
+        ConfigError: There is no such module.
+    """
+    name = KINDS.get(kind, kind)
+    if find_spec(name) is None:
+        raise ConfigError(
+            f"The 'kind' of a task must be one of {', '.join(KINDS)}, or a module. "
+            f"Got {kind!r}."
+        )
+    return import_module(name)
 
 
-def task_kind(name: str) -> TaskKind:
-    """The kind of a name; ``module:`` as prefix means that module's three functions."""
-    if name in TASKS:
-        return TASKS[name]
-    if name.endswith(":"):
-        return TaskKind(f"{name}resolve", f"{name}run")
-    raise ConfigError(f"The 'kind' of a task must be one of {', '.join(TASKS)}. Got {name!r}.")
-
-
-def resolve_point(kind: str, point: Mapping[str, Any]) -> dict[str, Any]:
-    """The full settings of a point."""
-    settings: dict[str, Any] = _function(task_kind(kind).resolve)(dict(point))
-    return settings
+def make_task(kind: str, point: Mapping[str, Any], seeds: Sequence[int]) -> Task:
+    """The task of a point of a grid."""
+    return Task(kind, kind_module(kind).resolve(dict(point)), tuple(seeds))
 
 
 def run_task(kind: str, settings: Mapping[str, Any], seeds: Sequence[int]) -> list[Result]:
     """Runs one configuration with all its seeds; the place where work happens."""
-    results: list[Result] = _function(task_kind(kind).run)(dict(settings), tuple(seeds))
+    results: list[Result] = kind_module(kind).run(dict(settings), tuple(seeds))
     if len(results) != len(seeds):
         raise ConfigError(
             f"A task of kind '{kind}' must give one result per seed ({len(seeds)}). "
@@ -67,13 +120,49 @@ def run_task(kind: str, settings: Mapping[str, Any], seeds: Sequence[int]) -> li
     return results
 
 
-def task_weight(kind: str, settings: Mapping[str, Any]) -> float:
-    """A rough relative cost of one run."""
-    reference = task_kind(kind).weight
-    return 1.0 if reference is None else float(_function(reference)(settings))
+def label(kind: str, settings: Mapping[str, Any], seeds: Sequence[int] = ()) -> str:
+    """What runs are, in a few words: those of its kind, and the seeds that are meant."""
+    own = getattr(kind_module(kind), "label", None)
+    words = [own(settings)] if own is not None else _plain_words(settings)
+    if seeds:
+        numbers = ", ".join(str(seed) for seed in seeds)
+        words.append(f"seed {numbers}" if len(seeds) == 1 else f"seeds {numbers}")
+    return ", ".join(words)
 
 
-def _function(reference: str) -> Callable[..., Any]:
-    module, _, name = reference.partition(":")
-    found: Callable[..., Any] = getattr(import_module(module), name)
-    return found
+def _plain_words(settings: Mapping[str, Any]) -> list[str]:
+    words = [str(settings["dataset"])] if "dataset" in settings else []
+    return words + [
+        f"{name} {value}"
+        for name, value in settings.items()
+        if name != "dataset" and isinstance(value, str | int | float)
+    ]
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted keys and no spaces; ``1.0`` and ``1`` are the same number.
+
+    Raises:
+        ConfigError: A value that JSON does not know, such as NaN or an array.
+    """
+    try:
+        return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"The 'settings' of a run must be plain finite values. Got {value!r} ({error})."
+        ) from None
+
+
+def digest(value: Any) -> str:
+    """The sha256 of the canonical form: equal settings have equal hashes."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value

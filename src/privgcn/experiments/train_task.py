@@ -22,7 +22,17 @@ a run's name: noise and samples come from the same source everywhere."""
 
 MODES = ("alone", "own-graph", "full-graph")
 _MUST = {"dataset", "recipe"}
-_MAY = {"optimizer", "epsilon", "parts", "fraction", "features", "changes", "apart", "modes"}
+_MAY = {
+    "optimizer",
+    "epsilon",
+    "parts",
+    "fraction",
+    "split",
+    "features",
+    "changes",
+    "apart",
+    "modes",
+}
 
 
 def check_device(*, here: bool = True) -> str:
@@ -49,7 +59,8 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
     """The full settings of a run.
 
     A point has ``dataset`` and ``recipe``, and may have ``optimizer``, ``epsilon``,
-    ``parts``, ``fraction`` of the training data, ``features``, ``changes`` (dotted),
+    ``parts``, ``fraction`` of the training data, ``split`` (shares of a random split into
+    training and validation documents), ``features``, ``changes`` (dotted),
     ``apart`` where seeds share no work, and ``modes`` where not every inference mode makes
     sense. Seeds that sample different parts share no work either.
     """
@@ -75,37 +86,35 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
         recipe, epsilon=epsilon, optimizer=point.get("optimizer"), changes=changes
     )
     sampled = settings.privacy is not None and settings.privacy.sampling == "poisson"
+    split = [float(share) for share in point.get("split") or ()]
     return {
         "apart": bool(point.get("apart")) or sampled,
         "fraction": float(point.get("fraction") or 1.0),
         "modes": list(point.get("modes") or MODES),
         "settings": settings.model_dump(mode="json"),
+        **({"split": split} if split else {}),
     }
 
 
 def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
     """Trains all seeds in one pass and scores them on the test documents."""
-    from privgcn.evaluation.metrics import classification_scores
-    from privgcn.experiments.packing import pack, train_majority
-    from privgcn.experiments.paper.subsampling import corpus_for_runs
+    from privgcn.experiments.predictions import results_of
+    from privgcn.experiments.subsampling import corpus_for_runs
     from privgcn.prediction.inference import check_mode
     from privgcn.runs.replicas import train_replicas
 
     chosen = parse_settings(settings["settings"])
     if DEVICE in os.environ:
         chosen = chosen.changed({"training.device": check_device()})
-    corpus = corpus_for_runs(str(chosen.data.source), settings["fraction"])
+    source, split = str(chosen.data.source), tuple(settings.get("split", ()))
+    corpus = corpus_for_runs(source, settings["fraction"], split)
     replicas = train_replicas(corpus, chosen, seeds)
-    modes = [check_mode(mode) for mode in settings["modes"]]
-    predictions = {mode: replicas.predictions(mode) for mode in modes}
-    plan, truth = replicas.plan, replicas.truth
-    train = corpus.train
+    plan = replicas.plan
     shared = {
-        "synthetic": corpus.facts.synthetic,
-        "classes": list(corpus.classes),
-        "documents": {"train": len(train), "test": len(truth)},
-        "majority": train_majority(train.labels, truth, corpus.num_classes),
-        "truth": pack(truth),
+        "features": {
+            "kind": replicas.featurizer.kind,
+            "dimension": replicas.featurizer.dimension,
+        },
         "privacy": None
         if plan is None
         else {
@@ -115,26 +124,12 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
             "steps": plan.steps,
             "sensitivity": plan.sensitivity,
             "unit": plan.unit,
+            "units": plan.units,
         },
     }
-    results: list[Result] = []
-    for number in range(len(seeds)):
-        predicted = {mode: predictions[mode][number] for mode in modes}
-        tables = {
-            mode: classification_scores(truth, row, corpus.classes)
-            for mode, row in predicted.items()
-        }
-        results.append(
-            {
-                **shared,
-                "scores": {
-                    mode: {key: table[key] for key in ("micro_f1", "macro_f1")}
-                    for mode, table in tables.items()
-                },
-                "predicted": {mode: pack(row) for mode, row in predicted.items()},
-            }
-        )
-    return results
+    modes = [check_mode(mode) for mode in settings["modes"]]
+    found = results_of(corpus, {mode: replicas.predictions(mode) for mode in modes})
+    return [{**result, **shared} for result in found]
 
 
 def weight(settings: Mapping[str, Any]) -> float:
@@ -152,6 +147,28 @@ def weight(settings: Mapping[str, Any]) -> float:
         # A step of few documents still draws the noise of all weights: about 2 ms.
         passes += 2000.0 * int(privacy["parts"]) / documents
     return float(documents * epochs * passes + 200.0 * documents)
+
+
+def label(settings: Mapping[str, Any]) -> str:
+    """Dataset, recipe, optimiser, features, budget, parts and share of the data."""
+    tree = settings["settings"]
+    kind, privacy, training = tree["features"]["kind"], tree["privacy"], tree["training"]
+    words = [str(tree["data"]["source"]), str(tree["recipe"]), str(training["optimizer"])]
+    words += [] if kind is None else [f"features {kind}"]
+    if privacy is not None and privacy["epsilon"] is not None:
+        words.append(f"epsilon {privacy['epsilon']:g}")
+    elif privacy is not None:
+        words.append(f"noise {privacy['noise_multiplier']:g}")
+    words += parts_and_share((privacy or training)["parts"], settings["fraction"])
+    return ", ".join(words)
+
+
+def parts_and_share(parts: int | str, fraction: float) -> list[str]:
+    """How the training data were cut and how many of them were used, where that is special."""
+    words = [] if fraction == 1 else [f"{fraction:g} of the training data"]
+    if str(parts) == "1":
+        return words
+    return ["every document a part" if parts == "each" else f"{parts} parts", *words]
 
 
 def _parts(parts: int | str, *, private: bool) -> dict[str, Any]:

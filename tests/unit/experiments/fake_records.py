@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from privgcn.experiments.grid import Task
-from privgcn.experiments.packing import pack
+from privgcn.experiments.paper.emulation import KIND as AS_RELEASED
+from privgcn.experiments.predictions import pack
 from privgcn.experiments.store import RecordStore
-from privgcn.experiments.tasks import resolve_point
+from privgcn.experiments.tasks import make_task
 
 SEEDS = (0, 1)
 MODES = ("alone", "own-graph", "full-graph")
@@ -44,7 +44,7 @@ def record(
     seeds: Sequence[int] = SEEDS,
 ) -> None:
     """Stores runs of a point that all have the same result."""
-    task = Task(kind, resolve_point(kind, point), tuple(seeds))
+    task = make_task(kind, point, seeds)
     store.add(task, [result(kind, score)] * len(seeds), 1.0)
 
 
@@ -60,7 +60,7 @@ def fill(store: RecordStore, name: str, *, sound: float, few: float, auto: float
         for epsilon in (1, 2):
             point = {**base, "recipe": "paper-split", "epsilon": epsilon}
             record(store, "train", point, sound + 0.1)
-        record(store, "as-released", {**base, "epsilon": 2}, 0.4)
+        record(store, AS_RELEASED, {**base, "epsilon": 2}, 0.4)
     point = {"dataset": name, "recipe": "auto", "epsilon": 2}
     record(store, "train", point, auto)
     record(store, "train", {**point, "fraction": 0.25}, few)

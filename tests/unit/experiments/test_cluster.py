@@ -13,10 +13,9 @@ import tiny_task
 
 from privgcn.errors import ConfigError, MissingExtraError
 from privgcn.experiments.cluster import task_options, worker_environment, workers_of
-from privgcn.experiments.engines import make_engine
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.progress import Tally
-from privgcn.experiments.runner import run_tasks
+from privgcn.experiments.runner import make_engine, run_tasks
 from privgcn.experiments.store import RecordStore
 
 pytestmark = [

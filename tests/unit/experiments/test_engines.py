@@ -13,12 +13,13 @@ import pytest
 import tiny_task
 
 from privgcn.errors import ConfigError
-from privgcn.experiments.engines import Outcome, make_engine, reason_of
-from privgcn.experiments.grid import Experiment, Grid, Task
+from privgcn.experiments.engines import Outcome, reason_of
+from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.local import LocalEngine, _Worker
 from privgcn.experiments.progress import BarProgress, PlainProgress, Tally, duration
-from privgcn.experiments.runner import run_tasks
+from privgcn.experiments.runner import make_engine, run_tasks
 from privgcn.experiments.store import RecordStore
+from privgcn.experiments.tasks import Task
 
 
 def _tasks(count: int, **more: object) -> list[Task]:
@@ -131,7 +132,7 @@ _SCRIPT = """
 import sys
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.local import LocalEngine
-from privgcn.experiments.runner import run_tasks
+from privgcn.experiments.runner import make_engine, run_tasks
 from privgcn.experiments.store import RecordStore
 import tiny_task
 

@@ -4,8 +4,8 @@ import pytest
 import tiny_task
 
 from privgcn.errors import ConfigError
-from privgcn.experiments.canonical import canonical
-from privgcn.experiments.grid import Experiment, Grid, Task
+from privgcn.experiments.grid import Experiment, Grid
+from privgcn.experiments.tasks import Task, canonical
 
 
 def _experiment(**changes: object) -> Experiment:

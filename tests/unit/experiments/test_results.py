@@ -4,14 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_records import MAJORITY, SEEDS, record, result
+from fake_records import AS_RELEASED, MAJORITY, SEEDS, record, result
 
 from privgcn.experiments.paper import released_code, table1
 from privgcn.experiments.paper.emulation import SPLIT_LEARNING_RATES
-from privgcn.experiments.paper.hard_cases import baseline, kept_errors
+from privgcn.experiments.paper.mapping import baseline, kept_errors
 from privgcn.experiments.paper.targets import TARGETS
 from privgcn.experiments.results import Options, Results
 from privgcn.experiments.store import RecordStore
+from privgcn.report import MeanStd
 from privgcn.training.recipes import make_settings
 
 NOISY = {"dataset": "cora", "optimizer": "sgd", "epsilon": 2}
@@ -20,28 +21,28 @@ NOISY = {"dataset": "cora", "optimizer": "sgd", "epsilon": 2}
 def test_hard_cases_are_counted_seed_by_seed(tmp_path: Path) -> None:
     with RecordStore(tmp_path) as store:
         record(store, "train", baseline("cora"), 0.8)
-        record(store, "as-released", NOISY, 0.9)
+        record(store, AS_RELEASED, NOISY, 0.9)
         results = Results(store, SEEDS)
         # Twenty hard cases, the last twenty documents; the other run errs on the last ten.
-        assert kept_errors(results, "cora", "as-released", NOISY) == {"mean": 0.5, "std": 0.0}
+        assert kept_errors(results, AS_RELEASED, NOISY) == MeanStd(0.5, 0.0)
         missing = {**NOISY, "epsilon": 5}
-        assert kept_errors(results, "cora", "as-released", missing) is None
+        assert kept_errors(results, AS_RELEASED, missing) is None
 
 
 def test_hard_cases_of_a_seed_meet_errors_of_that_seed(tmp_path: Path) -> None:
     with RecordStore(tmp_path) as store:
         record(store, "train", baseline("cora"), 0.8, seeds=(0,))
         record(store, "train", baseline("cora"), 0.6, seeds=(1,))
-        record(store, "as-released", NOISY, 0.8, seeds=(1,))
-        found = kept_errors(Results(store, SEEDS), "cora", "as-released", NOISY)
+        record(store, AS_RELEASED, NOISY, 0.8, seeds=(1,))
+        found = kept_errors(Results(store, SEEDS), AS_RELEASED, NOISY)
     # Seed 1 has forty hard cases, of which twenty stay; against seed 0 all would.
-    assert found == {"mean": 0.5, "std": None}
+    assert found == MeanStd(0.5, None)
 
 
 @pytest.mark.parametrize(
     ("kind", "point"),
     [
-        ("as-released", NOISY),
+        (AS_RELEASED, NOISY),
         ("train", {**NOISY, "recipe": "paper-full"}),
         ("train", {"dataset": "cora", "recipe": "auto", "epsilon": 1}),
     ],
@@ -64,7 +65,7 @@ def test_settings_with_fewer_seeds_are_counted(tmp_path: Path) -> None:
         record(store, "train", {**NOISY, "recipe": "paper-full"}, 0.5, seeds=(0, 1, 2))
         results = Results(store, options.seeds)
         whole = table1.present(results, options).notes
-        record(store, "as-released", NOISY, 0.5, seeds=(0, 2))
+        record(store, AS_RELEASED, NOISY, 0.5, seeds=(0, 2))
         record(store, "train", {"dataset": "cora", "recipe": "auto", "epsilon": 2}, 0.5)
         short = table1.present(results, options).notes
     assert not [note for note in whole if "fewer" in note]
@@ -90,9 +91,7 @@ def test_the_emulation_says_all_that_sound_runs_do_otherwise(tmp_path: Path) -> 
     """The rates, sampling and accounting that the note names are those of the settings."""
     with RecordStore(tmp_path) as store:
         options = Options(("cora",), SEEDS)
-        notes = " ".join(
-            released_code.present(Results(store, SEEDS), options).tables[0]["notes"]
-        )
+        notes = " ".join(released_code.present(Results(store, SEEDS), options).tables[0].notes)
     settings = make_settings("paper-split", epsilon=2, optimizer="adam")
     assert settings.privacy is not None
     assert settings.privacy.sampling == "poisson"
@@ -107,7 +106,7 @@ def test_the_emulation_says_all_that_sound_runs_do_otherwise(tmp_path: Path) -> 
 def test_sizes_of_datasets_that_are_not_here_are_shown(tmp_path: Path) -> None:
     with RecordStore(tmp_path) as store:
         made = table1.present(Results(store, SEEDS), Options(("cora", "pokec-like"), SEEDS))
-    sizes = {row[0]: row[1:4] for table in made.tables[3::4] for row in table["rows"]}
-    assert sizes["pokec"] == [2, 16000, 2000]
-    assert sizes["reddit"] == [41, 15252, 5643]
-    assert sizes["pokec-like"] == [None, None, None]
+    sizes = {row[0]: row[1:4] for table in made.tables[3::4] for row in table.rows}
+    assert sizes["pokec"] == (2, 16000, 2000)
+    assert sizes["reddit"] == (41, 15252, 5643)
+    assert sizes["pokec-like"] == (None, None, None)

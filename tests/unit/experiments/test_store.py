@@ -7,8 +7,8 @@ import pytest
 import tiny_task
 
 from privgcn.errors import ConfigError
-from privgcn.experiments.grid import Task
 from privgcn.experiments.store import RecordStore
+from privgcn.experiments.tasks import Task
 
 
 def _task(shift: float = 1.0, seeds: tuple[int, ...] = (0, 1)) -> Task:
@@ -167,39 +167,15 @@ def test_failures_for_different_reasons_stay_apart(tmp_path: Path) -> None:
     assert told == {"no memory": [0], "no disk": [1]}
 
 
-def _old_failure(folder: Path, task: Task, reason: str) -> Path:
-    """As earlier versions wrote it: one file for all seeds of a configuration."""
-    with RecordStore(folder):
-        pass
-    place = folder / "failures" / f"{task.configuration}.json"
-    failure = {
-        "format": 1,
-        "configuration": task.configuration,
-        "kind": task.kind,
-        "settings": dict(task.settings),
-        "seeds": list(task.seeds),
-        "reason": reason,
-    }
-    place.write_text(json.dumps(failure))
-    return place
-
-
-def test_failures_of_earlier_versions_are_read(tmp_path: Path) -> None:
-    task = _task(seeds=(0, 1, 2))
-    place = _old_failure(tmp_path, task, "no memory")
+def test_a_failure_that_names_another_run_is_set_aside(tmp_path: Path) -> None:
+    task = _task(seeds=(0, 1))
     with RecordStore(tmp_path) as store:
-        assert store.failed(task) == (0, 1, 2)
-        one = task.with_seeds([1])
-        store.add(one, tiny_task.run(dict(task.settings), (1,)), 0.1)
-        store.fail(task.with_seeds([2]), "no disk")
+        store.fail(task.with_seeds([0]), "no memory")
+    (place,) = (tmp_path / "failures").iterdir()
+    place.rename(place.with_name(f"{task.run_key(1)}.json"))
     with RecordStore(tmp_path) as store:
-        told = {f["reason"]: f["seeds"] for f in store.failures}
-        assert told == {"no memory": [0], "no disk": [2]}
-        rest = task.with_seeds([0, 2])
-        store.add(rest, tiny_task.run(dict(task.settings), (0, 2)), 0.1)
-    with RecordStore(tmp_path) as store:
-        assert store.failures == []
-    assert not place.exists()
+        assert store.failed(task) == ()
+        assert store.torn == [task.run_key(1)]
 
 
 def test_a_failure_that_a_kill_left_beside_its_records_is_forgotten(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from privgcn.corpus import load_corpus
 from privgcn.corpus.corpus import TEST, TRAIN
 from privgcn.errors import ConfigError
-from privgcn.experiments.paper.subsampling import with_fraction
+from privgcn.experiments.subsampling import with_fraction
 
 
 def test_a_fraction_keeps_the_share_of_every_class_and_all_test_documents() -> None:

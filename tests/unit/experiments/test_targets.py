@@ -14,7 +14,6 @@ from privgcn.experiments.paper.targets import (
 )
 from privgcn.experiments.results import Options, Results, split_by_origin
 from privgcn.experiments.store import RecordStore
-from privgcn.report import Figure, Table
 
 NAMES = {
     "table1",
@@ -74,9 +73,9 @@ def test_without_records_tables_are_whole_and_cells_empty(
         made = TARGETS[name].present(Results(store, options.seeds), options)
     assert made.tables
     for table in made.tables:
-        assert Table.model_validate(table).markdown()
-    for figure in made.figures:
-        Figure.model_validate(figure)
+        assert table.markdown()
+    drawn = {series.name for figure in made.figures for series in figure.series}
+    assert drawn <= {"published"}
 
 
 def test_synthetic_and_real_datasets_are_never_in_one_table() -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from privgcn.config import parse_settings
 from privgcn.errors import ConfigError
-from privgcn.experiments.grid import Experiment, Grid, Task
-from privgcn.experiments.packing import pack, unpack
-from privgcn.experiments.tasks import run_task
+from privgcn.experiments.grid import Experiment, Grid
+from privgcn.experiments.predictions import pack, unpack
+from privgcn.experiments.tasks import Task, run_task
 from privgcn.experiments.train_task import check_device, resolve, weight
 
 AUTO = {"dataset": "clinic", "recipe": "auto", "epsilon": 1.0, "fraction": 0.5}

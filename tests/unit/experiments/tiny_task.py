@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-KIND = "tiny_task:"
+KIND = "tiny_task"
 
 
 def resolve(point: dict[str, Any]) -> dict[str, Any]:

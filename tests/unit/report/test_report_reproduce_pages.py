@@ -6,13 +6,14 @@ from types import SimpleNamespace
 import pytest
 
 from privgcn import Report
-from privgcn.cli.reproduce import _write_pages
-from privgcn.experiments.paper.reproduce import Shown, write_presentation
+from privgcn.experiments.paper.pages import write_pages
+from privgcn.experiments.paper.reproduce import Shown
 from privgcn.experiments.paper.takeaways import Takeaway
 from privgcn.experiments.results import Presentation
+from privgcn.report import Table
 
-NOTE = "This emulation is not private and cannot make a statement."
-TABLE = {"title": "T", "columns": ["a"], "rows": [["x"]]}
+NOTE = "This emulation is not private and can not make a statement."
+TABLE = Table(title="T", columns=("a",), rows=(("x",),))
 
 
 def done_with(folder, *names):
@@ -20,20 +21,19 @@ def done_with(folder, *names):
     shown = []
     for name in names:
         place = folder / name if len(names) > 1 else folder
-        write_presentation(place, made)
         shown.append(Shown(name, f"Title of {name}", place, made))
     failure = {"label": "train on cora", "settings": {}, "seeds": [3], "reason": "MemoryError"}
     return SimpleNamespace(
         shown=shown,
         failures=[failure],
         takeaways=[Takeaway("Noise helps.", "survives in part", ("cora: 0.1.",), "A rule.")],
-        disagreements={**TABLE, "title": "Published and why"},
+        disagreements=TABLE.model_copy(update={"title": "Published and why"}),
     )
 
 
 @pytest.mark.parametrize("names", [("table1",), ("table1", "as-released")])
 def test_notes_titles_and_failures_survive_on_every_page(tmp_path, names):
-    page = _write_pages(tmp_path, done_with(tmp_path, *names))
+    page = write_pages(tmp_path, done_with(tmp_path, *names))
     pages = [page.read_text("utf-8"), Report.of_folders([tmp_path]).html()]
     for name in names[1:]:
         pages.append((tmp_path / name / "report.html").read_text("utf-8"))
@@ -48,7 +48,7 @@ def test_notes_titles_and_failures_survive_on_every_page(tmp_path, names):
 
 
 def test_several_experiments_say_what_survives_and_why_ours_differ(tmp_path):
-    _write_pages(tmp_path, done_with(tmp_path, "table1", "as-released"))
+    write_pages(tmp_path, done_with(tmp_path, "table1", "as-released"))
     html = Report.of_folders([tmp_path]).html()
 
     for words in ("What survives", "Noise helps.", "survives in part", "Published and why"):
@@ -57,8 +57,9 @@ def test_several_experiments_say_what_survives_and_why_ours_differ(tmp_path):
 
 def test_the_table_of_an_earlier_call_is_not_taken_for_the_last(tmp_path):
     earlier = done_with(tmp_path, "mnist")
-    (tmp_path / "tables.json").write_text(json.dumps([{**TABLE, "title": "Stale"}]), "utf-8")
-    _write_pages(tmp_path, earlier)
-    _write_pages(tmp_path, done_with(tmp_path, "table1", "as-released"))
+    stale = [{**TABLE.model_dump(mode="json"), "title": "Stale"}]
+    (tmp_path / "tables.json").write_text(json.dumps(stale), "utf-8")
+    write_pages(tmp_path, earlier)
+    write_pages(tmp_path, done_with(tmp_path, "table1", "as-released"))
 
     assert "Stale" not in Report.of_folders([tmp_path]).html()

@@ -24,14 +24,18 @@ from typing import TYPE_CHECKING, Any
 
 from privgcn.corpus.catalogue import DATASETS
 from privgcn.errors import ConfigError
-from privgcn.experiments.paper.published import published
+from privgcn.experiments.paper.published import noise_of
 from privgcn.experiments.tasks import Result
+from privgcn.experiments.train_task import parts_and_share
 from privgcn.training.recipes import PAPER_EPOCHS
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from privgcn.graph import TextGraph
+
+KIND = __name__
+"""The kind of these tasks."""
 
 LEARNING_RATES = {"sgd": 0.01, "adam": 10.0}
 """Of private runs: SGD's is the paper's, Adam's gives the published score on Cora."""
@@ -49,8 +53,9 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
     """The full settings: the noise is what the paper's accountant asks for its epsilon."""
     if not {"dataset", "optimizer", "epsilon"} <= set(point) <= _AXES:
         raise ConfigError(
-            "A grid of kind 'as-released' must have the axes dataset, optimizer and epsilon, "
-            f"and may have parts, learning_rate, epochs and fraction. Got {', '.join(point)}."
+            "A grid of the released code's runs must have the axes dataset, optimizer and "
+            "epsilon, and may have parts, learning_rate, epochs and fraction. "
+            f"Got {', '.join(point)}."
         )
     optimizer, parts = point["optimizer"], int(point.get("parts") or 1)
     epochs = int(point.get("epochs") or PAPER_EPOCHS[optimizer])
@@ -83,7 +88,7 @@ def claimed_noise(optimizer: str, epsilon: float, parts: int, epochs: int) -> fl
     probability one over the parts though every part is visited once per epoch.
     """
     if parts == 1 and epochs == PAPER_EPOCHS["adam" if optimizer == "adam" else "sgd"]:
-        return float(published().noise_of(epsilon, optimizer).noise_multiplier)
+        return noise_of(epsilon, optimizer)
     from privgcn.privacy.accounting.calibration import calibrate
 
     found = calibrate(
@@ -100,35 +105,26 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
     import torch
 
     from privgcn.config import Settings
-    from privgcn.corpus.corpus import TEST, TRAIN
-    from privgcn.experiments.packing import pack, train_majority
-    from privgcn.experiments.paper.subsampling import corpus_for_runs
+    from privgcn.corpus.corpus import TEST
+    from privgcn.experiments.predictions import results_of
+    from privgcn.experiments.subsampling import corpus_for_runs
     from privgcn.runs.prepare import fitted_featurizer, graph_of
 
     corpus = corpus_for_runs(settings["dataset"], settings["fraction"])
     graph = graph_of(corpus, fitted_featurizer(corpus.train, Settings()), Settings())
     with torch.no_grad():
         scores = _train(graph, settings, seeds)
-    test = corpus.split == TEST
-    truth = corpus.labels[test]
-    predicted = scores[torch.from_numpy(test)].argmax(-1).T.numpy()
-    shared = {
-        "synthetic": corpus.facts.synthetic,
-        "classes": list(corpus.classes),
-        "private": False,
-        "majority": train_majority(
-            corpus.labels[corpus.split == TRAIN], truth, corpus.num_classes
-        ),
-        "truth": pack(truth),
-    }
-    return [
-        {
-            **shared,
-            "scores": {"full-graph": {"micro_f1": float((row == truth).mean())}},
-            "predicted": {"full-graph": pack(row)},
-        }
-        for row in predicted
-    ]
+    predicted = scores[torch.from_numpy(corpus.split == TEST)].argmax(-1).T.numpy()
+    found = results_of(corpus, {"full-graph": predicted})
+    return [{**result, "private": False} for result in found]
+
+
+def label(settings: Mapping[str, Any]) -> str:
+    """Dataset, optimiser, claimed budget, parts and share of the data."""
+    claimed = settings["claimed_epsilon"]
+    words = [str(settings["dataset"]), "as released", str(settings["optimizer"])]
+    words.append("without noise" if claimed is None else f"claimed epsilon {claimed:g}")
+    return ", ".join([*words, *parts_and_share(settings["parts"], settings["fraction"])])
 
 
 def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) -> Tensor:

@@ -7,42 +7,28 @@ raw texts of Cora and CiteSeer with bag of words, GloVe averages and a frozen en
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
 from privgcn.experiments.grid import Experiment, Grid
-from privgcn.experiments.paper.compared import (
-    PLAIN,
-    PRIVATE,
-    Compared,
-    emulated_reason,
-    not_run,
-)
-from privgcn.experiments.paper.published import OPTIMIZERS, published
+from privgcn.experiments.paper.comparison import EPSILONS, not_run
+from privgcn.experiments.paper.mapping import FEATURES
+from privgcn.experiments.paper.published import OPTIMIZERS, leaves
 from privgcn.experiments.results import (
-    Figure,
     Options,
     Presentation,
     Results,
-    Table,
     difference,
     figure,
     mean_of,
     series,
     split_by_origin,
 )
+from privgcn.report import Figure, MeanStd, Table
 
-DATASETS = ("pokec", "pokec-like", "cora-text", "citeseer-text")
-QUICK_DATASETS = ("cora-text",)
-EPSILONS = (2, 5, 10, 137)
-QUICK_EPSILONS = (2,)
-
-# Feature kinds from simple to rich; the published row that a kind corresponds to on Pokec.
-_POKEC = {"bow": "bow", "word-vectors": "fasttext", "transformer": "bert"}
-_KINDS: dict[str, tuple[str, ...]] = {
-    "pokec": ("bow", "word-vectors", "transformer"),
-    "pokec-like": ("bow", "given"),
-}
+# Feature kinds from simple to rich.
+_KINDS: dict[str, tuple[str, ...]] = {"pokec": tuple(FEATURES), "pokec-like": ("bow", "given")}
 _ENGLISH = ("bow", "word-vectors", "minilm")
 _ENCODERS = ("minilm", "transformer")
 _PACKAGES = {
@@ -54,7 +40,7 @@ _PACKAGES = {
 
 def epsilons(options: Options) -> tuple[int, ...]:
     """Privacy budgets."""
-    return QUICK_EPSILONS if options.quick else EPSILONS
+    return EPSILONS[:1] if options.quick else EPSILONS
 
 
 def kinds(dataset: str, *, quick: bool = False) -> list[str]:
@@ -73,13 +59,9 @@ def kinds(dataset: str, *, quick: bool = False) -> list[str]:
 def experiment(options: Options) -> Experiment:
     """Plain, the paper's method done soundly, and ``auto``, for every kind of features."""
     grids: list[Grid] = []
-    budgets = list(epsilons(options))
     for name in options.datasets:
-        base: dict[str, list[Any]] = {
-            "dataset": [name],
-            "features": kinds(name, quick=options.quick),
-        }
-        both = {**base, "optimizer": list(OPTIMIZERS)}
+        base: dict[str, Any] = {"dataset": [name], "features": kinds(name, quick=options.quick)}
+        both, budgets = {**base, "optimizer": OPTIMIZERS}, epsilons(options)
         grids += [
             Grid({**both, "recipe": ["plain"]}),
             Grid({**both, "recipe": ["paper-full"], "epsilon": budgets}),
@@ -96,31 +78,21 @@ def present(results: Results, options: Options) -> Presentation:
     if all(suffix for suffix, _ in groups):
         groups = [("", []), *groups]
     for suffix, datasets in groups:
-        rows: list[list[Any]] = []
-        if not suffix and "pokec" not in datasets:
-            # Every published number is shown, also where the data for ours are not here.
-            for kind in _KINDS["pokec"]:
-                rows += _rows(results, options, "pokec", kind)
+        shown = [(n, kind) for n in datasets for kind in kinds(n, quick=options.quick)]
         for name in datasets:
-            for kind in kinds(name, quick=options.quick):
-                rows += _rows(results, options, name, kind)
             lines = [
-                series(
-                    kind,
-                    {
-                        str(epsilon): results.train(
-                            dataset=name, features=kind, recipe="auto", epsilon=epsilon
-                        )
-                        for epsilon in epsilons(options)
-                    },
-                )
+                line
                 for kind in kinds(name, quick=options.quick)
+                for line in series(kind, _auto(results, options, name, kind))
             ]
             figures += figure(f"Features under auto, {name}{suffix}", "epsilon", lines)
+        if not suffix and "pokec" not in datasets:
+            # Every published number is shown, also where the data for ours are not here.
+            shown = [*(("pokec", kind) for kind in FEATURES), *shown]
         tables.append(
-            {
-                "title": f"Feature kinds: micro F1{suffix}",
-                "columns": [
+            Table(
+                title=f"Feature kinds: micro F1{suffix}",
+                columns=(
                     "dataset",
                     "features",
                     "optimiser",
@@ -130,80 +102,49 @@ def present(results: Results, options: Options) -> Presentation:
                     "sound less published",
                     "auto",
                     "auto keeps of non-private",
-                ],
-                "rows": rows,
-                "notes": [
+                ),
+                rows=tuple(row for pair in shown for row in _rows(results, options, *pair)),
+                notes=(
                     "Epsilon empty: without privacy. Published scores are those of Pokec and "
                     "stand beside runs on real Pokec only. What auto keeps is its score over "
-                    "the better of the two non-private scores with the same features."
-                ],
-            }
+                    "the better of the two non-private scores with the same features.",
+                ),
+            )
         )
+    notes = []
     if "pokec" not in options.datasets:
         notes = [f"Pokec's rows hold the published scores alone; ours were {not_run('pokec')}."]
-    else:
-        notes = []
     return Presentation(tables, figures, [*notes, *results.short_notes()])
 
 
-def compared(results: Results, elsewhere: str) -> list[Compared]:
-    """The published comparison on Pokec beside ours, whatever was run.
-
-    Args:
-        results: Where the records are.
-        elsewhere: What emulating the released code says on other datasets.
-    """
-    rows = []
-    base = results.majority("pokec")
-    for kind, key in _POKEC.items():
-        told = published().features[key]
-        leaf = f"pokec_features.{key}"
-        for optimizer in OPTIMIZERS:
-            point: dict[str, Any] = {"dataset": "pokec", "features": kind}
-            point["optimizer"] = optimizer
-            ours, theirs = results.train(recipe="plain", **point), told.non_private[optimizer]
-            reason = emulated_reason("pokec", ours, theirs, None, PLAIN, base=base)
-            where = (f"{leaf}.non_private.{optimizer}",)
-            setting = f"features {key}, non-private"
-            rows.append(Compared(where, "pokec", setting, theirs, ours, reason, optimizer))
-            for epsilon, scores in told.private.items():
-                ours = results.train(recipe="paper-full", epsilon=epsilon, **point)
-                theirs = scores[optimizer]
-                reason = emulated_reason(
-                    "pokec", ours, theirs, None, PRIVATE, base=base, elsewhere=elsewhere
-                )
-                where = (f"{leaf}.dp.eps{epsilon}.{optimizer}",)
-                setting = f"features {key}, private, full graph"
-                row = Compared(
-                    where, "pokec", setting, theirs, ours, reason, optimizer, epsilon
-                )
-                rows.append(row)
-    return rows
+def _auto(
+    results: Results, options: Options, name: str, kind: str
+) -> dict[str, MeanStd | None]:
+    return {
+        str(epsilon): results.train(dataset=name, features=kind, recipe="auto", epsilon=epsilon)
+        for epsilon in epsilons(options)
+    }
 
 
-def _rows(results: Results, options: Options, name: str, kind: str) -> list[list[Any]]:
-    told = published().features.get(_POKEC.get(kind, "")) if name == "pokec" else None
-    rows: list[list[Any]] = []
+def _rows(
+    results: Results, options: Options, name: str, kind: str
+) -> Iterator[tuple[Any, ...]]:
+    point: dict[str, Any] = {"dataset": name, "features": kind}
+    leaf = f"pokec_features.{FEATURES.get(kind)}" if name == "pokec" else ""
     best: float | None = None
     for optimizer in OPTIMIZERS:
-        ours = results.train(dataset=name, features=kind, recipe="plain", optimizer=optimizer)
+        ours = results.train(recipe="plain", optimizer=optimizer, **point)
         best = max((v for v in (best, mean_of(ours)) if v is not None), default=None)
-        theirs = told.non_private[optimizer] if told else None
-        gap = difference(ours, theirs)
-        rows.append([name, kind, optimizer, None, theirs, ours, gap, None, None])
+        told = leaves().get(f"{leaf}.non_private.{optimizer}")
+        gap = difference(ours, told)
+        yield (name, kind, optimizer, None, told, ours, gap, None, None)
+    by_budget = _auto(results, options, name, kind)
     for epsilon in epsilons(options):
-        auto = results.train(dataset=name, features=kind, recipe="auto", epsilon=epsilon)
-        mean = mean_of(auto)
-        kept = mean / best if mean is not None and best else None
+        auto = by_budget[str(epsilon)]
+        kept = auto.mean / best if auto is not None and best else None
         for optimizer in OPTIMIZERS:
-            ours = results.train(
-                dataset=name,
-                features=kind,
-                recipe="paper-full",
-                optimizer=optimizer,
-                epsilon=epsilon,
-            )
-            theirs = told.private[epsilon][optimizer] if told else None
-            gap = difference(ours, theirs)
-            rows.append([name, kind, optimizer, epsilon, theirs, ours, gap, auto, kept])
-    return rows
+            private = {"optimizer": optimizer, "epsilon": epsilon, **point}
+            ours = results.train(recipe="paper-full", **private)
+            told = leaves().get(f"{leaf}.dp.eps{epsilon}.{optimizer}")
+            gap = difference(ours, told)
+            yield (name, kind, optimizer, epsilon, told, ours, gap, auto, kept)

@@ -5,7 +5,6 @@ Runs of all experiments share one store, so what two of them have in common is t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,7 @@ from typing import Any
 
 from privgcn.errors import ConfigError, DataNotAvailableError
 from privgcn.experiments.engines import Engine
-from privgcn.experiments.grid import Task
-from privgcn.experiments.labels import label as run_label
-from privgcn.experiments.labels import torn_labels
-from privgcn.experiments.paper.disagreements import disagreements
+from privgcn.experiments.paper.comparison import disagreements
 from privgcn.experiments.paper.takeaways import Takeaway, takeaways
 from privgcn.experiments.paper.targets import (
     Target,
@@ -25,13 +21,13 @@ from privgcn.experiments.paper.targets import (
     make_options,
 )
 from privgcn.experiments.progress import Progress
-from privgcn.experiments.results import Options, Presentation, Results, Table
+from privgcn.experiments.results import Options, Presentation, Results
 from privgcn.experiments.runner import Summary, run_tasks, summary_of
 from privgcn.experiments.store import RecordStore
+from privgcn.experiments.tasks import Task
+from privgcn.experiments.tasks import label as run_label
 from privgcn.experiments.train_task import check_device
-from privgcn.files import write_atomically
-
-TABLES_FILE, FIGURES_FILE, NOTES_FILE = "tables.json", "figures.json", "notes.json"
+from privgcn.report import Table
 
 
 @dataclass(frozen=True)
@@ -81,7 +77,7 @@ def reproduce(
     only_show: bool = False,
     progress: Progress | None = None,
 ) -> Reproduction:
-    """Runs an experiment, or all of them, and writes its tables and figures.
+    """Runs an experiment, or all of them, and says what came out.
 
     Args:
         name: An experiment, several with commas between them, or ``all``.
@@ -117,7 +113,6 @@ def reproduce(
             place = folder / label if len(chosen) > 1 else folder
             made = target.present(Results(store, options.seeds), options)
             made = Presentation(made.tables, made.figures, [*made.notes, *notes])
-            write_presentation(place, made)
             shown.append(Shown(label, target.title, place, made))
         keys = {task.key for task in tasks}
         spent = sum(s for key, s in store.seconds().items() if key in keys)
@@ -132,18 +127,23 @@ def reproduce(
             summary,
             shown,
             failures,
-            torn_labels(store.torn, tasks),
+            _torn_labels(store, tasks),
             spent,
             takeaways(everything, sorted(named)),
             disagreements(everything),
         )
 
 
-def write_presentation(folder: Path, made: Presentation) -> None:
-    """Writes tables, figures and notes as JSON, from which every other form is rendered."""
-    files = ((NOTES_FILE, made.notes), (TABLES_FILE, made.tables), (FIGURES_FILE, made.figures))
-    for name, content in files:
-        write_atomically(folder / name, json.dumps(content, indent=1, allow_nan=False) + "\n")
+def _torn_labels(store: RecordStore, tasks: Sequence[Task]) -> list[str]:
+    """Damaged records by their hashes, each with its run where it is among the tasks."""
+    if not store.torn:
+        return []
+    known = {
+        task.run_key(seed): run_label(task.kind, task.settings, [seed])
+        for task in tasks
+        for seed in task.seeds
+    }
+    return [f"{known[key]} ({key})" if key in known else key for key in store.torn]
 
 
 def _with_options(

@@ -6,11 +6,13 @@ they turn out to be. Only real datasets count; without the runs a verdict is "no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from privgcn.experiments.paper import experiment_b, feature_kinds, released_code
+from privgcn.experiments.paper import curves, feature_kinds, released_code
+from privgcn.experiments.paper.comparison import EPSILONS
+from privgcn.experiments.paper.mapping import claims_of, ours, released
 from privgcn.experiments.paper.published import OPTIMIZERS
 from privgcn.experiments.results import (
     COVERED_MODE,
@@ -25,6 +27,8 @@ MARGIN = 0.03
 
 SURVIVES, FAILS, PARTLY = "survives", "does not survive", "survives in part"
 NOT_MEASURED = "not measured"
+
+_BASE = "the majority class alone"
 
 
 @dataclass(frozen=True)
@@ -44,17 +48,56 @@ class Takeaway:
     rule: str
 
 
+@dataclass(frozen=True)
+class Judged:
+    """What a dataset says: whether the claim holds, ``None`` where a number is missing."""
+
+    holds: bool | None
+    evidence: str
+
+
+Judge = Callable[[Results, str], Judged | None]
+
+
 def takeaways(results: Results, datasets: Sequence[str]) -> list[Takeaway]:
     """All five, for the real ones among some datasets."""
     real = [name for name in datasets if not is_synthetic(name) and name != "mnist"]
-    judges: list[Callable[[Results, list[str]], Takeaway]] = [
-        _robust_to_noise,
-        _adam_beats_sgd,
-        _richer_features,
-        _more_data,
-        _splitting,
+
+    def over_datasets(claim: str, judge: Judge, rule: str) -> Takeaway:
+        found = [one for name in real if (one := judge(results, name)) is not None]
+        known = [one.holds for one in found if one.holds is not None]
+        return Takeaway(claim, verdict(known), tuple(one.evidence for one in found), rule)
+
+    return [
+        over_datasets(
+            "SGD-DP is fairly robust to noise, even at epsilon 1.",
+            _robust_to_noise,
+            "It survives on a dataset where SGD-DP with clipping beats the majority class by "
+            f"more than {MARGIN}, on the full graph at epsilon 2 and on ten parts at epsilon "
+            f"1, and is at epsilon 2 within {MARGIN} of epsilon 137.",
+        ),
+        over_datasets(
+            "Adam-DP works even better than SGD-DP, with very high learning rates.",
+            _adam_beats_sgd,
+            "It survives on a dataset where Adam-DP with clipping, at the best of the rates "
+            "that were run there, beats SGD-DP and the majority class by more than "
+            f"{MARGIN}.",
+        ),
+        _richer_features(results),
+        over_datasets(
+            "More training data does not necessarily mitigate what privacy costs.",
+            _more_data,
+            "It survives on a dataset where no sound method gains more than "
+            f"{MARGIN} from four times the data at epsilon 2.",
+        ),
+        over_datasets(
+            "Splitting the graph improves the scores and allows epsilon 1.",
+            _splitting,
+            "It survives on a dataset where ten induced parts beat the full graph at epsilon "
+            f"2 and the majority class at epsilon 1, both by more than {MARGIN}. The limit of "
+            "splitting, every document its own part, is what auto does.",
+        ),
     ]
-    return [judge(results, real) for judge in judges]
 
 
 def verdict(judged: Sequence[bool]) -> str:
@@ -70,92 +113,134 @@ def _mean(results: Results, **point: Any) -> float | None:
     return mean_of(results.train(**point))
 
 
-def _unjudged(legs: Mapping[str, object]) -> str:
-    """Says which legs of a rule were not measured on a dataset; empty where all were."""
-    missing = [name for name, value in legs.items() if value is None]
-    return f"{NOT_MEASURED} here, so not judged: {', '.join(missing)}" if missing else ""
+def _ours(results: Results, leaf: str) -> float | None:
+    """Our mean for a published number."""
+    return mean_of(ours(results, claims_of(leaf)[0]))
 
 
-def _robust_to_noise(results: Results, names: list[str]) -> Takeaway:
-    judged, evidence = [], []
-    for name in names:
-        sgd: dict[str, Any] = {"dataset": name, "optimizer": "sgd"}
-        two = _mean(results, recipe="paper-full", epsilon=2, **sgd)
-        most = _mean(results, recipe="paper-full", epsilon=137, **sgd)
-        one = _mean(results, recipe="paper-split", epsilon=1, **sgd)
-        base = results.majority(name)
-        legs = {
-            "SGD-DP with clipping at epsilon 2": two,
-            "at epsilon 137": most,
-            "on ten parts at epsilon 1": one,
-            "the majority class alone": base,
+def _sentence(name: str, parts: Iterable[str], legs: Mapping[str, float | None]) -> str:
+    """The numbers, and which legs of the rule were not measured on a dataset."""
+    missing = [leg for leg, value in legs.items() if value is None]
+    told = [f"{NOT_MEASURED} here, so not judged: {', '.join(missing)}"] if missing else []
+    return f"{name}: " + "; ".join([*parts, *told]) + "."
+
+
+def _shown(legs: Mapping[str, float | None]) -> list[str]:
+    return [f"{leg} {value:.3f}" for leg, value in legs.items() if value is not None]
+
+
+def _robust_to_noise(results: Results, name: str) -> Judged | None:
+    two = _ours(results, f"table1.{name}.dp_full_eps2.sgd")
+    most = _mean(results, dataset=name, recipe="paper-full", optimizer="sgd", epsilon=137)
+    one = _ours(results, f"table1.{name}.dp_split_eps1.sgd")
+    base = results.majority(name)
+    legs = {
+        "SGD-DP with clipping at epsilon 2": two,
+        "at epsilon 137": most,
+        "on ten parts at epsilon 1": one,
+        _BASE: base,
+    }
+    if two is None and most is None and one is None:
+        return None
+    holds = None
+    if two is not None and most is not None and one is not None and base is not None:
+        holds = min(two, one) > base + MARGIN and abs(most - two) <= MARGIN
+    parts = _shown(legs)
+    quiet = [
+        mean_of(released(results, dataset=name, optimizer="sgd", epsilon=epsilon))
+        for epsilon in EPSILONS
+    ]
+    shown = [f"{value:.3f}" for value in quiet if value is not None]
+    if len(shown) == len(quiet):
+        parts.append(f"as released, epsilon 2 to 137 gives {', '.join(shown)}")
+    return Judged(holds, _sentence(name, parts, legs))
+
+
+def _adam_beats_sgd(results: Results, name: str) -> Judged | None:
+    point: dict[str, Any] = {"dataset": name, "recipe": "paper-full", "epsilon": 2}
+    sgd, base = _mean(results, optimizer="sgd", **point), results.majority(name)
+    rates = {
+        rate: _mean(
+            results, optimizer="adam", changes={"training.learning_rate": rate}, **point
+        )
+        for rate in released_code.RATES
+    }
+    tuned = {rate: value for rate, value in rates.items() if value is not None}
+    if sgd is None and not tuned:
+        return None
+    best = max(tuned.values(), default=None)
+    holds = None
+    if sgd is not None and best is not None and base is not None:
+        holds = best > max(sgd, base) + MARGIN
+    legs = {"SGD": sgd, "Adam": best, _BASE: base}
+    parts = _shown(legs)
+    if len(tuned) == 1:
+        parts.append(f"Adam was run at the one rate {next(iter(tuned)):g}")
+    elif tuned:
+        listed = ", ".join(f"{rate:g}" for rate in tuned)
+        parts.append(f"Adam is the best of its rates {listed}")
+    parts[0] = f"with clipping at epsilon 2, {parts[0]}"
+    return Judged(holds, _sentence(name, parts, legs))
+
+
+def _more_data(results: Results, name: str) -> Judged | None:
+    parts, gains = [], dict[str, float | None]()
+    for label, method in curves.methods().items():
+        few, every = (
+            _mean(results, dataset=name, epsilon=2, fraction=share, **method)
+            for share in (0.25, 1.0)
+        )
+        gains[label] = None if few is None or every is None else every - few
+        if few is not None and every is not None:
+            parts.append(f"{label} {few:.3f} with 25 % and {every:.3f} with all data")
+    known = [gain for gain in gains.values() if gain is not None]
+    if not known:
+        return None
+    holds = max(known) <= MARGIN if len(known) == len(gains) else None
+    return Judged(holds, _sentence(f"{name}, epsilon 2", parts, gains))
+
+
+_SPLITS = {
+    "full graph at epsilon 2": "dp_full_eps2",
+    "ten parts at epsilon 2": "dp_split_eps2",
+    "ten parts at epsilon 1": "dp_split_eps1",
+}
+
+
+def _splitting(results: Results, name: str) -> Judged | None:
+    found = {
+        optimizer: {
+            label: _ours(results, f"table1.{name}.{row}.{optimizer}")
+            for label, row in _SPLITS.items()
         }
-        if two is None and most is None and one is None:
-            continue
-        if two is not None and most is not None and one is not None and base is not None:
-            learned = min(two, one) > base + MARGIN
-            judged.append(learned and abs(most - two) <= MARGIN)
-        parts = [f"{leg} {value:.3f}" for leg, value in legs.items() if value is not None]
-        quiet = [
-            mean_of(results.released(dataset=name, optimizer="sgd", epsilon=epsilon))
-            for epsilon in experiment_b.EPSILONS
-        ]
-        shown = [f"{value:.3f}" for value in quiet if value is not None]
-        if len(shown) == len(quiet):
-            parts.append(f"as released, epsilon 2 to 137 gives {', '.join(shown)}")
-        evidence.append(_sentence(name, parts, _unjudged(legs)))
-    return Takeaway(
-        "SGD-DP is fairly robust to noise, even at epsilon 1.",
-        verdict(judged),
-        tuple(evidence),
-        "It survives on a dataset where SGD-DP with clipping beats the majority class by more "
-        f"than {MARGIN}, on the full graph at epsilon 2 and on ten parts at epsilon 1, and is "
-        f"at epsilon 2 within {MARGIN} of epsilon 137.",
-    )
+        for optimizer in OPTIMIZERS
+    }
+    # An optimiser counts where all three were run, so that like is compared with like.
+    whole = [o for o, values in found.items() if None not in values.values()]
+    counted = whole or list(OPTIMIZERS)
+    legs: dict[str, float | None] = {
+        label: max((v for o in counted if (v := found[o][label]) is not None), default=None)
+        for label in _SPLITS
+    }
+    if all(value is None for value in legs.values()):
+        return None
+    full, two, one = legs.values()
+    base = legs[_BASE] = results.majority(name)
+    holds = None
+    if not whole:
+        legs["all three with one optimiser"] = None
+    elif full is not None and two is not None and one is not None and base is not None:
+        holds = two > full + MARGIN and one > base + MARGIN
+    parts = _shown(legs)
+    auto = _mean(results, dataset=name, recipe="auto", epsilon=1)
+    if auto is not None:
+        parts.append(f"every document its own part (auto), epsilon 1 {auto:.3f}")
+    which = "better optimiser" if len(counted) > 1 else f"{counted[0].upper()} only"
+    return Judged(holds, _sentence(f"{name}, {which}", parts, legs))
 
 
-def _sentence(name: str, parts: Sequence[str], unjudged: str) -> str:
-    return f"{name}: " + "; ".join([*parts, *([unjudged] if unjudged else [])]) + "."
-
-
-def _adam_beats_sgd(results: Results, names: list[str]) -> Takeaway:
-    judged, evidence = [], []
-    for name in names:
-        point: dict[str, Any] = {"dataset": name, "recipe": "paper-full", "epsilon": 2}
-        sgd = _mean(results, optimizer="sgd", **point)
-        rates = {
-            rate: _mean(
-                results, optimizer="adam", changes={"training.learning_rate": rate}, **point
-            )
-            for rate in released_code.RATES
-        }
-        tuned = {rate: value for rate, value in rates.items() if value is not None}
-        if sgd is None and not tuned:
-            continue
-        best = max(tuned.values(), default=None)
-        base = results.majority(name)
-        if sgd is not None and best is not None and base is not None:
-            judged.append(best > max(sgd, base) + MARGIN)
-        legs = {"SGD": sgd, "Adam": best, "the majority class alone": base}
-        parts = [f"{leg} {value:.3f}" for leg, value in legs.items() if value is not None]
-        if len(tuned) == 1:
-            parts.append(f"Adam was run at the one rate {next(iter(tuned)):g}")
-        elif tuned:
-            listed = ", ".join(f"{rate:g}" for rate in tuned)
-            parts.append(f"Adam is the best of its rates {listed}")
-        parts[0] = f"with clipping at epsilon 2, {parts[0]}"
-        evidence.append(_sentence(name, parts, _unjudged(legs)))
-    return Takeaway(
-        "Adam-DP works even better than SGD-DP, with very high learning rates.",
-        verdict(judged),
-        tuple(evidence),
-        "It survives on a dataset where Adam-DP with clipping, at the best of the rates that "
-        f"were run there, beats SGD-DP and the majority class by more than {MARGIN}.",
-    )
-
-
-def _richer_features(results: Results, names: list[str]) -> Takeaway:
-    del names  # raw texts have their own datasets
+def _richer_features(results: Results) -> Takeaway:
+    """Judged by inference mode, on the datasets that have raw text."""
     judged: dict[str, list[bool]] = {COVERED_MODE: [], PAPER_MODE: []}
     evidence = []
     for name in ("pokec", "cora-text", "citeseer-text"):
@@ -187,112 +272,37 @@ def _richer_features(results: Results, names: list[str]) -> Takeaway:
     )
 
 
-def _papers_own_method(results: Results, name: str) -> list[str]:
-    """Scores of the paper's method done soundly, by kind of features, where it was run."""
-    parts = []
-    for kind in feature_kinds.kinds(name):
-        point: dict[str, Any] = {"dataset": name, "features": kind, "recipe": "paper-full"}
-        for optimizer in OPTIMIZERS:
-            score = _mean(results, optimizer=optimizer, epsilon=2, **point)
-            if score is not None:
-                parts.append(f"{kind} with {optimizer.upper()} {score:.3f}")
-    if not parts:
-        return []
-    base = results.majority(name)
-    alone = "" if base is None else f"; the majority class alone {base:.3f}"
-    listed = ", ".join(parts)
-    return [
-        f"{name}, {PAPER_MODE}: the paper's own method with clipping at epsilon 2 scores "
-        f"{listed}{alone}."
-    ]
-
-
 def _kept_by_kind(results: Results, name: str, mode: str) -> dict[str, float]:
     """What auto keeps of the better non-private score at epsilon 2, by kind of features."""
     kept: dict[str, float] = {}
     for kind in feature_kinds.kinds(name):
-        point: dict[str, Any] = {"dataset": name, "features": kind}
+        point: dict[str, Any] = {"dataset": name, "features": kind, "mode": mode}
         plain = [
-            mean_of(results.train(mode, recipe="plain", optimizer=optimizer, **point))
+            _mean(results, recipe="plain", optimizer=optimizer, **point)
             for optimizer in OPTIMIZERS
         ]
-        private = mean_of(results.train(mode, recipe="auto", epsilon=2, **point))
+        private = _mean(results, recipe="auto", epsilon=2, **point)
         best = max((value for value in plain if value is not None), default=None)
         if private is not None and best:
             kept[kind] = private / best
     return kept
 
 
-def _more_data(results: Results, names: list[str]) -> Takeaway:
-    judged, evidence = [], []
-    for name in names:
-        parts, legs = [], dict[str, float | None]()
-        for label, method in experiment_b.methods():
-            few, every = (
-                _mean(results, dataset=name, epsilon=2, fraction=share, **method)
-                for share in (0.25, 1.0)
-            )
-            legs[label] = None if few is None or every is None else every - few
-            if few is not None and every is not None:
-                parts.append(f"{label} {few:.3f} with 25 % and {every:.3f} with all data")
-        gains = [gain for gain in legs.values() if gain is not None]
-        if not gains:
-            continue
-        if len(gains) == len(legs):
-            judged.append(max(gains) <= MARGIN)
-        evidence.append(_sentence(f"{name}, epsilon 2", parts, _unjudged(legs)))
-    return Takeaway(
-        "More training data does not necessarily mitigate what privacy costs.",
-        verdict(judged),
-        tuple(evidence),
-        "It survives on a dataset where no sound method gains more than "
-        f"{MARGIN} from four times the data at epsilon 2.",
-    )
-
-
-_SPLITS: dict[str, dict[str, Any]] = {
-    "full graph at epsilon 2": {"recipe": "paper-full", "epsilon": 2},
-    "ten parts at epsilon 2": {"recipe": "paper-split", "epsilon": 2},
-    "ten parts at epsilon 1": {"recipe": "paper-split", "epsilon": 1},
-}
-
-
-def _splitting(results: Results, names: list[str]) -> Takeaway:
-    judged, evidence = [], []
-    for name in names:
-        found = {
-            optimizer: {
-                label: _mean(results, dataset=name, optimizer=optimizer, **point)
-                for label, point in _SPLITS.items()
-            }
-            for optimizer in OPTIMIZERS
-        }
-        # An optimiser counts where all three were run, so that like is compared with like.
-        whole = [o for o, values in found.items() if None not in values.values()]
-        counted = whole or list(OPTIMIZERS)
-        legs: dict[str, float | None] = {
-            label: max((v for o in counted if (v := found[o][label]) is not None), default=None)
-            for label in _SPLITS
-        }
-        if all(value is None for value in legs.values()):
-            continue
-        full, two, one = legs.values()
-        base = legs["the majority class alone"] = results.majority(name)
-        if not whole:
-            legs["all three with one optimiser"] = None
-        elif full is not None and two is not None and one is not None and base is not None:
-            judged.append(two > full + MARGIN and one > base + MARGIN)
-        parts = [f"{label} {value:.3f}" for label, value in legs.items() if value is not None]
-        auto = _mean(results, dataset=name, recipe="auto", epsilon=1)
-        if auto is not None:
-            parts.append(f"every document its own part (auto), epsilon 1 {auto:.3f}")
-        which = "better optimiser" if len(counted) > 1 else f"{counted[0].upper()} only"
-        evidence.append(_sentence(f"{name}, {which}", parts, _unjudged(legs)))
-    return Takeaway(
-        "Splitting the graph improves the scores and allows epsilon 1.",
-        verdict(judged),
-        tuple(evidence),
-        "It survives on a dataset where ten induced parts beat the full graph at epsilon 2 and "
-        f"the majority class at epsilon 1, both by more than {MARGIN}. The limit of splitting, "
-        "every document its own part, is what auto does.",
-    )
+def _papers_own_method(results: Results, name: str) -> list[str]:
+    """Scores of the paper's method done soundly, by kind of features, where it was run."""
+    point: dict[str, Any] = {"dataset": name, "recipe": "paper-full", "epsilon": 2}
+    legs = {
+        f"{kind} with {optimizer.upper()}": _mean(
+            results, features=kind, optimizer=optimizer, **point
+        )
+        for kind in feature_kinds.kinds(name)
+        for optimizer in OPTIMIZERS
+    }
+    if not (parts := _shown(legs)):
+        return []
+    base = results.majority(name)
+    alone = "" if base is None else f"; {_BASE} {base:.3f}"
+    return [
+        f"{name}, {PAPER_MODE}: the paper's own method with clipping at epsilon 2 scores "
+        f"{', '.join(parts)}{alone}."
+    ]

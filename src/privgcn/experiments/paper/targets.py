@@ -10,9 +10,7 @@ from privgcn.corpus.location import data_folder
 from privgcn.errors import ConfigError, DataNotAvailableError
 from privgcn.experiments.grid import Experiment
 from privgcn.experiments.paper import (
-    experiment_a,
-    experiment_b,
-    experiment_c,
+    curves,
     feature_kinds,
     hard_cases,
     mnist,
@@ -48,61 +46,63 @@ class Target:
     needs_text: bool = False
 
 
+_GRAPHS = ("citeseer", "cora", "pubmed", "pokec", "reddit", "pokec-like", "reddit-like")
+
 TARGETS: dict[str, Target] = {
     "table1": Target(
         "Table 1: non-private, private on the full graph, private on splits",
-        table1.DATASETS,
-        table1.QUICK_DATASETS,
+        _GRAPHS,
+        ("cora",),
         table1.experiment,
         table1.present,
     ),
     "experiment-a": Target(
         "Experiment A: learning curves without privacy",
-        experiment_a.DATASETS,
-        experiment_a.QUICK_DATASETS,
-        experiment_a.experiment,
-        experiment_a.present,
+        _GRAPHS,
+        ("cora", "citeseer"),
+        curves.experiment_a,
+        curves.present_a,
     ),
     "experiment-b": Target(
         "Experiment B: privacy budget and training data",
-        experiment_b.DATASETS,
-        experiment_b.QUICK_DATASETS,
-        experiment_b.experiment,
-        experiment_b.present,
+        _GRAPHS,
+        ("cora",),
+        curves.experiment_b,
+        curves.present_b,
     ),
     "experiment-c": Target(
         "Experiment C: number of parts",
-        experiment_c.DATASETS,
-        experiment_c.QUICK_DATASETS,
-        experiment_c.experiment,
-        experiment_c.present,
+        _GRAPHS,
+        ("cora",),
+        curves.experiment_c,
+        curves.present_c,
     ),
     "features": Target(
         "Feature kinds: what richer representations lose to privacy",
-        feature_kinds.DATASETS,
-        feature_kinds.QUICK_DATASETS,
+        ("pokec", "pokec-like", "cora-text", "citeseer-text"),
+        ("cora-text",),
         feature_kinds.experiment,
         feature_kinds.present,
         needs_text=True,
     ),
     "hard-cases": Target(
         "Hard cases: errors that stay errors",
-        hard_cases.DATASETS,
-        hard_cases.QUICK_DATASETS,
+        _GRAPHS,
+        ("cora",),
         hard_cases.experiment,
         hard_cases.present,
     ),
     "mnist": Target(
         "MNIST: lot sizes and noise on the same privacy engine",
         mnist.DATASETS,
-        mnist.QUICK_DATASETS,
+        mnist.DATASETS,
         mnist.experiment,
         mnist.present,
     ),
     "as-released": Target(
         "As released: why the published private scores are what they are",
-        released_code.DATASETS,
-        released_code.QUICK_DATASETS,
+        ("cora",),
+        ("cora",),
         released_code.experiment,
         released_code.present,
         least_seeds=released_code.LEAST_SEEDS,

@@ -1,16 +1,22 @@
-"""``docs/reproduction.md``: written by the command, from records, never by hand."""
+"""What ``privgcn reproduce`` writes: tables and figures, reports, ``docs/reproduction.md``.
+
+Everything is written from records, never by hand.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Sequence
+from pathlib import Path
 
-from privgcn.experiments.paper.takeaways import Takeaway
+from privgcn.experiments.paper.reproduce import Reproduction
+from privgcn.experiments.paper.takeaways import NOT_MEASURED, Takeaway
 from privgcn.experiments.progress import duration
-from privgcn.experiments.results import Table
-
-if TYPE_CHECKING:
-    from privgcn.experiments.paper.reproduce import Reproduction
+from privgcn.experiments.results import Presentation
+from privgcn.files import write_atomically
+from privgcn.report import Report
+from privgcn.report.charts import save_svg
+from privgcn.report.outcome import write_outcome
 
 _INTRODUCTION = """\
 # Reproduction of the paper
@@ -41,24 +47,68 @@ Figures are not on this page: each experiment of a results folder has them as
 {size}"""
 
 
-def reproduction_page(done: Reproduction, command: str, render: Callable[[Table], str]) -> str:
-    """The page as Markdown.
+def write_pages(folder: Path, done: Reproduction) -> Path:
+    """Writes JSON, Markdown, CSV and SVG files, and one page with everything.
+
+    Returns:
+        The page.
+    """
+    for shown in done.shown:
+        _write_files(shown.folder, shown.name, shown.presentation)
+        # Failed runs of the call are stored, so that later pages name them too.
+        outcome = write_outcome(shown.folder, shown.title, failures=done.failures)
+        made = shown.presentation
+        report = Report.of_experiment(
+            shown.title, made.tables, made.figures, made.notes, outcome=outcome
+        )
+        report.save(shown.folder / "report.html")
+    if len(done.shown) > 1:
+        write_outcome(
+            folder,
+            f"Reproduction of the paper: {len(done.shown)} experiments",
+            failures=done.failures,
+            experiments=[shown.name for shown in done.shown],
+            takeaways=[vars(takeaway) for takeaway in done.takeaways],
+            disagreements=done.disagreements.model_dump(mode="json"),
+        )
+        Report.of_folders([folder]).save(folder / "report.html")
+    return folder / "report.html"
+
+
+def _write_files(folder: Path, name: str, made: Presentation) -> None:
+    contents = {
+        "notes": made.notes,
+        "tables": [table.model_dump(mode="json") for table in made.tables],
+        "figures": [figure.model_dump(mode="json") for figure in made.figures],
+    }
+    for what, content in contents.items():
+        text = json.dumps(content, indent=1, allow_nan=False) + "\n"
+        write_atomically(folder / f"{what}.json", text)
+    blocks = [f"# {name}", *made.notes, *(table.markdown() for table in made.tables)]
+    write_atomically(folder / "tables.md", "\n\n".join(blocks) + "\n")
+    for number, table in enumerate(made.tables, 1):
+        write_atomically(folder / "tables" / f"{number:02d}.csv", table.csv())
+    for number, figure in enumerate(made.figures, 1):
+        save_svg(figure, folder / "figures" / f"{number:02d}.svg")
+
+
+def reproduction_page(done: Reproduction, command: str) -> str:
+    """The whole comparison as one Markdown page.
 
     Args:
         done: What a call of ``reproduce`` did.
         command: The command that writes the page.
-        render: A table as Markdown; drawing is the report's business.
     """
     head = _INTRODUCTION.format(command=command, size=_size(done))
     blocks = [head, "## The five take-aways", *_takeaway_blocks(done.takeaways)]
     blocks += [
         "## Every published number, and the reason for each disagreement",
-        render(done.disagreements),
+        done.disagreements.markdown(),
     ]
     for shown in done.shown:
         blocks += [f"## {shown.title}", f"`privgcn reproduce {shown.name}`"]
         blocks += shown.presentation.notes
-        blocks += [render(table) for table in shown.presentation.tables]
+        blocks += [table.markdown() for table in shown.presentation.tables]
     if done.failures:
         blocks.append("## Runs that failed")
         blocks += [f"- {failure['label']}: {failure['reason']}" for failure in done.failures]
@@ -81,7 +131,7 @@ def _takeaway_blocks(found: Sequence[Takeaway]) -> list[str]:
     blocks = []
     for number, one in enumerate(found, 1):
         lines = [f"{number}. **{one.claim}** Under sound clipping it **{one.verdict}**."]
-        if one.verdict == "not measured":
+        if one.verdict == NOT_MEASURED:
             lines = [f"{number}. **{one.claim}** **Not measured** in these runs."]
         lines += [f"   - {sentence}" for sentence in one.evidence]
         lines.append(f"   - Rule: {one.rule}")

@@ -1,7 +1,8 @@
-"""Less training data, as the paper takes it: a share of every class."""
+"""Which documents a run has: all, a share of every class, or another split."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -10,6 +11,7 @@ import numpy as np
 from privgcn.corpus import Corpus, load_corpus
 from privgcn.corpus.corpus import TRAIN
 from privgcn.errors import ConfigError
+from privgcn.runs.prepare import with_split
 
 _NOT_COVERED = "which training documents are used: the same share of every class was drawn"
 
@@ -35,7 +37,24 @@ def with_fraction(corpus: Corpus, fraction: float, seed: int) -> Corpus:
     return replace(corpus.select(keep), facts=facts, whole=None, rows=None)
 
 
+def with_random_split(corpus: Corpus, shares: Sequence[float], seed: int) -> Corpus:
+    """The corpus split anew: shares of training and validation documents, the rest test."""
+    if len(shares) != 2 or min(shares) < 0.0 or sum(shares) >= 1.0:
+        raise ConfigError(
+            "The 'split' of the data must be two shares, of training and validation "
+            f"documents, that leave some for tests. Got {list(shares)}."
+        )
+    ends = np.cumsum(shares) * len(corpus)
+    split = np.empty(len(corpus), dtype=np.int8)
+    order = np.random.default_rng(seed).permutation(len(corpus))
+    split[order] = (np.arange(len(corpus))[:, None] >= ends).sum(axis=1)
+    return with_split(corpus, split)
+
+
 @lru_cache(maxsize=4)
-def corpus_for_runs(dataset: str, fraction: float) -> Corpus:
+def corpus_for_runs(dataset: str, fraction: float, split: tuple[float, ...] = ()) -> Corpus:
     """The documents of a run; a worker process loads each dataset once."""
-    return with_fraction(load_corpus(dataset), fraction, seed=0)
+    corpus = load_corpus(dataset)
+    if split:
+        corpus = with_random_split(corpus, split, seed=0)
+    return with_fraction(corpus, fraction, seed=0)

@@ -2,55 +2,32 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterator, Sequence
-from importlib import resources
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from fake_records import SEEDS, fill, record
+from fake_records import AS_RELEASED, SEEDS, fill, record
 
-from privgcn.experiments.paper import experiment_c, mnist
-from privgcn.experiments.paper.compared import COLUMNS, Compared, agreement, emulated_reason
-from privgcn.experiments.paper.disagreements import comparisons, disagreements
-from privgcn.experiments.paper.hard_cases import baseline
-from privgcn.experiments.paper.page import reproduction_page
+from privgcn.experiments.paper import curves, mnist
+from privgcn.experiments.paper.comparison import (
+    COLUMNS,
+    Compared,
+    agreement,
+    compared,
+    compared_table,
+    disagreements,
+    emulated_reason,
+)
+from privgcn.experiments.paper.mapping import baseline, claims
+from privgcn.experiments.paper.pages import reproduction_page
 from privgcn.experiments.paper.published import published
 from privgcn.experiments.paper.reproduce import Reproduction
 from privgcn.experiments.paper.takeaways import takeaways
 from privgcn.experiments.results import Options, Results
 from privgcn.experiments.store import RecordStore
-from privgcn.report import Table
-
-NOT_RESULTS = {
-    "settings.": "what was chosen before training, not what came out",
-    "text_claims.split_counts_studied": "the columns of experiment C",
-    "text_claims.data_fractions_experiment_a": "the columns of experiment A",
-    "text_claims.data_fractions_experiment_b": "the rows of experiment B",
-}
-
-
-def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(tree, dict):
-        items: Any = tree.items()
-    elif isinstance(tree, list) and isinstance(tree[0], dict):
-        items = enumerate(tree)
-    else:
-        yield path, tree
-        return
-    for name, value in items:
-        yield from _leaves(value, f"{path}.{name}" if path else str(name))
-
-
-def _published_leaves() -> dict[str, Any]:
-    file = resources.files("privgcn.experiments.paper").joinpath("published.toml")
-    return {
-        leaf: value
-        for leaf, value in _leaves(tomllib.loads(file.read_text("utf-8")))
-        if not leaf.startswith(tuple(NOT_RESULTS))
-    }
+from privgcn.report import MeanStd
 
 
 def _page(results: Results, failures: Sequence[dict[str, str]] = ()) -> str:
@@ -62,45 +39,34 @@ def _page(results: Results, failures: Sequence[dict[str, str]] = ()) -> str:
         takeaways=takeaways(results, ["cora"]),
         disagreements=disagreements(results),
     )
-    return reproduction_page(
-        cast(Reproduction, done),
-        "a command",
-        lambda table: Table.model_validate(table).markdown(),
-    )
+    return reproduction_page(cast(Reproduction, done), "a command")
 
 
-def _shows(row: Compared, value: Any) -> bool:
-    told = row.told if isinstance(row.told, dict) else {"mean": row.told}
-    return value in told.values() or f" {value}" in row.setting or f"({value}" in row.setting
+def _comparisons(results: Results) -> list[Compared]:
+    return compared(results, claims())
 
 
 def test_every_published_number_is_on_the_page(tmp_path: Path) -> None:
     with RecordStore(tmp_path) as store:
         fill(store, "cora", sound=0.1, few=0.5, auto=0.7)
         results = Results(store, SEEDS)
-        rows, page = comparisons(results), _page(results)
+        rows, page = _comparisons(results), _page(results)
     lines = page.splitlines()
-    by_leaf: dict[str, list[Compared]] = {}
     for row in rows:
-        for leaf in row.leaves:
-            by_leaf.setdefault(leaf, []).append(row)
-        table = {"title": "One", "columns": list(COLUMNS), "rows": [row.row()], "notes": []}
-        assert Table.model_validate(table).markdown().splitlines()[-1] in lines
-    expected = _published_leaves()
-    assert set(by_leaf) == set(expected)
-    for leaf, value in expected.items():
-        assert all(_shows(row, value) for row in by_leaf[leaf]), leaf
+        shown = compared_table("One", [row]).markdown().splitlines()[-1]
+        assert shown in lines
+        assert f"{row.claim.told:.2f}" in shown or f" {row.claim.told} " in shown
 
 
 def test_every_row_has_ours_with_a_difference_or_says_why_not(tmp_path: Path) -> None:
     with RecordStore(tmp_path) as store:
         fill(store, "cora", sound=0.1, few=0.5, auto=0.7)
-        rows = comparisons(Results(store, SEEDS))
-    assert {row.dataset for row in rows if row.ours is None} >= {"pokec", "reddit"}
+        rows = _comparisons(Results(store, SEEDS))
+    assert {row.claim.dataset for row in rows if row.ours is None} >= {"pokec", "reddit"}
     for row in rows:
         gap = row.row()[COLUMNS.index("ours less published")]
         assert (row.ours is None) == (gap is None) == row.reason.startswith("not run: ")
-        if gap is not None and abs(gap["difference"]) > 0.031:
+        if gap is not None and abs(gap.difference) > 0.031:
             assert row.reason.startswith(("below", "above")), row
 
 
@@ -110,10 +76,7 @@ def test_the_page_says_where_the_figures_are(tmp_path: Path) -> None:
 
 
 def _reason(results: Results, *key: Any) -> str:
-    found = {
-        (row.dataset, row.setting, row.optimizer, row.epsilon): row.reason
-        for row in comparisons(results)
-    }
+    found = {row.row()[:4]: row.reason for row in _comparisons(results)}
     return found[key]
 
 
@@ -135,8 +98,7 @@ def test_three_kinds_of_evidence_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_an_emulation_that_is_farther_off_explains_nothing() -> None:
-    ours, like = {"mean": 0.4, "std": None}, {"mean": 0.9, "std": None}
-    reason = emulated_reason("cora", ours, 0.5, like, "it differs")
+    reason = emulated_reason(0.4, 0.5, 0.9, "it differs")
     assert reason.startswith("below, not explained: it differs, but")
     assert reason.endswith("0.40 above the published score")
 
@@ -175,7 +137,7 @@ def test_what_is_known_of_pubmed_in_parts_comes_from_records(tmp_path: Path) -> 
         before = _reason(Results(store, SEEDS), *key)
         record(store, "train", {**plain, "optimizer": "adam"}, 0.88)
         like = {"dataset": "pubmed", "optimizer": "adam", "epsilon": None}
-        record(store, "as-released", like, 0.79)
+        record(store, AS_RELEASED, like, 0.79)
         after = _reason(Results(store, SEEDS), *key)
     assert before.startswith("above; reason not established: ")
     assert before.endswith("which was not emulated with parts")
@@ -186,11 +148,11 @@ def test_hard_cases_name_what_is_known(tmp_path: Path) -> None:
     setting = "hard cases that stay errors, 90% of the training data"
     with RecordStore(tmp_path) as store:
         for optimizer, score in (("sgd", 0.8), ("adam", 0.9)):
-            whole = {**baseline("cora"), "optimizer": optimizer}
+            whole = baseline("cora", optimizer)
             record(store, "train", whole, 0.8)
             record(store, "train", {**whole, "fraction": 0.9}, score)
         noisy = {"dataset": "cora", "optimizer": "sgd", "epsilon": 2}
-        record(store, "as-released", noisy, 0.6)
+        record(store, AS_RELEASED, noisy, 0.6)
         results = Results(store, SEEDS)
         curve = _reason(results, "cora", setting, "sgd", None)
         words = "SGD-DP as released (just over 0.70, every noise)"
@@ -201,14 +163,15 @@ def test_hard_cases_name_what_is_known(tmp_path: Path) -> None:
 
 
 def test_mnist_claims_no_reason_but_shows_what_ours_do(tmp_path: Path) -> None:
-    row = published().mnist[0]
     with RecordStore(tmp_path) as store:
         options = Options(("mnist",), SEEDS)
-        for one, score in zip(published().mnist, (0.8, 0.6, 0.2, 0.2, 0.2), strict=True):
+        for one, score in zip(published()["mnist"], (0.8, 0.6, 0.2, 0.2, 0.2), strict=True):
             record(store, "train", mnist.point(one, options), {"alone": score})
         results = Results(store, SEEDS)
-        reason = _reason(results, "mnist", f"F1 of {mnist.in_words(row)}", "sgd", None)
-        note = mnist.present(results, options).tables[0]["notes"][0]
+        reason = _reason(
+            results, "mnist", "F1 of lot size 600, noise multiplier 4", "sgd", None
+        )
+        note = mnist.present(results, options).tables[0].notes[0]
     assert reason.startswith(
         "below; reason not established: the released code was not emulated"
     )
@@ -221,9 +184,9 @@ def test_epsilons_are_compared_in_their_printed_digits(tmp_path: Path) -> None:
     with RecordStore(tmp_path) as store:
         results = Results(store, SEEDS)
         off = [
-            row.setting
-            for row in comparisons(results)
-            if row.setting.startswith("epsilon") and "printed digits" not in row.reason
+            row.claim.setting
+            for row in _comparisons(results)
+            if row.claim.setting.startswith("epsilon") and "printed digits" not in row.reason
         ]
         last = _reason(
             results, "mnist", "epsilon of lot size 60000, noise multiplier 100", "sgd", None
@@ -236,11 +199,11 @@ def test_auto_is_a_row_of_experiment_c_where_it_was_run(tmp_path: Path) -> None:
     options = Options(("cora",), SEEDS)
     with RecordStore(tmp_path) as store:
         results = Results(store, SEEDS)
-        assert experiment_c.present(results, options).tables[0]["rows"] == []
+        assert curves.present_c(results, options).tables[0].rows == ()
         record(store, "train", {"dataset": "cora", "recipe": "auto", "epsilon": 2}, 0.7)
-        (row,) = experiment_c.present(results, options).tables[0]["rows"]
-    assert row[:3] == ["cora", "epsilon 2, recipe auto", "sgd"]
-    assert row[3:] == [None] * 7 + [{"mean": 0.7, "std": 0.0}]
+        (row,) = curves.present_c(results, options).tables[0].rows
+    assert row[:3] == ("cora", "epsilon 2, recipe auto", "sgd")
+    assert row[3:] == (*[None] * 7, MeanStd(0.7, 0.0))
 
 
 def test_the_page_names_the_runs_that_failed(tmp_path: Path) -> None:

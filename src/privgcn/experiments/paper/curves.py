@@ -1,0 +1,268 @@
+"""Experiments A, B and C: scores over training data, privacy budget and number of parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from privgcn.experiments.grid import Experiment, Grid
+from privgcn.experiments.paper import emulation
+from privgcn.experiments.paper.comparison import EPSILONS, compared, compared_table
+from privgcn.experiments.paper.epsilons import noise_table
+from privgcn.experiments.paper.mapping import Claim, claims, emulated, ours
+from privgcn.experiments.paper.published import OPTIMIZERS, published
+from privgcn.experiments.results import (
+    Options,
+    Presentation,
+    Results,
+    View,
+    difference,
+    split_by_origin,
+)
+from privgcn.report import MeanStd, Table
+
+PARTS: tuple[int | str, ...] = (1, 2, 4, 6, 8, 10, 100, "each")
+EPSILON = 2
+"""Of experiment C."""
+
+
+def fractions(options: Options, letter: str = "a") -> tuple[float, ...]:
+    """Shares of the training data."""
+    if options.quick:
+        return (0.1, 0.5, 1.0) if letter == "a" else (0.25, 1.0)
+    return tuple(published()["text_claims"][f"data_fractions_experiment_{letter}"])
+
+
+def epsilons(options: Options) -> tuple[int, ...]:
+    """Privacy budgets, in the paper's round numbers."""
+    return (EPSILONS[0], EPSILONS[-1]) if options.quick else EPSILONS
+
+
+def parts(options: Options) -> tuple[int | str, ...]:
+    """Numbers of parts."""
+    return (1, 10, "each") if options.quick else PARTS
+
+
+def experiment_a(options: Options) -> Experiment:
+    """Plain training for every share and optimiser, and what the text says of the curves."""
+    axes: dict[str, Any] = {
+        "dataset": options.datasets,
+        "recipe": ["plain"],
+        "optimizer": OPTIMIZERS,
+        "fraction": fractions(options),
+    }
+    told = [claim.emulated() for claim in _text_claims(options)]
+    return Experiment(
+        "experiment-a", [Grid(axes), *Grid.of(*told, kind=emulation.KIND)], options.seeds
+    )
+
+
+def _text_claims(options: Options) -> list[Claim]:
+    """The points of the learning curves that the running text names."""
+    told = claims("text_claims.non_private_")
+    return [
+        claim
+        for claim in told
+        if claim.rule.released is not None and claim.dataset in options.datasets
+    ]
+
+
+def present_a(results: Results, options: Options) -> Presentation:
+    """Curves, their values, and the figures that the running text names."""
+    view = View(
+        title="Experiment A: micro F1 by share of training data",
+        heads=("dataset", "optimiser"),
+        rows=lambda names: [
+            ((name, optimizer), {"dataset": name, "optimizer": optimizer, "recipe": "plain"})
+            for optimizer in OPTIMIZERS
+            for name in names
+        ],
+        columns={100 * share: {"fraction": share} for share in fractions(options)},
+        column="{:.0f}%",
+        measure=lambda point: results.train(**point),
+        x_label="training data (%)",
+        drawn=lambda name, optimizer: (
+            f"Experiment A: learning curves without privacy, {optimizer.upper()}",
+            name,
+        ),
+        notes=(
+            "The same share is drawn from every class, as in the paper; the drawn documents "
+            "are the same for all seeds.",
+        ),
+    )
+    made = _presented(view, options)
+    if told := _text_claims(options):
+        made.tables.append(_named_in_the_text(results, told))
+    return replace(made, notes=results.short_notes())
+
+
+def _presented(view: View, options: Options) -> Presentation:
+    made = Presentation([], [], [])
+    for suffix, datasets in split_by_origin(options.datasets):
+        table, figures = view.show(datasets, suffix)
+        made.tables.append(table)
+        made.figures.extend(figures)
+    return made
+
+
+def _named_in_the_text(results: Results, told: list[Claim]) -> Table:
+    rows = []
+    for claim in told:
+        found = ours(results, claim)
+        head = (claim.dataset, f"{claim.point['fraction']:.0%}", claim.told)
+        rows.append((*head, emulated(results, claim), found, difference(found, claim.told)))
+    return Table(
+        title="Experiment A: figures named in the running text, SGD",
+        columns=(
+            "dataset",
+            "training data",
+            "published",
+            "as released",
+            "ours",
+            "ours less published",
+        ),
+        rows=tuple(rows),
+        notes=(
+            "As released: weight decay 0.01, the iterate at which training stopped, dropout in "
+            "the first epoch only, test documents in the training graph.",
+        ),
+    )
+
+
+def experiment_b(options: Options) -> Experiment:
+    """The paper's method done soundly, and ``auto``, over epsilons and shares."""
+    axes: dict[str, Any] = {
+        "dataset": options.datasets,
+        "epsilon": epsilons(options),
+        "fraction": fractions(options, "b"),
+    }
+    grids = [
+        Grid({**axes, "recipe": ["paper-full"], "optimizer": OPTIMIZERS}),
+        Grid({**axes, "recipe": ["auto"]}),
+    ]
+    return Experiment("experiment-b", grids, options.seeds)
+
+
+def methods() -> dict[str, dict[str, Any]]:
+    """Name and point of each method of experiment B."""
+    sound = {
+        f"paper, sound, {optimizer.upper()}": {"recipe": "paper-full", "optimizer": optimizer}
+        for optimizer in OPTIMIZERS
+    }
+    return {**sound, "auto": {"recipe": "auto"}}
+
+
+def present_b(results: Results, options: Options) -> Presentation:
+    """The noise, a table of scores, and per dataset one figure over epsilon."""
+    shares = {f"{share:.0%}": share for share in fractions(options, "b")}
+    ends = (next(iter(shares)), list(shares)[-1])
+    view = View(
+        title="Experiment B: micro F1 by epsilon and training data",
+        heads=("dataset", "method", "data"),
+        rows=lambda names: [
+            ((name, label, percent), {"dataset": name, "fraction": share, **method})
+            for name in names
+            for label, method in methods().items()
+            for percent, share in shares.items()
+        ],
+        columns={str(epsilon): {"epsilon": epsilon} for epsilon in epsilons(options)},
+        column="epsilon {}",
+        measure=lambda point: results.train(**point),
+        x_label="epsilon",
+        drawn=lambda name, label, share: (
+            (
+                f"Experiment B: privacy budget and training data, {name}",
+                f"{label}, {share} of the data",
+            )
+            if share in ends
+            else None
+        ),
+        notes=(
+            "Full graph as one part for the paper's method (unit: the graph), every document "
+            "its own part for auto (unit: the document). The share of each class is drawn by "
+            "label, which no guarantee covers.",
+        ),
+    )
+    made = _presented(view, options)
+    return Presentation([noise_table(), *made.tables], made.figures, results.short_notes())
+
+
+def experiment_c(options: Options) -> Experiment:
+    """Plain and private training for every number of parts.
+
+    The quick size trains with Adam only: SGD takes four times as many epochs.
+    """
+    base: dict[str, Any] = {
+        "dataset": options.datasets,
+        "optimizer": ["adam"] if options.quick else OPTIMIZERS,
+        "parts": parts(options),
+    }
+    grids = [
+        Grid({**base, "recipe": ["plain"]}),
+        Grid({**base, "recipe": ["paper-split"], "epsilon": [EPSILON]}),
+    ]
+    return Experiment("experiment-c", grids, options.seeds)
+
+
+def present_c(results: Results, options: Options) -> Presentation:
+    """Curves over the number of parts, their values, and the named figures."""
+    kinds: dict[str, dict[str, Any]] = {
+        "without privacy": {"recipe": "plain"},
+        f"epsilon {EPSILON}": {"recipe": "paper-split", "epsilon": EPSILON},
+    }
+    auto = {"recipe": "auto", "epsilon": EPSILON}
+
+    def score(point: Mapping[str, Any]) -> MeanStd | None:
+        # Where table 1 has run the recipe auto, it stands in the last column.
+        if point["recipe"] == "auto":
+            whole = {k: v for k, v in point.items() if k != "parts"}
+            return results.train(**whole) if point["parts"] == "each" else None
+        return results.train(**point)
+
+    view = View(
+        title="Experiment C: micro F1 by number of parts",
+        heads=("dataset", "privacy", "optimiser"),
+        rows=lambda names: [
+            *(
+                ((name, kind, optimizer), {"dataset": name, "optimizer": optimizer, **point})
+                for kind, point in kinds.items()
+                for optimizer in OPTIMIZERS
+                for name in names
+            ),
+            *(
+                ((n, f"epsilon {EPSILON}, recipe auto", "sgd"), {"dataset": n, **auto})
+                for n in names
+            ),
+        ],
+        columns={str(number): {"parts": number} for number in parts(options)},
+        measure=score,
+        x_label="parts",
+        drawn=lambda name, kind, optimizer: (
+            (
+                f"Experiment C: number of parts, {kind}, {optimizer.upper()}",
+                name,
+            )
+            if kind in kinds
+            else None
+        ),
+        notes=(
+            "With privacy, the unit is the graph for one part, the part for 2 to 100 parts "
+            "(each sampled with probability one over their number), and the document for each: "
+            "the guarantees differ, which the paper's figure does not say. Auto trains every "
+            "document as its own part, with another model and schedule.",
+        ),
+    )
+    made = _presented(view, options)
+    tables = [_known(table, len(view.heads)) for table in made.tables]
+    if "pubmed" in options.datasets and not options.quick:
+        told = [claim for claim in claims("text_claims") if claim.rule.reason == "parts"]
+        title = "Experiment C: figures named in the running text"
+        tables.append(compared_table(title, compared(results, told)))
+    return Presentation(tables, made.figures, results.short_notes())
+
+
+def _known(table: Table, heads: int) -> Table:
+    """Without the rows of which nothing has run."""
+    rows = tuple(row for row in table.rows if any(cell is not None for cell in row[heads:]))
+    return table.model_copy(update={"rows": rows})

@@ -1,0 +1,246 @@
+"""Which run answers each published number, and what is measured of it.
+
+``runs.toml`` says it, leaf by leaf of ``published.toml``; this module reads both. The tables
+of every experiment take published numbers and their runs from here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from privgcn.errors import ConfigError
+from privgcn.experiments.paper import emulation, mnist
+from privgcn.experiments.paper.epsilons import moments_epsilon
+from privgcn.experiments.paper.published import leaves, published, read_table
+from privgcn.experiments.predictions import errors
+from privgcn.experiments.results import PAPER_MODE, Options, Results
+from privgcn.experiments.tasks import Point
+from privgcn.report import MeanStd
+
+FEATURES = {"bow": "bow", "word-vectors": "fasttext", "transformer": "bert"}
+"""The published name of a kind of features, where it has one."""
+
+_WORDS = {"optimizer": "sgd|adam", "split": "train|test"}
+_NUMBERS = ("epsilon", "percent", "parts", "row")
+_AXES = ("dataset", "optimizer", "epsilon", "parts", "features", "fraction")
+
+
+class Rule(BaseModel):
+    """An entry of ``runs.toml``, which says what its fields mean."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    measure: Literal[
+        "score", "majority", "size", "hard-cases", "mnist", "noise", "mnist-noise"
+    ] = "score"
+    run: dict[str, Any] | None = None
+    released: dict[str, Any] | None = None
+    setting: str = ""
+    reason: str = ""
+    part_of: str = ""
+    not_run: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A published number and the run that answers it.
+
+    Attributes:
+        leaf: Its path in ``published.toml``.
+        told: The number; ``None`` where the paper has none for this dataset.
+        rule: What is measured.
+        setting: How, in words.
+        point: Coordinates that the leaf and its rule give.
+        row: The neighbours of the leaf in its table.
+    """
+
+    leaf: str
+    told: Any
+    rule: Rule
+    setting: str
+    point: Point
+    row: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def dataset(self) -> str:
+        """Where it was measured."""
+        return str(self.point["dataset"])
+
+    @property
+    def optimizer(self) -> str:
+        """How, or a dash where nothing is optimised."""
+        return str(self.point.get("optimizer", "-"))
+
+    @property
+    def epsilon(self) -> int | None:
+        """The budget of a private run."""
+        return self.point.get("epsilon")
+
+    def sound(self) -> Point:
+        """The run of kind ``train``."""
+        if self.rule.measure == "mnist":
+            return mnist.point(self.row, Options(mnist.DATASETS, ()))
+        return self.point
+
+    def emulated(self) -> Point:
+        """The run of the released code's behaviour in the same setting."""
+        axes = {k: v for k, v in self.point.items() if k != "recipe"}
+        return {"epsilon": None, **axes, **(self.rule.released or {})}
+
+
+@cache
+def rules() -> Mapping[str, tuple[Rule, ...]]:
+    """Every entry of ``runs.toml`` by its pattern."""
+    adapter = TypeAdapter(tuple[Rule, ...])
+    return {
+        pattern: adapter.validate_python(tuple(entry if isinstance(entry, list) else [entry]))
+        for pattern, entry in read_table("runs.toml").items()
+    }
+
+
+def fitting(leaf: str) -> list[tuple[str, dict[str, str]]]:
+    """The patterns that fit a leaf, each with the fields it reads from it."""
+    return [
+        (pattern, found.groupdict())
+        for pattern in rules()
+        if (found := _expression(pattern).fullmatch(leaf)) is not None
+    ]
+
+
+@cache
+def _expression(pattern: str) -> re.Pattern[str]:
+    def one(name: str) -> str:
+        return r"\d+" if name in _NUMBERS else _WORDS.get(name, "[a-z_-]+?")
+
+    parts = re.split(r"\{(\w+)\}", pattern)
+    text = [
+        f"(?P<{part}>{one(part)})" if number % 2 else re.escape(part)
+        for number, part in enumerate(parts)
+    ]
+    return re.compile("".join(text))
+
+
+def claims_of(leaf: str) -> list[Claim]:
+    """The answers to one number; also of datasets that the paper has no numbers for.
+
+    Raises:
+        ConfigError: Not exactly one entry of ``runs.toml`` fits.
+    """
+    found = fitting(leaf)
+    if len(found) != 1:
+        raise ConfigError(
+            f"Exactly one entry of runs.toml must fit each leaf of published.toml. "
+            f"Got {len(found)} for {leaf!r}."
+        )
+    pattern, fields = found[0]
+    return [_claim(leaf, fields, rule) for rule in rules()[pattern]]
+
+
+def _claim(leaf: str, fields: Mapping[str, str], rule: Rule) -> Claim:
+    read: Point = {k: int(v) if k in _NUMBERS else v for k, v in fields.items()}
+    point = {k: v for k, v in read.items() if k in _AXES} | (rule.run or {})
+    if "percent" in read:
+        point["fraction"] = read["percent"] / 100
+    if rule.run is None and rule.released is not None:
+        point |= rule.released
+    if "features" in read:
+        kinds = {key: kind for kind, key in FEATURES.items()}
+        point["features"] = kinds[str(read["features"])]
+    row = _row(leaf, point.get("optimizer"))
+    told = leaves().get(leaf)
+    words = rule.setting.format(**read, **row, value=told) if rule.setting else ""
+    return Claim(leaf, told, rule, words, point, row)
+
+
+def _row(leaf: str, optimizer: str | None) -> dict[str, Any]:
+    """The row of a table of the paper that is a list of rows; empty for other leaves."""
+    top, _, rest = leaf.partition(".")
+    if not isinstance(published().get(top), list):
+        return {}
+    row = published()[top][int(rest.partition(".")[0])]
+    return {**row.get(optimizer, {}), **{k: v for k, v in row.items() if k != optimizer}}
+
+
+def claims(prefix: str = "") -> Iterator[Claim]:
+    """Every published number that has a row of its own, in the order of ``runs.toml``."""
+    order = list(dict.fromkeys(pattern.partition(".")[0] for pattern in rules()))
+    for leaf in sorted(leaves(), key=lambda leaf: order.index(leaf.partition(".")[0])):
+        if leaf.startswith(prefix):
+            yield from (c for c in claims_of(leaf) if not (c.rule.not_run or c.rule.part_of))
+
+
+def table1_claims(dataset: str) -> list[Claim]:
+    """The row of a dataset in the main table; numbers are ``None`` where it has none."""
+    found = [leaf for leaf in leaves() if leaf.startswith("table1.cora.")]
+    return [c for leaf in found for c in claims_of(leaf.replace("cora", dataset))]
+
+
+def ours(results: Results, claim: Claim) -> MeanStd | float | None:
+    """What a claim's measure gives of its run, or ``None`` where it was not run."""
+    match claim.rule.measure:
+        case "majority":
+            return results.majority(claim.dataset)
+        case "size":
+            return _size(results, claim)
+        case "noise":
+            return moments_epsilon(claim.row["noise_multiplier"], claim.row["steps"])
+        case "mnist-noise":
+            return mnist.epsilon(claim.row, "moments")
+        case "hard-cases":
+            kind = "train" if claim.rule.run is not None else emulation.KIND
+            return kept_errors(results, kind, claim.point)
+        case "mnist":
+            return results.train(mnist.MODE, **claim.sound())
+        case "score":
+            return results.train(**claim.sound())
+
+
+def emulated(results: Results, claim: Claim) -> MeanStd | None:
+    """The score of the released code's behaviour, or ``None`` where it was not emulated."""
+    return None if claim.rule.released is None else released(results, **claim.emulated())
+
+
+def released(results: Results, **point: Any) -> MeanStd | None:
+    """The score of a run of the released code's behaviour."""
+    return results.score(emulation.KIND, point)
+
+
+def _size(results: Results, claim: Claim) -> int | None:
+    name = claim.leaf.rpartition(".")[2]
+    if name == "classes":
+        classes = results.fact(claim.dataset, "classes")
+        return None if classes is None else len(classes)
+    documents = results.fact(claim.dataset, "documents") or {}
+    return documents.get(name)
+
+
+def baseline(dataset: str, optimizer: str = "sgd") -> Point:
+    """The run whose errors are the hard cases: without privacy, with all data."""
+    return {"dataset": dataset, "recipe": "plain", "optimizer": optimizer, "fraction": 1.0}
+
+
+def kept_errors(
+    results: Results, kind: str, point: Mapping[str, Any], optimizer: str = "sgd"
+) -> MeanStd | None:
+    """Share of the hard cases that a setting gets wrong too, seed by seed.
+
+    Args:
+        results: Where the records are.
+        kind: Of the setting's task.
+        point: The setting.
+        optimizer: Of the non-private model whose errors are the hard cases.
+    """
+    shares = []
+    first = results.by_seed("train", baseline(point["dataset"], optimizer))
+    second = results.by_seed(kind, point)
+    for seed in sorted(first.keys() & second.keys()):
+        hard = errors(first[seed], PAPER_MODE)
+        if hard.any():
+            shares.append(float((errors(second[seed], PAPER_MODE) & hard).sum() / hard.sum()))
+    return MeanStd.of(shares) if shares else None

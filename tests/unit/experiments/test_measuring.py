@@ -1,0 +1,120 @@
+"""The measuring scripts: grids of the same engine, and one meaning of ±."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import tiny_task
+from fake_records import record, result
+
+from privgcn.experiments.grid import Experiment, Grid
+from privgcn.experiments.results import Results
+from privgcn.experiments.store import RecordStore
+from privgcn.report.formats import NOTHING
+from privgcn.training.outlook import Measured
+
+SCRIPTS = str(Path(__file__).parents[3] / "scripts")
+if SCRIPTS not in sys.path:
+    sys.path.insert(0, SCRIPTS)
+
+import features  # noqa: E402
+import measure_outlook  # noqa: E402
+import recipe_figures  # noqa: E402
+import scores  # noqa: E402
+from measuring import measure  # noqa: E402
+
+SEEDS = (0, 1)
+SPREAD = "0.500 ± 0.141"
+"""Of 0.4 and 0.6, over n - 1; over n it would be 0.100."""
+
+
+def _filled(folder: Path, grids: list[Grid]) -> Results:
+    """Every run of some grids, with the scores 0.4 and 0.6."""
+    with RecordStore(folder) as store:
+        for task in Experiment("filled", grids, SEEDS):
+            made = [result(task.kind, score) for score in (0.4, 0.6)]
+            for one in made:
+                one["features"] = {"kind": "hashing", "dimension": 4096}
+                one["privacy"] = {"units": 800, "noise_multiplier": 12.0, "steps": 9}
+            store.add(task, made, 1.0)
+        return Results(store, SEEDS)
+
+
+def test_features_show_the_sample_deviation(tmp_path: Path) -> None:
+    results = _filled(tmp_path, features.grids(["cora-text"]))
+    page = features.page(results, ["cora-text"])
+    assert f"| cora-text | minilm | {' | '.join([SPREAD] * 5)} |" in page
+    assert "sample standard deviation over 2 seeds" in page
+    assert "`minilm` keeps 100% of its non-private score" in page
+    assert "is refuted in mode own-graph" in page
+
+
+def test_scores_show_the_sample_deviation(tmp_path: Path) -> None:
+    rows = ["Cora", "CiteSeer, raw text, MiniLM"]
+    results = _filled(tmp_path, scores.grids(rows, splits=True))
+    page = scores.page(results, rows, splits=True)
+    assert f"| Cora | own-graph | {' | '.join([SPREAD] * 6)} |" in page
+    assert f"| Cora | 1 | {' | '.join([SPREAD] * 4)} |" in page
+    assert f"| cora | 0.0001 | 1 | 0.317 | {' | '.join([SPREAD] * 3)} |" in page
+    assert NOTHING not in page, "every cell has its run"
+    short = scores.short_table(results, rows).markdown().splitlines()
+    assert short[4] == f"| Cora |{' 0.50 |' * 7} 0.56 |"
+    assert short[5].endswith(f"| 0.50 | {NOTHING} |")
+
+
+def test_the_figures_of_the_recipe_show_the_sample_deviation(tmp_path: Path) -> None:
+    drawn = recipe_figures.drawings(_filled(tmp_path, recipe_figures.grids()))
+    assert {name: len(one[0].series) for name, one in drawn.items()} == {
+        "parts": 1,
+        "steps": 3,
+        "sight": 3,
+    }
+    points = [p for one in drawn.values() for line in one[0].series for p in line.points]
+    assert {round(point.std or 0.0, 3) for point in points} == {0.141}
+
+
+def test_the_outlook_is_a_table_that_the_planner_reads(tmp_path: Path) -> None:
+    points = [point for row in measure_outlook.runs(quick=True) for point in row[2:]]
+    results = _filled(tmp_path / "records", Grid.of(*points))
+    rows = list(measure_outlook.rows(results, quick=True))
+    assert len(rows) == 3 * 15
+    path = tmp_path / "outlook.toml"
+    measure_outlook.write(path, rows, 2, quick=True)
+    read = tomllib.loads(path.read_text())
+    assert read["measured"] == rows
+    assert rows[0]["noise"] == 4.0
+    assert Measured.of(rows[0]).own_graph == 1.0
+    assert read["provenance"]["made_by"] == "scripts/measure_outlook.py --seeds 2 --quick"
+
+
+def test_what_has_a_record_is_not_measured_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = argparse.Namespace(seeds=2, workers=1, records=tmp_path)
+    grids = [Grid({"shift": [1.0, 2.0]}, tiny_task.KIND)]
+    measure(grids[:1], chosen)
+    capsys.readouterr()
+    again = measure(grids, argparse.Namespace(seeds=3, workers=1, records=tmp_path))
+    assert "6 of 6 runs done, 4 of them earlier" in capsys.readouterr().err
+    assert len(again.of(tiny_task.KIND, {"shift": 1.0})) == 3
+
+
+def test_a_run_that_fails_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = argparse.Namespace(seeds=1, workers=1, records=tmp_path)
+    with pytest.raises(SystemExit):
+        measure([Grid({"shift": ["none"]}, tiny_task.KIND)], chosen)
+    assert "Failed: rate 0.5, steps 30, shift none, seed 0: " in capsys.readouterr().err
+
+
+def test_a_random_split_is_a_run_of_its_own(tmp_path: Path) -> None:
+    point = {"dataset": "cora", "recipe": "auto", "epsilon": 1}
+    with RecordStore(tmp_path) as store:
+        record(store, "train", {**point, "split": [0.75, 0.1]}, 0.5)
+        results = Results(store, SEEDS)
+        assert results.train(**point) is None
+        assert results.majority("cora") is None, "the majority is that of the usual split"
+        assert results.train(**point, split=[0.75, 0.1]) is not None
