@@ -47,8 +47,8 @@ from privgcn.runs.run import Run
 from privgcn.runs.saved import SavedModel, model_files, read_model
 from privgcn.training.fit import fit
 from privgcn.training.optimisers import Optimiser
+from privgcn.training.planning import with_rate
 from privgcn.training.recipes import make_settings
-from privgcn.training.stepping import with_rate
 
 FARTHEST = 13.4
 """Standard deviations that no draw exceeds: its radius comes from a uniform of 128 bits."""

@@ -21,8 +21,8 @@ from privgcn.experiments.paper.subsampling import with_fraction
 from privgcn.files import write_atomically
 from privgcn.runs.replicas import Replicas, train_replicas
 from privgcn.training.outlook import Measured, expectation
+from privgcn.training.planning import one_shot_noise
 from privgcn.training.recipes import make_settings
-from privgcn.training.stepping import one_shot_noise
 
 TABLE = Path(__file__).parents[1] / "src" / "privgcn" / "training" / "outlook.toml"
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)

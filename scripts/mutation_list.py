@@ -340,7 +340,7 @@ WISHES: tuple[Mutation, ...] = (
     mutation(
         "of two wishes for privacy the second is dropped",
         f"{WISHED}::test_two_wishes_for_privacy_that_contradict_each_other_are_refused",
-        swap("wishes:merged", "name.startswith(PRIVACY) and any_difference", "False"),
+        swap("recipes:merged", "name.startswith(PRIVACY) and any_difference", "False"),
     ),
     mutation(
         "a flag nobody typed stands above --set",
@@ -1070,13 +1070,13 @@ SEARCHES: tuple[Mutation, ...] = (
     mutation(
         "a fixed number of runs in tune",
         _LAW,
-        swap("tuning:search", "count.draw(source)", "round(count.expected)"),
+        swap("tune:search", "count.draw(source)", "round(count.expected)"),
     ),
     mutation(
         "the number of runs follows the seed",
         _LAW,
         swap(
-            "tuning:search",
+            "tune:search",
             "count.draw(source)",
             "count.draw(RandomSource.reproducible(settings.seed, 'runs'))",
         ),
@@ -1085,7 +1085,7 @@ SEARCHES: tuple[Mutation, ...] = (
         "the first candidate is always tried first",
         _LAW,
         swap(
-            "tuning:search",
+            "tune:search",
             "int(any_word % any_candidates)",
             "0 if best is None else int(any_word % any_candidates)",
         ),
@@ -1168,7 +1168,7 @@ SEARCHES: tuple[Mutation, ...] = (
         "a candidate that is drawn again is not trained again",
         _BOUNDS_RUNS,
         swap(
-            "tuning:search",
+            "tune:search",
             "runs.train(number)",
             "runs.__dict__.setdefault(f'made {number}', runs.train(number))",
         ),
@@ -1177,7 +1177,7 @@ SEARCHES: tuple[Mutation, ...] = (
         "candidates come in turn",
         _BOUNDS_RUNS,
         swap(
-            "tuning:search",
+            "tune:search",
             "int(any_word % any_candidates)",
             "0 if best is None else (number + 1) % len(runs.candidates)",
         ),
@@ -1186,7 +1186,7 @@ SEARCHES: tuple[Mutation, ...] = (
         "a search stops where the score is good enough",
         _BOUNDS_RUNS,
         swap(
-            "tuning:search",
+            "tune:search",
             "best = (score, number, fitted)",
             """
             best = (score, number, fitted)

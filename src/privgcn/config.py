@@ -73,7 +73,7 @@ class TrainingSettings(_Section):
         optimizer: ``sgd`` or ``adam``.
         learning_rate: Step size; ``None`` where ``reach`` sets it.
         reach: How far the noise of all steps together may carry a score: sets the step size
-            of a private run from public numbers (``privgcn.training.stepping``).
+            of a private run from public numbers (``privgcn.training.planning``).
         unit_residuals: Whether each document's residual is scaled to length one.
         keep_path: Whether the iterates are kept: they are part of what is released, and
             prediction by ``matched`` needs them.

@@ -58,8 +58,7 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a classifier on documents and links, privately when given an epsilon."""
-    from privgcn.training.recipes import resolve
-    from privgcn.training.wishes import by_command_line
+    from privgcn.training.recipes import by_command_line, resolve
 
     flags = {
         "recipe": recipe,

@@ -71,8 +71,7 @@ def tune(
     from privgcn.runs.candidates import SearchSpace
     from privgcn.runs.folder import check_target
     from privgcn.runs.tune import search
-    from privgcn.training.recipes import resolve
-    from privgcn.training.wishes import by_command_line, merged
+    from privgcn.training.recipes import by_command_line, merged, resolve
 
     flags = {
         "recipe": recipe,

@@ -19,7 +19,7 @@ from privgcn.graph.textgraph import TextGraph
 from privgcn.prediction.matching import Released, matched_scores
 from privgcn.prediction.matching_numbers import Numbers
 from privgcn.training.fit import Fit
-from privgcn.training.stepping import signal_over_noise, steepness, with_rate
+from privgcn.training.planning import signal_over_noise, steepness, with_rate
 
 Mode = Literal["alone", "own-graph", "full-graph"]
 MODES: tuple[Mode, ...] = ("alone", "own-graph", "full-graph")

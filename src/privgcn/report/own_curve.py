@@ -25,9 +25,8 @@ from privgcn.privacy.statement_text import round_up
 from privgcn.report.curve import TITLE
 from privgcn.report.formats import is_number
 from privgcn.training.outlook import Measured, expectation, signal_of
-from privgcn.training.planning import plan_for_units
+from privgcn.training.planning import one_shot_noise, plan_for_units
 from privgcn.training.recipes import make_settings
-from privgcn.training.stepping import one_shot_noise
 
 OUTLOOK = "public corpora of this size (outlook)"
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)

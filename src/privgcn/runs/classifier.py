@@ -28,8 +28,7 @@ from privgcn.runs.prepare import fitted_featurizer, graph_of, with_split
 from privgcn.runs.run import Run
 from privgcn.runs.saved import SavedModel, model_files
 from privgcn.training.fit import fit
-from privgcn.training.recipes import resolve
-from privgcn.training.wishes import by_mapping, by_parameter
+from privgcn.training.recipes import by_mapping, by_parameter, resolve
 
 
 class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -30,8 +30,7 @@ from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verification import DIGEST_KEY
 from privgcn.runs.folder import MODEL, SETTINGS, STATEMENT, WEIGHTS, Stored
-from privgcn.training.fit import PATH, Fit
-from privgcn.training.private import CENTRE
+from privgcn.training.fit import CENTRE, PATH, Fit
 
 _FORMAT = 3
 _MOST_CLASSES = 100_000

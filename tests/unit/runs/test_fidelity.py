@@ -21,7 +21,6 @@ from privgcn.features import words
 from privgcn.prediction import matching_numbers, spectrum
 from privgcn.runs.folder import MODEL
 from privgcn.runs.saved import model_files
-from privgcn.training import stepping
 
 SHORT = {"training.epochs": 5}
 PRIVATE: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-4}
@@ -213,7 +212,7 @@ def test_constants_of_another_version_change_no_saved_model(
             "MOST_BLEND MOST_MATCHED SURE WORTH",
         ),
         (spectrum, "OVERSAMPLING ITERATIONS"),
-        (stepping, "_CALM _MOST _LONGEST_STEP"),
+        (planning, "_CALM _MOST _LONGEST_STEP"),
     ):
         for name in names.split():
             value = getattr(module, name)

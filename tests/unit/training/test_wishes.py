@@ -8,8 +8,15 @@ from pydantic import BaseModel
 
 from privgcn.config import PrivacySettings, Settings, to_toml
 from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.training.recipes import RECIPES, make_settings, resolve
-from privgcn.training.wishes import by_command_line, by_flag, by_mapping, by_parameter
+from privgcn.training.recipes import (
+    RECIPES,
+    by_command_line,
+    by_flag,
+    by_mapping,
+    by_parameter,
+    make_settings,
+    resolve,
+)
 
 #: Three values for every setting but those of privacy, none of them recipe paper-split's own,
 #: and what else such a value needs to fit in.
