@@ -19,7 +19,7 @@ from privgcn.config import to_toml
 from privgcn.corpus import Corpus, load_corpus
 from privgcn.experiments.paper.subsampling import with_fraction
 from privgcn.files import write_atomically
-from privgcn.runs.replicas import Replicas, train_replicas
+from privgcn.runs.train import Trial, train
 from privgcn.training.outlook import Measured, expectation
 from privgcn.training.planning import one_shot_noise
 from privgcn.training.recipes import make_settings
@@ -85,9 +85,7 @@ def measure(seeds: list[int], *, quick: bool) -> Iterator[dict[str, Any]]:
         for fraction in fractions[-2:] if quick else fractions:
             corpus = with_fraction(whole, fraction, seed=0)
             changes = {"features.kind": kind}
-            plain = _means(
-                train_replicas(corpus, make_settings("plain", changes=changes), seeds)
-            )
+            plain = _means(train(corpus, make_settings("plain", changes=changes), seeds))
             for epsilon in EPSILONS[1:4] if quick else EPSILONS:
                 yield {
                     "dataset": name,
@@ -101,14 +99,12 @@ def measure(seeds: list[int], *, quick: bool) -> Iterator[dict[str, Any]]:
 def _private(
     corpus: Corpus, epsilon: float, changes: dict[str, Any], seeds: list[int]
 ) -> dict[str, Any]:
-    made = train_replicas(
-        corpus, make_settings("auto", epsilon=epsilon, changes=changes), seeds
-    )
+    made = train(corpus, make_settings("auto", epsilon=epsilon, changes=changes), seeds)
     if made.plan is None:
         raise RuntimeError("Recipe 'auto' with an epsilon is private.")
     return {
-        "kind": made.featurizer.kind,
-        "features": made.featurizer.dimension,
+        "kind": made.model.featurizer.kind,
+        "features": made.model.featurizer.dimension,
         "units": made.plan.units,
         "classes": corpus.num_classes,
         "noise": round(one_shot_noise(made.plan), 4),
@@ -116,7 +112,7 @@ def _private(
     }
 
 
-def _means(made: Replicas) -> dict[str, float]:
+def _means(made: Trial) -> dict[str, float]:
     tables = made.scored(("alone", "own-graph"))
     return {
         mode.replace("-", "_"): round(sum(t[mode]["micro_f1"] for t in tables) / len(tables), 4)

@@ -831,7 +831,7 @@ STATEMENTS: tuple[Mutation, ...] = (
     mutation(
         "a statement that omits classes read off the labels",
         _LABELS,
-        swap("claims:not_covered", "not corpus.facts.classes_declared", "False"),
+        swap("assumptions:not_covered", "not corpus.facts.classes_declared", "False"),
     ),
     mutation(
         "classes of arrays count as declared",
@@ -850,12 +850,16 @@ STATEMENTS: tuple[Mutation, ...] = (
     mutation(
         "features that learn are not named",
         f"{CLAIMS}::test_features_that_learn_are_named_on_every_road",
-        swap("claims:not_covered", "featurizer.learned is not None", "False"),
+        swap("assumptions:not_covered", "featurizer.learned is not None", "False"),
     ),
     mutation(
         "full-graph predictions count as covered",
         _COVERAGE,
-        swap("statement_words:MODES", "(False, any_words)", "(True, any_words)"),
+        swap(
+            "modes:MODES",
+            "ModeFacts(any_words, covered=False)",
+            "ModeFacts(any_words, covered=True)",
+        ),
     ),
     mutation(
         "predict calls full-graph covered",
@@ -910,12 +914,12 @@ STATEMENTS: tuple[Mutation, ...] = (
     mutation(
         "what an encoder may have seen is not named",
         f"{CLAIMS}::test_what_an_encoder_may_have_seen_is_named_though_it_learns_nothing",
-        swap("claims:not_covered", "featurizer.learned is not None", "featurizer.learns"),
+        swap("assumptions:not_covered", "featurizer.learned is not None", "featurizer.learns"),
     ),
     mutation(
         "a statement tells how much people wrote",
         f"{DISK}::test_how_much_a_person_wrote_is_told_nowhere",
-        swap("claims:assumed_public", "plan.units", "len(corpus)"),
+        swap("assumptions:assumed_public", "plan.units", "len(corpus)"),
     ),
 )
 
@@ -933,13 +937,14 @@ RELEASES: tuple[Mutation, ...] = (
         "a fingerprint of the training documents in the model's record",
         _ALIKE,
         swap(
-            "GraphClassifier.fit",
-            "self.settings_ = settings",
+            "runs.train:train",
+            "ready = any_prepared",
             """
-            self.settings_ = settings
-            print_ = float(graph.features.dense().sum() + graph.labels.sum())
-            state = featurizer.state()
-            featurizer.state = lambda: {**state, "fingerprint": print_}
+            ready = any_prepared
+            train = ready.train
+            print_ = float(train.features.dense().sum() + train.labels.sum())
+            state = ready.featurizer.state()
+            ready.featurizer.state = lambda: {**state, "fingerprint": print_}
             """,
         ),
     ),
@@ -947,7 +952,7 @@ RELEASES: tuple[Mutation, ...] = (
         "a statement that tells the number of links",
         _ALIKE,
         behave(
-            "claims:assumed_public",
+            "assumptions:assumed_public",
             """
             def assumed_public(plan, corpus, featurizer):
                 facts = original_assumed_public(plan, corpus, featurizer)
@@ -959,7 +964,7 @@ RELEASES: tuple[Mutation, ...] = (
         "a statement that tells how large the classes are",
         _ALIKE,
         behave(
-            "claims:not_covered",
+            "assumptions:not_covered",
             """
             def not_covered(corpus, featurizer):
                 gaps = original_not_covered(corpus, featurizer)
@@ -982,12 +987,12 @@ RELEASES: tuple[Mutation, ...] = (
         "the number of empty documents in the settings",
         _ALIKE,
         swap(
-            "GraphClassifier.fit",
-            "fitted = fit(any_graph, settings, visible=any_seen, columns=any_columns)",
+            "runs.train:train",
+            "fitted = any_fit",
             """
-            fitted = fit(any_graph, settings, visible=any_seen, columns=any_columns)
+            fitted = any_fit
             from dataclasses import replace
-            empty = int((graph.features.row_sums(2) == 0).sum())
+            empty = int((ready.train.features.row_sums(2) == 0).sum())
             data = settings.data.model_copy(update={"source": f"documents-{empty}"})
             fitted = replace(fitted, settings=settings.model_copy(update={"data": data}))
             """,
@@ -1052,7 +1057,7 @@ RELEASES: tuple[Mutation, ...] = (
         swap(
             "baseline_scores",
             "majority(truth, len(classes))",
-            "np.full_like(truth, np.bincount(1 + replicas.corpus.labels)[1:].argmax())",
+            "np.full_like(truth, np.bincount(1 + trial.corpus.labels)[1:].argmax())",
         ),
     ),
     mutation(
@@ -1148,8 +1153,8 @@ SEARCHES: tuple[Mutation, ...] = (
         f"{TUNING}::test_candidates_with_features_that_learn_are_named_whoever_wins",
         swap(
             "_Runs.winner",
-            "[gap for each, _ in self.prepared.values() for gap in not_covered(train, each)]",
-            "not_covered(train, featurizer)",
+            "[gap for each in any_features for gap in not_covered(train, each)]",
+            "not_covered(train, ready.featurizer)",
         ),
     ),
     mutation(
@@ -1199,9 +1204,9 @@ SEARCHES: tuple[Mutation, ...] = (
         "a search reads its vocabulary off validation texts",
         f"{CLAIMS}::test_features_learn_from_training_documents_only",
         swap(
-            "_Runs._prepared",
-            "fitted_featurizer(self.corpus.train, any_settings)",
-            "fitted_featurizer(self.corpus, any_settings)",
+            "Prepared.of",
+            "make_featurizer(any_kind, any_options, any_train).fit(any_train)",
+            "make_featurizer(any_kind, any_options, any_train).fit(corpus)",
         ),
     ),
 )

@@ -15,9 +15,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import numpy as np
 
 from privgcn.corpus import Corpus, load_corpus
-from privgcn.prediction.inference import MODES
+from privgcn.modes import MODES
 from privgcn.report import Figure
-from privgcn.runs.replicas import train_replicas
+from privgcn.runs.train import train
 from privgcn.training.recipes import make_settings
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "concepts" / "figures"
@@ -25,7 +25,7 @@ Points = dict[str, list[list[Any]]]
 
 
 def measure(corpus: Corpus, seeds: int, x: Any, points: Points, **wishes: Any) -> None:
-    trained = train_replicas(corpus, make_settings(**wishes), range(seeds))
+    trained = train(corpus, make_settings(**wishes), range(seeds))
     for mode in MODES:
         values = [table[mode]["micro_f1"] for table in trained.scores]
         points[mode].append([x, float(np.mean(values)), float(np.std(values))])

@@ -19,9 +19,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import numpy as np
 
 from privgcn.corpus import Corpus, load_corpus
-from privgcn.prediction.inference import MODES
-from privgcn.runs.prepare import with_split
-from privgcn.runs.replicas import train_replicas
+from privgcn.modes import MODES
+from privgcn.runs.train import train, with_split
 from privgcn.training.recipes import make_settings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,7 +52,7 @@ class Measured:
         """Micro F1 by inference mode, one value per seed."""
         if key not in self.records:
             seeds = wishes.pop("seeds")
-            trained = train_replicas(corpus, make_settings(**wishes), range(seeds))
+            trained = train(corpus, make_settings(**wishes), range(seeds))
             self.records[key] = {
                 mode: [table[mode]["micro_f1"] for table in trained.scores] for mode in MODES
             }

@@ -11,12 +11,12 @@ from typing import Annotated
 
 import typer
 
+from privgcn.modes import MODE_NAMES
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Inference = Annotated[
     str,
-    typer.Option(
-        help="What a prediction may look at: alone, own-graph or full-graph.", metavar="MODE"
-    ),
+    typer.Option(help=f"What a prediction may look at: {MODE_NAMES}.", metavar="MODE"),
 ]
 Source = Annotated[str, typer.Argument(help="A dataset's name or a folder of documents.")]
 Delta = Annotated[float | None, typer.Option(help="Delta of the guarantee (default: 1e-5).")]
@@ -32,6 +32,9 @@ Classes = Annotated[
 ]
 Seed = Annotated[
     int | None, typer.Option(help="Of partition and first weights (default: 0).", min=0)
+]
+Device = Annotated[
+    str | None, typer.Option(help="Where to train: auto, cpu or cuda (default: cpu).")
 ]
 Config = Annotated[
     Path | None, typer.Option(help="A settings file (TOML); --set and other options win.")

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from privgcn.modes import facts_of
+
 if TYPE_CHECKING:
     from rich.table import Table
 
     from privgcn.privacy.statement import PrivacyStatement
-
-_SIGHT = {
-    "alone": ("the document alone", True),
-    "own-graph": ("new documents and links among them", True),
-    "full-graph": ("training documents too", False),
-}
 
 
 def scores_table(scores: dict[str, Any], *, private: bool) -> Table:
@@ -29,7 +25,7 @@ def scores_table(scores: dict[str, Any], *, private: bool) -> Table:
     if private:
         table.add_column("covered")
     for mode, row in scores["modes"].items():
-        sight, covered = _SIGHT[mode]
+        sight, covered = facts_of(mode)
         mark = [("yes" if covered else "no")] if private else []
         table.add_row(f"{mode}: {sight}", *_figures(row), *mark)
     table.add_section()

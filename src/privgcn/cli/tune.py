@@ -12,6 +12,7 @@ from privgcn.cli.options import (
     Classes,
     Config,
     Delta,
+    Device,
     Features,
     Overrides,
     Relation,
@@ -56,6 +57,7 @@ def tune(
         ),
     ] = False,
     seed: Seed = None,
+    device: Device = None,
     out: Annotated[
         Path | None, typer.Option(help="Run folder (default: runs/NAME-tuned).")
     ] = None,
@@ -76,6 +78,7 @@ def tune(
     flags = {
         "recipe": recipe,
         "seed": seed,
+        "training.device": device,
         "features.kind": features,
         "data.source": resolved_source(source),
         "data.classes": None if classes is None else classes.split(","),
@@ -97,8 +100,7 @@ def tune(
         winner = search(
             corpus, settings, chosen_space, count, public_validation=public_validation
         )
-    # No time and no count goes into the record.
-    record = score_and_write(folder, winner.replicas, winner.statement, overwrite=overwrite)
+    record = score_and_write(folder, winner.trial, overwrite=overwrite)
     record["chosen"] = winner.chosen
     if as_json:
         print_json(record)

@@ -14,13 +14,13 @@ from privgcn.config import parse_settings
 from privgcn.corpus.catalogue import DATASETS
 from privgcn.errors import ConfigError
 from privgcn.experiments.tasks import Result
+from privgcn.modes import MODES, check_mode
 from privgcn.training.recipes import make_settings
 
 DEVICE = "PRIVGCN_DEVICE"
 """Environment variable that says where runs train. It changes rounding, so it is no part of
 a run's name: noise and samples come from the same source everywhere."""
 
-MODES = ("alone", "own-graph", "full-graph")
 _MUST = {"dataset", "recipe"}
 _MAY = {"optimizer", "epsilon", "parts", "fraction", "features", "changes", "apart", "modes"}
 
@@ -88,23 +88,22 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
     from privgcn.evaluation.metrics import classification_scores
     from privgcn.experiments.packing import pack, train_majority
     from privgcn.experiments.paper.subsampling import corpus_for_runs
-    from privgcn.prediction.inference import check_mode
-    from privgcn.runs.replicas import train_replicas
+    from privgcn.runs.train import train
 
     chosen = parse_settings(settings["settings"])
     if DEVICE in os.environ:
         chosen = chosen.changed({"training.device": check_device()})
     corpus = corpus_for_runs(str(chosen.data.source), settings["fraction"])
-    replicas = train_replicas(corpus, chosen, seeds)
+    trial = train(corpus, chosen, seeds)
     modes = [check_mode(mode) for mode in settings["modes"]]
-    predictions = {mode: replicas.predictions(mode) for mode in modes}
-    plan, truth = replicas.plan, replicas.truth
-    train = corpus.train
+    predictions = {mode: trial.predictions(mode) for mode in modes}
+    plan, truth = trial.plan, trial.truth
+    documents = corpus.train
     shared = {
         "synthetic": corpus.facts.synthetic,
         "classes": list(corpus.classes),
-        "documents": {"train": len(train), "test": len(truth)},
-        "majority": train_majority(train.labels, truth, corpus.num_classes),
+        "documents": {"train": len(documents), "test": len(truth)},
+        "majority": train_majority(documents.labels, truth, corpus.num_classes),
         "truth": pack(truth),
         "privacy": None
         if plan is None

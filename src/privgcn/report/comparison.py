@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from privgcn.config import Settings
+from privgcn.modes import MODES
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import round_up
 from privgcn.report.citation import citations
 from privgcn.report.curve import curve_figure
 from privgcn.report.figures import Figure
 from privgcn.report.formats import is_number, number
-from privgcn.report.score_tables import MODE_ORDER, check_scores
+from privgcn.report.score_tables import check_scores
 from privgcn.report.summarise import NO_GUARANTEE, SYNTHETIC, WORKING_COPY, check_pair
 from privgcn.report.tables import Table
 from privgcn.report.wording import SHORT_UNIT
@@ -93,14 +94,14 @@ def _run_table(runs: Sequence[RunRecord], records: Sequence[dict[str, Any]]) -> 
                 SHORT_UNIT[statement.unit],
                 "yes" if statement.releasable else "no",
             )
-        scores = (record["modes"].get(mode, {}).get("micro_f1") for mode in MODE_ORDER)
+        scores = (record["modes"].get(mode, {}).get("micro_f1") for mode in MODES)
         dataset = f"{run.dataset} (synthetic)" if record.get("synthetic") else run.dataset
         rows.append((run.name, dataset, run.settings.recipe, *claim, *scores))
     return Table(
         title="The runs: guarantee, and micro-F1 by inference mode",
         columns=(
             "run", "dataset", "recipe", "epsilon", "delta", "protects", "releasable",
-            *MODE_ORDER,
+            *MODES,
         ),
         rows=tuple(rows),
         notes=("Scores of full-graph are not covered by any guarantee.",),

@@ -7,11 +7,6 @@ from typing import Any
 
 NOTHING = "–"  # noqa: RUF001
 
-MODE_WORDS: dict[str, str] = {
-    "alone": "each new document alone",
-    "own-graph": "new documents with the links among them",
-    "full-graph": "new documents linked to the training documents",
-}
 BASELINE_WORDS: dict[str, str] = {
     "majority": "always the most frequent class",
     "random": "a class drawn at random",

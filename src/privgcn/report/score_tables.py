@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from privgcn.errors import DataError
-from privgcn.report.formats import BASELINE_WORDS, MODE_WORDS, is_number
+from privgcn.modes import MODES, facts_of
+from privgcn.report.formats import BASELINE_WORDS, is_number
 from privgcn.report.tables import Table
 
 MEASURES = {"micro_f1": "micro-F1", "macro_f1": "macro-F1", "accuracy": "accuracy"}
-MODE_ORDER = ("alone", "own-graph", "full-graph")
 # Above this many classes, columns of a confusion matrix are headed by numbers.
 _MOST_NAMED_COLUMNS = 12
 _LEVELS = 10
@@ -30,10 +30,10 @@ def check_scores(scores: Any, owner: str = "a run") -> dict[str, Any]:
             f"The 'modes' of the scores of {owner} must hold the scores of at least one "
             f"inference mode. Got {modes!r}. Run 'privgcn evaluate' first."
         )
-    unknown = [mode for mode in modes if mode not in MODE_ORDER]
+    unknown = [mode for mode in modes if mode not in MODES]
     if unknown:
         raise DataError(
-            f"The 'modes' of the scores of {owner} must be among {', '.join(MODE_ORDER)}. "
+            f"The 'modes' of the scores of {owner} must be among {', '.join(MODES)}. "
             f"Got {unknown[0]!r}."
         )
     baselines = scores.get("baselines") or {}
@@ -48,13 +48,13 @@ def check_scores(scores: Any, owner: str = "a run") -> dict[str, Any]:
                 )
     for name, entry in modes.items():
         _check_matrix(entry, scores.get("classes"), f"{name!r} of {owner}")
-    ordered = {mode: modes[mode] for mode in MODE_ORDER if mode in modes}
+    ordered = {mode: modes[mode] for mode in MODES if mode in modes}
     return {**scores, "modes": ordered, "baselines": dict(baselines)}
 
 
 def headline_mode(scores: Mapping[str, Any], *, private: bool) -> str:
     """The mode that leads: with privacy the best-informed one that is still covered."""
-    order = ("own-graph", "alone", "full-graph") if private else reversed(MODE_ORDER)
+    order = ("own-graph", "alone", "full-graph") if private else reversed(MODES)
     return next(mode for mode in order if mode in scores["modes"])
 
 
@@ -63,7 +63,7 @@ def score_rows(scores: Mapping[str, Any], *, private: bool) -> Table:
     rows: list[tuple[Any, ...]] = []
     for mode, entry in scores["modes"].items():
         inside = ("yes" if covered(mode) else "no",) if private else ()
-        rows.append((mode, *_measures(entry), *inside, MODE_WORDS[mode]))
+        rows.append((mode, *_measures(entry), *inside, facts_of(mode).sees))
     for name, entry in scores["baselines"].items():
         nothing = (None,) if private else ()
         words = BASELINE_WORDS.get(name, "")
@@ -78,7 +78,7 @@ def score_rows(scores: Mapping[str, Any], *, private: bool) -> Table:
 
 def covered(mode: str) -> bool:
     """Whether the training guarantee extends to predictions of a mode."""
-    return mode != "full-graph"
+    return facts_of(mode).covered
 
 
 def score_figure(scores: Mapping[str, Any], *, private: bool) -> dict[str, Any]:

@@ -8,12 +8,13 @@ from typing import Any
 from privgcn.config import Settings
 from privgcn.errors import ConfigError
 from privgcn.evaluation.baselines import baselines_left_out
+from privgcn.modes import facts_of
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import round_up
 from privgcn.report.citation import citations
 from privgcn.report.curve import curve_figure
 from privgcn.report.figures import Figure
-from privgcn.report.formats import MODE_WORDS, number, score, setting
+from privgcn.report.formats import number, score, setting
 from privgcn.report.own_curve import own_curve
 from privgcn.report.score_tables import (
     check_scores,
@@ -145,7 +146,7 @@ def _lede(
         f"sort the documents of “{dataset}”{many}. "
     )
     value = score(record["modes"][lead].get("micro_f1"))
-    text += f"It reaches a micro-F1 of {value}, seeing {MODE_WORDS[lead]}. "
+    text += f"It reaches a micro-F1 of {value}, seeing {facts_of(lead).sees}. "
     if statement is None:
         return text + "It gives no privacy guarantee."
     return (
@@ -221,7 +222,7 @@ def _classes(record: Mapping[str, Any], lead: str, *, private: bool) -> list[dic
             found.append(
                 {
                     "mode": mode,
-                    "words": MODE_WORDS[mode],
+                    "words": facts_of(mode).sees,
                     "outside": outside,
                     "lead": mode == lead,
                     "table": table,

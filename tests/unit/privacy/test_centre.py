@@ -17,7 +17,8 @@ from privgcn.config import Settings
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.graph.parts import PartitionedGraph, cut
 from privgcn.graph.rows import SparseRows
-from privgcn.prediction.inference import MODES, scores_in_mode
+from privgcn.modes import MODES
+from privgcn.prediction.inference import scores_in_mode
 from privgcn.privacy.mechanism.centre import clipped_row_means, released_centre
 from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
