@@ -218,13 +218,13 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         ),
     ),
     mutation(
-        "momentum where many documents have a label",
+        "another optimiser where many documents have a label",
         _PUBLIC_FACTS,
         swap(
             "_private_trainer",
             "with_rate(settings.training, any_plan, any_width)",
-            "with_rate(settings.training.model_copy(update={'momentum':"
-            " 0.9 * float((train.labels >= 0).float().mean() > 0.5)}), any_plan, any_width)",
+            "with_rate(settings.training.model_copy(update={'optimizer': 'adam' if"
+            " (train.labels >= 0).float().mean() > 0.5 else 'sgd'}), any_plan, any_width)",
         ),
     ),
     mutation(

@@ -65,7 +65,7 @@ def released_of(fitted: Fit) -> list[Released]:
     if plan is None or path is None or len(fitted.model.layers) != 1:
         raise ConfigError(
             "Prediction by 'matched' needs a private linear model whose path was kept "
-            "(training.keep_path). Use prediction.method 'direct'."
+            "(training.reach). Use prediction.method 'direct'."
         )
     numbers = numbers_of(fitted)
     # Plain steps from the first weights on: how far they went is the sum of the gradients.

@@ -137,17 +137,7 @@ def fit(
         hops=model_settings.hops,
         dropout=model_settings.dropout,
     )
-    if settings.training.zero_start and len(model.layers) > 1:
-        raise ConfigError(
-            "The 'training.zero_start' of the settings must be false for a model with hidden "
-            f"layers. Got true for '{model.name}': its gradient would stay zero."
-        )
     if settings.privacy is None:
-        if settings.training.learning_rate is None:
-            raise ConfigError(
-                "The 'training.learning_rate' of the settings must be given for a non-private "
-                "run: 'training.reach' fits it to the noise, and there is none."
-            )
         size = train.features.stored * model.layers[0].outputs * len(seeds)
         with threads_worth(size):
             parameters = train_plain(
@@ -215,7 +205,7 @@ def fit(
 
 def _takes_centre(train: TextGraph, settings: Settings) -> bool:
     """Whether the first release is the rows' mean: a matter of settings and storage only."""
-    return settings.training.centre and isinstance(train.features, DenseRows)
+    return settings.training.large_steps and isinstance(train.features, DenseRows)
 
 
 def _one_by_one(
@@ -284,9 +274,9 @@ def _private_trainer(
         graph,
         plan,
         masks,
-        unit_residuals=settings.training.unit_residuals,
+        unit_residuals=settings.training.large_steps,
     )
-    first = model.initial(seeds, zero=settings.training.zero_start)
+    first = model.initial(seeds, zero=len(model.layers) == 1)
     parameters = [parameter.to(device) for parameter in first]
     training = with_rate(settings.training, plan, train.features.width)
     trainer = PrivateTrainer(parameters, gradients, plan, training, source, centre=centre)
@@ -296,12 +286,13 @@ def _private_trainer(
 
 
 def _device(name: str) -> torch.device:
-    if name == "cuda" and not torch.cuda.is_available():
+    found = torch.cuda.is_available()
+    if name == "cuda" and not found:
         raise ConfigError(
             "The 'training.device' of the settings is 'cuda', but no CUDA device is there. "
-            "Use 'cpu'."
+            "Use 'cpu' or 'auto'."
         )
-    return torch.device(name)
+    return torch.device("cuda" if name == "auto" and found else name.replace("auto", "cpu"))
 
 
 class PrivateTrainer:

@@ -48,9 +48,6 @@ AUTO_STEPS = 30
 AUTO_REACH = 1.5
 """How far the noise alone may carry the weights of recipe ``auto``."""
 
-AUTO_AVERAGED = 2
-"""Last iterates that are averaged: large steps swing to and fro, and two cancel."""
-
 _PAPER_ADAM_DP = 10.0
 _PAPER_PARTS = 10
 
@@ -100,15 +97,7 @@ def auto(optimizer: OptimizerName = "sgd") -> Settings:
         features=FeatureSettings(normalise="l2"),
         model=ModelSettings(kind="linear", hops=0, dropout=0.0),
         training=TrainingSettings(
-            optimizer=optimizer,
-            reach=AUTO_REACH,
-            unit_residuals=True,
-            keep_path=True,
-            epochs=AUTO_STEPS,
-            patience=0,
-            zero_start=True,
-            average_last=AUTO_AVERAGED,
-            centre=True,
+            optimizer=optimizer, reach=AUTO_REACH, epochs=AUTO_STEPS, patience=0
         ),
         prediction=PredictionSettings(method="matched"),
         privacy=PrivacySettings(unit="document", parts="each", sampling="all"),

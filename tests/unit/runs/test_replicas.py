@@ -17,9 +17,8 @@ SHORT = {"training.epochs": 2}
 NETWORK = {
     "model.kind": "mlp",
     "prediction.method": "direct",
-    "training.average_last": 1,
-    "training.keep_path": False,
-    "training.zero_start": False,
+    "training.reach": None,
+    "training.learning_rate": 0.1,
 }
 
 
