@@ -100,6 +100,7 @@ class PrivacySettings(_Section):
         epsilon: The target; ``None`` where ``noise_multiplier`` is given instead.
         parts: A number, ``each``, or ``column:NAME`` for a column declared public.
         sampling_probability: Of ``poisson``; default one over the number of parts.
+        accountant: Default ``pld``; a search is always accounted by ``rdp``.
         reproducible: Seeds noise and samples too; such a run must not be released.
     """
 
@@ -112,7 +113,7 @@ class PrivacySettings(_Section):
     sampling_probability: float | None = Field(None, gt=0, le=1)
     clip_norm: float = Field(1.0, gt=0)
     noise_multiplier: float | None = Field(None, gt=0)
-    accountant: Literal["pld", "rdp", "moments"] = "pld"
+    accountant: Literal["pld", "rdp", "moments"] | None = None
     reproducible: bool = False
 
 

@@ -273,6 +273,11 @@ def _checked_epsilon(
             "The 'privacy.reproducible' of a search must be false. Got true: whoever knows the "
             "seed knows how many runs there were, and their noise."
         )
+    if privacy.accountant not in (None, "rdp"):
+        raise ConfigError(
+            f"The 'privacy.accountant' of a search must be rdp, the only one that bounds a "
+            f"choice among runs. Got {privacy.accountant!r}. Leave it out."
+        )
     corpus.check_trainable()
     if len(corpus.validation) == 0:
         raise DataError(

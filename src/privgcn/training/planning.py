@@ -70,7 +70,7 @@ def plan_for_units(
         "steps": epochs * steps_per_epoch(schedule),
         "delta": privacy.delta,
         "units": units,
-        "accountant": privacy.accountant,
+        "accountant": privacy.accountant or "pld",
     }
     if privacy.noise_multiplier is not None:
         return PrivacyPlan(noise_multiplier=privacy.noise_multiplier, **fields)

@@ -252,6 +252,8 @@ def test_each_candidate_pays_for_the_sensitivity_of_its_own_partition(unit: str)
     ("corpus", "changes", "space", "public", "error", "words"),
     [
         ({}, {"privacy.reproducible": True}, SPACE, False, ConfigError, "reproducible"),
+        ({}, {"privacy.accountant": "pld"}, SPACE, False, ConfigError, "must be rdp"),
+        ({}, {"privacy.accountant": "moments"}, SPACE, True, ConfigError, "must be rdp"),
         (
             {"split": np.repeat([0, 2], 60).astype(np.int8)},
             {},
