@@ -180,7 +180,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def of_run(cls, run: Run) -> Self:
         """The classifier as it was when the model was saved; its claim is checked first."""
-        saved = replace(run.model, statement=run.statement)
+        statement = run.statement  # checked before anything else is read
+        saved = replace(run.model, statement=statement)
         parameters = saved.parameters
         if parameters is None:
             parameters = parameters_of(saved.fitted.settings)
