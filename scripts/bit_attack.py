@@ -41,14 +41,14 @@ from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import RandomSource
 from privgcn.runs.assumptions import statement_of
 from privgcn.runs.folder import read_folder, write_folder
-from privgcn.runs.prepare import fitted_featurizer, graph_of
+from privgcn.runs.model import Model, model_files, read_model
 from privgcn.runs.release import releasable_statement, write_release
 from privgcn.runs.run import Run
-from privgcn.runs.saved import SavedModel, model_files, read_model
+from privgcn.runs.train import Prepared
 from privgcn.training.fit import fit
 from privgcn.training.optimisers import Optimiser
+from privgcn.training.planning import with_rate
 from privgcn.training.recipes import make_settings
-from privgcn.training.stepping import with_rate
 
 FARTHEST = 13.4
 """Standard deviations that no draw exceeds: its radius comes from a uniform of 128 bits."""
@@ -252,7 +252,7 @@ class Attacker:
             parts,
             self.plan,
             None,
-            unit_residuals=self.fitted.settings.training.unit_residuals,
+            unit_residuals=self.fitted.settings.training.large_steps,
         )
         return torch.stack([gradients.clipped_sum([w], None)[0] for w in self.path[:-1]])
 
@@ -387,15 +387,14 @@ class Target:
     @classmethod
     def of(cls, corpus: Corpus, settings: Settings) -> Target:
         """Featurises the training documents of a corpus."""
-        featurizer = fitted_featurizer(corpus.train, settings)
-        graph = graph_of(corpus.train, featurizer, settings)
-        return cls(corpus.train, featurizer, graph, settings)
+        ready = Prepared.of(corpus.train, settings)
+        return cls(ready.corpus, ready.featurizer, ready.graph, settings)
 
     def released(self, graph: TextGraph, folder: Path) -> Path:
         """Trains on a graph and releases the model, as ``train`` and ``release`` do."""
         fitted = fit(graph, self.settings, columns=self.corpus.columns)
         statement = statement_of(fitted, self.corpus, self.featurizer)
-        saved = SavedModel(fitted, self.featurizer, np.asarray(self.corpus.classes), statement)
+        saved = Model(fitted, self.featurizer, np.asarray(self.corpus.classes), statement)
         write_folder(folder / "model", "model", model_files(saved))
         run = Run(folder / "model")
         releasable_statement(run, learned_features=True)

@@ -218,13 +218,13 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         ),
     ),
     mutation(
-        "momentum where many documents have a label",
+        "another optimiser where many documents have a label",
         _PUBLIC_FACTS,
         swap(
             "_private_trainer",
             "with_rate(settings.training, any_plan, any_width)",
-            "with_rate(settings.training.model_copy(update={'momentum':"
-            " 0.9 * float((train.labels >= 0).float().mean() > 0.5)}), any_plan, any_width)",
+            "with_rate(settings.training.model_copy(update={'optimizer': 'adam' if"
+            " (train.labels >= 0).float().mean() > 0.5 else 'sgd'}), any_plan, any_width)",
         ),
     ),
     mutation(
@@ -340,7 +340,7 @@ WISHES: tuple[Mutation, ...] = (
     mutation(
         "of two wishes for privacy the second is dropped",
         f"{WISHED}::test_two_wishes_for_privacy_that_contradict_each_other_are_refused",
-        swap("wishes:merged", "name.startswith(PRIVACY) and any_difference", "False"),
+        swap("recipes:merged", "name.startswith(PRIVACY) and any_difference", "False"),
     ),
     mutation(
         "a flag nobody typed stands above --set",
@@ -855,7 +855,11 @@ STATEMENTS: tuple[Mutation, ...] = (
     mutation(
         "full-graph predictions count as covered",
         _COVERAGE,
-        swap("statement_words:MODES", "(False, any_words)", "(True, any_words)"),
+        swap(
+            "modes:MODES",
+            "ModeFacts(any_words, covered=False)",
+            "ModeFacts(any_words, covered=True)",
+        ),
     ),
     mutation(
         "predict calls full-graph covered",
@@ -910,7 +914,11 @@ STATEMENTS: tuple[Mutation, ...] = (
     mutation(
         "what an encoder may have seen is not named",
         f"{CLAIMS}::test_what_an_encoder_may_have_seen_is_named_though_it_learns_nothing",
-        swap("runs.assumptions:not_covered", "featurizer.learned is not None", "featurizer.learns"),
+        swap(
+            "runs.assumptions:not_covered",
+            "featurizer.learned is not None",
+            "featurizer.learns",
+        ),
     ),
     mutation(
         "a statement tells how much people wrote",
@@ -933,13 +941,14 @@ RELEASES: tuple[Mutation, ...] = (
         "a fingerprint of the training documents in the model's record",
         _ALIKE,
         swap(
-            "GraphClassifier.fit",
-            "self.settings_ = settings",
+            "runs.train:train",
+            "ready = any_prepared",
             """
-            self.settings_ = settings
-            print_ = float(graph.features.dense().sum() + graph.labels.sum())
-            state = featurizer.state()
-            featurizer.state = lambda: {**state, "fingerprint": print_}
+            ready = any_prepared
+            train = ready.train
+            print_ = float(train.features.dense().sum() + train.labels.sum())
+            state = ready.featurizer.state()
+            ready.featurizer.state = lambda: {**state, "fingerprint": print_}
             """,
         ),
     ),
@@ -982,12 +991,12 @@ RELEASES: tuple[Mutation, ...] = (
         "the number of empty documents in the settings",
         _ALIKE,
         swap(
-            "GraphClassifier.fit",
-            "fitted = fit(any_graph, settings, visible=any_seen, columns=any_columns)",
+            "runs.train:train",
+            "fitted = any_fit",
             """
-            fitted = fit(any_graph, settings, visible=any_seen, columns=any_columns)
+            fitted = any_fit
             from dataclasses import replace
-            empty = int((graph.features.row_sums(2) == 0).sum())
+            empty = int((ready.train.features.row_sums(2) == 0).sum())
             data = settings.data.model_copy(update={"source": f"documents-{empty}"})
             fitted = replace(fitted, settings=settings.model_copy(update={"data": data}))
             """,
@@ -1052,7 +1061,7 @@ RELEASES: tuple[Mutation, ...] = (
         swap(
             "baseline_scores",
             "majority(truth, len(classes))",
-            "np.full_like(truth, np.bincount(1 + replicas.corpus.labels)[1:].argmax())",
+            "np.full_like(truth, np.bincount(1 + trial.corpus.labels)[1:].argmax())",
         ),
     ),
     mutation(
@@ -1148,8 +1157,8 @@ SEARCHES: tuple[Mutation, ...] = (
         f"{TUNING}::test_candidates_with_features_that_learn_are_named_whoever_wins",
         swap(
             "_Runs.winner",
-            "[gap for each, _ in self.prepared.values() for gap in not_covered(train, each)]",
-            "not_covered(train, featurizer)",
+            "[gap for each in any_features for gap in not_covered(train, each)]",
+            "not_covered(train, ready.featurizer)",
         ),
     ),
     mutation(
@@ -1199,9 +1208,9 @@ SEARCHES: tuple[Mutation, ...] = (
         "a search reads its vocabulary off validation texts",
         f"{CLAIMS}::test_features_learn_from_training_documents_only",
         swap(
-            "_Runs._prepared",
-            "fitted_featurizer(self.corpus.train, any_settings)",
-            "fitted_featurizer(self.corpus, any_settings)",
+            "Prepared.of",
+            "make_featurizer(any_kind, any_options, any_train).fit(any_train)",
+            "make_featurizer(any_kind, any_options, any_train).fit(corpus)",
         ),
     ),
 )

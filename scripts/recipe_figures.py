@@ -12,7 +12,7 @@ from measuring import ROOT, arguments, measure
 
 from privgcn.experiments.grid import Grid
 from privgcn.experiments.results import Results, figure, series
-from privgcn.prediction.inference import MODES
+from privgcn.modes import MODES
 from privgcn.report import Figure
 from privgcn.report.charts import save_svg
 

@@ -16,7 +16,7 @@ from measuring import ROOT, arguments, measure
 from privgcn.experiments.grid import Grid
 from privgcn.experiments.paper.published import leaves
 from privgcn.experiments.results import Results, cells, mean_of
-from privgcn.prediction.inference import MODES
+from privgcn.modes import MODES
 from privgcn.report import Table
 
 Point = dict[str, Any]

@@ -12,14 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from privgcn.errors import ConfigError, DataError
 from privgcn.files import read_bounded
@@ -71,39 +64,33 @@ class TrainingSettings(_Section):
 
     Attributes:
         optimizer: ``sgd`` or ``adam``.
-        learning_rate: Step size; ``None`` where ``reach`` sets it.
-        reach: How far the noise of all steps together may carry a score: sets the step size
-            of a private run from public numbers (``privgcn.training.stepping``).
-        unit_residuals: Whether each document's residual is scaled to length one.
-        keep_path: Whether the iterates are kept: they are part of what is released, and
-            prediction by ``matched`` needs them.
-        momentum: Of ``sgd``.
+        learning_rate: Step size of usual descent; ``None`` where ``reach`` sets it.
+        reach: How far the noise of all steps together may carry a score. It chooses the
+            large steps of recipe ``auto``, for private linear models only: along residuals
+            of length one, as long as public numbers allow (``privgcn.training.planning``).
+            On dense features the first release is their mean, which is then taken off every
+            row. The iterates are kept, as part of what is released, and the last two are
+            averaged.
         epochs: Passes over the training documents, at most.
         patience: Epochs without a better validation loss before training stops; 0 trains
             to the end. Private runs never stop early.
-        averaging: Whether the mean of all iterates is taken instead of the last.
-        average_last: How many of the last iterates are averaged; needs ``keep_path``.
-        centre: Whether the first release of a private run on dense features is their mean,
-            which is then taken off every row (``privgcn.privacy.mechanism.centre``).
-        zero_start: Whether weights start at zero (only for models without hidden layers).
         parts: Parts of a non-private run; each is one step of an epoch.
-        device: Where training runs; noise is always drawn on the CPU.
+        device: Where training runs; ``auto`` takes CUDA where there is any. Noise is always
+            drawn on the CPU.
     """
 
     optimizer: Literal["sgd", "adam"] = "adam"
     learning_rate: float | None = Field(None, gt=0)
     reach: float | None = Field(None, gt=0)
-    unit_residuals: bool = False
-    keep_path: bool = False
-    momentum: float = Field(0.0, ge=0, lt=1)
     epochs: int = Field(500, ge=1)
     patience: int = Field(20, ge=0)
-    averaging: bool = False
-    average_last: int = Field(1, ge=1)
-    centre: bool = False
-    zero_start: bool = False
     parts: int | Literal["each"] = 1
-    device: Literal["cpu", "cuda"] = "cpu"
+    device: Literal["auto", "cpu", "cuda"] = "cpu"
+
+    @property
+    def large_steps(self) -> bool:
+        """Whether ``reach`` chooses them."""
+        return self.reach is not None
 
 
 class PrivacySettings(_Section):
@@ -113,6 +100,7 @@ class PrivacySettings(_Section):
         epsilon: The target; ``None`` where ``noise_multiplier`` is given instead.
         parts: A number, ``each``, or ``column:NAME`` for a column declared public.
         sampling_probability: Of ``poisson``; default one over the number of parts.
+        accountant: Default ``pld``; a search is always accounted by ``rdp``.
         reproducible: Seeds noise and samples too; such a run must not be released.
     """
 
@@ -120,20 +108,13 @@ class PrivacySettings(_Section):
     delta: float = Field(1e-5, gt=0, lt=1)
     unit: Literal["document", "person", "part", "graph"] = "document"
     relation: Literal["remove", "replace"] = "remove"
-    parts: int | str = "each"
+    parts: int | str = Field("each", union_mode="left_to_right")
     sampling: Literal["all", "poisson", "epoch"] = "all"
     sampling_probability: float | None = Field(None, gt=0, le=1)
     clip_norm: float = Field(1.0, gt=0)
     noise_multiplier: float | None = Field(None, gt=0)
-    accountant: Literal["pld", "rdp", "moments"] = "pld"
+    accountant: Literal["pld", "rdp", "moments"] | None = None
     reproducible: bool = False
-
-    @field_validator("parts")
-    @classmethod
-    def _read_number(cls, value: int | str) -> int | str:
-        """A number is a number, typed as an option or written in a file."""
-        digits = isinstance(value, str) and value.isascii() and value.isdigit()
-        return int(value) if digits else value
 
 
 class PredictionSettings(_Section):
@@ -166,23 +147,15 @@ class Settings(_Section):
     @model_validator(mode="after")
     def _fit_together(self) -> Settings:
         training = self.training
-        if training.reach is not None and training.learning_rate is not None:
+        if training.large_steps and training.learning_rate is not None:
             raise ValueError("'training.reach' sets the learning rate; leave one of them out")
-        whole = training.keep_path and self.model.kind == "linear" and not training.averaging
-        if training.average_last > 1 and not whole:
+        plain = training.optimizer == "sgd" and self.model.kind == "linear"
+        if training.large_steps and not (plain and self.privacy):
             raise ValueError(
-                "'training.average_last' above 1 needs training.keep_path, model.kind linear "
-                "and no training.averaging"
+                "'training.reach' needs privacy, training.optimizer sgd and model.kind linear"
             )
-        plain_steps = (
-            training.optimizer == "sgd" and training.momentum == 0 and not training.averaging
-        )
-        kept = training.keep_path and training.reach is not None and training.unit_residuals
-        if self.prediction.method == "matched" and not (plain_steps and kept):
-            raise ValueError(
-                "'prediction.method' matched needs plain sgd steps (no momentum, no averaging) "
-                "with training.reach, training.unit_residuals and training.keep_path"
-            )
+        if self.prediction.method == "matched" and not training.large_steps:
+            raise ValueError("'prediction.method' matched needs training.reach")
         return self
 
     def changed(self, changes: Mapping[str, Any]) -> Settings:

@@ -165,12 +165,14 @@ def test_a_parameter_left_out_is_left_to_the_settings(clinic) -> None:
 
 def test_several_replicas_are_several_releases(clinic) -> None:
     from privgcn.runs.assumptions import statement_of
-    from privgcn.runs.replicas import train_replicas
+    from privgcn.runs.train import train
     from privgcn.training.recipes import make_settings
 
-    trained = train_replicas(clinic, make_settings(epsilon=1.0), [0, 1])
+    trained = train(clinic, make_settings(epsilon=1.0), [0, 1])
+    fitted = trained.model.fitted
+    assert trained.model.statement is None
     with pytest.raises(PrivacyContractError, match="2 replicas"):
-        statement_of(trained.fitted, clinic.train, trained.featurizer)
-    one = statement_of(trained.fitted.replica(1), clinic.train, trained.featurizer)
+        statement_of(fitted, clinic.train, trained.model.featurizer)
+    one = statement_of(fitted.replica(1), clinic.train, trained.model.featurizer)
     assert one is not None
     assert one.epsilon <= 1.0

@@ -55,7 +55,6 @@ def make_settings(unit: str, relation: str, parts: Any, sampling: str, epochs: i
                 "learning_rate": 1e-3,
                 "epochs": epochs,
                 "patience": 0,
-                "zero_start": True,
             },
             "privacy": {
                 "epsilon": EPSILON,

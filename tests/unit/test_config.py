@@ -121,11 +121,9 @@ def test_the_papers_settings_are_the_papers() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"training.momentum": 0.9},
-        {"training.averaging": True},
-        {"training.keep_path": False},
         {"training.learning_rate": 0.1},
-        {"prediction.method": "direct", "training.keep_path": False},
+        {"training.reach": None, "training.learning_rate": 0.1},
+        {"model.kind": "mlp"},
     ],
 )
 def test_settings_that_do_not_fit_together_are_refused(change) -> None:

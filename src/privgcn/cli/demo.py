@@ -25,8 +25,7 @@ def demo(
     from privgcn.cli.train import print_run, train_and_write
     from privgcn.runs.folder import is_stored
     from privgcn.runs.run import Run
-    from privgcn.training.recipes import resolve
-    from privgcn.training.wishes import by_flag
+    from privgcn.training.recipes import by_flag, resolve
 
     if out == _FOLDER and is_stored(out):
         overwrite = overwrite or Run(out).settings.data.source == "clinic"

@@ -9,26 +9,26 @@ import typer
 
 from privgcn.cli.options import AsJson
 from privgcn.cli.output import print_json
+from privgcn.modes import MODE_NAMES, MODES, check_mode
 
 
 def evaluate(
     run: Annotated[Path, typer.Argument(help="A run folder.", metavar="RUN")],
     inference: Annotated[
-        str, typer.Option(help="alone, own-graph, full-graph or all.", metavar="MODE")
+        str, typer.Option(help=f"{MODE_NAMES}, or all.", metavar="MODE")
     ] = "all",
     as_json: AsJson = False,
 ) -> None:
     """Score a trained model on the test documents of its corpus that it has not seen."""
-    from privgcn.prediction.inference import MODES, check_mode
     from privgcn.runs.run import Run
 
-    modes = MODES if inference == "all" else (check_mode(inference),)
+    modes = tuple(MODES) if inference == "all" else (check_mode(inference),)
     finished = Run(run)
-    replicas, left_out = finished.evaluation()
+    trial, left_out = finished.evaluation()
     scores = {
-        "dataset": replicas.corpus.name,
-        "synthetic": replicas.corpus.facts.synthetic,
-        "modes": replicas.scored(modes)[0],
+        "dataset": trial.corpus.name,
+        "synthetic": trial.corpus.facts.synthetic,
+        "modes": trial.scored(modes)[0],
         "baselines": finished.scores["baselines"],
     }
     if as_json:

@@ -11,12 +11,12 @@ from typing import Annotated
 
 import typer
 
+from privgcn.modes import MODE_NAMES
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Inference = Annotated[
     str,
-    typer.Option(
-        help="What a prediction may see: alone, own-graph or full-graph.", metavar="MODE"
-    ),
+    typer.Option(help=f"What a prediction may look at: {MODE_NAMES}.", metavar="MODE"),
 ]
 Source = Annotated[str, typer.Argument(help="A dataset's name or a folder of documents.")]
 Delta = Annotated[float | None, typer.Option(help="Delta of the guarantee (default: 1e-5).")]
@@ -35,6 +35,9 @@ Classes = Annotated[
 Seed = Annotated[
     int | None,
     typer.Option(help="Seed of the partition and the initial weights (default: 0).", min=0),
+]
+Device = Annotated[
+    str | None, typer.Option(help="Where to train: auto, cpu or cuda (default: cpu).")
 ]
 Config = Annotated[
     Path | None,

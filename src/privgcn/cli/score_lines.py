@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from privgcn.modes import facts_of
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -15,7 +17,7 @@ def scores_table(scores: dict[str, Any], *, private: bool) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from privgcn.report.scores import COVERED, NOT_COVERED, covered, sees
+    from privgcn.report.scores import COVERED, NOT_COVERED
 
     name = scores["dataset"] + (" (synthetic)" if scores["synthetic"] else "")
     table = Table(title=Text(f"Test documents of {name}"), title_justify="left")
@@ -25,8 +27,9 @@ def scores_table(scores: dict[str, Any], *, private: bool) -> Table:
     if private:
         table.add_column("guarantee")
     for mode, row in scores["modes"].items():
-        mark = [COVERED if covered(mode) else NOT_COVERED] if private else []
-        table.add_row(f"{mode}: {sees(mode)}", *_figures(row), *mark)
+        sees, covered = facts_of(mode)
+        mark = [COVERED if covered else NOT_COVERED] if private else []
+        table.add_row(f"{mode}: {sees}", *_figures(row), *mark)
     table.add_section()
     for baseline, row in scores["baselines"].items():
         table.add_row(f"baseline: {baseline}", *_figures(row), *([""] if private else []))

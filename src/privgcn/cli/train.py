@@ -13,6 +13,7 @@ from privgcn.cli.options import (
     Classes,
     Config,
     Delta,
+    Device,
     Features,
     Overrides,
     Relation,
@@ -24,8 +25,7 @@ from privgcn.cli.output import Overwrite, print_json
 
 if TYPE_CHECKING:
     from privgcn.config import Settings
-    from privgcn.privacy.statement import PrivacyStatement
-    from privgcn.runs.replicas import Replicas
+    from privgcn.runs.train import Trial
 
 
 def train(
@@ -47,6 +47,7 @@ def train(
     features: Features = None,
     classes: Classes = None,
     seed: Seed = None,
+    device: Device = None,
     reproducible: Annotated[
         bool | None,
         typer.Option(help="Seed noise and samples too; the run must not be released."),
@@ -58,13 +59,13 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a classifier on documents and links, privately when given an epsilon."""
-    from privgcn.training.recipes import resolve
-    from privgcn.training.wishes import by_command_line
+    from privgcn.training.recipes import by_command_line, resolve
 
     flags = {
         "recipe": recipe,
         "seed": seed,
         "training.optimizer": optimizer,
+        "training.device": device,
         "features.kind": features,
         "data.source": source,
         "data.classes": None if classes is None else classes.split(","),
@@ -91,9 +92,8 @@ def train_and_write(
     from privgcn.cli.progress import progress_bar
     from privgcn.corpus import load_corpus
     from privgcn.corpus.catalogue import resolved_source
-    from privgcn.runs.assumptions import statement_of
+    from privgcn.runs import train
     from privgcn.runs.folder import check_target, unfinished_place
-    from privgcn.runs.replicas import train_replicas
     from privgcn.training.checkpoint import clear_checkpoint
 
     begun = time.perf_counter()
@@ -106,48 +106,22 @@ def train_and_write(
     check_target(folder, overwrite=overwrite)
     unfinished = unfinished_place(folder)
     with progress_bar("training") as progress:
-        replicas = train_replicas(
-            corpus, settings, progress=progress, checkpoint_folder=unfinished
-        )
-    statement = statement_of(replicas.fitted, corpus.train, replicas.featurizer)
-    record = score_and_write(folder, replicas, statement, overwrite=overwrite)
+        trial = train.train(corpus, settings, progress=progress, checkpoint_folder=unfinished)
+    record = score_and_write(folder, trial, overwrite=overwrite)
     clear_checkpoint(unfinished)
     return {**record, "seconds": round(time.perf_counter() - begun, 3)}
 
 
-def score_and_write(
-    folder: Path, replicas: Replicas, statement: PrivacyStatement | None, *, overwrite: bool
-) -> dict[str, Any]:
-    """Scores a trained model and writes its run folder; no time goes into the record."""
-    import numpy as np
-
+def score_and_write(folder: Path, trial: Trial, *, overwrite: bool) -> dict[str, Any]:
+    """Scores a trained model and writes its run folder with a report."""
     from privgcn.cli.progress import progress_bar
-    from privgcn.evaluation.baselines import baselines_left_out
-    from privgcn.evaluation.metrics import HEADLINE
     from privgcn.report import Report
-    from privgcn.runs.replicas import baseline_scores
-    from privgcn.runs.run import score_table, write_run
-    from privgcn.runs.saved import SavedModel
+    from privgcn.runs.run import write_run
 
-    settings, corpus = replicas.fitted.settings, replicas.corpus
     with progress_bar("scoring"):
-        scores = score_table(replicas, baseline_scores(replicas))
-    classes = np.asarray(corpus.classes)
-    saved = SavedModel(replicas.fitted, replicas.featurizer, classes, statement)
-    page = Report.of_run(settings, statement, scores).html()
-    write_run(folder, saved, corpus, scores, page, overwrite=overwrite)
-    return {
-        "run": str(folder),
-        "dataset": corpus.name,
-        "synthetic": corpus.facts.synthetic,
-        "settings": settings.model_dump(),
-        "statement": None if statement is None else statement.model_dump(mode="json"),
-        "scores": {
-            mode: {key: row[key] for key in HEADLINE} for mode, row in scores["modes"].items()
-        },
-        "baselines": scores["baselines"],
-        "baselines_left_out": baselines_left_out(settings),
-    }
+        return write_run(
+            folder, trial, lambda *found: Report.of_run(*found).html(), overwrite=overwrite
+        )
 
 
 def print_run(folder: Path) -> None:
@@ -159,8 +133,7 @@ def print_run(folder: Path) -> None:
     from privgcn.runs.run import Run
 
     run = Run(folder)
-    console = Console()
-    console.print(scores_table(run.scores, private=run.statement is not None))
+    Console().print(scores_table(run.scores, private=run.statement is not None))
     for line in (*baselines_left_out(run.settings), guarantee_line(run.statement)):
         typer.echo(line)
     typer.echo(f"Run: {folder}    Report: {folder / 'report.html'}")

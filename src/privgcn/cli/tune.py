@@ -12,6 +12,7 @@ from privgcn.cli.options import (
     Classes,
     Config,
     Delta,
+    Device,
     Features,
     Overrides,
     Relation,
@@ -59,6 +60,7 @@ def tune(
         ),
     ] = False,
     seed: Seed = None,
+    device: Device = None,
     out: Annotated[
         Path | None, typer.Option(help="Run folder (default: runs/NAME-tuned).")
     ] = None,
@@ -74,12 +76,12 @@ def tune(
     from privgcn.runs.candidates import SearchSpace
     from privgcn.runs.folder import check_target
     from privgcn.runs.tune import search
-    from privgcn.training.recipes import resolve
-    from privgcn.training.wishes import by_command_line, merged
+    from privgcn.training.recipes import by_command_line, merged, resolve
 
     flags = {
         "recipe": recipe,
         "seed": seed,
+        "training.device": device,
         "features.kind": features,
         "data.source": resolved_source(source),
         "data.classes": None if classes is None else classes.split(","),
@@ -101,8 +103,7 @@ def tune(
         winner = search(
             corpus, settings, chosen_space, count, public_validation=public_validation
         )
-    # No time and no count goes into the record.
-    record = score_and_write(folder, winner.replicas, winner.statement, overwrite=overwrite)
+    record = score_and_write(folder, winner.trial, overwrite=overwrite)
     record["chosen"] = winner.chosen
     if as_json:
         print_json(record)

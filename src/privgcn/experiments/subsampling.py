@@ -11,7 +11,7 @@ import numpy as np
 from privgcn.corpus import Corpus, load_corpus
 from privgcn.corpus.corpus import TRAIN
 from privgcn.errors import ConfigError
-from privgcn.runs.prepare import with_split
+from privgcn.runs.train import with_split
 
 _NOT_COVERED = "which training documents are used: the same share of every class was drawn"
 

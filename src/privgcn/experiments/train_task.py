@@ -14,13 +14,13 @@ from privgcn.config import parse_settings
 from privgcn.corpus.catalogue import DATASETS
 from privgcn.errors import ConfigError
 from privgcn.experiments.tasks import Result
+from privgcn.modes import MODES, check_mode
 from privgcn.training.recipes import make_settings
 
 DEVICE = "PRIVGCN_DEVICE"
 """Environment variable that says where runs train. It changes rounding, so it is no part of
 a run's name: noise and samples come from the same source everywhere."""
 
-MODES = ("alone", "own-graph", "full-graph")
 _MUST = {"dataset", "recipe"}
 _MAY = {
     "optimizer",
@@ -100,20 +100,19 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
     """Trains all seeds in one pass and scores them on the test documents."""
     from privgcn.experiments.predictions import results_of
     from privgcn.experiments.subsampling import corpus_for_runs
-    from privgcn.prediction.inference import check_mode
-    from privgcn.runs.replicas import train_replicas
+    from privgcn.runs.train import train
 
     chosen = parse_settings(settings["settings"])
     if DEVICE in os.environ:
         chosen = chosen.changed({"training.device": check_device()})
     source, split = str(chosen.data.source), tuple(settings.get("split", ()))
     corpus = corpus_for_runs(source, settings["fraction"], split)
-    replicas = train_replicas(corpus, chosen, seeds)
-    plan = replicas.plan
+    trial = train(corpus, chosen, seeds)
+    plan, featurizer = trial.plan, trial.model.featurizer
     shared = {
         "features": {
-            "kind": replicas.featurizer.kind,
-            "dimension": replicas.featurizer.dimension,
+            "kind": featurizer.kind,
+            "dimension": featurizer.dimension,
         },
         "privacy": None
         if plan is None
@@ -128,7 +127,7 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
         },
     }
     modes = [check_mode(mode) for mode in settings["modes"]]
-    found = results_of(corpus, {mode: replicas.predictions(mode) for mode in modes})
+    found = results_of(corpus, {mode: trial.predictions(mode) for mode in modes})
     return [{**result, **shared} for result in found]
 
 

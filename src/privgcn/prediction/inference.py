@@ -1,36 +1,23 @@
-"""Inference modes: what a prediction may look at, and so what it may reveal.
+"""Scores of documents in an inference mode (``privgcn.modes`` has the table).
 
-``alone`` sees the new document only, ``own-graph`` the new documents and the links among
-them: both are covered by the guarantee of the training documents. ``full-graph``, the
-paper's protocol, also sees texts of and links to training documents, which flow into the
-predictions without noise: it is **not** covered.
+``full-graph``, the paper's protocol, lets texts of and links to training documents flow into
+predictions without noise: it is **not** covered by the guarantee.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from privgcn.errors import ConfigError
 from privgcn.graph.textgraph import TextGraph
+from privgcn.modes import Mode
 from privgcn.prediction.matching import Released, matched_scores
 from privgcn.prediction.matching_numbers import Numbers
 from privgcn.training.fit import Fit
-from privgcn.training.stepping import signal_over_noise, steepness, with_rate
-
-Mode = Literal["alone", "own-graph", "full-graph"]
-MODES: tuple[Mode, ...] = ("alone", "own-graph", "full-graph")
-
-
-def check_mode(mode: str) -> Mode:
-    """The mode, or an error that names the known ones."""
-    for known in MODES:
-        if mode == known:
-            return known
-    raise ConfigError(f"The 'inference' must be one of {', '.join(MODES)}. Got {mode!r}.")
+from privgcn.training.planning import signal_over_noise, steepness, with_rate
 
 
 def scores_in_mode(fitted: Fit, graph: TextGraph, rows: Tensor, mode: Mode) -> Tensor:
@@ -78,7 +65,7 @@ def released_of(fitted: Fit) -> list[Released]:
     if plan is None or path is None or len(fitted.model.layers) != 1:
         raise ConfigError(
             "Prediction by 'matched' needs a private linear model whose path was kept "
-            "(training.keep_path). Use prediction.method 'direct'."
+            "(training.reach). Use prediction.method 'direct'."
         )
     numbers = numbers_of(fitted)
     # Plain steps from the first weights on: how far they went is the sum of the gradients.

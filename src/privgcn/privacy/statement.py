@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError
+from privgcn.modes import MODES, facts_of
 from privgcn.privacy.checks import read_json, require_choice
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement_parts import (
@@ -23,7 +24,6 @@ from privgcn.privacy.statement_parts import (
 )
 from privgcn.privacy.statement_words import (
     ALWAYS_PUBLIC,
-    MODES,
     NEVER_COVERED,
     NOT_COVERED_FOR,
     NOTES,
@@ -271,7 +271,7 @@ def _agree(claimed: Any, expected: Any) -> bool:
 
 
 def _inference_claim(mode: str) -> InferenceClaim:
-    covered, sees = MODES[mode]
+    sees, covered = facts_of(mode)
     return InferenceClaim(mode=mode, covered=covered, sees=sees)
 
 

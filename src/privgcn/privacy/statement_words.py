@@ -36,9 +36,3 @@ NOTES: tuple[str, ...] = (
     "Sums and noise are multiples of one step, so the bits of a release tell no more than its "
     "value does. The noise itself is drawn in 64-bit floating point.",
 )
-
-MODES: dict[str, tuple[bool, str]] = {
-    "alone": (True, "the new document only"),
-    "own-graph": (True, "the new documents and the links among them"),
-    "full-graph": (False, "also links to, and texts of, training documents"),
-}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privgcn.config import Settings
-from privgcn.prediction.inference import MODES
+from privgcn.modes import MODES
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import round_up
 from privgcn.report.citation import citations
@@ -16,7 +16,7 @@ from privgcn.report.curves import EPSILON_AXIS, shown_epsilon
 from privgcn.report.figures import Figure, Point, Series
 from privgcn.report.formats import number
 from privgcn.report.run_page import NO_GUARANTEE, SYNTHETIC, WORKING_COPY, check_pair
-from privgcn.report.scores import SCORE_AXIS, Scores, covered, mode_label
+from privgcn.report.scores import SCORE_AXIS, Scores, mode_label
 from privgcn.report.tables import MeanStd, Table
 from privgcn.report.wording import SHORT_UNIT
 
@@ -100,7 +100,7 @@ def _run_table(runs: Sequence[RunRecord]) -> Table:
         scores = (modes[mode].micro_f1 if mode in modes else None for mode in MODES)
         dataset = f"{run.dataset} (synthetic)" if run.scores.synthetic else run.dataset
         rows.append((run.name, dataset, run.settings.recipe, *claim, *scores))
-    outside = [mode for mode in MODES if not covered(mode)]
+    outside = [mode for mode, facts in MODES.items() if not facts.covered]
     return Table(
         title="Guarantee of each run, and micro-F1 by inference mode",
         columns=(

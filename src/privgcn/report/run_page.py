@@ -8,7 +8,7 @@ from typing import Any
 from privgcn.config import Settings
 from privgcn.errors import ConfigError
 from privgcn.evaluation.baselines import baselines_left_out
-from privgcn.prediction.inference import Mode
+from privgcn.modes import Mode, facts_of
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import round_up
 from privgcn.report.citation import citations
@@ -18,10 +18,8 @@ from privgcn.report.scores import (
     Scores,
     class_table,
     confusion,
-    covered,
     mode_table,
     score_figure,
-    sees,
 )
 from privgcn.report.wording import SHORT_UNIT, explained
 
@@ -140,7 +138,7 @@ def _lede(
     value = score(scores.modes[lead].micro_f1)
     text = (
         f"A {_MODELS[settings.model.kind]}, trained with the recipe “{settings.recipe}”, sorts "
-        f"the documents of “{dataset}”{many}. In mode {lead}, where it sees {sees(lead)}, its "
+        f"the documents of “{dataset}”{many}. In mode {lead}, where it sees {facts_of(lead).sees}, its "
         f"micro-F1 on the {scores.documents()} is {value}. "
     )
     if statement is None:
@@ -190,8 +188,8 @@ def _classes(scores: Scores, lead: str, *, private: bool) -> list[dict[str, Any]
     found = [
         {
             "mode": mode,
-            "words": sees(mode),
-            "outside": private and not covered(mode),
+            "words": facts_of(mode).sees,
+            "outside": private and not facts_of(mode).covered,
             "lead": mode == lead,
             "table": class_table(entry, mode),
             "confusion": confusion(entry, scores.classes),

@@ -8,8 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from privgcn.config import Settings
 from privgcn.evaluation.baselines import sees_no_links
-from privgcn.prediction.inference import MODES, Mode
-from privgcn.privacy.statement_words import MODES as MODE_FACTS
+from privgcn.modes import MODES, Mode, facts_of
 from privgcn.report.figures import Figure, Point, Series
 from privgcn.report.records import read_record
 from privgcn.report.tables import Number, Table
@@ -113,7 +112,7 @@ class Scores(_Record):
     def leading(self, *, private: bool) -> Mode:
         """The mode that leads: with privacy the best-informed one that is still covered."""
         known = [mode for mode in MODES if mode in self.modes]
-        fit = [mode for mode in known if not private or covered(mode)]
+        fit = [mode for mode in known if not private or facts_of(mode).covered]
         return (fit or known)[-1]
 
     def documents(self) -> str:
@@ -122,26 +121,23 @@ class Scores(_Record):
         return f"{counts.pop():,} test documents" if len(counts) == 1 else "test documents"
 
 
-def covered(mode: str) -> bool:
-    """Whether the guarantee for the training data extends to predictions in this mode."""
-    return MODE_FACTS[mode][0]
-
-
-def sees(mode: str) -> str:
-    """What the model sees in this mode, in words."""
-    return MODE_FACTS[mode][1]
-
-
 def mode_label(mode: str, *, private: bool) -> str:
     """The name of a mode in a chart; what the guarantee does not cover says so."""
-    return mode if covered(mode) or not private else f"{mode} ({NOT_COVERED})"
+    return mode if facts_of(mode).covered or not private else f"{mode} ({NOT_COVERED})"
 
 
 def mode_table(scores: Scores, *, private: bool) -> Table:
     """Modes and baselines, one row each, with what they see and whether that is covered."""
     rows: list[tuple[Any, ...]] = []
     for mode, entry in scores.ordered().items():
-        rows.append((mode, COVERED if covered(mode) else NOT_COVERED, entry, sees(mode)))
+        rows.append(
+            (
+                mode,
+                COVERED if facts_of(mode).covered else NOT_COVERED,
+                entry,
+                facts_of(mode).sees,
+            )
+        )
     for name, measures in scores.baselines.items():
         rows.append((f"baseline: {name}", None, measures, _BASELINES.get(name, "")))
     columns = ["mode", "guarantee", *MEASURES.values(), "what is seen"]

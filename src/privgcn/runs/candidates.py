@@ -89,8 +89,7 @@ class SearchSpace:
             said: What the user wished for, by dotted name.
 
         Raises:
-            ConfigError: A setting is both fixed and searched over, or the accountant of a
-                search is to be another one.
+            ConfigError: A setting is both fixed and searched over.
         """
         for name, values in self.choices.items():
             if name in said and name.startswith("privacy."):
@@ -98,12 +97,6 @@ class SearchSpace:
                     f"The setting '{name}' must be fixed or searched over, not both. Got "
                     f"{said[name]!r} and the values {', '.join(map(str, values))} to try."
                 )
-        accountant = said.get("privacy.accountant", "rdp")
-        if accountant != "rdp":
-            raise ConfigError(
-                f"The 'privacy.accountant' of a search must be rdp. Got {accountant!r}. "
-                "Leave it out."
-            )
 
     def combinations(self) -> list[dict[str, Any]]:
         """What each candidate changes."""

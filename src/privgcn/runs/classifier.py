@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -16,20 +16,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from privgcn.config import Settings
 from privgcn.corpus import Corpus
-from privgcn.corpus.corpus import TRAIN, VALIDATION
+from privgcn.corpus.corpus import NO_LABEL, TRAIN, VALIDATION
 from privgcn.errors import ConfigError, DataError
-from privgcn.prediction.inference import check_mode, scores_in_mode
+from privgcn.modes import check_mode
+from privgcn.prediction.inference import scores_in_mode
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.runs.arrays import corpus_of_arrays
-from privgcn.runs.assumptions import check_owners, statement_of
 from privgcn.runs.folder import write_folder
-from privgcn.runs.parameters import parameters_of
-from privgcn.runs.prepare import fitted_featurizer, graph_of, with_split
+from privgcn.runs.model import Model, model_files
 from privgcn.runs.run import Run
-from privgcn.runs.saved import SavedModel, model_files
-from privgcn.training.fit import fit
-from privgcn.training.recipes import resolve
-from privgcn.training.wishes import by_mapping, by_parameter
+from privgcn.runs.train import train, with_split
+from privgcn.training.recipes import by_mapping, by_parameter, make_settings, resolve
+
+_SECTIONS = ("features", "model", "training", "prediction", "privacy")
 
 
 class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -98,28 +96,17 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: A ``Corpus``; all its documents train. Or vectors, without links.
             y: Labels, where ``X`` are vectors.
-            validation: Documents on which a non-private run may decide to stop.
+            validation: Documents on which a non-private run may decide to stop; a private
+                run never stops early.
         """
         corpus = X if isinstance(X, Corpus) else self._corpus_of_arrays(X, y)
         if isinstance(X, Corpus):
             self.classes_ = np.asarray(corpus.classes)
         settings = self._make_settings()
-        training = with_split(corpus, TRAIN)
-        training.check_trainable()
-        check_owners(corpus, settings.privacy.unit if settings.privacy else None)
-        featurizer = fitted_featurizer(training, settings)
-        graph = graph_of(training, featurizer, settings)
-        visible = None
+        documents = with_split(corpus, TRAIN)
         if validation is not None and settings.privacy is None:
-            joined = _joined(corpus, validation)
-            visible = graph_of(joined, featurizer, settings)
-        fitted = fit(graph, settings, visible=visible, columns=training.columns)
-        statement = statement_of(fitted, training, featurizer)
-        self._saved = SavedModel(fitted, featurizer, self.classes_, statement)
-        self.n_features_in_ = featurizer.dimension
-        self.settings_ = settings
-        self.statement_ = statement
-        return self
+            documents = _joined(corpus, validation)
+        return self._take(replace(train(documents, settings).model, classes=self.classes_))
 
     def predict_proba(self, X: Any, *, inference: str = "own-graph") -> npt.NDArray[np.float64]:
         """Class probabilities of each document.
@@ -129,12 +116,12 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             inference: ``alone``, ``own-graph``, or ``full-graph``, which needs a view of a
                 whole corpus and is not covered by the guarantee.
         """
-        check_is_fitted(self, "_saved")
+        check_is_fitted(self, "_model")
         mode = check_mode(inference)
         corpus = X
         if not isinstance(X, Corpus):
             vectors = validate_data(self, X, reset=False, accept_sparse="csr")
-            corpus = corpus_of_arrays(vectors, None, self._saved.classes)
+            corpus = corpus_of_arrays(vectors, None, self._model.classes)
         rows = torch.arange(len(corpus))
         if mode == "full-graph":
             if corpus.whole is None:
@@ -143,9 +130,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     "rest of the corpus can be seen. Got a whole corpus. Use 'own-graph'."
                 )
             rows, corpus = torch.as_tensor(corpus.rows), corpus.whole
-        saved = self._saved
-        graph = graph_of(corpus, saved.featurizer, saved.fitted.settings)
-        scores = scores_in_mode(saved.fitted, graph, rows, mode)[:, 0]
+        model = self._model
+        scores = scores_in_mode(model.fitted, model.graph(corpus), rows, mode)[:, 0]
         return np.asarray(scores.double().softmax(-1).numpy())
 
     def predict(self, X: Any, *, inference: str = "own-graph") -> npt.NDArray[Any]:
@@ -172,10 +158,10 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             folder: Where.
             overwrite: Whether an earlier model, run or release may be replaced.
         """
-        check_is_fitted(self, "_saved")
+        check_is_fitted(self, "_model")
         names = getattr(self, "feature_names_in_", None)
         saved = replace(
-            self._saved,
+            self._model,
             parameters=self.get_params(),
             feature_names=None if names is None else tuple(map(str, names)),
         )
@@ -194,24 +180,29 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def of_run(cls, run: Run) -> Self:
         """The classifier as it was when the model was saved; its claim is checked first."""
-        statement, saved = run.statement, run.saved
-        settings = saved.fitted.settings
+        statement = run.statement  # checked before anything else is read
+        saved = replace(run.model, statement=statement)
         parameters = saved.parameters
+        if parameters is None:
+            parameters = parameters_of(saved.fitted.settings)
         try:
-            model = cls(**(parameters_of(settings) if parameters is None else parameters))
+            model = cls(**parameters)
         except TypeError as error:
             raise DataError(f"The model has unknown parameters: {error}.") from None
-        model._saved = saved
-        model.classes_ = saved.classes
-        model.n_features_in_ = saved.featurizer.dimension
         if saved.feature_names is not None:
             model.feature_names_in_ = np.asarray(saved.feature_names, dtype=object)
-        model.settings_ = settings
-        model.statement_ = statement
-        return model
+        return model._take(saved)
+
+    def _take(self, model: Model) -> Self:
+        self._model = model
+        self.classes_ = model.classes
+        self.n_features_in_ = model.featurizer.dimension
+        self.settings_ = model.fitted.settings
+        self.statement_ = model.statement
+        return self
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_saved")
+        return hasattr(self, "_model")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -264,3 +255,69 @@ def _joined(train: Corpus, validation: Corpus) -> Corpus:
     rows = np.concatenate([train.rows, validation.rows])
     codes = np.repeat([TRAIN, VALIDATION], [len(train), len(validation)])
     return with_split(whole.select(rows), codes)
+
+
+def corpus_of_arrays(
+    vectors: Any, labels: Any, classes: Sequence[Any] | npt.NDArray[Any]
+) -> Corpus:
+    """A corpus of training documents with the given vectors and no links.
+
+    Args:
+        vectors: ``[documents, features]``, dense or sparse.
+        labels: One of ``classes`` for each document, or ``None``.
+        classes: The sorted class labels.
+    """
+    documents = vectors.shape[0]
+    codes = np.full(documents, NO_LABEL, dtype=np.int64)
+    if labels is not None:
+        codes = np.searchsorted(np.asarray(classes), labels).astype(np.int64)
+    with np.errstate(over="ignore"):
+        # Too large for float32 becomes infinite, and such a row counts as empty.
+        rows = vectors.astype(np.float32)
+    return Corpus(
+        name="arrays",
+        ids=np.arange(documents).astype(str),
+        vectors=rows,
+        labels=codes,
+        classes=tuple(str(name) for name in classes),
+        edges=np.empty((2, 0), dtype=np.int64),
+        split=np.zeros(documents, dtype=np.int8),
+    )
+
+
+def parameters_of(settings: Settings) -> dict[str, Any]:
+    """Parameters of ``GraphClassifier`` that make these settings again, but for the data.
+
+    What the recipe does not choose by itself and no parameter says is in ``settings``.
+    """
+    privacy = settings.privacy
+    parameters: dict[str, Any] = {
+        "recipe": settings.recipe,
+        "optimizer": settings.training.optimizer,
+        "features": settings.features.kind,
+        "seed": settings.seed,
+    }
+    changes: dict[str, Any] = {"features.kind": settings.features.kind}
+    if privacy is not None:
+        said = ("epsilon", "delta", "unit", "relation", "reproducible")
+        parameters |= {name: getattr(privacy, name) for name in said}
+        changes |= {f"privacy.{name}": getattr(privacy, name) for name in said[1:]}
+        if privacy.noise_multiplier is not None:
+            changes["privacy.noise_multiplier"] = privacy.noise_multiplier
+    usual = make_settings(
+        settings.recipe,
+        epsilon=None if privacy is None else privacy.epsilon,
+        optimizer=settings.training.optimizer,
+        seed=settings.seed,
+        changes=changes,
+    )
+    rest = {
+        f"{section}.{name}": value
+        for section in _SECTIONS
+        if getattr(settings, section) is not None
+        for name, value in getattr(settings, section).model_dump().items()
+        if value != getattr(getattr(usual, section), name)
+    }
+    if privacy is not None and privacy.noise_multiplier is not None:
+        rest["privacy.noise_multiplier"] = privacy.noise_multiplier
+    return {**parameters, "settings": rest or None}

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from privgcn.corpus import load_corpus
 from privgcn.errors import ConfigError, DataError
 from privgcn.files import write_atomically
-from privgcn.prediction.inference import Mode, check_mode
+from privgcn.modes import Mode, check_mode
 from privgcn.runs.classifier import GraphClassifier
 from privgcn.runs.run import Run
 

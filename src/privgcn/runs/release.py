@@ -12,8 +12,8 @@ from privgcn.features import featurizer_from_state
 from privgcn.features.registry import without_places
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs.folder import check_target, lies_in, write_folder
+from privgcn.runs.model import model_files
 from privgcn.runs.run import Run
-from privgcn.runs.saved import model_files
 
 
 def releasable_statement(run: Run, *, learned_features: bool) -> PrivacyStatement:
@@ -24,13 +24,13 @@ def releasable_statement(run: Run, *, learned_features: bool) -> PrivacyStatemen
         PrivacyContractError: The run has no guarantee, seeded noise, or features that were
             learned from protected text.
     """
-    statement, featurizer = run.statement, run.saved.featurizer
+    statement, featurizer = run.statement, run.model.featurizer
     if statement is None:
         raise PrivacyContractError(
             f"The run in {run.folder} was trained without privacy; there is nothing to "
             "release. Train with --epsilon."
         )
-    if not statement.releasable or not run.saved.fitted.releasable:
+    if not statement.releasable or not run.model.fitted.releasable:
         raise PrivacyContractError(
             f"The noise of the run in {run.folder} was seeded (--reproducible): whoever knows "
             "the seed can subtract it. Train again without --reproducible."
@@ -70,11 +70,11 @@ def write_release(
 ) -> None:
     """Writes model, statement and pages, without scores and without where anything lay."""
     check_release_target(run, folder, overwrite=overwrite)
-    saved = run.saved
+    model = run.model
     bare = replace(
-        saved,
-        fitted=replace(saved.fitted, settings=public_settings(saved.fitted.settings)),
-        featurizer=featurizer_from_state(without_places(saved.featurizer.state())),
+        model,
+        fitted=replace(model.fitted, settings=public_settings(model.fitted.settings)),
+        featurizer=featurizer_from_state(without_places(model.featurizer.state())),
         parameters=None,
     )
     write_folder(folder, "release", {**model_files(bare), **pages}, overwrite=overwrite)

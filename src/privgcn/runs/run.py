@@ -1,9 +1,9 @@
-"""A run, a saved model or a release, read back from its folder and checked."""
+"""A run, a saved model or a release: written, read back from its folder, and checked."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +16,12 @@ from privgcn.corpus import Corpus, load_corpus
 from privgcn.corpus.catalogue import resolved_source
 from privgcn.corpus.corpus import OUTSIDE, TEST, TRAIN
 from privgcn.errors import DataError
+from privgcn.evaluation.baselines import baselines_left_out
+from privgcn.evaluation.metrics import HEADLINE
 from privgcn.files import read_bounded
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verification import Verification, check_claim
+from privgcn.runs.fingerprints import Trained
 from privgcn.runs.folder import (
     MODEL,
     REPORT,
@@ -32,29 +35,22 @@ from privgcn.runs.folder import (
     read_folder,
     write_folder,
 )
-from privgcn.runs.prepare import graph_of, with_split
-from privgcn.runs.replicas import Replicas
-from privgcn.runs.saved import (
-    SavedModel,
-    model_files,
-    read_model,
-    read_settings,
-    read_statement,
-)
-from privgcn.runs.trained import Trained
+from privgcn.runs.model import Model, model_files, read_model, read_settings, read_statement
+from privgcn.runs.train import Trial, score_table, with_split
 
+Page = Callable[[Settings, PrivacyStatement | None, dict[str, Any]], str]
 _MOST_STATEMENT = 1 << 24
 
 
 class Evaluation(NamedTuple):
-    """A trained model beside documents that it has not seen.
+    """A model beside documents that it has not seen.
 
     Attributes:
-        replicas: Ready to be scored.
+        trial: Ready to be scored.
         left_out: How many documents the split now calls test that trained the model.
     """
 
-    replicas: Replicas
+    trial: Trial
     left_out: int
 
 
@@ -105,7 +101,7 @@ class Run:
         return self.stored.record(SCORES)
 
     @cached_property
-    def saved(self) -> SavedModel:
+    def model(self) -> Model:
         """The model."""
         return read_model(self.stored)
 
@@ -122,7 +118,7 @@ class Run:
                 f"The {self.stored.kind} {self.folder} does not name its documents. Use "
                 "'privgcn predict' with a folder of documents instead."
             )
-        classes = [str(name) for name in self.saved.classes]
+        classes = [str(name) for name in self.model.classes]
         return load_corpus(source, classes=classes, seed=self.settings.seed)
 
     def is_own_source(self, source: str) -> bool:
@@ -155,12 +151,9 @@ class Run:
                 f"run {self.folder} was not trained on. Add some with split 'test'."
             )
         codes = np.where(test, TEST, np.where(seen, TRAIN, OUTSIDE))
-        graph_corpus = with_split(corpus, codes)
-        graph = graph_of(graph_corpus, self.saved.featurizer, self.settings)
-        replicas = Replicas(
-            graph_corpus, graph, self.saved.featurizer, self.saved.fitted, (self.settings.seed,)
-        )
-        return Evaluation(replicas, int((seen & (corpus.split == TEST)).sum()))
+        documents = with_split(corpus, codes)
+        trial = Trial(self.model, documents, self.model.graph(documents))
+        return Evaluation(trial, int((seen & (corpus.split == TEST)).sum()))
 
 
 def verify(path: Path) -> Verification:
@@ -188,42 +181,39 @@ def verify(path: Path) -> Verification:
 
 
 def write_run(
-    folder: Path,
-    saved: SavedModel,
-    corpus: Corpus,
-    scores: Mapping[str, Any],
-    page: str,
-    *,
-    overwrite: bool = False,
-) -> None:
-    """Writes a run folder: whole, or not at all.
+    folder: Path, trial: Trial, page: Page, *, overwrite: bool = False
+) -> dict[str, Any]:
+    """Scores a model and writes its run folder: whole, or not at all.
 
     Args:
         folder: Where.
-        saved: The model.
-        corpus: The documents, training and others.
-        scores: What ``score_table`` made.
-        page: The report.
+        trial: The model beside its documents.
+        page: Makes the report.
         overwrite: Whether an earlier run or release of ours may be replaced.
+
+    Returns:
+        What ``--json`` prints. No time is in it: that of a search would tell its runs.
     """
-    unit = None if saved.fitted.plan is None else saved.fitted.plan.unit
+    model, corpus = trial.model, trial.corpus
+    settings, statement = model.fitted.settings, model.statement
+    unit = None if settings.privacy is None else settings.privacy.unit
+    scores = score_table(trial)
     files = {
-        **model_files(saved),
+        **model_files(model),
         SCORES: json.dumps(scores, indent=1) + "\n",
         TRAINED: Trained.of(corpus, unit).to_json(),
-        REPORT: page,
+        REPORT: page(settings, statement, scores),
     }
     write_folder(folder, "run", files, overwrite=overwrite)
-
-
-def score_table(replicas: Replicas, baselines: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of ``scores.json``."""
-    corpus = replicas.corpus
     return {
+        "run": str(folder),
         "dataset": corpus.name,
         "synthetic": corpus.facts.synthetic,
-        "features": replicas.featurizer.dimension,
-        "classes": list(corpus.classes),
-        "modes": replicas.scores[0],
-        "baselines": dict(baselines),
+        "settings": settings.model_dump(),
+        "statement": None if statement is None else statement.model_dump(mode="json"),
+        "scores": {
+            mode: {key: row[key] for key in HEADLINE} for mode, row in scores["modes"].items()
+        },
+        "baselines": scores["baselines"],
+        "baselines_left_out": baselines_left_out(settings),
     }

@@ -18,10 +18,9 @@ from privgcn.config import FeatureSettings, Settings
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TRAIN, VALIDATION
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
-from privgcn.features import Featurizer
 from privgcn.graph.exact import rounded
-from privgcn.graph.textgraph import TextGraph
-from privgcn.prediction.inference import Mode, scores_in_mode
+from privgcn.modes import Mode
+from privgcn.prediction.inference import scores_in_mode
 from privgcn.privacy.accounting.events import GaussianQuery, GaussianRelease
 from privgcn.privacy.accounting.paid_search import Selection, calibrate_search
 from privgcn.privacy.accounting.selection import RunCount
@@ -33,9 +32,8 @@ from privgcn.privacy.verification import weights_sha256
 from privgcn.randomness import RandomSource
 from privgcn.runs.assumptions import assumed_public, check_owners, not_covered
 from privgcn.runs.candidates import SearchSpace
-from privgcn.runs.prepare import fitted_featurizer, graph_of, rows_with_split
-from privgcn.runs.replicas import Replicas
-from privgcn.training.fit import Fit, fit
+from privgcn.runs.train import Prepared, Trial, rows_with_split
+from privgcn.training.fit import Fit
 from privgcn.training.planning import make_plan
 
 _SCORE = "validation score of each run"
@@ -46,13 +44,12 @@ class Winner:
     """All that is left of a search.
 
     Attributes:
-        replicas: The winning model beside its corpus, ready to be scored.
-        statement: What may be claimed; its epsilon is that of the whole search.
+        trial: The winning model beside its corpus; the epsilon of its statement is that of
+            the whole search.
         chosen: The winning values of the settings that were searched over.
     """
 
-    replicas: Replicas
-    statement: PrivacyStatement
+    trial: Trial
     chosen: dict[str, Any]
 
 
@@ -114,7 +111,7 @@ class _Runs:
         public: bool,
     ) -> None:
         self.corpus, self.space, self.public = corpus, space, public
-        self.prepared: dict[str, tuple[Featurizer, TextGraph]] = {}
+        self.prepared: dict[str, Prepared] = {}
         candidates = space.candidates(settings)
         drafts = [self._draft(candidate) for candidate in candidates]
         _check_same_units(drafts)
@@ -146,9 +143,7 @@ class _Runs:
     def train(self, number: int) -> Fit:
         """One run of a candidate, with fresh noise."""
         candidate, plan = self.candidates[number], self.plans[number]
-        _, graph = self._prepared(candidate.features)
-        train = graph.induced(rows_with_split(graph, TRAIN))
-        fitted = fit(train, candidate, columns=self.corpus.train.columns)
+        fitted = self._prepared(candidate.features).fit(candidate)
         if fitted.plan != replace(plan, selection=None) or not fitted.releasable:
             raise PrivacyContractError(
                 "A run of a search must follow the plan that the search is accounted with."
@@ -163,11 +158,11 @@ class _Runs:
             one moves the sum by at most 1, and so does an owner, who counts by the share of
             own documents that are right. It is the same for removing and for replacing.
         """
-        _, graph = self._prepared(self.candidates[number].features)
-        rows = rows_with_split(graph, VALIDATION)
+        ready = self._prepared(self.candidates[number].features)
+        rows = rows_with_split(ready.graph, VALIDATION)
         mode: Mode = "own-graph" if self.public else "alone"
-        guesses = scores_in_mode(fitted, graph, rows, mode)[:, 0].argmax(-1)
-        right = (guesses == graph.labels[rows]).double().numpy()
+        guesses = scores_in_mode(fitted, ready.graph, rows, mode)[:, 0].argmax(-1)
+        right = (guesses == ready.graph.labels[rows]).double().numpy()
         if self.score_noise is None:
             return float(right.sum())
         if self.plans[number].unit == "person" and self.corpus.validation.owners is not None:
@@ -180,16 +175,16 @@ class _Runs:
     def winner(self, number: int, fitted: Fit) -> Winner:
         """The winner with its statement."""
         settings, plan = self.candidates[number], self.plans[number]
-        featurizer, graph = self._prepared(settings.features)
-        train = self.corpus.train
+        ready, train = self._prepared(settings.features), self.corpus.train
         public = [
             f"The candidates of the search, all equally likely: {self.space}.",
-            *assumed_public(plan, train, featurizer),
+            *assumed_public(plan, train, ready.featurizer),
         ]
         if self.public:
             public.append("The validation documents and their links, declared public.")
         # What a candidate's features learned may have decided the search, winner or not.
-        gaps = [gap for each, _ in self.prepared.values() for gap in not_covered(train, each)]
+        learned = [each.featurizer for each in self.prepared.values()]
+        gaps = [gap for each in learned for gap in not_covered(train, each)]
         statement = PrivacyStatement.of(
             plan,
             releasable=fitted.releasable,
@@ -197,12 +192,10 @@ class _Runs:
             not_covered=gaps,
             model_sha256=weights_sha256(fitted.serialised()),
         )
-        replicas = Replicas(self.corpus, graph, featurizer, fitted, (settings.seed,))
-        return Winner(replicas, statement, self.space.combinations()[number])
+        return Winner(ready.trial(fitted, statement), self.space.combinations()[number])
 
     def _draft(self, candidate: Settings) -> PrivacyPlan:
         """The candidate's plan with noise still to be set."""
-        _, graph = self._prepared(candidate.features)
         privacy = candidate.changed(_noise_changes(1.0)).privacy
         if privacy is None or candidate.training.patience > 0:
             raise PrivacyContractError(
@@ -211,18 +204,16 @@ class _Runs:
             )
         return make_plan(
             privacy,
-            graph.induced(rows_with_split(graph, TRAIN)),
+            self._prepared(candidate.features).train,
             epochs=candidate.training.epochs,
             seed=candidate.seed,
             columns=self.corpus.train.columns,
         )
 
-    def _prepared(self, features: FeatureSettings) -> tuple[Featurizer, TextGraph]:
+    def _prepared(self, features: FeatureSettings) -> Prepared:
         key = features.model_dump_json()
         if key not in self.prepared:
-            settings = Settings(features=features)
-            featurizer = fitted_featurizer(self.corpus.train, settings)
-            self.prepared[key] = featurizer, graph_of(self.corpus, featurizer, settings)
+            self.prepared[key] = Prepared.of(self.corpus, Settings(features=features))
         return self.prepared[key]
 
     def _validation_units(self, unit: str) -> int:
@@ -281,6 +272,11 @@ def _checked_epsilon(
         raise ConfigError(
             "The 'privacy.reproducible' of a search must be false. Got true: whoever knows the "
             "seed knows how many runs there were, and their noise."
+        )
+    if privacy.accountant not in (None, "rdp"):
+        raise ConfigError(
+            f"The 'privacy.accountant' of a search must be rdp, the only one that bounds a "
+            f"choice among runs. Got {privacy.accountant!r}. Leave it out."
         )
     corpus.check_trainable()
     if len(corpus.validation) == 0:

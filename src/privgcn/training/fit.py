@@ -1,8 +1,15 @@
-"""One door to training: settings and training documents in, parameters and plan out."""
+"""One door to training: settings and training documents in, parameters and plan out.
+
+Private training is clipped sums, noise and a plain optimiser; nothing else touches the data.
+The centre of dense rows is one more clipped, noisy sum, and comes first. No loss and no score
+of the training documents is computed, printed or stored, nothing stops early, and the last
+(or the averaged) iterate is the result.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,30 +17,35 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from privgcn.config import Settings
+from privgcn.config import Settings, TrainingSettings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.models import LayerStack, make_model
 from privgcn.privacy.mechanism.centre import released_centre
 from privgcn.privacy.mechanism.cutting import cut_as_planned
-from privgcn.privacy.mechanism.part_gradients import StackGradients
+from privgcn.privacy.mechanism.noise import noisy_mean
+from privgcn.privacy.mechanism.part_gradients import GradientSource, Samples, StackGradients
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import Draws, RandomSource, SeededReplicas
 from privgcn.training.checkpoint import Checkpoint, fingerprint
+from privgcn.training.optimisers import Optimiser
 from privgcn.training.plain import train_plain
-from privgcn.training.planning import make_plan
-from privgcn.training.private import CENTRE, PrivateTrainer
-from privgcn.training.stepping import with_rate
-from privgcn.training.threads import threads_worth
+from privgcn.training.planning import make_plan, with_rate
 
 Progress = Callable[[int, int], None]
 
 # Words of a usual document.
 _WORDS = 32
 
+# Multiplications of a step below which waking a second thread costs more than it computes.
+_WORTH_A_SECOND = 8_000_000
+
 PATH = "path"
 """Name of the kept iterates among a model's tensors."""
+
+CENTRE = "centre"
+"""Name of the released centre among a model's tensors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,17 +137,7 @@ def fit(
         hops=model_settings.hops,
         dropout=model_settings.dropout,
     )
-    if settings.training.zero_start and len(model.layers) > 1:
-        raise ConfigError(
-            "The 'training.zero_start' of the settings must be false for a model with hidden "
-            f"layers. Got true for '{model.name}': its gradient would stay zero."
-        )
     if settings.privacy is None:
-        if settings.training.learning_rate is None:
-            raise ConfigError(
-                "The 'training.learning_rate' of the settings must be given for a non-private "
-                "run: 'training.reach' fits it to the noise, and there is none."
-            )
         size = train.features.stored * model.layers[0].outputs * len(seeds)
         with threads_worth(size):
             parameters = train_plain(
@@ -203,7 +205,7 @@ def fit(
 
 def _takes_centre(train: TextGraph, settings: Settings) -> bool:
     """Whether the first release is the rows' mean: a matter of settings and storage only."""
-    return settings.training.centre and isinstance(train.features, DenseRows)
+    return settings.training.large_steps and isinstance(train.features, DenseRows)
 
 
 def _one_by_one(
@@ -272,9 +274,9 @@ def _private_trainer(
         graph,
         plan,
         masks,
-        unit_residuals=settings.training.unit_residuals,
+        unit_residuals=settings.training.large_steps,
     )
-    first = model.initial(seeds, zero=settings.training.zero_start)
+    first = model.initial(seeds, zero=len(model.layers) == 1)
     parameters = [parameter.to(device) for parameter in first]
     training = with_rate(settings.training, plan, train.features.width)
     trainer = PrivateTrainer(parameters, gradients, plan, training, source, centre=centre)
@@ -284,9 +286,108 @@ def _private_trainer(
 
 
 def _device(name: str) -> torch.device:
-    if name == "cuda" and not torch.cuda.is_available():
+    found = torch.cuda.is_available()
+    if name == "cuda" and not found:
         raise ConfigError(
             "The 'training.device' of the settings is 'cuda', but no CUDA device is there. "
-            "Use 'cpu'."
+            "Use 'cpu' or 'auto'."
         )
-    return torch.device(name)
+    return torch.device("cuda" if name == "auto" and found else name.replace("auto", "cpu"))
+
+
+class PrivateTrainer:
+    """Runs exactly the steps that a plan was accounted for.
+
+    Guarantees:
+        Each step is one release of the plan's mechanism; the number of releases is the
+        plan's, a released ``centre`` included, also over a stop and a resume.
+
+    Raises:
+        PrivacyContractError: ``gradients`` were made for another plan or other parts.
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[Tensor],
+        gradients: GradientSource,
+        plan: PrivacyPlan,
+        settings: TrainingSettings,
+        source: Draws,
+        *,
+        centre: Tensor | None = None,
+    ) -> None:
+        if type(plan) is not PrivacyPlan:
+            raise PrivacyContractError(
+                f"Private training takes a PrivacyPlan and nothing looser. Got {plan!r}."
+            )
+        parts = gradients.graph.parts
+        if gradients.plan != plan or parts != plan.schedule.parts:
+            raise PrivacyContractError(
+                "Private training takes gradients that were made for its own plan: clip norm "
+                f"{plan.clip_norm:g} over {plan.schedule.parts} parts. Got clip norm "
+                f"{gradients.plan.clip_norm:g} over {parts}. Make them from the plan's own cut."
+            )
+        self.gradients = gradients
+        self.plan = plan
+        self.source = source
+        self.centre = centre
+        self.replicas = parameters[0].shape[-2]
+        self.optimiser = Optimiser(parameters, settings)
+
+    def run(
+        self, progress: Progress | None = None, checkpoint: Checkpoint | None = None
+    ) -> list[Tensor]:
+        """Takes the steps that are left, and returns the parameters."""
+        with torch.no_grad():
+            while self.released < self.plan.steps:
+                self.step()
+                if checkpoint is not None:
+                    checkpoint.offer(self._state)
+                if progress is not None:
+                    progress(self.released, self.plan.steps)
+        return self.optimiser.result()
+
+    @property
+    def released(self) -> int:
+        """How many of the plan's releases were made; the centre is the first."""
+        return self.optimiser.steps + (0 if self.centre is None else 1)
+
+    def _state(self) -> dict[str, Tensor]:
+        state = self.optimiser.state()
+        return state if self.centre is None else {**state, CENTRE: self.centre}
+
+    def step(self) -> None:
+        """One step of the plan."""
+        number = self.released
+        if number >= self.plan.steps:
+            raise PrivacyContractError(
+                f"The plan accounts for {self.plan.steps} steps, and all of them were taken. "
+                "Make a plan with more steps."
+            )
+        sums = self.gradients.clipped_sum(self.optimiser.parameters, self._samples(number))
+        self.optimiser.step(noisy_mean(sums, self.plan, self.source))
+
+    def _samples(self, number: int) -> Samples:
+        """What each replica's step uses; drawn anew for each replica."""
+        drawn = [
+            self.plan.schedule.sample(number, self.source.of_replica(replica))
+            for replica in range(self.replicas)
+        ]
+        chosen = [parts for parts in drawn if parts is not None]
+        return chosen if len(chosen) == self.replicas else None
+
+
+@contextmanager
+def threads_worth(multiplications: int) -> Iterator[None]:
+    """Runs a block on one thread if its steps are small, else on all that are set.
+
+    No bit of a private step depends on it; how long it takes does: on
+    small graphs a second thread makes a step three times slower.
+    """
+    before = torch.get_num_threads()
+    if multiplications < _WORTH_A_SECOND:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -12,10 +12,10 @@ from privgcn.errors import ConfigError
 
 
 class Optimiser:
-    """Moves parameters along given gradients and, on request, averages the iterates.
+    """Moves parameters along given gradients; of large steps, it keeps the iterates.
 
-    In private training the gradient it is fed is the noisy mean, so SGD-DP and Adam-DP,
-    momentum and averaging are all post-processing.
+    In private training the gradient it is fed is the noisy mean, so SGD-DP and Adam-DP, and
+    what is made of the iterates, are all post-processing.
     """
 
     def __init__(self, parameters: Sequence[Tensor], settings: TrainingSettings) -> None:
@@ -27,18 +27,10 @@ class Optimiser:
         self.parameters = [
             torch.nn.Parameter(p.clone(), requires_grad=False) for p in parameters
         ]
-        if settings.optimizer == "adam":
-            self.inner: torch.optim.Optimizer = torch.optim.Adam(
-                self.parameters, lr=settings.learning_rate
-            )
-        else:
-            self.inner = torch.optim.SGD(
-                self.parameters, lr=settings.learning_rate, momentum=settings.momentum
-            )
+        kind = torch.optim.Adam if settings.optimizer == "adam" else torch.optim.SGD
+        self.inner: torch.optim.Optimizer = kind(self.parameters, lr=settings.learning_rate)
         self.steps = 0
-        self._path: list[Tensor] | None = [] if settings.keep_path else None
-        self._average_last = settings.average_last
-        self._mean = [torch.zeros_like(p) for p in parameters] if settings.averaging else None
+        self._path: list[Tensor] | None = [] if settings.large_steps else None
 
     def step(self, gradients: Sequence[Tensor]) -> None:
         """One step along ``gradients``."""
@@ -48,18 +40,13 @@ class Optimiser:
             parameter.grad = gradient
         self.inner.step()
         self.steps += 1
-        if self._mean is not None:
-            for mean, parameter in zip(self._mean, self.parameters, strict=True):
-                mean.lerp_(parameter, 1.0 / self.steps)
 
     def result(self) -> list[Tensor]:
-        """The last iterate, or the mean of all, or that of the last ones."""
-        source = self.parameters if self._mean is None else self._mean
-        made = [parameter.detach().clone() for parameter in source]
+        """The last iterate; of large steps, which swing to and fro, the mean of two."""
         path = self.path()
-        if path is not None and self._average_last > 1:
-            made[0] = path[-self._average_last :].mean(0)
-        return made
+        if path is not None:
+            return [path[-2:].mean(0)]
+        return [parameter.detach().clone() for parameter in self.parameters]
 
     def path(self) -> Tensor | None:
         """All iterates of the first weight, where the settings keep them."""
@@ -74,8 +61,6 @@ class Optimiser:
             state["path"] = torch.stack(self._path)
         for number, parameter in enumerate(self.parameters):
             state[f"parameter.{number}"] = parameter.detach().clone()
-            if self._mean is not None:
-                state[f"mean.{number}"] = self._mean[number].clone()
             for name, value in self.inner.state[parameter].items():
                 if isinstance(value, Tensor):
                     state[f"{name}.{number}"] = value.clone()
@@ -88,10 +73,8 @@ class Optimiser:
             self._path = list(state["path"].to(self.parameters[0].device))
         for number, parameter in enumerate(self.parameters):
             parameter.copy_(state[f"parameter.{number}"])
-            if self._mean is not None:
-                self._mean[number].copy_(state[f"mean.{number}"])
             self.inner.state[parameter] = {
                 name: state[f"{name}.{number}"].clone()
-                for name in ("momentum_buffer", "step", "exp_avg", "exp_avg_sq")
+                for name in ("step", "exp_avg", "exp_avg_sq")
                 if f"{name}.{number}" in state
             }

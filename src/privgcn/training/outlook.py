@@ -19,10 +19,8 @@ from typing import Any
 from privgcn.errors import ConfigError
 from privgcn.privacy.checks import require_count
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.training.planning import plan_for_units
-from privgcn.training.recipes import resolve
-from privgcn.training.stepping import one_shot_noise
-from privgcn.training.wishes import by_flag
+from privgcn.training.planning import one_shot_noise, plan_for_units
+from privgcn.training.recipes import by_flag, resolve
 
 DEFAULT_FEATURES = 4096
 ENCODER_FEATURES = 384

@@ -40,7 +40,7 @@ def train_plain(
             loss and stops when ``settings.patience`` epochs brought no better one.
         progress: Called with epochs done and epochs at most.
     """
-    first = model.initial(seeds, zero=settings.zero_start)
+    first = model.initial(seeds)
     optimiser = Optimiser([p.to(graph.edges.device) for p in first], settings)
     parts = len(graph) if settings.parts == "each" else min(settings.parts, len(graph))
     blocks = _blocks(graph, parts, partition_seed)

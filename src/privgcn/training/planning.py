@@ -1,11 +1,12 @@
-"""From settings and public facts of the training documents to a privacy plan."""
+"""From settings and public facts of the training documents to a privacy plan and step size."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from privgcn.config import PrivacySettings
+from privgcn.config import PrivacySettings, TrainingSettings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph.textgraph import TextGraph
 from privgcn.privacy.mechanism.cutting import members_of, public_column
@@ -14,6 +15,9 @@ from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import make_schedule, steps_per_epoch
 
 _COLUMN = "column:"
+_CALM = 20.0
+_MOST = 4.0
+_LONGEST_STEP = 2000.0
 
 
 def make_plan(
@@ -66,11 +70,53 @@ def plan_for_units(
         "steps": epochs * steps_per_epoch(schedule),
         "delta": privacy.delta,
         "units": units,
-        "accountant": privacy.accountant,
+        "accountant": privacy.accountant or "pld",
     }
     if privacy.noise_multiplier is not None:
         return PrivacyPlan(noise_multiplier=privacy.noise_multiplier, **fields)
     return PrivacyPlan.for_epsilon(float(privacy.epsilon or 0), **fields)
+
+
+def reach_of(settings: TrainingSettings, plan: PrivacyPlan, features: int) -> float | None:
+    """How far the noise of all steps together may carry a score, or ``None`` for no rule.
+
+    The settings' own reach, and up to four times that where the signal of ``units``
+    documents stands well above noise spread over ``features`` directions.
+    """
+    if settings.reach is None:
+        return None
+    return settings.reach * steepness(signal_over_noise(plan, features))
+
+
+def signal_over_noise(plan: PrivacyPlan, features: int) -> float:
+    """How far the documents' sum stands above noise spread over all features; at least 1."""
+    return max(1.0, plan.units / (_CALM * one_shot_noise(plan) * math.sqrt(features)))
+
+
+def steepness(signal: float) -> float:
+    """How much further than usual the steps of a run with this much signal reach."""
+    return min(_MOST, math.sqrt(signal))
+
+
+def one_shot_noise(plan: PrivacyPlan) -> float:
+    """Noise of the mean over all steps' sums, in units of the clip norm."""
+    return plan.noise_multiplier / math.sqrt(plan.steps)
+
+
+def with_rate(settings: TrainingSettings, plan: PrivacyPlan, features: int) -> TrainingSettings:
+    """The same settings with the learning rate that their reach asks for.
+
+    A step moves by the noisy mean over the units, so the learning rate is the one at which
+    the noise of all steps adds up to the reach, whatever budget, documents and steps. With
+    very many documents, or little noise, it is capped: residuals of length one never shrink,
+    so longer steps would only throw the weights about.
+    """
+    reach = reach_of(settings, plan, features)
+    if reach is None:
+        return settings
+    rate = reach * plan.schedule.expected_parts / (one_shot_noise(plan) * plan.steps)
+    step = min(rate, _LONGEST_STEP) / plan.clip_norm
+    return settings.model_copy(update={"learning_rate": step})
 
 
 def _member(privacy: PrivacySettings) -> str:

@@ -96,7 +96,7 @@ def test_the_emulation_says_all_that_sound_runs_do_otherwise(tmp_path: Path) -> 
     assert settings.privacy is not None
     assert settings.privacy.sampling == "poisson"
     assert "Poisson samples of parts" in notes
-    assert settings.privacy.accountant == "pld"
+    assert settings.privacy.accountant is None
     assert "exact accounting" in notes
     rates = (settings.training.learning_rate, SPLIT_LEARNING_RATES["adam"])
     assert "learning rate, {:g}, instead of {:g}".format(*rates) in notes

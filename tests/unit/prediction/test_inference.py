@@ -13,7 +13,8 @@ from privgcn.config import Settings
 from privgcn.errors import ConfigError
 from privgcn.graph import DenseRows, TextGraph, normalised, propagation_matrix, rows_of
 from privgcn.models import make_model
-from privgcn.prediction.inference import MODES, check_mode, released_of, scores_in_mode
+from privgcn.modes import MODES, check_mode
+from privgcn.prediction.inference import released_of, scores_in_mode
 from privgcn.prediction.matching import links_help, mean_residuals
 from privgcn.prediction.spectrum import personalised_pagerank, principal_directions
 from privgcn.training.fit import Fit, fit

@@ -11,17 +11,17 @@ import pytest
 
 from privgcn.corpus import Corpus
 from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.prediction.inference import MODES
+from privgcn.modes import MODES
 from privgcn.privacy.accounting.selection import RunCount
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.runs.assumptions import not_covered, statement_of
+from privgcn.runs.assumptions import not_covered
 from privgcn.runs.candidates import SearchSpace
 from privgcn.runs.classifier import GraphClassifier
 from privgcn.runs.folder import MODEL, read_folder, write_folder
 from privgcn.runs.predictions import predict_source
 from privgcn.runs.release import releasable_statement
-from privgcn.runs.replicas import train_replicas
 from privgcn.runs.run import Run
+from privgcn.runs.train import train
 from privgcn.runs.tune import search
 from privgcn.training.recipes import make_settings
 from unit.runs.small_corpus import small_corpus
@@ -34,13 +34,12 @@ def by_classifier(corpus: Corpus, features: str | None) -> PrivacyStatement | No
 
 
 def by_training(corpus: Corpus, features: str | None) -> PrivacyStatement | None:
-    made = train_replicas(corpus, settings(features))
-    return statement_of(made.fitted, corpus.train, made.featurizer)
+    return train(corpus, settings(features)).model.statement
 
 
 def by_search(corpus: Corpus, features: str | None) -> PrivacyStatement | None:
     space, count = SearchSpace({"training.reach": (1.0, 2.0)}), RunCount("poisson", 2.0)
-    return search(corpus, settings(features), space, count).statement
+    return search(corpus, settings(features), space, count).trial.model.statement
 
 
 def settings(features: str | None) -> Any:

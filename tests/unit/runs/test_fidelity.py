@@ -20,8 +20,8 @@ from privgcn.errors import ConfigError
 from privgcn.features import words
 from privgcn.prediction import matching_numbers, spectrum
 from privgcn.runs.folder import MODEL
-from privgcn.runs.saved import model_files
-from privgcn.training import stepping
+from privgcn.runs.model import model_files
+from privgcn.training import planning
 
 SHORT = {"training.epochs": 5}
 PRIVATE: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-4}
@@ -131,7 +131,7 @@ def test_what_json_cannot_keep_is_refused(tmp_path: Path) -> None:
     rows, codes = vectors()
     model = GraphClassifier(settings=SHORT).fit(rows, codes)
     with pytest.raises(ConfigError, match="class labels"):
-        model_files(replace(model._saved, classes=np.array([1j, 2j])))
+        model_files(replace(model._model, classes=np.array([1j, 2j])))
     with pytest.raises(ConfigError, match="parameters"):
         model.set_params(settings={"training.epochs": object()}).save(tmp_path / "model")
     assert not list(tmp_path.iterdir())
@@ -213,7 +213,7 @@ def test_constants_of_another_version_change_no_saved_model(
             "MOST_BLEND MOST_MATCHED SURE WORTH",
         ),
         (spectrum, "OVERSAMPLING ITERATIONS"),
-        (stepping, "_CALM _MOST _LONGEST_STEP"),
+        (planning, "_CALM _MOST _LONGEST_STEP"),
     ):
         for name in names.split():
             value = getattr(module, name)

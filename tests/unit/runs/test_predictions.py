@@ -9,7 +9,7 @@ import pytest
 from privgcn.cli.train import train_and_write
 from privgcn.corpus import load_corpus
 from privgcn.corpus.corpus import TRAIN
-from privgcn.prediction.inference import MODES
+from privgcn.modes import MODES
 from privgcn.runs.predictions import predict_source
 from privgcn.runs.run import Run
 from privgcn.training.recipes import make_settings

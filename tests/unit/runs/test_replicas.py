@@ -9,10 +9,7 @@ import pytest
 from privgcn.corpus import load_corpus
 from privgcn.corpus.corpus import TRAIN
 from privgcn.evaluation.baselines import baselines_left_out
-from privgcn.runs import replicas
-from privgcn.runs.prepare import graph_of
-from privgcn.runs.replicas import baseline_scores, train_replicas
-from privgcn.runs.run import score_table
+from privgcn.runs.train import Prepared, baseline_scores, score_table, train
 from privgcn.training.recipes import make_settings
 from unit.runs.small_corpus import small_corpus
 
@@ -20,9 +17,8 @@ SHORT = {"training.epochs": 2}
 NETWORK = {
     "model.kind": "mlp",
     "prediction.method": "direct",
-    "training.average_last": 1,
-    "training.keep_path": False,
-    "training.zero_start": False,
+    "training.reach": None,
+    "training.learning_rate": 0.1,
 }
 
 
@@ -40,8 +36,8 @@ def test_a_private_run_trains_once_on_private_documents(
     monkeypatch: Any, recipe: str, changes: dict[str, Any], row: str | None
 ) -> None:
     settings = make_settings(recipe, epsilon=1.0, changes={**SHORT, **changes})
-    trained = train_replicas(load_corpus("clinic"), settings)
-    monkeypatch.setattr(replicas, "fit", None)
+    trained = train(load_corpus("clinic"), settings)
+    monkeypatch.setattr(Prepared, "fit", None)
     names = set(baseline_scores(trained))
     assert names == {"majority", "random"} | ({row} if row else set())
     assert bool(baselines_left_out(settings)) == (row is None)
@@ -56,15 +52,14 @@ def test_training_documents_move_no_score_but_those_that_are_not_covered(
     training = corpus.split == TRAIN
     changes = {**SHORT, **({"privacy.delta": 1e-3} if epsilon else {})}
     settings = make_settings("auto", epsilon=epsilon, changes=changes)
-    trained = train_replicas(corpus, settings)
+    trained = train(corpus, settings)
     vectors = np.where(training[:, None], -5.0 * np.array(corpus.vectors), corpus.vectors)
     told = []
     for labels, rows in ((corpus.labels, corpus.vectors), (1, vectors), (0, vectors)):
         other = replace(corpus, labels=np.where(training, labels, corpus.labels), vectors=rows)
-        graph = graph_of(other, trained.featurizer, settings)
-        seen = replace(trained, corpus=other, graph=graph)
+        seen = replace(trained, corpus=other, graph=trained.model.graph(other))
         # Without privacy, one baseline is trained on the documents.
-        scores = score_table(seen, baseline_scores(seen))
+        scores = score_table(seen)
         scores["baselines"].pop("graph-blind mlp", None)
         scores["modes"] = {mode: scores["modes"][mode] for mode in ("alone", "own-graph")}
         told.append(scores)
@@ -73,5 +68,5 @@ def test_training_documents_move_no_score_but_those_that_are_not_covered(
 
 def test_a_plain_run_has_a_graph_blind_baseline() -> None:
     settings = make_settings("plain", changes=SHORT)
-    assert "graph-blind mlp" in baseline_scores(train_replicas(load_corpus("clinic"), settings))
+    assert "graph-blind mlp" in baseline_scores(train(load_corpus("clinic"), settings))
     assert baselines_left_out(settings) == []

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save
 from privgcn import GraphClassifier
 from privgcn.errors import DataError, PrivacyContractError
 from privgcn.runs.folder import MODEL, WEIGHTS, read_folder, write_folder
-from privgcn.runs.saved import read_model
+from privgcn.runs.model import read_model
 
 
 def vectors(documents: int = 300) -> tuple[np.ndarray, np.ndarray]:

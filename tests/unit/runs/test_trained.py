@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from privgcn import Corpus, load_corpus
 from privgcn.corpus.corpus import no_edges
-from privgcn.runs.trained import Trained
+from privgcn.runs.fingerprints import Trained
 
 
 @pytest.fixture(scope="module")

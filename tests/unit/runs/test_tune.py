@@ -13,8 +13,8 @@ from privgcn.errors import ConfigError, DataError, PrivacyContractError, PrivGCN
 from privgcn.privacy.accounting.selection import RunCount
 from privgcn.privacy.mechanism.noise_grid import Grid
 from privgcn.randomness import RandomSource
-from privgcn.runs import tune
 from privgcn.runs.candidates import SearchSpace
+from privgcn.runs.train import Prepared
 from privgcn.runs.tune import _Runs, search
 from privgcn.training.recipes import make_settings
 
@@ -56,7 +56,7 @@ def settings(unit: str = "document", **changes: Any) -> Settings:
 @pytest.mark.parametrize("public", [True, False])
 def test_the_whole_search_costs_its_epsilon(unit: str, public: bool) -> None:
     winner = search(make_corpus(), settings(unit), SPACE, COUNT, public_validation=public)
-    statement = winner.statement
+    statement = winner.trial.model.statement
     statement.verify()
     assert 1.99 < statement.epsilon <= 2.0
     assert statement.releasable
@@ -65,9 +65,9 @@ def test_the_whole_search_costs_its_epsilon(unit: str, public: bool) -> None:
     units = {"document": 24, "person": 8}[unit]
     assert statement.selection.validation_units == (0 if public else units)
     assert len(statement.selection.candidates) == 2
-    assert winner.replicas.plan == statement.plan()
+    assert winner.trial.plan == statement.plan()
     assert winner.chosen in SPACE.combinations()
-    fitted = winner.replicas.fitted.settings
+    fitted = winner.trial.model.fitted.settings
     assert fitted.training.reach == winner.chosen["training.reach"]
     assert any("training.reach from 1.0, 2.0" in line for line in statement.assumed_public)
     assert ("declared public" in " ".join(statement.assumed_public)) == public
@@ -93,7 +93,7 @@ def test_as_many_runs_as_drawn_each_with_its_own_noise(monkeypatch: Any) -> None
     monkeypatch.setattr(_Runs, "score", lambda *_: next(scores))
     winner = search(make_corpus(), settings(), SPACE, COUNT)
     assert len(made) == 3
-    assert winner.replicas.fitted.parameters[0] is made[1].parameters[0]
+    assert winner.trial.model.fitted.parameters[0] is made[1].parameters[0]
     assert not made[0].parameters[0].equal(made[2].parameters[0])
 
 
@@ -202,7 +202,7 @@ def test_candidates_with_features_that_learn_are_named_whoever_wins(number: int)
     space = SearchSpace({"features.kind": ("hashing", "tfidf")})
     runs = _Runs(corpus, settings(), space, COUNT, epsilon=2.0, public=False)
     fitted = replace(runs.train(number), plan=runs.plans[number])
-    gaps = " ".join(runs.winner(number, fitted).statement.not_covered)
+    gaps = " ".join(runs.winner(number, fitted).trial.model.statement.not_covered)
     assert "vocabulary" in gaps
     assert "training texts each" in gaps
 
@@ -218,7 +218,7 @@ def test_candidates_with_features_that_learn_are_named_whoever_wins(number: int)
 def test_what_decides_the_units_is_not_searched_over(
     monkeypatch: Any, changes: dict[str, Any], values: tuple[Any, ...], words: str
 ) -> None:
-    monkeypatch.setattr(tune, "fit", None)
+    monkeypatch.setattr(Prepared, "fit", None)
     years = np.arange(120) % 4
     corpus = make_corpus(columns={"year": years, "place": years[::-1].copy()})
     space = SearchSpace({"privacy.parts": values, "training.reach": (1.0, 2.0)})
@@ -229,7 +229,7 @@ def test_what_decides_the_units_is_not_searched_over(
 def test_a_search_over_a_fixed_partition_protects_its_parts() -> None:
     chosen = settings(**{"privacy.unit": "part", "privacy.parts": 6, "seed": 5})
     winner = search(make_corpus(), chosen, SPACE, COUNT, public_validation=True)
-    statement = winner.statement
+    statement = winner.trial.model.statement
     assert (statement.unit, statement.partition.parts) == ("part", 6)
     assert statement.partition.seed == 5
 
@@ -252,6 +252,8 @@ def test_each_candidate_pays_for_the_sensitivity_of_its_own_partition(unit: str)
     ("corpus", "changes", "space", "public", "error", "words"),
     [
         ({}, {"privacy.reproducible": True}, SPACE, False, ConfigError, "reproducible"),
+        ({}, {"privacy.accountant": "pld"}, SPACE, False, ConfigError, "must be rdp"),
+        ({}, {"privacy.accountant": "moments"}, SPACE, True, ConfigError, "must be rdp"),
         (
             {"split": np.repeat([0, 2], 60).astype(np.int8)},
             {},
@@ -296,7 +298,7 @@ def test_what_cannot_be_searched_is_refused_before_any_run(
     error: type[Exception],
     words: str,
 ) -> None:
-    monkeypatch.setattr(tune, "fit", None)
+    monkeypatch.setattr(Prepared, "fit", None)
     with pytest.raises(error, match=words):
         search(
             make_corpus(**corpus), settings(**changes), space, COUNT, public_validation=public

@@ -79,7 +79,16 @@ def changed_owner() -> TextGraph:
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"training.optimizer": "sgd", "training.momentum": 0.9}, {"training.averaging": True}],
+    [
+        {},
+        {"training.optimizer": "sgd"},
+        {
+            "model.kind": "linear",
+            "training.optimizer": "sgd",
+            "training.reach": 1.0,
+            "training.learning_rate": None,
+        },
+    ],
     ids=str,
 )
 def test_a_resumed_run_goes_on_where_it_was(tmp_path: Path, changes: dict[str, Any]) -> None:

@@ -15,9 +15,14 @@ from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.graph.rows import SparseRows
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.training.fit import fit
+from privgcn.training.fit import _device, fit
 
 GRAPH = random_graph(30, 8, owners=6)
+LARGE_STEPS = {
+    "training.optimizer": "sgd",
+    "training.reach": 1.5,
+    "training.learning_rate": None,
+}
 
 
 def settings(**changes: Any) -> Settings:
@@ -72,7 +77,9 @@ def test_replicas_have_weights_noise_and_samples_of_their_own() -> None:
 def test_a_seed_gives_the_same_run_whatever_trains_beside_it(
     sampling: str | None, kind: str, dense: bool
 ) -> None:
-    chosen = settings(**{"model.kind": kind, "training.centre": True, "training.parts": 1})
+    chosen = settings(**{"model.kind": kind, "training.parts": 1})
+    if sampling and kind == "linear":
+        chosen = chosen.changed(LARGE_STEPS)
     if sampling is None:
         chosen = chosen.model_copy(update={"privacy": None}).changed({"training.parts": 3})
     else:
@@ -161,7 +168,6 @@ class Sealed:
             {"privacy.accountant": "moments", "privacy.relation": "replace"},
             PrivacyContractError,
         ),
-        ({"training.zero_start": True}, ConfigError),
     ],
     ids=str,
 )
@@ -228,3 +234,28 @@ def test_a_non_private_fit_has_no_plan() -> None:
     fitted = fit(GRAPH, settings().model_copy(update={"privacy": None}))
     assert fitted.plan is None
     assert not fitted.releasable
+
+
+@pytest.mark.parametrize(("found", "expected"), [(True, "cuda"), (False, "cpu")])
+def test_device_auto_takes_cuda_where_there_is_any(
+    monkeypatch: pytest.MonkeyPatch, found: bool, expected: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: found)
+    assert _device("auto").type == expected
+    assert _device("cpu").type == "cpu"
+    if not found:
+        with pytest.raises(ConfigError, match="no CUDA device"):
+            _device("cuda")
+
+
+def test_reach_chooses_all_of_the_large_steps() -> None:
+    dense = replace(GRAPH, features=DenseRows(GRAPH.features.dense()))
+    usual = settings(**{"model.kind": "linear", "privacy.parts": "each"})
+    large = fit(dense, usual.changed(LARGE_STEPS))
+    assert large.path is not None
+    assert large.centre is not None
+    assert not large.path[0].any()
+    assert torch.equal(large.parameters[0], large.path[-2:].mean(0))
+    other = fit(dense, usual)
+    assert other.path is None
+    assert other.centre is None

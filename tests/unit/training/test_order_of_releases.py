@@ -35,10 +35,9 @@ def settings(**changes: Any) -> Settings:
         "model": {"kind": "linear", "hops": 0, "dropout": 0.0},
         "training": {
             "optimizer": "sgd",
-            "learning_rate": 0.1,
+            "reach": 1.5,
             "epochs": 2,
             "patience": 0,
-            "centre": True,
         },
         "privacy": {
             "noise_multiplier": 0.02,
@@ -86,7 +85,8 @@ def test_under_epoch_no_part_is_used_more_often_than_accounted(
 
     monkeypatch.setattr(EpochParts, "sample", spy)
     monkeypatch.setattr(Checkpoint, "offer", lambda self, state: self.write(state()))
-    chosen = settings(**{"training.centre": centre, "training.epochs": epochs})
+    usual = {} if centre else {"training.reach": None, "training.learning_rate": 0.1}
+    chosen = settings(**{**usual, "training.epochs": epochs})
     try:
         fitted = fit(one_way(), chosen, checkpoint_folder=tmp_path, progress=progress)
     except Stopped:

@@ -148,7 +148,7 @@ def test_how_much_an_owner_writes_decides_nothing(begun: list[dict[str, Any]]) -
     [
         {},
         {"privacy.parts": 5, "privacy.sampling": "poisson"},
-        {"training.average_last": 1, "prediction.method": "direct", "training.averaging": True},
+        {"prediction.method": "direct"},
     ],
     ids=str,
 )
@@ -165,7 +165,7 @@ def test_what_leaves_training_follows_from_its_releases(
         ) -> list[Tensor]:
             return [torch.randn(tensor.shape, generator=generator) for tensor in sums]
 
-        monkeypatch.setattr("privgcn.training.private.noisy_mean", released)
+        monkeypatch.setattr("privgcn.training.fit.noisy_mean", released)
         monkeypatch.setattr("privgcn.privacy.mechanism.centre.noisy_mean", released)
         fitted = fit(graph, settings(**changes))
         found.append([*fitted.parameters, fitted.path, fitted.centre])

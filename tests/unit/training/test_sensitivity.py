@@ -158,7 +158,6 @@ def test_the_worst_case_reaches_the_tables_value(
         other = without(graph, members)
     else:
         other = replace(graph, labels=torch.where(loud[:, 0] > 1, 1, labels))
-    chosen = chosen.changed({"training.zero_start": True})
     for neighbour in (graph, other):
         fit(neighbour, chosen)
     apart = [a - b for a, b in zip(*sums, strict=True)]

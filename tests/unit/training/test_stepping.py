@@ -5,8 +5,8 @@ import pytest
 from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import AllParts
+from privgcn.training.planning import signal_over_noise, with_rate
 from privgcn.training.recipes import make_settings, plain
-from privgcn.training.stepping import signal_over_noise, with_rate
 
 
 def plan(units: int, noise: float, steps: int = 30) -> PrivacyPlan:

@@ -108,10 +108,10 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
     from privgcn.corpus.corpus import TEST
     from privgcn.experiments.predictions import results_of
     from privgcn.experiments.subsampling import corpus_for_runs
-    from privgcn.runs.prepare import fitted_featurizer, graph_of
+    from privgcn.runs.train import Prepared
 
     corpus = corpus_for_runs(settings["dataset"], settings["fraction"])
-    graph = graph_of(corpus, fitted_featurizer(corpus.train, Settings()), Settings())
+    graph = Prepared.of(corpus, Settings()).graph
     with torch.no_grad():
         scores = _train(graph, settings, seeds)
     predicted = scores[torch.from_numpy(corpus.split == TEST)].argmax(-1).T.numpy()

@@ -1,7 +1,7 @@
-"""A model as files: weights as safetensors, everything else as JSON and TOML. No pickle.
+"""A trained model: fitted just now, saved, or read back, it is one type.
 
-A saved model is self-contained: whatever a prediction computes with is in these files, and
-no constant of the installed version enters.
+As files it is weights in safetensors and everything else in JSON and TOML; no pickle. These
+are self-contained: no constant of the installed version enters a prediction.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,8 +21,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 
 from privgcn.config import Settings, parse_settings, to_toml
+from privgcn.corpus import Corpus
 from privgcn.errors import ConfigError, DataError, PrivGCNError
 from privgcn.features import Featurizer, featurizer_from_state
+from privgcn.graph.rows import normalised
+from privgcn.graph.textgraph import TextGraph
 from privgcn.models import LayerStack, make_model
 from privgcn.prediction.inference import numbers_of
 from privgcn.prediction.matching_numbers import Numbers
@@ -30,8 +33,7 @@ from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verification import DIGEST_KEY
 from privgcn.runs.folder import MODEL, SETTINGS, STATEMENT, WEIGHTS, Stored
-from privgcn.training.fit import PATH, Fit
-from privgcn.training.private import CENTRE
+from privgcn.training.fit import CENTRE, PATH, Fit
 
 _FORMAT = 3
 _MOST_CLASSES = 100_000
@@ -39,14 +41,14 @@ _MOST_FEATURES = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
-class SavedModel:
-    """One trained replica with everything that a user of it needs.
+class Model:
+    """What was trained, with everything that a user of it needs.
 
     Attributes:
-        fitted: The replica.
+        fitted: The parameters. Experiments train several replicas; a saved model is one.
         featurizer: How documents become features.
         classes: The class labels, with their type.
-        statement: The claim; ``None`` without privacy.
+        statement: The claim; ``None`` without privacy, and for replicas of an experiment.
         parameters: What the classifier was constructed with; ``None`` where the settings
             alone decide.
         feature_names: Names of the columns that the classifier was fitted on, if any.
@@ -58,6 +60,17 @@ class SavedModel:
     statement: PrivacyStatement | None
     parameters: Mapping[str, Any] | None = None
     feature_names: tuple[str, ...] | None = None
+
+    def graph(self, corpus: Corpus) -> TextGraph:
+        """Documents as this model reads them."""
+        return graph_of(corpus, self.featurizer, self.fitted.settings)
+
+
+def graph_of(corpus: Corpus, featurizer: Featurizer, settings: Settings) -> TextGraph:
+    """The documents of a corpus as a graph with feature rows scaled as the settings say."""
+    graph = TextGraph.from_corpus(corpus, featurizer.transform(corpus))
+    scaled = normalised(graph.features, settings.features.normalise)
+    return replace(graph, features=scaled)
 
 
 class _Classes(BaseModel):
@@ -89,26 +102,26 @@ class _Record(BaseModel):
     parameters: dict[str, Any] | None
 
 
-def model_files(saved: SavedModel) -> dict[str, str | bytes]:
+def model_files(model: Model) -> dict[str, str | bytes]:
     """The files of a model.
 
     Raises:
         ConfigError: The class labels or parameters cannot be kept in JSON.
     """
-    fitted, statement = saved.fitted, saved.statement
+    fitted, statement = model.fitted, model.statement
     matched = fitted.settings.prediction.method == "matched"
     record = {
         "format": _FORMAT,
-        "classes": _classes_record(saved.classes),
-        "features": saved.featurizer.state(),
-        "feature_names": saved.feature_names,
+        "classes": _classes_record(model.classes),
+        "features": model.featurizer.state(),
+        "feature_names": model.feature_names,
         "width": fitted.parameters[0].shape[0],
         "path": fitted.path is not None,
         "centred": fitted.centre is not None,
         "plan": None if fitted.plan is None else fitted.plan.to_dict(),
         "releasable": fitted.releasable,
         "matching": numbers_of(fitted).model_dump() if matched else None,
-        "parameters": saved.parameters,
+        "parameters": model.parameters,
     }
     files: dict[str, str | bytes] = {
         SETTINGS: to_toml(fitted.settings.model_dump()),
@@ -153,7 +166,7 @@ def read_statement(stored: Stored) -> PrivacyStatement | None:
     return None
 
 
-def read_model(stored: Stored) -> SavedModel:
+def read_model(stored: Stored) -> Model:
     """The model of a folder.
 
     Raises:
@@ -201,7 +214,7 @@ def read_model(stored: Stored) -> SavedModel:
         None if record.matching is None else record.matching.model_dump(),
     )
     names = None if record.feature_names is None else tuple(record.feature_names)
-    return SavedModel(fitted, featurizer, classes, statement, record.parameters, names)
+    return Model(fitted, featurizer, classes, statement, record.parameters, names)
 
 
 def _check_tensors(

@@ -1,0 +1,209 @@
+"""The one road from documents to a model.
+
+The classifier, ``train``, ``tune`` and experiments take it: documents are made ready
+(:class:`Prepared`), parameters are fitted to them, and the model is put beside its documents
+to be scored (:class:`Trial`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from privgcn.config import Settings
+from privgcn.corpus import Corpus
+from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
+from privgcn.evaluation.baselines import majority, sees_no_links, uniform
+from privgcn.evaluation.metrics import HEADLINE, classification_scores
+from privgcn.features import Featurizer, make_featurizer
+from privgcn.graph.textgraph import TextGraph
+from privgcn.modes import MODES, Mode
+from privgcn.prediction.inference import scores_in_mode
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.statement import PrivacyStatement
+from privgcn.runs.assumptions import check_owners, statement_of
+from privgcn.runs.model import Model, graph_of
+from privgcn.training.fit import Fit, Progress, fit
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A corpus made ready for training.
+
+    Attributes:
+        corpus: Documents with their split.
+        featurizer: Fitted on the training documents only.
+        graph: All documents, with their features.
+    """
+
+    corpus: Corpus
+    featurizer: Featurizer
+    graph: TextGraph
+
+    @classmethod
+    def of(cls, corpus: Corpus, settings: Settings) -> Prepared:
+        """Makes the features that the settings name."""
+        features, train = settings.features, corpus.train
+        featurizer = make_featurizer(features.kind, features.options, train).fit(train)
+        return cls(corpus, featurizer, graph_of(corpus, featurizer, settings))
+
+    @cached_property
+    def train(self) -> TextGraph:
+        """The training documents and the links among them."""
+        return self.graph.induced(rows_with_split(self.graph, TRAIN))
+
+    def fit(
+        self,
+        settings: Settings,
+        seeds: Sequence[int] | None = None,
+        *,
+        progress: Progress | None = None,
+        checkpoint_folder: Path | None = None,
+    ) -> Fit:
+        """Trains on the training documents; validation documents may stop a plain run."""
+        visible = None
+        if settings.privacy is None:
+            visible = self.graph.induced(rows_with_split(self.graph, TRAIN, VALIDATION))
+        return fit(
+            self.train,
+            settings,
+            seeds=seeds,
+            visible=visible,
+            columns=self.corpus.train.columns,
+            progress=progress,
+            checkpoint_folder=checkpoint_folder,
+        )
+
+    def trial(self, fitted: Fit, statement: PrivacyStatement | None) -> Trial:
+        """What was fitted beside these documents."""
+        classes = np.asarray(self.corpus.classes)
+        model = Model(fitted, self.featurizer, classes, statement)
+        return Trial(model, self.corpus, self.graph)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A model beside documents, ready to be scored on the test documents."""
+
+    model: Model
+    corpus: Corpus
+    graph: TextGraph
+
+    @property
+    def plan(self) -> PrivacyPlan | None:
+        """What the guarantee rests on; ``None`` for a non-private run."""
+        return self.model.fitted.plan
+
+    def predictions(self, mode: Mode) -> npt.NDArray[np.int64]:
+        """Predicted class of each test document, ``[R, documents]``."""
+        rows = rows_with_split(self.graph, TEST)
+        scores = scores_in_mode(self.model.fitted, self.graph, rows, mode)
+        return np.asarray(scores.argmax(-1).T.numpy())
+
+    @cached_property
+    def truth(self) -> npt.NDArray[np.int64]:
+        """Class of each test document."""
+        return np.asarray(self.corpus.labels[self.corpus.split == TEST])
+
+    @cached_property
+    def scores(self) -> list[dict[Mode, dict[str, Any]]]:
+        """For each replica and inference mode, the scores on the test documents."""
+        return self.scored(MODES)
+
+    def scored(self, modes: Iterable[Mode]) -> list[dict[Mode, dict[str, Any]]]:
+        """For each replica and some modes, the scores on the test documents."""
+        tables: list[dict[Mode, dict[str, Any]]] = [
+            {} for _ in range(self.model.fitted.replicas)
+        ]
+        for mode in modes:
+            for table, predicted in zip(tables, self.predictions(mode), strict=True):
+                table[mode] = classification_scores(self.truth, predicted, self.corpus.classes)
+        return tables
+
+
+def train(
+    corpus: Corpus,
+    settings: Settings,
+    seeds: Sequence[int] | None = None,
+    *,
+    progress: Progress | None = None,
+    checkpoint_folder: Path | None = None,
+) -> Trial:
+    """Trains on the training documents of a corpus.
+
+    Args:
+        corpus: Documents with their split; features are fitted on the training ones.
+        settings: Everything that decides the run.
+        seeds: One replica each, in one pass, for experiments. A released model is one
+            replica, of the settings' own seed: replicas have no statement.
+        progress: Called with steps done and steps in all.
+        checkpoint_folder: Where a private run leaves its state to be resumed.
+
+    Raises:
+        DataError: Nobody could train on the corpus.
+        PrivacyContractError: What is wished for cannot be promised.
+    """
+    corpus.check_trainable()
+    check_owners(corpus, settings.privacy.unit if settings.privacy else None)
+    ready = Prepared.of(corpus, settings)
+    fitted = ready.fit(settings, seeds, progress=progress, checkpoint_folder=checkpoint_folder)
+    alone = seeds is None
+    return ready.trial(
+        fitted, statement_of(fitted, corpus.train, ready.featurizer) if alone else None
+    )
+
+
+def score_table(trial: Trial) -> dict[str, Any]:
+    """The content of ``scores.json``: scores by inference mode, beside the baselines."""
+    corpus = trial.corpus
+    return {
+        "dataset": corpus.name,
+        "synthetic": corpus.facts.synthetic,
+        "features": trial.model.featurizer.dimension,
+        "classes": list(corpus.classes),
+        "modes": trial.scores[0],
+        "baselines": baseline_scores(trial),
+    }
+
+
+def baseline_scores(trial: Trial) -> dict[str, dict[str, Any]]:
+    """Scores that a result must beat: majority, random, and the same recipe without links.
+
+    For a linear model without hops in training, the graph-blind baseline is the released
+    model itself, scoring each document alone. Otherwise a graph-blind ``mlp`` is trained,
+    if there is no privacy to lose.
+
+    Guarantees:
+        The private documents of a private run are not trained on again.
+    """
+    truth, classes = trial.truth, trial.corpus.classes
+    settings = trial.model.fitted.settings
+    named = {
+        "majority": majority(truth, len(classes)),
+        "random": uniform(truth, len(classes), settings.seed),
+    }
+    if sees_no_links(settings):
+        named["graph-blind linear"] = trial.predictions("alone")[0]
+    elif settings.privacy is None:
+        blind = train(trial.corpus, settings.changed({"model.kind": "mlp"}))
+        named["graph-blind mlp"] = blind.predictions("alone")[0]
+    tables = {n: classification_scores(truth, p, classes) for n, p in named.items()}
+    return {n: {key: table[key] for key in HEADLINE} for n, table in tables.items()}
+
+
+def rows_with_split(graph: TextGraph, *codes: int) -> torch.Tensor:
+    """Rows of the documents whose split is one of ``codes``."""
+    return torch.nonzero(torch.isin(graph.split, torch.tensor(codes, dtype=torch.int8)))[:, 0]
+
+
+def with_split(corpus: Corpus, codes: npt.ArrayLike) -> Corpus:
+    """The same documents with another split: one code for all, or one for each."""
+    split = np.broadcast_to(np.asarray(codes, dtype=np.int8), (len(corpus),))
+    return replace(corpus, split=split)
