@@ -9,7 +9,7 @@ from typing import Any
 
 from privgcn.config import Settings
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.privacy.statement_text import round_up
+from privgcn.privacy.statement_text import SHORT_UNIT, round_up
 from privgcn.report.citation import citations
 from privgcn.report.curve import curve_figure
 from privgcn.report.figures import Figure
@@ -17,7 +17,6 @@ from privgcn.report.formats import is_number, number
 from privgcn.report.score_tables import MODE_ORDER, check_scores
 from privgcn.report.summarise import NO_GUARANTEE, SYNTHETIC, WORKING_COPY, check_pair
 from privgcn.report.tables import Table
-from privgcn.report.wording import SHORT_UNIT
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 import statistics
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -32,8 +31,6 @@ from privgcn.training.stepping import one_shot_noise
 OUTLOOK = "public corpora of this size (outlook)"
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 NEAREST = 7
-_FEATURES = re.compile(r"Features: (\d+) of kind '.*'\.")
-_CLASSES = re.compile(r"The set of classes: (\d+), .*")
 
 
 @dataclass(frozen=True)
@@ -94,9 +91,11 @@ def public_facts(settings: Settings, statement: PrivacyStatement) -> PublicFacts
     It was measured with recipe ``auto``, every document or person its own part, and the whole
     budget spent on one training.
     """
-    said = (*statement.assumed_public, *statement.not_covered)
-    features = _number(_FEATURES, said)
-    classes = _number(_CLASSES, said)
+    counts = {
+        fact.code: fact.count for fact in statement.assumed_public + statement.not_covered
+    }
+    features = counts.get("features") or 0
+    classes = counts.get("classes_declared") or counts.get("classes_from_labels") or 0
     measured_alike = (
         settings.recipe == "auto"
         and statement.unit in ("document", "person")
@@ -113,12 +112,6 @@ def public_facts(settings: Settings, statement: PrivacyStatement) -> PublicFacts
         statement.relation,
         statement.delta,
     )
-
-
-def _number(sentence: re.Pattern[str], said: Sequence[str]) -> int:
-    """The number in a sentence of the statement; 0 where it is not said."""
-    found = next(filter(None, map(sentence.fullmatch, said)), None)
-    return 0 if found is None else int(found[1])
 
 
 def outlook_points(facts: PublicFacts) -> list[list[float]]:

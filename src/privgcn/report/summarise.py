@@ -9,7 +9,7 @@ from privgcn.config import Settings
 from privgcn.errors import ConfigError
 from privgcn.evaluation.baselines import baselines_left_out
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.privacy.statement_text import round_up
+from privgcn.privacy.statement_text import SHORT_UNIT, round_up
 from privgcn.report.citation import citations
 from privgcn.report.curve import curve_figure
 from privgcn.report.figures import Figure
@@ -24,7 +24,7 @@ from privgcn.report.score_tables import (
     score_figure,
     score_rows,
 )
-from privgcn.report.wording import SHORT_UNIT, explained
+from privgcn.report.wording import explained
 
 WORKING_COPY = {
     "tone": "warn",

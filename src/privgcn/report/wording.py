@@ -11,20 +11,17 @@ from typing import Any
 
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import (
+    MODE_SEES,
+    SHORT_UNIT,
+    UNIT_WORDS,
+    in_words,
     parts_in_words,
     round_up,
     sampling_in_words,
     search_rows,
 )
-from privgcn.privacy.units import UNIT_WORDS
 from privgcn.report.formats import number, one_in, share
 
-SHORT_UNIT: dict[str, str] = {
-    "document": "one document",
-    "person": "one person",
-    "part": "one part of the graph",
-    "graph": "the whole graph",
-}
 _RELATION = {
     "remove": "the data as they are, and the same data with that content absent",
     "replace": "the data as they are, and the same data with any other content in that place",
@@ -52,12 +49,14 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
         "warnings": _warnings(statement),
         "facts": facts(statement),
         "modes": [
-            {"mode": m.mode, "covered": m.covered, "sees": m.sees}
+            {"mode": m.mode, "covered": m.covered, "sees": MODE_SEES[m.mode]}
             for m in statement.inference_modes
         ],
-        "assumed_public": [sentence(line) for line in statement.assumed_public],
-        "not_covered": [sentence(line) for line in statement.not_covered],
-        "notes": [sentence(line) for line in statement.notes],
+        "assumed_public": [
+            sentence(line) for line in in_words(statement, statement.assumed_public)
+        ],
+        "not_covered": [sentence(line) for line in in_words(statement, statement.not_covered)],
+        "notes": [sentence(line) for line in in_words(statement, statement.notes)],
         "verdict": verdict(statement),
         "digest": statement.stored_digest,
         "package": statement.package_version,
@@ -139,8 +138,7 @@ def facts(statement: PrivacyStatement) -> list[tuple[str, str]]:
 
 def _protected(statement: PrivacyStatement) -> int:
     """How many units delta is counted over: those that train, and those that score."""
-    scored = 0 if statement.selection is None else statement.selection.validation_units
-    return statement.units + scored
+    return statement.plan.protected_units
 
 
 def _promise(statement: PrivacyStatement) -> str:

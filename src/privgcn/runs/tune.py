@@ -25,6 +25,7 @@ from privgcn.prediction.inference import Mode, scores_in_mode
 from privgcn.privacy.accounting.events import GaussianQuery, GaussianRelease
 from privgcn.privacy.accounting.paid_search import Selection, calibrate_search
 from privgcn.privacy.accounting.selection import RunCount
+from privgcn.privacy.claim import Fact
 from privgcn.privacy.mechanism import noise
 from privgcn.privacy.mechanism.noise_grid import Grid
 from privgcn.privacy.plan import PrivacyPlan
@@ -183,11 +184,9 @@ class _Runs:
         featurizer, graph = self._prepared(settings.features)
         train = self.corpus.train
         public = [
-            f"The candidates of the search, all equally likely: {self.space}.",
-            *assumed_public(plan, train, featurizer),
+            Fact("search_candidates", detail=str(self.space)),
+            *assumed_public(train, featurizer),
         ]
-        if self.public:
-            public.append("The validation documents and their links, declared public.")
         # What a candidate's features learned may have decided the search, winner or not.
         gaps = [gap for each, _ in self.prepared.values() for gap in not_covered(train, each)]
         statement = PrivacyStatement.of(
