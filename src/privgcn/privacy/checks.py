@@ -117,6 +117,11 @@ def refusal(
         place = (names[place[0]], *place[1:])
     name = ".".join(str(at) for at in place)
     message = first["msg"].removeprefix("Value error, ")
+    for long, short in (
+        ("greater than or equal to", "at least"),
+        ("less than or equal to", "at most"),
+    ):
+        message = message.replace(long, short)
     _, should, must = message.partition(" should ")
     rule = {
         "missing": "must be given",
@@ -124,6 +129,7 @@ def refusal(
         "unexpected_keyword_argument": "is unknown",
     }.get(first["type"], f"must {must}" if should else f"is wrong: {message}")
     field = (fields or {}).get(name)
+    name = name if field is None else field.title or name
     remedy = f" {field.description}" if field is not None and field.description else ""
     got = "" if first["type"] == "missing" else f" Got {first['input']!r}."
     return ConfigError(f"The '{name}' of {owner} {rule}.{got}{remedy}")

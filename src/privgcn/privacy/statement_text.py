@@ -12,7 +12,7 @@ UNIT_WORDS: dict[str, str] = {
     "document": "one document: its text, its label and all its links",
     "person": "one person: all documents of one owner, with their labels and links",
     "part": "one part: all documents of one part of the training graph, with their links",
-    "graph": "the whole training graph, as one part",
+    "graph": "the whole training graph: all documents and links, as one part",
 }
 SHORT_UNIT: dict[str, str] = {
     "document": "one document",
@@ -126,15 +126,13 @@ def _summary(statement: Claim) -> str:
 
 
 def _meaning(statement: Claim) -> str:
-    what = UNIT_WORDS[statement.unit]
-    name, _, content = what.partition(": ")
-    protected = f"{name[:1].upper()}{name[1:]} is protected{': ' + content if content else ''}."
-    content = "absent" if statement.relation == "remove" else "replaced by any other"
+    unit, _, content = UNIT_WORDS[statement.unit].partition(": ")
+    change = "absent" if statement.relation == "remove" else "replaced by any other"
     return (
-        f"{protected} Whatever the trained model shows, it would have shown with nearly the "
-        f"same probability if the content of that unit were {content}: probabilities differ "
-        "by a factor of at most exp(epsilon), up to an additional delta. Smaller values are "
-        "stronger."
+        f"{unit[:1].upper()}{unit[1:]} is protected: {content}. Whatever the trained model "
+        "shows, it would have shown with nearly the same probability if the content of that "
+        f"unit were {change}: probabilities differ by a factor of at most exp(epsilon), up to "
+        "an additional delta. Smaller values are stronger."
     )
 
 

@@ -38,7 +38,6 @@ def stated(units=800, classes=6, features=4096, **changes):
         }
     )
     facts = assumed_public(
-        plan,
         SimpleNamespace(
             num_classes=classes,
             facts=SimpleNamespace(public_vectors=None, classes_declared=True),

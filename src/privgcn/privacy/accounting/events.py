@@ -25,7 +25,7 @@ Noise = Annotated[
         description="Noise outside this range protects nothing or drowns everything.",
     ),
 ]
-Steps = Annotated[Count, Field(le=MOST_STEPS)]
+Steps = Annotated[Count, Field(le=MOST_STEPS, title="steps")]
 Probability = Annotated[
     Real, Field(gt=0.0, le=1.0, description="Use 1.0 to take every part in every step.")
 ]
