@@ -322,7 +322,7 @@ GRID: tuple[Mutation, ...] = (
     mutation(
         "a step for the expected number of parts",
         f"{NOISE}::test_every_part_at_once_fits_on_a_plans_grid",
-        swap("PrivacyPlan.grid", "self.schedule.parts", "int(self.schedule.expected_parts)"),
+        swap("grid_of", "plan.schedule.parts", "int(plan.schedule.expected_parts)"),
     ),
     mutation(
         "a long vector pays for the rounding of a short one",

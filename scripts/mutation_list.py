@@ -829,9 +829,35 @@ LEDGERS: tuple[Mutation, ...] = (
 
 STATEMENTS: tuple[Mutation, ...] = (
     mutation(
+        "a default fills what a stored plan leaves out",
+        f"{PLAN}::test_no_default_fills_what_a_file_leaves_out",
+        swap("read_strictly", "in_plain_values(made) != record", "False"),
+    ),
+    mutation(
+        "a plan takes a schedule of the user's own making",
+        f"{PLAN}::test_a_home_made_schedule_is_refused",
+        behave(
+            "_known_schedule",
+            """
+            def _known_schedule(schedule):
+                return schedule
+            """,
+        ),
+    ),
+    mutation(
+        "a changed copy of a schema 1 statement keeps its digest",
+        "tests/unit/privacy/test_schema1.py::test_a_changed_copy_does_not_verify",
+        swap("PrivacyStatement.verify", "not unchanged", "False"),
+    ),
+    mutation(
+        "what a schema 1 statement repeats of its plan is not compared",
+        "tests/unit/privacy/test_schema1.py::test_an_edit_is_noticed_even_with_a_fresh_digest",
+        swap("schema1:_plan", "any_kind or not any_close", "False"),
+    ),
+    mutation(
         "a statement that omits classes read off the labels",
         _LABELS,
-        swap("claims:not_covered", "not corpus.facts.classes_declared", "False"),
+        swap("runs.assumptions:not_covered", "not corpus.facts.classes_declared", "False"),
     ),
     mutation(
         "classes of arrays count as declared",
@@ -850,12 +876,12 @@ STATEMENTS: tuple[Mutation, ...] = (
     mutation(
         "features that learn are not named",
         f"{CLAIMS}::test_features_that_learn_are_named_on_every_road",
-        swap("claims:not_covered", "featurizer.learned is not None", "False"),
+        swap("runs.assumptions:not_covered", "featurizer.learned is not None", "False"),
     ),
     mutation(
         "full-graph predictions count as covered",
         _COVERAGE,
-        swap("statement_words:MODES", "(False, any_words)", "(True, any_words)"),
+        swap("privacy.claim:MODES", "False", "True"),
     ),
     mutation(
         "predict calls full-graph covered",
@@ -865,17 +891,21 @@ STATEMENTS: tuple[Mutation, ...] = (
     mutation(
         "a statement is not computed again",
         f"{STATEMENT}::test_an_edit_is_noticed_even_with_a_fresh_digest",
-        swap("PrivacyStatement.verify", "not _agree(any_claim, any_value)", "False"),
+        swap(
+            "PrivacyStatement._check_epsilon",
+            "not math.isclose(any_claim, any_value, rel_tol=any_a, abs_tol=any_b)",
+            "False",
+        ),
     ),
     mutation(
         "the digest leaves out what is not covered",
         f"{STATEMENT}::test_every_single_edit_is_noticed",
         swap(
             "PrivacyStatement.digest",
-            "{'stored_digest'}",
-            "{'stored_digest', 'not_covered', 'assumed_public'}",
+            "content.pop('digest', None)",
+            "[content.pop(name, None) for name in ('digest', 'not_covered', 'assumed_public')]",
         ),
-        drop("PrivacyStatement.verify", "self._verify_words()"),
+        drop("PrivacyStatement.verify", "self._check_facts(plan)"),
     ),
     mutation(
         "other weights pass for the stated ones",
@@ -910,12 +940,23 @@ STATEMENTS: tuple[Mutation, ...] = (
     mutation(
         "what an encoder may have seen is not named",
         f"{CLAIMS}::test_what_an_encoder_may_have_seen_is_named_though_it_learns_nothing",
-        swap("claims:not_covered", "featurizer.learned is not None", "featurizer.learns"),
+        swap(
+            "runs.assumptions:not_covered",
+            "featurizer.learned is not None",
+            "featurizer.learns",
+        ),
     ),
     mutation(
         "a statement tells how much people wrote",
         f"{DISK}::test_how_much_a_person_wrote_is_told_nowhere",
-        swap("claims:assumed_public", "plan.units", "len(corpus)"),
+        behave(
+            "runs.assumptions:assumed_public",
+            """
+            def assumed_public(corpus, featurizer):
+                facts = original_assumed_public(corpus, featurizer)
+                return [*facts, f"Training documents: {len(corpus)}."]
+            """,
+        ),
     ),
 )
 
@@ -947,10 +988,10 @@ RELEASES: tuple[Mutation, ...] = (
         "a statement that tells the number of links",
         _ALIKE,
         behave(
-            "claims:assumed_public",
+            "runs.assumptions:assumed_public",
             """
-            def assumed_public(plan, corpus, featurizer):
-                facts = original_assumed_public(plan, corpus, featurizer)
+            def assumed_public(corpus, featurizer):
+                facts = original_assumed_public(corpus, featurizer)
                 return [*facts, f"Links: {corpus.edges.shape[1]}."]
             """,
         ),
@@ -959,7 +1000,7 @@ RELEASES: tuple[Mutation, ...] = (
         "a statement that tells how large the classes are",
         _ALIKE,
         behave(
-            "claims:not_covered",
+            "runs.assumptions:not_covered",
             """
             def not_covered(corpus, featurizer):
                 gaps = original_not_covered(corpus, featurizer)
@@ -1070,13 +1111,13 @@ SEARCHES: tuple[Mutation, ...] = (
     mutation(
         "a fixed number of runs in tune",
         _LAW,
-        swap("tuning:search", "count.draw(source)", "round(count.expected)"),
+        swap("runs.tune:search", "count.draw(source)", "round(count.expected)"),
     ),
     mutation(
         "the number of runs follows the seed",
         _LAW,
         swap(
-            "tuning:search",
+            "runs.tune:search",
             "count.draw(source)",
             "count.draw(RandomSource.reproducible(settings.seed, 'runs'))",
         ),
@@ -1085,7 +1126,7 @@ SEARCHES: tuple[Mutation, ...] = (
         "the first candidate is always tried first",
         _LAW,
         swap(
-            "tuning:search",
+            "runs.tune:search",
             "int(any_word % any_candidates)",
             "0 if best is None else int(any_word % any_candidates)",
         ),
@@ -1168,7 +1209,7 @@ SEARCHES: tuple[Mutation, ...] = (
         "a candidate that is drawn again is not trained again",
         _BOUNDS_RUNS,
         swap(
-            "tuning:search",
+            "runs.tune:search",
             "runs.train(number)",
             "runs.__dict__.setdefault(f'made {number}', runs.train(number))",
         ),
@@ -1177,7 +1218,7 @@ SEARCHES: tuple[Mutation, ...] = (
         "candidates come in turn",
         _BOUNDS_RUNS,
         swap(
-            "tuning:search",
+            "runs.tune:search",
             "int(any_word % any_candidates)",
             "0 if best is None else (number + 1) % len(runs.candidates)",
         ),
@@ -1186,7 +1227,7 @@ SEARCHES: tuple[Mutation, ...] = (
         "a search stops where the score is good enough",
         _BOUNDS_RUNS,
         swap(
-            "tuning:search",
+            "runs.tune:search",
             "best = (score, number, fitted)",
             """
             best = (score, number, fitted)

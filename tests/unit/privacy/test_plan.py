@@ -190,13 +190,12 @@ def test_an_error_names_rule_value_and_remedy() -> None:
     with pytest.raises(ConfigError) as caught:
         plan(clip_norm=0.0)
     assert str(caught.value) == (
-        "The 'clip_norm' of PrivacyPlan must be at least 0.000001. Got 0.0. It bounds the"
-        "  norm of one part's gradient; outside this range float32 would round noise "
-        "and gradients."
+        "The 'clip_norm' of PrivacyPlan must be at least 0.000001. Got 0.0. It bounds the norm "
+        "of one part's gradient; outside this range float32 would round noise and gradients."
     )
     with pytest.raises(ConfigError, match=r"The 'steps' of PrivacyPlan must be a number\. Got"):
         plan(steps="30")
-    with pytest.raises(ConfigError, match="The 'delta' of PrivacyPlan must be given"):
+    with pytest.raises(ConfigError, match="The 'relation' of PrivacyPlan must be given"):
         PrivacyPlan(unit="document")  # type: ignore[call-arg]
 
 
