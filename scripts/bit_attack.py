@@ -36,6 +36,7 @@ from privgcn.features import Featurizer
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.privacy.mechanism import noise
 from privgcn.privacy.mechanism.cutting import cut_as_planned
+from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import RandomSource
@@ -285,7 +286,7 @@ class Attacker:
         """Whether the document was there; ``None`` where the bits do not tell."""
         hypotheses = self.sums(present), self.sums(absent)
         reach = FARTHEST * self.plan.noise_multiplier
-        return left_standing(*self.noisy_sums(), hypotheses, self.plan.grid.step, reach)
+        return left_standing(*self.noisy_sums(), hypotheses, grid_of(self.plan).step, reach)
 
 
 def _behind(

@@ -20,12 +20,12 @@ _OWN_PRODUCT = f"{EXACT}::test_a_rows_product_is_its_own"
 _OWN_CUT = f"{ROWS}::test_rows_are_cut_toward_zero_each_on_its_own_grid"
 
 _NOISE_STEPS = "any_draw.mul_(scale).add_(0.5).floor_().mul_(grid.step)"
-_EVERYTHING = "ClippedSums(self.graph, any_norm, self.plan.grid)"
+_EVERYTHING = "ClippedSums(self.graph, any_norm, grid_of(self.plan))"
 
 
 def _grid_of(number: str) -> str:
     """Clipped sums of everything, on a grid for ``number`` parts."""
-    step = f"type(self.plan.grid).of(self.plan.noise_multiplier, {number})"
+    step = f"type(grid_of(self.plan)).of(self.plan.noise_multiplier, {number})"
     return f"ClippedSums(self.graph, any_norm, {step})"
 
 
@@ -145,9 +145,9 @@ GRID: tuple[Mutation, ...] = (
         _MORE,
         swap(
             "StackGradients._of_parts",
-            "ClippedSums(any_graph, any_norm, self.plan.grid)",
+            "ClippedSums(any_graph, any_norm, grid_of(self.plan))",
             "ClippedSums(any_graph, any_norm,"
-            " type(self.plan.grid).of(self.plan.noise_multiplier, len(parts)))",
+            " type(grid_of(self.plan)).of(self.plan.noise_multiplier, len(parts)))",
         ),
     ),
     # -- rows and sums ----------------------------------------------------------------------
@@ -322,7 +322,7 @@ GRID: tuple[Mutation, ...] = (
     mutation(
         "a step for the expected number of parts",
         f"{NOISE}::test_every_part_at_once_fits_on_a_plans_grid",
-        swap("PrivacyPlan.grid", "self.schedule.parts", "int(self.schedule.expected_parts)"),
+        swap("grid_of", "plan.schedule.parts", "int(plan.schedule.expected_parts)"),
     ),
     mutation(
         "a long vector pays for the rounding of a short one",

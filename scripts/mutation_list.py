@@ -829,6 +829,32 @@ LEDGERS: tuple[Mutation, ...] = (
 
 STATEMENTS: tuple[Mutation, ...] = (
     mutation(
+        "a default fills what a stored plan leaves out",
+        f"{PLAN}::test_no_default_fills_what_a_file_leaves_out",
+        swap("read_strictly", "in_plain_values(made) != record", "False"),
+    ),
+    mutation(
+        "a plan takes a schedule of the user's own making",
+        f"{PLAN}::test_a_home_made_schedule_is_refused",
+        behave(
+            "_known_schedule",
+            """
+            def _known_schedule(schedule):
+                return schedule
+            """,
+        ),
+    ),
+    mutation(
+        "a changed copy of a schema 1 statement keeps its digest",
+        "tests/unit/privacy/test_schema1.py::test_a_changed_copy_does_not_verify",
+        swap("PrivacyStatement.verify", "not unchanged", "False"),
+    ),
+    mutation(
+        "what a schema 1 statement repeats of its plan is not compared",
+        "tests/unit/privacy/test_schema1.py::test_an_edit_is_noticed_even_with_a_fresh_digest",
+        swap("schema1:_plan", "any_kind or not any_close", "False"),
+    ),
+    mutation(
         "a statement that omits classes read off the labels",
         _LABELS,
         swap("runs.assumptions:not_covered", "not corpus.facts.classes_declared", "False"),
@@ -869,17 +895,21 @@ STATEMENTS: tuple[Mutation, ...] = (
     mutation(
         "a statement is not computed again",
         f"{STATEMENT}::test_an_edit_is_noticed_even_with_a_fresh_digest",
-        swap("PrivacyStatement.verify", "not _agree(any_claim, any_value)", "False"),
+        swap(
+            "PrivacyStatement._check_epsilon",
+            "not math.isclose(any_claim, any_value, rel_tol=any_a, abs_tol=any_b)",
+            "False",
+        ),
     ),
     mutation(
         "the digest leaves out what is not covered",
         f"{STATEMENT}::test_every_single_edit_is_noticed",
         swap(
             "PrivacyStatement.digest",
-            "{'stored_digest'}",
-            "{'stored_digest', 'not_covered', 'assumed_public'}",
+            "content.pop('digest', None)",
+            "[content.pop(name, None) for name in ('digest', 'not_covered', 'assumed_public')]",
         ),
-        drop("PrivacyStatement.verify", "self._verify_words()"),
+        drop("PrivacyStatement.verify", "self._check_facts(plan)"),
     ),
     mutation(
         "other weights pass for the stated ones",
@@ -923,7 +953,14 @@ STATEMENTS: tuple[Mutation, ...] = (
     mutation(
         "a statement tells how much people wrote",
         f"{DISK}::test_how_much_a_person_wrote_is_told_nowhere",
-        swap("runs.assumptions:assumed_public", "plan.units", "len(corpus)"),
+        behave(
+            "runs.assumptions:assumed_public",
+            """
+            def assumed_public(corpus, featurizer):
+                facts = original_assumed_public(corpus, featurizer)
+                return [*facts, f"Training documents: {len(corpus)}."]
+            """,
+        ),
     ),
 )
 
@@ -958,8 +995,8 @@ RELEASES: tuple[Mutation, ...] = (
         behave(
             "runs.assumptions:assumed_public",
             """
-            def assumed_public(plan, corpus, featurizer):
-                facts = original_assumed_public(plan, corpus, featurizer)
+            def assumed_public(corpus, featurizer):
+                facts = original_assumed_public(corpus, featurizer)
                 return [*facts, f"Links: {corpus.edges.shape[1]}."]
             """,
         ),

@@ -24,6 +24,7 @@ from privgcn.config import Settings, parse_settings
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.privacy import plan
 from privgcn.privacy.mechanism.clipping import ClippedSums
+from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.training.fit import fit
 from privgcn.training.optimisers import Optimiser
 
@@ -141,7 +142,7 @@ def exact_modes(graph: TextGraph, settings: Settings) -> Any:
     original = StackGradients.clipped_sum
 
     def spy(self: StackGradients, parameters: Any, samples: Any) -> list[Tensor]:
-        parts, grid = range(self.graph.parts), self.plan.grid
+        parts, grid = range(self.graph.parts), grid_of(self.plan)
         each = [original(self, parameters, [np.array([part])])[0] for part in parts]
         # Sums are in units of the clip norm, on the grid.
         assert all(torch.equal(one, (one / grid.step).round() * grid.step) for one in each)

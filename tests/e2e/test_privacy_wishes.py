@@ -300,6 +300,7 @@ def test_the_statement_of_a_run_carries_every_wish(
     record = json.loads(done.stdout)
     statement = record["statement"]
     assert statement["epsilon"] <= 8
-    assert (statement["unit"], statement["relation"]) == ("person", "replace")
-    assert (statement["delta"], statement["clip_norm"]) == (1e-6, 0.5)
+    plan = statement["plan"]
+    assert (plan["unit"], plan["relation"]) == ("person", "replace")
+    assert (plan["delta"], plan["clip_norm"]) == (1e-6, 0.5)
     assert record["settings"]["seed"] == 9

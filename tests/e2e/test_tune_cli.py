@@ -48,7 +48,7 @@ def tuned(tmp_path_factory: Any, letters: Path) -> tuple[Path, dict[str, Any]]:
 def test_the_winner_is_a_run_like_any_other(tuned: tuple[Path, dict[str, Any]]) -> None:
     folder, record = tuned
     assert record["statement"]["epsilon"] <= 8
-    assert record["statement"]["selection"]["validation_units"] == 40
+    assert record["statement"]["plan"]["selection"]["validation_units"] == 40
     assert set(record["scores"]) == {"alone", "own-graph", "full-graph"}
     assert record["chosen"] in ({"training.reach": 1}, {"training.reach": 2})
     assert {path.name for path in folder.iterdir()} == {
@@ -76,7 +76,7 @@ def test_nothing_tells_how_many_runs_there_were(tuned: tuple[Path, dict[str, Any
         "baselines",
         "baselines_left_out",
     }
-    assert set(tuned[1]["statement"]["selection"]) == {
+    assert set(tuned[1]["statement"]["plan"]["selection"]) == {
         "law",
         "expected_runs",
         "candidates",
@@ -106,7 +106,7 @@ def test_a_forged_number_of_runs_is_noticed(
     tmp_path: Path, tuned: tuple[Path, dict[str, Any]]
 ) -> None:
     statement = json.loads((tuned[0] / "statement.json").read_text())
-    statement["selection"]["expected_runs"] = 2.0
+    statement["plan"]["selection"]["expected_runs"] = 2.0
     forged = tmp_path / "statement.json"
     forged.write_text(json.dumps(statement))
     done = CliRunner().invoke(app, ["verify", str(forged)])
@@ -130,8 +130,8 @@ def test_public_validation_is_stated(tmp_path: Path, letters: Path) -> None:
     )
     assert "Epsilon covers the whole search." in text
     statement = json.loads((out / "statement.json").read_text())
-    assert statement["selection"]["score"] is None
-    assert any("declared public" in line for line in statement["assumed_public"])
+    assert statement["plan"]["selection"]["score"] is None
+    assert {"code": "public_validation"} in statement["assumed_public"]
 
 
 def test_one_run_is_no_search(letters: Path) -> None:

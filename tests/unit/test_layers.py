@@ -23,6 +23,8 @@ ROOMS = (
     "experiments",
     "cli",
 )
+#: Of the privacy room; ``claim`` are the modules that lie in the room itself.
+DRAWERS = ("accounting", "claim", "mechanism")
 SOURCE = Path(privgcn.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 HEAVY = {"torch", "torch_geometric", "sklearn", "polars", "matplotlib", "transformers", "ray"}
@@ -61,6 +63,28 @@ def test_a_module_imports_only_from_rooms_above(path: Path) -> None:
         return
     allowed = set(ROOMS[: ROOMS.index(room) + 1])
     assert used <= allowed, f"{room} imports from rooms below it: {used - allowed}"
+
+
+def drawer_of(name: str) -> str | None:
+    """The drawer of the privacy room that a module lies in; range checks are shared by all."""
+    if not name.startswith("privgcn.privacy.") or name.startswith("privgcn.privacy.checks"):
+        return None
+    second = name.split(".")[2]
+    return second if second in DRAWERS else "claim"
+
+
+def test_the_drawers_of_the_privacy_room_are_in_one_direction() -> None:
+    seen = set()
+    for path in (SOURCE / "privacy").rglob("*.py"):
+        drawer = drawer_of(module_name(path))
+        if drawer is None:
+            assert path.parent.name == "privacy"
+            continue
+        seen.add(drawer)
+        used = {drawer_of(name) for name in imported_names(path)} - {None}
+        allowed = set(DRAWERS[: DRAWERS.index(drawer) + 1])
+        assert used <= allowed, f"{path.name} of {drawer} imports from {used - allowed}"
+    assert seen == set(DRAWERS)
 
 
 def module_name(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Range checks of the privacy room: one template, and nothing that slips through.
+"""Strict values, checked by pydantic and refused in one sentence of our own.
 
 ``nan``, infinities, booleans and numbers in disguise (strings) all fail here, before any of
 them can reach an accountant and come back as a small epsilon.
@@ -7,78 +7,142 @@ them can reach an accountant and come back as a small epsilon.
 from __future__ import annotations
 
 import json
-import math
-import numbers
-import operator
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any, TypeVar, cast, dataclass_transform
+
+import numpy as np
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+from pydantic.fields import FieldInfo
 
 from privgcn.errors import ConfigError
 
-
-def require_real(
-    value: Any,
-    name: str,
-    owner: str,
-    *,
-    above: float = -math.inf,
-    low: float = -math.inf,
-    high: float = math.inf,
-    remedy: str = "",
-) -> float:
-    """Returns ``value`` as a finite float in ``[low, high]`` and greater than ``above``."""
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    number = float(value) if is_number else math.nan
-    if not (math.isfinite(number) and number > above and low <= number <= high):
-        raise ConfigError(
-            f"The '{name}' of {owner} must be a number {_range(above, low, high)}. "
-            f"Got {value!r}.{' ' + remedy if remedy else ''}"
-        )
-    return number
+#: Nothing is converted on the way in, and what was made elsewhere is checked again.
+STRICT = ConfigDict(
+    strict=True, extra="forbid", allow_inf_nan=False, revalidate_instances="always"
+)
+_T = TypeVar("_T")
 
 
-def require_count(
-    value: Any,
-    name: str,
-    owner: str,
-    *,
-    low: int = 1,
-    high: int | None = None,
-    remedy: str = "",
-) -> int:
-    """Returns ``value`` as an int in ``[low, high]``; floats and booleans are refused."""
-    try:
-        count = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        count = None
-    if count is None or count < low or (high is not None and count > high):
-        rule = f"a whole number of at least {low}"
-        if high is not None:
-            rule = f"a whole number from {low} to {high}"
-        raise ConfigError(
-            f"The '{name}' of {owner} must be {rule}. Got {value!r}."
-            f"{' ' + remedy if remedy else ''}"
-        )
-    return count
-
-
-def require_choice(value: Any, name: str, owner: str, choices: tuple[str, ...]) -> str:
-    """Returns ``value`` if it is one of ``choices``."""
-    if not isinstance(value, str) or value not in choices:
-        raise ConfigError(
-            f"The '{name}' of {owner} must be one of {', '.join(choices)}. Got {value!r}."
-        )
+def _plain(value: Any) -> Any:
+    """A number of numpy's as Python's own; whatever is no number is refused."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("Input should be a number")
     return value
 
 
-def require_keys(record: Any, names: tuple[str, ...], owner: str) -> Mapping[str, Any]:
-    """Returns ``record`` if it is a mapping with exactly the keys ``names``."""
-    if not isinstance(record, Mapping) or set(record) != set(names):
-        got = sorted(map(str, record)) if isinstance(record, Mapping) else record
+Real = Annotated[float, BeforeValidator(_plain)]
+#: A whole number; no more than a float can tell apart.
+Whole = Annotated[int, BeforeValidator(_plain), Field(le=2**53)]
+Count = Annotated[Whole, Field(ge=1)]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+@dataclass_transform(frozen_default=True)
+def strict(owner: str, *, kw_only: bool = False) -> Callable[[type[_T]], type[_T]]:
+    """Makes a frozen pydantic dataclass whose errors are those of this package.
+
+    ``dataclasses.replace`` checks every rule again, which copies of a pydantic model do not.
+    The description of a field is the remedy that its error ends with.
+
+    Args:
+        owner: how errors call it.
+        kw_only: whether fields are given by name alone.
+    """
+
+    def decorate(cls: type[_T]) -> type[_T]:
+        made = cast(Any, dataclass(frozen=True, kw_only=kw_only, config=STRICT)(cls))
+        checked_init = made.__init__
+
+        @wraps(checked_init)
+        def __init__(self: _T, *args: Any, **fields: Any) -> None:
+            try:
+                checked_init(self, *args, **fields)
+            except ValidationError as error:
+                raise refusal(error, owner, made.__pydantic_fields__) from None
+
+        made.__init__ = __init__
+        return cast(type[_T], made)
+
+    return decorate
+
+
+class Check:
+    """A rule for one argument: the value that it is called with, or our own error."""
+
+    def __init__(self, kind: Any, name: str) -> None:
+        self._adapter: TypeAdapter[Any] = TypeAdapter(kind, config=STRICT)
+        self._field = {name: FieldInfo.from_annotation(kind)}
+
+    def __call__(self, value: Any, owner: str) -> Any:
+        """Returns ``value``, as plain Python values."""
+        try:
+            return self._adapter.validate_python(value)
+        except ValidationError as error:
+            raise refusal(error, owner, self._field) from None
+
+
+def in_plain_values(value: Any) -> Any:
+    """A strict value as JSON holds it; :func:`read_strictly` reads it back."""
+    return TypeAdapter(type(value)).dump_python(value, mode="json", by_alias=True)
+
+
+def read_strictly(kind: type[_T], record: Any, owner: str) -> _T:
+    """Reads what :func:`in_plain_values` gives, in full: no default fills a gap."""
+    try:
+        # The JSON mode of pydantic reads lists as tuples, and is as strict otherwise.
+        made = TypeAdapter(kind).validate_json(json.dumps(record))
+    except ValidationError as error:
+        raise refusal(error, owner) from None
+    except (TypeError, RecursionError) as error:
+        raise ConfigError(f"The fields of {owner} must be plain values. {error}.") from None
+    if in_plain_values(made) != record:
+        raise ConfigError(f"Every field of {owner} must be given. Got {record!r}.")
+    return made
+
+
+def refusal(
+    error: ValidationError, owner: str, fields: dict[str, FieldInfo] | None = None
+) -> ConfigError:
+    """The first thing that is wrong: what, its owner, the rule, the value and the remedy."""
+    first = error.errors(include_url=False)[0]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, ConfigError):
+        return cause
+    # A field given by its place, or the one argument of a check.
+    names, place = list(fields or {}), first["loc"] or (0,)
+    if isinstance(place[0], int) and place[0] < len(names):
+        place = (names[place[0]], *place[1:])
+    name = ".".join(str(at) for at in place)
+    message = first["msg"].removeprefix("Value error, ")
+    for long, short in (
+        ("greater than or equal to", "at least"),
+        ("less than or equal to", "at most"),
+    ):
+        message = message.replace(long, short)
+    _, should, must = message.partition(" should ")
+    rule = {
+        "missing": "must be given",
+        "extra_forbidden": "is unknown",
+        "unexpected_keyword_argument": "is unknown",
+    }.get(first["type"], f"must {must}" if should else f"is wrong: {message}")
+    field = (fields or {}).get(name)
+    name = name if field is None else field.title or name
+    remedy = f" {field.description}" if field is not None and field.description else ""
+    got = "" if first["type"] == "missing" else f" Got {first['input']!r}."
+    return ConfigError(f"The '{name}' of {owner} {rule}.{got}{remedy}")
+
+
+def require_count(value: Any, name: str, owner: str, *, low: int = 1) -> int:
+    """Returns ``value`` as a whole number of at least ``low``; quick enough for every step."""
+    count = value.item() if isinstance(value, np.integer) else value
+    if type(count) is not int or count < low:
         raise ConfigError(
-            f"The keys of {owner} must be exactly {', '.join(names)}. Got {got!r}."
+            f"The '{name}' of {owner} must be a whole number of at least {low}. Got {value!r}."
         )
-    return record
+    return count
 
 
 def read_json(text: str) -> Any:
@@ -97,12 +161,3 @@ def read_json(text: str) -> Any:
         return json.loads(text, object_pairs_hook=no_doubles, parse_constant=no_constants)
     except RecursionError:
         raise ValueError("It is nested too deeply") from None
-
-
-def _range(above: float, low: float, high: float) -> str:
-    if above > -math.inf:
-        start = f"above {above:g}"
-        return start if high == math.inf else f"{start} and at most {high:g}"
-    if high == math.inf:
-        return f"of at least {low:g}"
-    return f"from {low:g} to {high:g}"

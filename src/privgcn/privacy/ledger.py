@@ -7,45 +7,45 @@ line is changed, cut off or deleted.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import Field
 
 from privgcn.errors import DataError, PrivacyContractError
-from privgcn.privacy.accounting.epsilon import check_delta, epsilon_of_releases
+from privgcn.privacy.accounting.epsilon import Delta, epsilon_of_releases
 from privgcn.privacy.accounting.selection import Release
-from privgcn.privacy.checks import read_json, require_keys, require_real
+from privgcn.privacy.checks import (
+    Real,
+    Sha256,
+    in_plain_values,
+    read_json,
+    read_strictly,
+    strict,
+)
 from privgcn.privacy.ledger_file import LedgerFile
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement import PrivacyStatement
 
-_KEYS = ("digest", "model_sha256", "plan")
-_SHA256 = re.compile("[0-9a-f]{64}")
 #: Of what is wrong with a line, so that it stays one line.
 _SHOWN = 300
 
 
-@dataclass(frozen=True)
+@strict("a budget")
 class Budget:
     """What all releases together may cost at most."""
 
-    epsilon: float
-    delta: float
-
-    def __post_init__(self) -> None:
-        epsilon = require_real(self.epsilon, "epsilon", "a budget", above=0.0)
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", check_delta(self.delta, "a budget"))
+    epsilon: Annotated[Real, Field(gt=0.0)]
+    delta: Delta
 
 
-@dataclass(frozen=True)
+@strict("a ledger line")
 class LedgerEntry:
     """One released model."""
 
-    digest: str
-    model_sha256: str | None
+    digest: Sha256
+    model_sha256: Sha256 | None
     plan: PrivacyPlan
 
 
@@ -107,7 +107,7 @@ class Ledger:
                 "experiment, whose noise can be computed again. Train without --reproducible."
             )
         delta = statement.delta if budget is None else budget.delta
-        entry = LedgerEntry(statement.digest(), statement.model_sha256, statement.plan())
+        entry = LedgerEntry(statement.digest(), statement.model_sha256, statement.plan)
         with self._file.adding() as ledger:
             entries = self._read(ledger.lines)
             known = entry.model_sha256 is not None and entry.digest in {
@@ -122,21 +122,16 @@ class Ledger:
                     f"{total:.4g}. Train with a smaller epsilon, or do not release it."
                 )
             if not known:
-                ledger.add(_line(entry))
+                ledger.add(json.dumps(in_plain_values(entry), sort_keys=True).encode("ascii"))
         return total
 
     def _read(self, lines: list[bytes]) -> tuple[LedgerEntry, ...]:
         entries = []
         for number, line in enumerate(lines, start=1):
             try:
-                entries.append(_entry(line))
-            except (
-                ValueError,
-                TypeError,
-                OverflowError,
-                RecursionError,
-                PrivacyContractError,
-            ) as error:
+                record = read_json(line.decode("utf-8"))
+                entries.append(read_strictly(LedgerEntry, record, "a ledger line"))
+            except (ValueError, PrivacyContractError) as error:
                 raise DataError(
                     f"Line {number} of the ledger {self.path} cannot be read. "
                     f"{str(error)[:_SHOWN]} Restore the file from a copy."
@@ -194,20 +189,3 @@ def _cut_in_words(plan: PrivacyPlan) -> str:
         "single": "all in one",
     }[facts.kind]
     return f"{plan.units} documents in {facts.parts} parts ({origin})"
-
-
-def _line(entry: LedgerEntry) -> bytes:
-    record = {**vars(entry), "plan": entry.plan.to_dict()}
-    return json.dumps(record, sort_keys=True, allow_nan=False).encode("ascii")
-
-
-def _entry(line: bytes) -> LedgerEntry:
-    record: Any = require_keys(read_json(line.decode("utf-8")), _KEYS, "a ledger line")
-    for name in ("digest", "model_sha256"):
-        value = record[name]
-        unnamed = value is None and name == "model_sha256"
-        if not unnamed and not (isinstance(value, str) and _SHA256.fullmatch(value)):
-            raise ValueError(f"The '{name}' must be a SHA-256. Got {value!r}.")
-    return LedgerEntry(
-        record["digest"], record["model_sha256"], PrivacyPlan.from_dict(record["plan"])
-    )

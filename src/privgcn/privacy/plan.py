@@ -6,34 +6,44 @@ event. Epsilon is computed from that event and cannot be set.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
 
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.privacy.accounting.calibration import calibrate_releases
-from privgcn.privacy.accounting.epsilon import (
-    ACCOUNTANT_NAMES,
-    check_delta,
-    epsilon_of_releases,
+from privgcn.privacy.accounting.epsilon import Accountant, Delta, epsilon_of_releases
+from privgcn.privacy.accounting.events import (
+    LEAST_NOISE,
+    MOST_NOISE,
+    GaussianQuery,
+    GaussianRelease,
 )
-from privgcn.privacy.accounting.events import LEAST_NOISE, GaussianQuery, GaussianRelease
-from privgcn.privacy.accounting.paid_search import Selection, check_selection
+from privgcn.privacy.accounting.paid_search import Selection
 from privgcn.privacy.accounting.selection import Release
-from privgcn.privacy.checks import require_choice, require_count, require_keys, require_real
+from privgcn.privacy.checks import Count, Real, in_plain_values, read_strictly, strict
 from privgcn.privacy.partition import PartitionFacts
-from privgcn.privacy.schedule import SCHEDULES, Schedule, make_schedule, schedule_to_dict
-from privgcn.privacy.units import RELATIONS, UNITS, Relation, Unit, sensitivity_in_clips
-
-if TYPE_CHECKING:
-    from privgcn.privacy.mechanism.noise_grid import Grid
+from privgcn.privacy.schedule import SCHEDULES, AnySchedule, Composition
+from privgcn.privacy.units import Relation, Unit, sensitivity_in_clips
 
 _OWNER = "PrivacyPlan"
 #: Above this share of 1/n, delta alone allows publishing some unit outright.
 _WEAK_DELTA = 0.1
+#: Units of which validation documents are whole units too.
+_SCORED_UNITS = ("document", "person")
 
 
-@dataclass(frozen=True, kw_only=True)
+def _known_schedule(schedule: Any) -> Any:
+    """A subclass could sample one way and account another; only the known ones count."""
+    if type(schedule) not in (*SCHEDULES.values(), dict):
+        raise PrivacyContractError(
+            f"The 'schedule' of {_OWNER} must be one of {', '.join(SCHEDULES)}. "
+            f"Got {schedule!r}. Build it with make_schedule."
+        )
+    return schedule
+
+
+@strict(_OWNER, kw_only=True)
 class PrivacyPlan:
     """Everything that decides the guarantee of a training run.
 
@@ -65,24 +75,40 @@ class PrivacyPlan:
     unit: Unit
     relation: Relation
     partition: PartitionFacts
-    schedule: Schedule
-    clip_norm: float
-    noise_multiplier: float
-    steps: int
-    delta: float
-    units: int
-    accountant: str = "pld"
-    side_queries: tuple[GaussianQuery, ...] = ()
+    schedule: Annotated[
+        AnySchedule, Field(discriminator="name"), BeforeValidator(_known_schedule)
+    ]
+    clip_norm: Annotated[
+        Real,
+        Field(
+            ge=1e-6,
+            le=1e6,
+            description="It bounds the norm of one part's gradient; outside this range "
+            "float32 would round noise and gradients.",
+        ),
+    ]
+    noise_multiplier: Annotated[
+        Real,
+        Field(
+            ge=LEAST_NOISE,
+            le=MOST_NOISE,
+            description="A private run needs noise; recipe 'plain' trains without privacy.",
+        ),
+    ]
+    steps: Count
+    delta: Delta
+    units: Count
+    accountant: Accountant = "pld"
+    side_queries: Annotated[
+        tuple[GaussianQuery, ...],
+        BeforeValidator(lambda given: tuple(given) if isinstance(given, list) else given),
+    ] = ()
     selection: Selection | None = None
 
     def __post_init__(self) -> None:
-        require_choice(self.unit, "unit", _OWNER, UNITS)
-        require_choice(self.relation, "relation", _OWNER, RELATIONS)
-        require_choice(self.accountant, "accountant", _OWNER, ACCOUNTANT_NAMES)
-        self._normalise()
         self._check_partition()
-        self._check_schedule()
         self._check_accountant()
+        self._check_selection()
         # Whatever an accountant would refuse is refused before any data are touched.
         self._releases(self.noise_multiplier)
         self._check_delta()
@@ -104,13 +130,9 @@ class PrivacyPlan:
         return self.noise_multiplier * self.clip_norm
 
     @property
-    def grid(self) -> Grid:
-        """The grid on which sums and noise of a step lie; it follows from the plan alone."""
-        from privgcn.privacy.mechanism.noise_grid import (
-            Grid,  # here, as accounting does without torch
-        )
-
-        return Grid.of(self.noise_multiplier, self.schedule.parts)
+    def composition(self) -> Composition:
+        """What all steps together are accounted as."""
+        return self.schedule.composition(self.steps)
 
     @property
     def protected_units(self) -> int:
@@ -134,9 +156,14 @@ class PrivacyPlan:
         return epsilon_of_releases(releases, delta=self.delta, accountant=self.accountant)
 
     @property
+    def delta_times_units(self) -> float:
+        """How many units delta alone would allow to be exposed, in expectation."""
+        return self.delta * self.protected_units
+
+    @property
     def weak_delta(self) -> bool:
         """Whether delta is so large that the statement must call it weak."""
-        return self.delta * self.protected_units > _WEAK_DELTA
+        return self.delta_times_units > _WEAK_DELTA
 
     @classmethod
     def for_epsilon(cls, epsilon: float, **fields: Any) -> PrivacyPlan:
@@ -160,52 +187,16 @@ class PrivacyPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan in plain values; :meth:`from_dict` reads it back."""
-        return {
-            "unit": self.unit,
-            "relation": self.relation,
-            "partition": self.partition.to_dict(),
-            "schedule": schedule_to_dict(self.schedule),
-            "clip_norm": self.clip_norm,
-            "noise_multiplier": self.noise_multiplier,
-            "steps": self.steps,
-            "delta": self.delta,
-            "units": self.units,
-            "accountant": self.accountant,
-            "side_queries": [vars(query).copy() for query in self.side_queries],
-            "selection": None if self.selection is None else self.selection.to_dict(),
-        }
+        record: dict[str, Any] = in_plain_values(self)
+        return record
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> PrivacyPlan:
+    def from_dict(cls, record: Any) -> PrivacyPlan:
         """Reads a plan; unknown and missing keys raise ``ConfigError``."""
-        names = tuple(cls.__dataclass_fields__)
-        values = dict(require_keys(record, names, _OWNER))
-        schedule = dict(values["schedule"]) if isinstance(values["schedule"], Mapping) else {}
-        expected = ["name", "parts"]
-        if schedule.get("name") == "poisson":
-            expected.append("sampling_probability")
-        require_keys(schedule, tuple(expected), "a sampling schedule")
-        values["schedule"] = make_schedule(**schedule)
-        values["partition"] = PartitionFacts.from_dict(values["partition"])
-        queries = values["side_queries"]
-        if not isinstance(queries, list | tuple):
-            raise ConfigError(
-                f"The 'side_queries' of {_OWNER} must be a list. Got {queries!r}."
-            )
-        values["side_queries"] = tuple(
-            GaussianQuery(
-                **require_keys(
-                    query, ("name", "noise_multiplier", "sensitivity"), "GaussianQuery"
-                )
-            )
-            for query in queries
-        )
-        if values["selection"] is not None:
-            values["selection"] = Selection.from_dict(values["selection"])
-        return cls(**values)
+        return read_strictly(cls, record, _OWNER)
 
     def _releases(self, noise_multiplier: float) -> tuple[Release, ...]:
-        composition = self.schedule.composition(self.steps)
+        composition = self.composition
         training = GaussianRelease(
             noise_multiplier,
             composition.count,
@@ -213,48 +204,16 @@ class PrivacyPlan:
             self.sensitivity,
         )
         if self.selection is not None:
-            check_selection(self.selection, training, self)
+            if training not in self.selection.candidates:
+                raise PrivacyContractError(
+                    "The training of a plan with a search must be one of the candidates that "
+                    f"the search is accounted with. Got {training!r}."
+                )
             return (self.selection.release,)
         return (training, *(query.release for query in self.side_queries))
 
-    def _normalise(self) -> None:
-        """Plain numbers only, so that a plan reads back from disk as the same plan."""
-        clip_norm = require_real(
-            self.clip_norm,
-            "clip_norm",
-            _OWNER,
-            low=1e-6,
-            high=1e6,
-            remedy="It bounds the norm of one part's gradient; outside of this range float32 "
-            "would round noise and gradients.",
-        )
-        noise = require_real(
-            self.noise_multiplier,
-            "noise_multiplier",
-            _OWNER,
-            low=LEAST_NOISE,
-            high=1e9,
-            remedy="A private run needs noise; train with recipe 'plain' without privacy.",
-        )
-        object.__setattr__(self, "clip_norm", clip_norm)
-        object.__setattr__(self, "noise_multiplier", noise)
-        object.__setattr__(self, "steps", require_count(self.steps, "steps", _OWNER))
-        object.__setattr__(self, "units", require_count(self.units, "units", _OWNER))
-        object.__setattr__(self, "delta", check_delta(self.delta, _OWNER))
-        queries = tuple(self.side_queries)
-        if any(type(query) is not GaussianQuery for query in queries):
-            raise ConfigError(
-                f"The 'side_queries' of {_OWNER} must be GaussianQuery objects. "
-                f"Got {queries!r}."
-            )
-        object.__setattr__(self, "side_queries", queries)
-
     def _check_partition(self) -> None:
         facts = self.partition
-        if type(facts) is not PartitionFacts:
-            raise ConfigError(
-                f"The 'partition' of {_OWNER} must be PartitionFacts. Got {facts!r}."
-            )
         if self.unit == "person" and facts.by != "owner":
             raise PrivacyContractError(
                 "The 'partition' of a plan for unit 'person' must keep each owner's documents "
@@ -276,24 +235,35 @@ class PrivacyPlan:
                 "The 'partition' of a plan that makes each unit a part must have as many parts "
                 f"as units. Got {facts.parts} parts for {self.units} units."
             )
-
-    def _check_schedule(self) -> None:
-        name = getattr(type(self.schedule), "name", None)
-        # A subclass could sample one way and account another; only the registered ones count.
-        if SCHEDULES.get(cast(str, name)) is not type(self.schedule):
-            raise PrivacyContractError(
-                f"The 'schedule' of {_OWNER} must be one of {', '.join(SCHEDULES)}. "
-                f"Got {self.schedule!r}. Build it with make_schedule."
-            )
-        if self.schedule.parts != self.partition.parts:
+        if self.schedule.parts != facts.parts:
             raise PrivacyContractError(
                 f"The 'schedule' of {_OWNER} must have as many parts as the partition. "
-                f"Got {self.schedule.parts} and {self.partition.parts}."
+                f"Got {self.schedule.parts} and {facts.parts}."
+            )
+
+    def _check_selection(self) -> None:
+        search = self.selection
+        if search is None:
+            return
+        if self.accountant != "rdp":
+            raise PrivacyContractError(
+                f"The 'accountant' of a plan with a search must be rdp. Got {self.accountant}."
+            )
+        if self.side_queries:
+            raise PrivacyContractError(
+                "A plan with a search must not have side queries: each run would make them "
+                f"again. Got {self.side_queries!r}."
+            )
+        if search.score is not None and self.unit not in _SCORED_UNITS:
+            raise PrivacyContractError(
+                "A search that scores on private validation documents must protect unit "
+                f"{' or '.join(_SCORED_UNITS)}. Got '{self.unit}', of which validation "
+                "documents are no part. Declare them public with --public-validation."
             )
 
     def _check_delta(self) -> None:
         units = self.protected_units
-        if self.delta * units > 1.0:
+        if self.delta_times_units > 1.0:
             raise PrivacyContractError(
                 f"The 'delta' of {_OWNER} must be at most one over the number of units, "
                 f"1/{units} = {1.0 / units:.3g}. Got {self.delta:g}: that allows publishing "
@@ -302,7 +272,7 @@ class PrivacyPlan:
 
     def _check_accountant(self) -> None:
         # Two clip norms under sampling are out of the paper's accountant's reach.
-        sampled = self.schedule.composition(self.steps).sampling_probability < 1.0
+        sampled = self.composition.sampling_probability < 1.0
         if self.accountant == "moments" and sampled and self.sensitivity != 1:
             raise PrivacyContractError(
                 "The 'accountant' of a plan with Poisson sampling and a sensitivity of two "

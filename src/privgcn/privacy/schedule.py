@@ -6,13 +6,13 @@ visit every part and account for random ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
 from privgcn.errors import ConfigError
-from privgcn.privacy.checks import require_choice, require_count, require_real
+from privgcn.privacy.accounting.events import Probability
+from privgcn.privacy.checks import Count, require_count, strict
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -22,19 +22,20 @@ if TYPE_CHECKING:
 _OWNER = "a sampling schedule"
 
 
-@dataclass(frozen=True)
+@strict("a composition")
 class Composition:
     """What is accounted: ``count`` Gaussian releases, each Poisson-sampled at one rate."""
 
-    sampling_probability: float
-    count: int
+    sampling_probability: Probability
+    count: Count
 
 
-@runtime_checkable
 class Schedule(Protocol):
     """A sampler together with its accounting event."""
 
-    name: ClassVar[str]
+    @property
+    def name(self) -> str:
+        """What settings and statements call it."""
 
     @property
     def parts(self) -> int:
@@ -51,15 +52,12 @@ class Schedule(Protocol):
         """What ``steps`` steps of :meth:`sample` cost."""
 
 
-@dataclass(frozen=True)
+@strict(_OWNER)
 class AllParts:
     """Every step uses every part: the Gaussian mechanism, once for each step."""
 
-    parts: int
-    name: ClassVar[str] = "all"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", require_count(self.parts, "parts", _OWNER))
+    parts: Count
+    name: Literal["all"] = "all"
 
     @property
     def expected_parts(self) -> float:
@@ -75,7 +73,7 @@ class AllParts:
         return Composition(1.0, require_count(steps, "steps", _OWNER))
 
 
-@dataclass(frozen=True)
+@strict(_OWNER)
 class PoissonParts:
     """Each part joins a step independently with ``sampling_probability``.
 
@@ -83,21 +81,9 @@ class PoissonParts:
         The source of the samples stays as secret as the noise.
     """
 
-    parts: int
-    sampling_probability: float
-    name: ClassVar[str] = "poisson"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", require_count(self.parts, "parts", _OWNER))
-        probability = require_real(
-            self.sampling_probability,
-            "sampling_probability",
-            _OWNER,
-            above=0.0,
-            high=1.0,
-            remedy="Use sampling 'all' to take every part in every step.",
-        )
-        object.__setattr__(self, "sampling_probability", probability)
+    parts: Count
+    sampling_probability: Probability
+    name: Literal["poisson"] = "poisson"
 
     @property
     def expected_parts(self) -> float:
@@ -113,7 +99,7 @@ class PoissonParts:
         return Composition(self.sampling_probability, require_count(steps, "steps", _OWNER))
 
 
-@dataclass(frozen=True)
+@strict(_OWNER)
 class EpochParts:
     """One part after the other, each once per epoch; no amplification is claimed.
 
@@ -122,11 +108,8 @@ class EpochParts:
     steps too.
     """
 
-    parts: int
-    name: ClassVar[str] = "epoch"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", require_count(self.parts, "parts", _OWNER))
+    parts: Count
+    name: Literal["epoch"] = "epoch"
 
     @property
     def expected_parts(self) -> float:
@@ -144,12 +127,17 @@ class EpochParts:
         return Composition(1.0, -(-require_count(steps, "steps", _OWNER) // self.parts))
 
 
-SCHEDULES: dict[str, type[AllParts] | type[PoissonParts] | type[EpochParts]] = {
-    kind.name: kind for kind in (AllParts, PoissonParts, EpochParts)
+AnySchedule = AllParts | PoissonParts | EpochParts
+SCHEDULES: dict[str, type[AnySchedule]] = {
+    "all": AllParts,
+    "poisson": PoissonParts,
+    "epoch": EpochParts,
 }
 
 
-def make_schedule(name: str, parts: int, sampling_probability: float | None = None) -> Schedule:
+def make_schedule(
+    name: str, parts: int, sampling_probability: float | None = None
+) -> AnySchedule:
     """Builds a schedule by name.
 
     Args:
@@ -161,15 +149,19 @@ def make_schedule(name: str, parts: int, sampling_probability: float | None = No
         ConfigError: a probability for a schedule that has none, or none for one part, where
             the default would silently mean ``all``.
     """
-    require_choice(name, "sampling", _OWNER, tuple(SCHEDULES))
+    if name == "all" and sampling_probability is None:
+        return AllParts(parts)
+    if name == "epoch" and sampling_probability is None:
+        return EpochParts(parts)
+    if not isinstance(name, str) or name not in SCHEDULES:
+        raise ConfigError(
+            f"The 'sampling' of {_OWNER} must be one of {', '.join(SCHEDULES)}. Got {name!r}."
+        )
     if name != "poisson":
-        if sampling_probability is not None:
-            raise ConfigError(
-                f"The 'sampling_probability' of {_OWNER} must be left out for sampling "
-                f"'{name}'. Got {sampling_probability!r}. "
-                "Use sampling 'poisson' for random parts."
-            )
-        return AllParts(parts) if name == "all" else EpochParts(parts)
+        raise ConfigError(
+            f"The 'sampling_probability' of {_OWNER} must be left out for sampling "
+            f"'{name}'. Got {sampling_probability!r}. Use sampling 'poisson' for random parts."
+        )
     if sampling_probability is None:
         if require_count(parts, "parts", _OWNER) == 1:
             raise ConfigError(
@@ -183,11 +175,3 @@ def make_schedule(name: str, parts: int, sampling_probability: float | None = No
 def steps_per_epoch(schedule: Schedule) -> int:
     """Steps in which each part is used once, or once in expectation."""
     return max(1, round(schedule.parts / schedule.expected_parts))
-
-
-def schedule_to_dict(schedule: Schedule) -> dict[str, Any]:
-    """The schedule in plain values, for a plan on disk."""
-    record: dict[str, Any] = {"name": schedule.name, "parts": schedule.parts}
-    if isinstance(schedule, PoissonParts):
-        record["sampling_probability"] = schedule.sampling_probability
-    return record

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
-from privgcn.privacy.checks import require_choice
+from privgcn.privacy.checks import Check
 
 Unit = Literal["document", "person", "part", "graph"]
 Relation = Literal["remove", "replace"]
 
-UNITS: tuple[str, ...] = get_args(Unit)
-RELATIONS: tuple[str, ...] = get_args(Relation)
-
-UNIT_WORDS: dict[str, str] = {
-    "document": "one document: its text, its label and all its links",
-    "person": "one person: all documents of one owner, with their labels and links",
-    "part": "one part: all documents of one part of the training graph, with their links",
-    "graph": "the whole training graph, as one part",
-}
-RELATION_WORDS: dict[str, str] = {
-    "remove": "if the content of that unit were absent",
-    "replace": "if the content of that unit were any other",
-}
+_check_unit, _check_relation = Check(Unit, "unit"), Check(Relation, "relation")
 
 
 def sensitivity_in_clips(unit: str, relation: str, *, part_is_unit: bool) -> int:
@@ -44,8 +32,8 @@ def sensitivity_in_clips(unit: str, relation: str, *, part_is_unit: bool) -> int
     Assumes:
         One unit lies in one part, and the clip is joint over all tensors.
     """
-    require_choice(unit, "unit", "a privacy plan", UNITS)
-    require_choice(relation, "relation", "a privacy plan", RELATIONS)
+    _check_unit(unit, "a privacy plan")
+    _check_relation(relation, "a privacy plan")
     if relation == "replace":
         return 2
     return 1 if part_is_unit is True or unit in ("part", "graph") else 2

@@ -98,7 +98,7 @@ def _check_settings(statement: PrivacyStatement, settings: Settings, where: Path
         raise _mismatch("privacy.epsilon", statement.epsilon, None, where)
     if target is not None and not target * _CALIBRATED <= statement.epsilon <= target:
         raise _mismatch("privacy.epsilon", statement.epsilon, target, where)
-    epochs = statement.steps / steps_per_epoch(statement.plan().schedule)
+    epochs = statement.steps / steps_per_epoch(statement.plan.schedule)
     if not _same(settings.training.epochs, epochs):
         raise _mismatch("training.epochs", epochs, settings.training.epochs, where)
     seed = statement.partition.seed
@@ -145,7 +145,7 @@ def _check_model(statement: PrivacyStatement, weights: bytes, where: Path) -> No
 
 def _check_record(statement: PrivacyStatement, record: Mapping[str, Any], where: Path) -> None:
     """The plan that the model was saved with must be the stated one."""
-    expected = {"plan": statement.plan().to_dict(), "releasable": statement.releasable}
+    expected = {"plan": statement.plan.to_dict(), "releasable": statement.releasable}
     for name, value in expected.items():
         if record.get(name) != value:
             raise _mismatch(name, value, record.get(name), where)

@@ -10,7 +10,7 @@ from typing import Any
 from privgcn.config import Settings
 from privgcn.modes import MODES
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.privacy.statement_text import round_up
+from privgcn.privacy.statement_text import SHORT_UNIT, round_up
 from privgcn.report.citation import citations
 from privgcn.report.curves import EPSILON_AXIS, shown_epsilon
 from privgcn.report.figures import Figure, Point, Series
@@ -18,7 +18,6 @@ from privgcn.report.formats import number
 from privgcn.report.run_page import NO_GUARANTEE, SYNTHETIC, WORKING_COPY, check_pair
 from privgcn.report.scores import SCORE_AXIS, Scores, mode_label
 from privgcn.report.tables import MeanStd, Table
-from privgcn.report.wording import SHORT_UNIT
 
 
 @dataclass(frozen=True)

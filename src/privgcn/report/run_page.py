@@ -10,7 +10,7 @@ from privgcn.errors import ConfigError
 from privgcn.evaluation.baselines import baselines_left_out
 from privgcn.modes import Mode, facts_of
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.privacy.statement_text import round_up
+from privgcn.privacy.statement_text import SHORT_UNIT, round_up
 from privgcn.report.citation import citations
 from privgcn.report.curves import run_curve
 from privgcn.report.formats import number, score, setting
@@ -21,7 +21,7 @@ from privgcn.report.scores import (
     mode_table,
     score_figure,
 )
-from privgcn.report.wording import SHORT_UNIT, explained
+from privgcn.report.wording import explained
 
 WORKING_COPY = {
     "tone": "warn",
@@ -110,7 +110,6 @@ def effective_settings(settings: Settings) -> list[tuple[str, str]]:
     """Settings by dotted name; those that had no effect on the run are left out."""
     idle = {
         "training.parts": settings.privacy is not None,
-        "training.average_last": not settings.training.averaging,
         "model.hidden": settings.model.kind == "linear",
         "prediction.hops": settings.prediction.method == "direct",
         "prediction.restart": settings.prediction.method == "direct",
@@ -138,8 +137,8 @@ def _lede(
     value = score(scores.modes[lead].micro_f1)
     text = (
         f"A {_MODELS[settings.model.kind]}, trained with the recipe “{settings.recipe}”, sorts "
-        f"the documents of “{dataset}”{many}. In mode {lead}, where it sees {facts_of(lead).sees}, its "
-        f"micro-F1 on the {scores.documents()} is {value}. "
+        f"the documents of “{dataset}”{many}. In mode {lead}, where it sees "
+        f"{facts_of(lead).sees}, its micro-F1 on the {scores.documents()} is {value}. "
     )
     if statement is None:
         return text + "It gives no privacy guarantee."

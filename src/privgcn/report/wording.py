@@ -9,22 +9,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from privgcn.modes import facts_of
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import (
+    SHORT_UNIT,
+    UNIT_WORDS,
+    in_words,
     parts_in_words,
     round_up,
     sampling_in_words,
     search_rows,
 )
-from privgcn.privacy.units import UNIT_WORDS
 from privgcn.report.formats import number, one_in, share
 
-SHORT_UNIT: dict[str, str] = {
-    "document": "one document",
-    "person": "one person",
-    "part": "one part of the graph",
-    "graph": "the whole graph",
-}
 _RELATION = {
     "remove": "the data as they are, and the same data with that content removed",
     "replace": "the data as they are, and the same data with any other content in its place",
@@ -53,13 +50,15 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
                 "mode": m.mode,
                 "covered": m.covered,
                 "verdict": "covered, for the training data" if m.covered else "NOT covered",
-                "sees": f"What the model sees: {m.sees}.",
+                "sees": f"What the model sees: {facts_of(m.mode).sees}.",
             }
             for m in statement.inference_modes
         ],
-        "assumed_public": [sentence(line) for line in statement.assumed_public],
-        "not_covered": [sentence(line) for line in statement.not_covered],
-        "notes": [sentence(line) for line in statement.notes],
+        "assumed_public": [
+            sentence(line) for line in in_words(statement, statement.assumed_public)
+        ],
+        "not_covered": [sentence(line) for line in in_words(statement, statement.not_covered)],
+        "notes": [sentence(line) for line in in_words(statement, statement.notes)],
         "verdict": verdict(statement),
         "digest": statement.stored_digest,
         "package": statement.package_version,
@@ -147,8 +146,7 @@ def training_data(statement: PrivacyStatement) -> str:
 
 def _protected(statement: PrivacyStatement) -> int:
     """How many units delta is counted over: those that train, and those that score."""
-    scored = 0 if statement.selection is None else statement.selection.validation_units
-    return statement.units + scored
+    return statement.plan.protected_units
 
 
 def _promise(statement: PrivacyStatement) -> str:

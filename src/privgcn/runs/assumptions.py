@@ -1,6 +1,6 @@
-"""What a run assumes to be public and what its guarantee does not cover, in words.
+"""What a run assumes to be public and what its guarantee does not cover.
 
-Only what this run adds: what is true of every run is in ``privgcn.privacy.statement``.
+Only what this run adds: what is true of every run of a plan is in ``privgcn.privacy.claim``.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from privgcn.corpus import Corpus
 from privgcn.errors import PrivacyContractError
 from privgcn.features import Featurizer
-from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.claim import Fact
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verification import weights_sha256
 from privgcn.training.fit import Fit
@@ -29,7 +29,7 @@ def statement_of(
     return PrivacyStatement.of(
         fitted.plan,
         releasable=fitted.releasable,
-        assumed_public=assumed_public(fitted.plan, corpus, featurizer),
+        assumed_public=assumed_public(corpus, featurizer),
         not_covered=not_covered(corpus, featurizer),
         model_sha256=weights_sha256(fitted.serialised()),
     )
@@ -44,38 +44,29 @@ def check_owners(corpus: Corpus, unit: str | None) -> None:
     whole = corpus.whole or corpus
     if unit == "person" and whole.owners_cross_splits:
         raise PrivacyContractError(
-            "Unit 'person' needs a split by owner: here some owner has documents both in "
-            "training and outside of it. Leave the 'split' column out to have it drawn by "
-            "owner, or protect unit 'document'."
+            "Unit 'person' needs a split by owner. Here some owner has documents both inside "
+            "and outside the training split. Leave out the 'split' column to have the split "
+            "drawn by owner, or protect unit 'document'."
         )
 
 
-def assumed_public(plan: PrivacyPlan, corpus: Corpus, featurizer: Featurizer) -> list[str]:
+def assumed_public(corpus: Corpus, featurizer: Featurizer) -> list[Fact]:
     """Facts that anybody may know, in every neighbouring dataset alike."""
-    index = "owners" if plan.unit == "person" else "documents"
-    facts = [
-        f"The number of training {index}: {plan.units}.",
-        f"Features: {featurizer.dimension} of kind '{featurizer.kind}'.",
-    ]
+    facts = [Fact("features", count=featurizer.dimension, kind=featurizer.kind)]
     if corpus.facts.classes_declared:
-        facts.append(f"The set of classes: {corpus.num_classes}, declared.")
-    if plan.partition.kind == "column":
-        facts.append(f"The column '{plan.partition.column}', declared public by the user.")
+        facts.append(Fact("classes_declared", count=corpus.num_classes))
     if corpus.facts.public_vectors is not None and featurizer.kind == "given":
-        facts.append(f"How the vectors were made: {corpus.facts.public_vectors}.")
+        facts.append(Fact("vectors_made", detail=corpus.facts.public_vectors))
     return facts
 
 
-def not_covered(corpus: Corpus, featurizer: Featurizer) -> list[str]:
+def not_covered(corpus: Corpus, featurizer: Featurizer) -> list[Fact]:
     """What the guarantee says nothing about."""
-    gaps: list[str] = []
+    gaps: list[Fact] = []
     if not corpus.facts.classes_declared:
-        gaps.append(
-            f"The set of classes: {corpus.num_classes}, read off the labels. Declare it with "
-            "--classes to make it a public fact."
-        )
+        gaps.append(Fact("classes_from_labels", count=corpus.num_classes))
     if corpus.facts.split_origin == "stratified":
-        gaps.append("The split: it was stratified by label.")
+        gaps.append(Fact("split_by_label"))
     if featurizer.learned is not None:
-        gaps.append(f"Features: {featurizer.learned}.")
-    return gaps + list(corpus.facts.not_covered)
+        gaps.append(Fact("learned_features", detail=featurizer.learned))
+    return gaps + [Fact("other", detail=gap) for gap in corpus.facts.not_covered]

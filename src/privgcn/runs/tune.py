@@ -24,6 +24,7 @@ from privgcn.prediction.inference import scores_in_mode
 from privgcn.privacy.accounting.events import GaussianQuery, GaussianRelease
 from privgcn.privacy.accounting.paid_search import Selection, calibrate_search
 from privgcn.privacy.accounting.selection import RunCount
+from privgcn.privacy.claim import Fact
 from privgcn.privacy.mechanism import noise
 from privgcn.privacy.mechanism.noise_grid import Grid
 from privgcn.privacy.plan import PrivacyPlan
@@ -177,11 +178,9 @@ class _Runs:
         settings, plan = self.candidates[number], self.plans[number]
         ready, train = self._prepared(settings.features), self.corpus.train
         public = [
-            f"The candidates of the search, all equally likely: {self.space}.",
-            *assumed_public(plan, train, ready.featurizer),
+            Fact("search_candidates", detail=str(self.space)),
+            *assumed_public(train, ready.featurizer),
         ]
-        if self.public:
-            public.append("The validation documents and their links, declared public.")
         # What a candidate's features learned may have decided the search, winner or not.
         learned = [each.featurizer for each in self.prepared.values()]
         gaps = [gap for each in learned for gap in not_covered(train, each)]

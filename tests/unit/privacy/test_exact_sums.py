@@ -26,7 +26,7 @@ from privgcn.models.stack import LayerGradient, product
 from privgcn.privacy.mechanism.centre import clipped_row_means
 from privgcn.privacy.mechanism.clipping import ClippedSums
 from privgcn.privacy.mechanism.module_gradients import ModuleGradients
-from privgcn.privacy.mechanism.noise_grid import Grid
+from privgcn.privacy.mechanism.noise_grid import Grid, grid_of
 from privgcn.privacy.mechanism.part_gradients import StackGradients
 
 CLIP = 0.01
@@ -525,6 +525,6 @@ def test_modules_add_up_on_the_grid() -> None:
     shares = [gradients.clipped_sum(gradients.initial(), [np.array([p])]) for p in range(10)]
     for number, total in enumerate(sums):
         assert total.dtype == torch.float64
-        steps = total / plan.grid.step
+        steps = total / grid_of(plan).step
         assert torch.equal(steps, steps.round())
         assert torch.equal(total, torch.stack([share[number] for share in shares]).sum(0))

@@ -249,7 +249,7 @@ def _with(**changes: Any) -> bytes:
     record = {
         "digest": "0" * 64,
         "model_sha256": None,
-        "plan": {**statement().plan().to_dict(), **changes},
+        "plan": {**statement().plan.to_dict(), **changes},
     }
     return json.dumps(record).encode()
 

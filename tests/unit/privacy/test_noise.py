@@ -16,7 +16,7 @@ from brute_force import plan_for, random_graph
 from privgcn.config import Settings, parse_settings
 from privgcn.graph import TextGraph
 from privgcn.privacy.mechanism.noise import noisy
-from privgcn.privacy.mechanism.noise_grid import MOST_REACH, Grid
+from privgcn.privacy.mechanism.noise_grid import MOST_REACH, Grid, grid_of
 from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.privacy.schedule import make_schedule
 from privgcn.randomness import RandomSource, SeededReplicas
@@ -318,7 +318,7 @@ def test_every_part_at_once_fits_on_a_plans_grid(sampling: str) -> None:
     plan = replace(
         plan_for(parts, noise_multiplier=0.01), schedule=make_schedule(sampling, parts)
     )
-    assert MOST_REACH * parts / plan.grid.step < 2.0**53
+    assert MOST_REACH * parts / grid_of(plan).step < 2.0**53
 
 
 def test_rounding_commutes_with_adding_a_grid_value(monkeypatch: pytest.MonkeyPatch) -> None:

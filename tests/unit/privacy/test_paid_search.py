@@ -77,7 +77,7 @@ def test_a_plan_reads_back_as_the_same() -> None:
         ({"relation": "replace"}, "one of the candidates"),
         ({"unit": "part", "relation": "remove"}, "document or person"),
         ({"side_queries": (SCORE,)}, "side queries"),
-        ({"selection": {"law": "poisson"}}, "must be a Selection"),
+        ({"selection": {"law": "poisson"}}, "must be an instance of Selection"),
         ({"delta": 1 / 120}, "1/130"),
     ],
 )
@@ -147,7 +147,7 @@ def statement() -> PrivacyStatement:
 def test_the_statement_carries_the_search(statement: PrivacyStatement) -> None:
     again = PrivacyStatement.from_json(statement.to_json())
     assert again == statement
-    assert again.plan() == plan()
+    assert again.plan == plan()
     again.verify()
     assert "secret number of runs, 5 on average (poisson)" in statement.text()
     assert "30 documents, protected as well" in statement.text()
@@ -168,7 +168,7 @@ def test_an_edited_search_is_noticed(
     statement: PrivacyStatement, name: str, value: object
 ) -> None:
     record = json.loads(statement.to_json())
-    record["selection"][name] = value
+    record["plan"]["selection"][name] = value
     with pytest.raises(PrivacyContractError):
         PrivacyStatement.from_json(json.dumps(record)).verify()
 
@@ -176,7 +176,7 @@ def test_an_edited_search_is_noticed(
 def test_forgetting_the_search_is_noticed_even_with_a_new_digest(
     statement: PrivacyStatement,
 ) -> None:
-    forged = statement.model_copy(update={"selection": None})
+    forged = statement.model_copy(update={"plan": replace(statement.plan, selection=None)})
     forged = forged.model_copy(update={"stored_digest": forged.digest()})
     with pytest.raises(PrivacyContractError, match="'epsilon'"):
         forged.verify()

@@ -3,6 +3,7 @@
 from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from privgcn.errors import ConfigError, PrivacyContractError
@@ -123,7 +124,7 @@ def test_running_one_schedule_and_accounting_another_is_impossible() -> None:
         plan(schedule=AllParts(99))
     with pytest.raises(FrozenInstanceError):
         plan().schedule = EpochParts(100)  # type: ignore[misc]
-    with pytest.raises(TypeError):
+    with pytest.raises(ConfigError, match="'epsilon' of PrivacyPlan is unknown"):
         plan(epsilon=0.1)
 
 
@@ -163,6 +164,14 @@ def test_broken_contracts(changes: dict[str, Any], match: str) -> None:
         {"clip_norm": float("inf")},
         {"noise_multiplier": 0.0},
         {"noise_multiplier": float("nan")},
+        {"noise_multiplier": "8"},
+        {"noise_multiplier": True},
+        {"noise_multiplier": np.True_},
+        {"clip_norm": "1"},
+        {"units": 10**400},
+        {"units": "100"},
+        {"steps": True},
+        {"delta": "1e-5"},
         {"steps": 0},
         {"steps": 2.5},
         {"units": 0},
@@ -175,6 +184,42 @@ def test_broken_contracts(changes: dict[str, Any], match: str) -> None:
 def test_bad_values(changes: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         plan(**changes)
+
+
+def test_an_error_names_rule_value_and_remedy() -> None:
+    with pytest.raises(ConfigError) as caught:
+        plan(clip_norm=0.0)
+    assert str(caught.value) == (
+        "The 'clip_norm' of PrivacyPlan must be at least 0.000001. Got 0.0. It bounds the norm "
+        "of one part's gradient; outside this range float32 would round noise and gradients."
+    )
+    with pytest.raises(ConfigError, match=r"The 'steps' of PrivacyPlan must be a number\. Got"):
+        plan(steps="30")
+    with pytest.raises(ConfigError, match="The 'relation' of PrivacyPlan must be given"):
+        PrivacyPlan(unit="document")  # type: ignore[call-arg]
+
+
+def test_numbers_of_numpy_become_plain_ones() -> None:
+    made = plan(steps=np.int64(30), clip_norm=np.float32(0.5), units=np.int32(100))
+    assert made == plan()
+    assert [type(made.steps), type(made.clip_norm)] == [int, float]
+
+
+def test_a_copy_is_checked_like_the_first() -> None:
+    with pytest.raises(PrivacyContractError, match="as many parts"):
+        replace(plan(), units=99)
+    with pytest.raises(ConfigError):
+        replace(plan(), noise_multiplier=0.0)
+
+
+def test_no_default_fills_what_a_file_leaves_out() -> None:
+    record = plan().to_dict()
+    for name in ("selection", "side_queries", "accountant"):
+        with pytest.raises(ConfigError, match="must be given"):
+            PrivacyPlan.from_dict({key: record[key] for key in record if key != name})
+    partition = {key: record["partition"][key] for key in ("kind", "parts")}
+    with pytest.raises(ConfigError, match="must be given"):
+        PrivacyPlan.from_dict({**record, "partition": partition})
 
 
 def test_delta_is_weak_above_a_tenth_over_the_units() -> None:
@@ -229,8 +274,8 @@ def test_reading_a_plan_is_strict() -> None:
         {**record, "side_queries": 3},
         [],
     ):
-        with pytest.raises(ConfigError):
-            PrivacyPlan.from_dict(broken)  # type: ignore[arg-type]
+        with pytest.raises((ConfigError, PrivacyContractError)):
+            PrivacyPlan.from_dict(broken)
 
 
 def test_for_epsilon_takes_the_least_noise_that_keeps_the_promise() -> None:

@@ -13,7 +13,9 @@ from privgcn.corpus import Corpus
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.modes import MODES
 from privgcn.privacy.accounting.selection import RunCount
+from privgcn.privacy.claim import Fact
 from privgcn.privacy.statement import PrivacyStatement
+from privgcn.privacy.statement_text import in_words
 from privgcn.runs.assumptions import not_covered
 from privgcn.runs.candidates import SearchSpace
 from privgcn.runs.classifier import GraphClassifier
@@ -54,7 +56,7 @@ ROADS: list[Road] = [by_classifier, by_training, by_search]
 def gaps(statement: PrivacyStatement | None) -> str:
     assert statement is not None
     statement.verify()
-    return " ".join(statement.not_covered).lower()
+    return " ".join(in_words(statement, statement.not_covered)).lower()
 
 
 @pytest.mark.parametrize("road", ROADS)
@@ -130,7 +132,8 @@ def test_only_predictions_that_see_no_training_document_are_covered(tmp_path: Pa
 
 def test_what_an_encoder_may_have_seen_is_named_though_it_learns_nothing() -> None:
     encoder: Any = SimpleNamespace(learns=False, learned="the encoder read it elsewhere")
-    assert "Features: the encoder read it elsewhere." in not_covered(small_corpus(), encoder)
+    fact = Fact("learned_features", detail="the encoder read it elsewhere")
+    assert fact in not_covered(small_corpus(), encoder)
 
 
 def test_seeded_noise_is_not_released_whichever_file_says_so(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from privgcn.corpus import Corpus
 from privgcn.errors import ConfigError, DataError, PrivacyContractError, PrivGCNError
 from privgcn.privacy.accounting.selection import RunCount
 from privgcn.privacy.mechanism.noise_grid import Grid
+from privgcn.privacy.statement_text import in_words
 from privgcn.randomness import RandomSource
 from privgcn.runs.candidates import SearchSpace
 from privgcn.runs.train import Prepared
@@ -65,12 +66,13 @@ def test_the_whole_search_costs_its_epsilon(unit: str, public: bool) -> None:
     units = {"document": 24, "person": 8}[unit]
     assert statement.selection.validation_units == (0 if public else units)
     assert len(statement.selection.candidates) == 2
-    assert winner.trial.plan == statement.plan()
+    assert winner.trial.plan == statement.plan
     assert winner.chosen in SPACE.combinations()
     fitted = winner.trial.model.fitted.settings
     assert fitted.training.reach == winner.chosen["training.reach"]
-    assert any("training.reach from 1.0, 2.0" in line for line in statement.assumed_public)
-    assert ("declared public" in " ".join(statement.assumed_public)) == public
+    said = " ".join(in_words(statement, statement.assumed_public))
+    assert "training.reach from 1.0, 2.0" in said
+    assert ("declared public" in said) == public
 
 
 def test_a_search_buys_less_noise_than_it_would_cost_run_by_run() -> None:
@@ -202,7 +204,8 @@ def test_candidates_with_features_that_learn_are_named_whoever_wins(number: int)
     space = SearchSpace({"features.kind": ("hashing", "tfidf")})
     runs = _Runs(corpus, settings(), space, COUNT, epsilon=2.0, public=False)
     fitted = replace(runs.train(number), plan=runs.plans[number])
-    gaps = " ".join(runs.winner(number, fitted).trial.model.statement.not_covered)
+    statement = runs.winner(number, fitted).trial.model.statement
+    gaps = " ".join(in_words(statement, statement.not_covered))
     assert "vocabulary" in gaps
     assert "training texts each" in gaps
 

@@ -110,19 +110,20 @@ def test_anything_edited_missing_or_added_is_noticed(run: Path, name: str) -> No
         verify(run / STATEMENT)
 
 
-@pytest.mark.parametrize("name", ["releasable", "package_version", "accountant_version"])
+@pytest.mark.parametrize("name", ["noise", "package_version", "accountant_version"])
 def test_a_resealed_statement_does_not_match_its_model(run: Path, name: str) -> None:
     # Nothing in epsilon depends on these: only the digest in the model file tells.
-    reseal(run, **{name: False if name == "releasable" else "other"})
+    reseal(run, **{name: "seeded" if name == "noise" else "other"})
     seal(run, SETTINGS, None)
     with pytest.raises(PrivacyContractError, match="digest of its statement"):
         verify(run)
 
 
 def test_a_person_is_not_a_document(run: Path) -> None:
-    # Same epsilon, same sensitivity: only words and the digest tell.
-    record = json.loads((run / "statement.json").read_text())
-    reseal(run, unit="person", partition={**record["partition"], "by": "owner"})
+    # Same epsilon, same sensitivity: only facts and the digest tell.
+    plan = json.loads((run / "statement.json").read_text())["plan"]
+    partition = {**plan["partition"], "by": "owner"}
+    reseal(run, plan={**plan, "unit": "person", "partition": partition})
     with pytest.raises(PrivacyContractError):
         verify(run)
 
@@ -174,7 +175,7 @@ def test_settings_must_be_readable(run: Path) -> None:
 
 
 def test_a_model_saved_with_another_plan_is_noticed(run: Path) -> None:
-    plan = verify(run).statement.plan().to_dict()
+    plan = verify(run).statement.plan.to_dict()
     seal(run, MODEL, json.dumps({"plan": plan, "releasable": True}))
     assert "record" in verify(run).checked
     for record in (

@@ -16,7 +16,7 @@ from privgcn.experiments.results import Presentation
 from privgcn.files import write_atomically
 from privgcn.report import Report
 from privgcn.report.charts import save_svg
-from privgcn.report.outcome import write_outcome
+from privgcn.report.results import write_outcome
 
 _INTRODUCTION = """\
 # Reproduction of the paper

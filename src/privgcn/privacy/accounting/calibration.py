@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from privgcn.errors import ConfigError, NotCalibratedError
 from privgcn.privacy.accounting.epsilon import check_delta, epsilon_of_releases
 from privgcn.privacy.accounting.events import LEAST_NOISE, MOST_NOISE, GaussianRelease
 from privgcn.privacy.accounting.selection import Release
-from privgcn.privacy.checks import require_real
+from privgcn.privacy.checks import Check, Real
 
 #: The search ends when epsilon lies between this share of the target and the target.
 _CLOSE_ENOUGH = 1.0 - 1e-5
 _MOST_ROUNDS = 200
+_check_target = Check(Annotated[Real, Field(ge=1e-6, le=1e6)], "epsilon")
 
 ReleasesFor = Callable[[float], Sequence[Release]]
 
@@ -68,7 +72,7 @@ def calibrate_releases(
         delta: the delta of the guarantee.
         accountant: which accountant must confirm the target.
     """
-    target = require_real(epsilon, "epsilon", "a calibration", low=1e-6, high=1e6)
+    target = _check_target(epsilon, "a calibration")
     delta = check_delta(delta, "a calibration")
 
     def cost(noise_multiplier: float, by: str) -> float:

@@ -9,21 +9,33 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import numpy as np
+from pydantic import Field
 
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.privacy.accounting.distribution import distribution_epsilon
 from privgcn.privacy.accounting.events import GaussianRelease, merge
 from privgcn.privacy.accounting.renyi import curve_epsilon, moments_epsilon, renyi_epsilon
 from privgcn.privacy.accounting.selection import Release, SelectedRelease, composed_curve
-from privgcn.privacy.checks import require_choice, require_real
+from privgcn.privacy.checks import Check, Real
 
 Accountant = Literal["pld", "rdp", "moments"]
 ACCOUNTANT_NAMES: tuple[str, ...] = get_args(Accountant)
+#: A delta that every accountant can work with.
+Delta = Annotated[
+    Real,
+    Field(
+        ge=1e-300,
+        le=0.5,
+        description="Choose it well below one over the number of protected units.",
+    ),
+]
+check_delta = Check(Delta, "delta")
 
 _OWNER = "an account"
+_check_accountant = Check(Accountant, "accountant")
 #: Closed forms and root searches round; the claim is rounded up by more than they can err.
 _ROUND_UP = 1e-9
 _ROUND_UP_BY = 1e-12
@@ -74,8 +86,8 @@ def epsilon_of_releases(
         PrivacyContractError: a search (``SelectedRelease``) with another accountant than
             ``rdp``; its bound is one on Renyi divergences.
     """
-    require_choice(accountant, "accountant", _OWNER, ACCOUNTANT_NAMES)
-    delta = check_delta(delta)
+    _check_accountant(accountant, _OWNER)
+    delta = check_delta(delta, _OWNER)
     if any(type(release) not in (GaussianRelease, SelectedRelease) for release in releases):
         raise ConfigError(
             f"The 'releases' of {_OWNER} must be GaussianRelease objects. Got {releases!r}."
@@ -88,18 +100,6 @@ def epsilon_of_releases(
     if not releases:
         return 0.0
     return _epsilon(tuple(releases), delta, accountant)
-
-
-def check_delta(delta: float, owner: str = _OWNER) -> float:
-    """Returns a delta that every accountant can work with."""
-    return require_real(
-        delta,
-        "delta",
-        owner,
-        low=1e-300,
-        high=0.5,
-        remedy="Choose it well below one over the number of protected units.",
-    )
 
 
 @functools.lru_cache(maxsize=4096)

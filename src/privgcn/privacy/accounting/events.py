@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Annotated
 
-from privgcn.errors import ConfigError
-from privgcn.privacy.checks import require_count, require_real
+from pydantic import Field
+
+from privgcn.privacy.checks import Count, Real, Whole, strict
 
 #: Less noise than this protects nothing (one release already costs epsilon 5000), more
 #: than this drowns every signal. Inside the range no accountant overflows.
@@ -15,10 +17,22 @@ MOST_NOISE = 1e9
 #: Rounding in the accountants is bounded up to this many steps.
 MOST_STEPS = 1_000_000_000
 
-_OWNER = "a Gaussian release"
+Noise = Annotated[
+    Real,
+    Field(
+        ge=LEAST_NOISE,
+        le=MOST_NOISE,
+        description="Noise outside this range protects nothing or drowns everything.",
+    ),
+]
+Steps = Annotated[Count, Field(le=MOST_STEPS, title="steps")]
+Probability = Annotated[
+    Real, Field(gt=0.0, le=1.0, description="Use 1.0 to take every part in every step.")
+]
+Sensitivity = Annotated[Whole, Field(ge=1, le=2)]
 
 
-@dataclass(frozen=True)
+@strict("a Gaussian release")
 class GaussianRelease:
     """``count`` sums with Gaussian noise about the same units, alike in every respect.
 
@@ -30,34 +44,10 @@ class GaussianRelease:
             substitution: the unit's vector is exchanged for another of the same bound.
     """
 
-    noise_multiplier: float
-    count: int = 1
-    sampling_probability: float = 1.0
-    sensitivity: int = 1
-
-    def __post_init__(self) -> None:
-        noise = require_real(
-            self.noise_multiplier,
-            "noise_multiplier",
-            _OWNER,
-            low=LEAST_NOISE,
-            high=MOST_NOISE,
-            remedy="Noise outside this range protects nothing or drowns everything.",
-        )
-        probability = require_real(
-            self.sampling_probability,
-            "sampling_probability",
-            _OWNER,
-            above=0.0,
-            high=1.0,
-            remedy="Use 1.0 for full-batch training.",
-        )
-        object.__setattr__(self, "noise_multiplier", noise)
-        object.__setattr__(self, "sampling_probability", probability)
-        count = require_count(self.count, "steps", _OWNER, high=MOST_STEPS)
-        object.__setattr__(self, "count", count)
-        sensitivity = require_count(self.sensitivity, "sensitivity", _OWNER, high=2)
-        object.__setattr__(self, "sensitivity", sensitivity)
+    noise_multiplier: Noise
+    count: Steps = 1
+    sampling_probability: Probability = 1.0
+    sensitivity: Sensitivity = 1
 
     @property
     def sampled(self) -> bool:
@@ -66,10 +56,10 @@ class GaussianRelease:
 
     def without_amplification(self) -> GaussianRelease:
         """The same releases for someone who knows every sample."""
-        return GaussianRelease(self.noise_multiplier, self.count, 1.0, self.sensitivity)
+        return replace(self, sampling_probability=1.0)
 
 
-@dataclass(frozen=True)
+@strict("a Gaussian query")
 class GaussianQuery:
     """One further Gaussian release about the same units, made beside training.
 
@@ -79,19 +69,9 @@ class GaussianQuery:
         sensitivity: 1 or 2 such bounds, as for training.
     """
 
-    name: str
-    noise_multiplier: float
-    sensitivity: int
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip():
-            raise ConfigError(
-                f"The 'name' of GaussianQuery must be words. Got {self.name!r}. Say what is "
-                "released."
-            )
-        release = self.release
-        object.__setattr__(self, "noise_multiplier", release.noise_multiplier)
-        object.__setattr__(self, "sensitivity", release.sensitivity)
+    name: Annotated[str, Field(pattern=r"\S", description="Name what is released.")]
+    noise_multiplier: Noise
+    sensitivity: Sensitivity
 
     @property
     def release(self) -> GaussianRelease:
@@ -113,14 +93,9 @@ def merge(releases: tuple[GaussianRelease, ...]) -> tuple[float, tuple[GaussianR
     counts: dict[GaussianRelease, int] = {}
     for release in releases:
         if release.sampled:
-            one = GaussianRelease(
-                release.noise_multiplier, 1, release.sampling_probability, release.sensitivity
-            )
+            one = replace(release, count=1)
             counts[one] = counts.get(one, 0) + release.count
         else:
             squares += release.count * (release.sensitivity / release.noise_multiplier) ** 2
-    sampled = tuple(
-        GaussianRelease(one.noise_multiplier, count, one.sampling_probability, one.sensitivity)
-        for one, count in counts.items()
-    )
+    sampled = tuple(replace(one, count=count) for one, count in counts.items())
     return math.sqrt(squares), sampled

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
 
-from privgcn.errors import ConfigError, PrivacyContractError
+from pydantic import Field
+
+from privgcn.errors import ConfigError
 from privgcn.privacy.accounting.calibration import calibrate, calibrate_releases
 from privgcn.privacy.accounting.events import GaussianQuery, GaussianRelease
-from privgcn.privacy.accounting.selection import RunCount, SelectedRelease
-from privgcn.privacy.checks import require_count, require_keys
+from privgcn.privacy.accounting.selection import ExpectedRuns, Law, RunCount, SelectedRelease
+from privgcn.privacy.checks import Whole, strict
 
 _OWNER = "a search"
-_RELEASE_KEYS = ("noise_multiplier", "count", "sampling_probability", "sensitivity")
-_SCORE_KEYS = ("name", "noise_multiplier", "sensitivity")
-#: Units of which validation documents are whole units too.
-_SCORED_UNITS = ("document", "person")
 
 
-@dataclass(frozen=True, kw_only=True)
+@strict(_OWNER, kw_only=True)
 class Selection:
     """How a model was chosen among several private runs of which it is one.
 
@@ -37,34 +35,24 @@ class Selection:
         that its noise multiplier refers to. Nothing is told about the runs that lost.
     """
 
-    law: str
-    expected_runs: float
-    candidates: tuple[GaussianRelease, ...]
+    law: Law
+    expected_runs: ExpectedRuns
+    candidates: Annotated[tuple[GaussianRelease, ...], Field(min_length=1)]
     score: GaussianQuery | None
-    validation_units: int
+    validation_units: Annotated[Whole, Field(ge=0)]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "candidates", tuple(self.candidates))
-        if self.score is not None and type(self.score) is not GaussianQuery:
-            raise ConfigError(
-                f"The 'score' of {_OWNER} must be a GaussianQuery or None. Got {self.score!r}."
-            )
-        if not self.candidates or len(set(self.candidates)) < len(self.candidates):
+        if len(set(self.candidates)) < len(self.candidates):
             raise ConfigError(
                 f"The 'candidates' of {_OWNER} must name each kind of training once. "
                 f"Got {self.candidates!r}."
             )
-        least = 0 if self.score is None else 1
-        units = require_count(
-            self.validation_units,
-            "validation_units",
-            _OWNER,
-            low=least,
-            high=None if least else 0,
-            remedy="Validation documents are either scored with noise, or declared public.",
-        )
-        object.__setattr__(self, "validation_units", units)
-        object.__setattr__(self, "expected_runs", self.release.count.expected)
+        if (self.score is None) != (self.validation_units == 0):
+            raise ConfigError(
+                f"The 'validation_units' of {_OWNER} must be 0 without a score, and at least 1 "
+                f"with one. Got {self.validation_units}. Validation documents are either "
+                "scored with noise, or declared public."
+            )
 
     @property
     def release(self) -> SelectedRelease:
@@ -73,77 +61,6 @@ class Selection:
         if self.score is not None:
             alternatives.append((self.score.release,))
         return SelectedRelease(tuple(alternatives), RunCount(self.law, self.expected_runs))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The search in plain values; :meth:`from_dict` reads it back."""
-        return {
-            "law": self.law,
-            "expected_runs": self.expected_runs,
-            "candidates": [vars(candidate).copy() for candidate in self.candidates],
-            "score": None if self.score is None else vars(self.score).copy(),
-            "validation_units": self.validation_units,
-        }
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Selection:
-        """Reads it back; unknown and missing keys raise ``ConfigError``."""
-        values = dict(require_keys(record, tuple(cls.__dataclass_fields__), _OWNER))
-        candidates, score = values["candidates"], values["score"]
-        if not isinstance(candidates, list | tuple):
-            raise ConfigError(
-                f"The 'candidates' of {_OWNER} must be a list. Got {candidates!r}."
-            )
-        values["candidates"] = tuple(
-            GaussianRelease(**require_keys(one, _RELEASE_KEYS, "a candidate"))
-            for one in candidates
-        )
-        if score is not None:
-            values["score"] = GaussianQuery(**require_keys(score, _SCORE_KEYS, "a score"))
-        return cls(**values)
-
-
-class _Searched(Protocol):
-    """What a search must know of the plan it belongs to."""
-
-    @property
-    def unit(self) -> str: ...
-    @property
-    def accountant(self) -> str: ...
-    @property
-    def side_queries(self) -> tuple[GaussianQuery, ...]: ...
-
-
-def check_selection(selection: Any, training: GaussianRelease, plan: _Searched) -> None:
-    """Refuses a search that cannot belong to a plan with this training.
-
-    Raises:
-        ConfigError: ``selection`` is no Selection.
-        PrivacyContractError: the plan's own training is none of the candidates, the
-            accountant is not ``rdp``, there are side queries, or validation documents are
-            no units of the plan.
-    """
-    if type(selection) is not Selection:
-        raise ConfigError(f"The 'selection' of a plan must be a Selection. Got {selection!r}.")
-    if plan.accountant != "rdp":
-        raise PrivacyContractError(
-            f"The 'accountant' of a plan with a search must be rdp. Got {plan.accountant}."
-        )
-    if training not in selection.candidates:
-        raise PrivacyContractError(
-            "The training of a plan with a search must be one of the candidates that the "
-            f"search is accounted with. Got {training!r}."
-        )
-    if plan.side_queries:
-        raise PrivacyContractError(
-            "A plan with a search must not have side queries: each run would make them again. "
-            f"Got {plan.side_queries!r}."
-        )
-    if selection.score is not None and plan.unit not in _SCORED_UNITS:
-        raise PrivacyContractError(
-            "A search that scores on private validation documents must protect unit "
-            f"{' or '.join(_SCORED_UNITS)}. Got '{plan.unit}', to which validation documents "
-            "do not belong. Declare them public with --public-validation."
-        )
 
 
 @dataclass(frozen=True)
@@ -197,7 +114,7 @@ def calibrate_search(
 
     def scaled(noise: float) -> list[SelectedRelease]:
         groups = [
-            (_with_noise(one, noise * share / most),)
+            (replace(one, noise_multiplier=noise * share / most),)
             for one, share in zip(shapes, alone, strict=True)
         ]
         return [SelectedRelease(tuple(dict.fromkeys(groups)), count)]
@@ -206,9 +123,3 @@ def calibrate_search(
     noises = [found.noise_multiplier * share / most for share in alone]
     score = noises.pop() if private_score else None
     return SearchNoise(tuple(noises), score, found.epsilon)
-
-
-def _with_noise(release: GaussianRelease, noise_multiplier: float) -> GaussianRelease:
-    return GaussianRelease(
-        noise_multiplier, release.count, release.sampling_probability, release.sensitivity
-    )

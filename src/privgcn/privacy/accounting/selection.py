@@ -17,15 +17,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from pydantic import Field
 
-from privgcn.errors import ConfigError
 from privgcn.privacy.accounting.events import GaussianRelease, merge
 from privgcn.privacy.accounting.renyi import ORDERS, curve_deltas, renyi_curve
-from privgcn.privacy.checks import require_choice, require_real
+from privgcn.privacy.checks import Real, strict
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -37,11 +36,20 @@ if TYPE_CHECKING:
 #: Shapes of the truncated negative binomial law; ``poisson`` is its limit.
 _SHAPES = {"logarithmic": 0.0, "geometric": 1.0}
 LAWS: tuple[str, ...] = ("poisson", *_SHAPES)
+Law = Annotated[str, Field(pattern=f"^({'|'.join(LAWS)})$")]
 MOST_EXPECTED_RUNS = 500.0
+ExpectedRuns = Annotated[
+    Real,
+    Field(
+        ge=1.01,
+        le=MOST_EXPECTED_RUNS,
+        description="One run is no search: use 'privgcn train'.",
+    ),
+]
 _OWNER = "a search"
 
 
-@dataclass(frozen=True)
+@strict(_OWNER)
 class RunCount:
     """The law of the secret number of runs, which is always at least one.
 
@@ -51,20 +59,8 @@ class RunCount:
         expected: how many runs there are on average; above 1.
     """
 
-    law: str
-    expected: float
-
-    def __post_init__(self) -> None:
-        require_choice(self.law, "law", _OWNER, LAWS)
-        expected = require_real(
-            self.expected,
-            "expected_runs",
-            _OWNER,
-            low=1.01,
-            high=MOST_EXPECTED_RUNS,
-            remedy="One run is no search: use 'privgcn train'.",
-        )
-        object.__setattr__(self, "expected", expected)
+    law: Law
+    expected: ExpectedRuns
 
     @property
     def parameter(self) -> float:
@@ -121,7 +117,7 @@ class RunCount:
         return np.minimum.accumulate(result[::-1])[::-1]
 
 
-@dataclass(frozen=True)
+@strict(_OWNER)
 class SelectedRelease:
     """The best of a secret number of runs; what the accountant ``rdp`` reads of a search.
 
@@ -132,22 +128,11 @@ class SelectedRelease:
         count: the law of the number of runs.
     """
 
-    alternatives: tuple[tuple[GaussianRelease, ...], ...]
+    alternatives: Annotated[
+        tuple[Annotated[tuple[GaussianRelease, ...], Field(min_length=1)], ...],
+        Field(min_length=1),
+    ]
     count: RunCount
-
-    def __post_init__(self) -> None:
-        groups = self.alternatives
-        if (
-            not groups
-            or not all(groups)
-            or any(
-                type(release) is not GaussianRelease for group in groups for release in group
-            )
-        ):
-            raise ConfigError(
-                f"The 'alternatives' of {_OWNER} must be groups of GaussianRelease objects. "
-                f"Got {self.alternatives!r}."
-            )
 
     def curve(self) -> Array:
         """Upper bounds on the Renyi divergences of the winner at ``ORDERS``."""

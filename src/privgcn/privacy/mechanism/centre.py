@@ -16,6 +16,7 @@ from privgcn.graph.parts import PartitionedGraph
 from privgcn.models.stack import LayerGradient
 from privgcn.privacy.mechanism.clipping import ClippedSums
 from privgcn.privacy.mechanism.noise import noisy_mean
+from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.part_gradients import Samples
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import RandomSource
@@ -44,7 +45,7 @@ def clipped_row_means(graph: PartitionedGraph, plan: PrivacyPlan, samples: Sampl
         included = torch.zeros(graph.parts, 1, dtype=torch.bool)
         included[torch.from_numpy(samples[0])] = True
         included = included.to(graph.offsets.device)
-    sums = ClippedSums(graph, plan.clip_norm, plan.grid)
+    sums = ClippedSums(graph, plan.clip_norm, grid_of(plan))
     return sums.clipped_sum([rows], included=included)[0][..., 0]
 
 

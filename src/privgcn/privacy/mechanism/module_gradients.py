@@ -18,6 +18,7 @@ from torch.func import functional_call, grad
 from privgcn.errors import PrivacyContractError
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.privacy.mechanism.clipping import clipped_vector
+from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.part_gradients import Samples
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import RandomSource
@@ -83,7 +84,7 @@ class ModuleGradients:
             torch.manual_seed(int(self.dropout.words(1)[0] >> np.uint64(1)))
             gradients = self._gradient(values, own, weights).values()
         replica = [gradient.unsqueeze(-2) for gradient in gradients]
-        return clipped_vector(replica, self.plan.clip_norm, self.plan.grid)
+        return clipped_vector(replica, self.plan.clip_norm, grid_of(self.plan))
 
     def _loss(
         self, values: dict[str, Tensor], own: PartitionedGraph, weights: Tensor

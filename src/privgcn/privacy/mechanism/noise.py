@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from privgcn.privacy.mechanism.noise_grid import Grid
+from privgcn.privacy.mechanism.noise_grid import Grid, grid_of
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import Draws
 
@@ -43,5 +43,5 @@ def noisy_mean(sums: Sequence[Tensor], plan: PrivacyPlan, source: Draws) -> list
         ``sums`` are sums of part gradients clipped to the plan's norm, in units of it.
     """
     share = plan.clip_norm / plan.schedule.expected_parts
-    released = noisy(sums, plan.grid, plan.noise_multiplier, source)
+    released = noisy(sums, grid_of(plan), plan.noise_multiplier, source)
     return [tensor.mul_(share).float() for tensor in released]

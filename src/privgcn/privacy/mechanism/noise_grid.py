@@ -14,6 +14,7 @@ import math
 from dataclasses import dataclass
 
 from privgcn.graph.exact import EXACT_BITS
+from privgcn.privacy.plan import PrivacyPlan
 
 MOST_REACH = 32.0
 """How many clip norms the terms of one part's vector may have before they cancel."""
@@ -55,3 +56,8 @@ class Grid:
     def output_step(self) -> float:
         """The step of output-gradient rows, whose products with input rows lie on the grid."""
         return 2.0 ** (self.input_bits - self.bits)
+
+
+def grid_of(plan: PrivacyPlan) -> Grid:
+    """The grid of a plan's sums and noise; it follows from the plan alone."""
+    return Grid.of(plan.noise_multiplier, plan.schedule.parts)

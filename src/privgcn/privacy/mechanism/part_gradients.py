@@ -14,6 +14,7 @@ from torch import Tensor
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.models.stack import LayerStack, loss_gradient
 from privgcn.privacy.mechanism.clipping import ClippedSums
+from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import Draws
 
@@ -59,7 +60,7 @@ class StackGradients:
     ) -> None:
         self.model = model
         self.plan = plan
-        self.graph = graph.with_features(graph.features.on_grid(plan.grid.input_bits))
+        self.graph = graph.with_features(graph.features.on_grid(grid_of(plan).input_bits))
         self.unit_residuals = unit_residuals
         self.dropout = dropout if model.dropout > 0 and len(model.layers) > 1 else None
 
@@ -95,7 +96,7 @@ class StackGradients:
             graph.features,
             graph.matrix,
             self.dropout,
-            bits=self.plan.grid.input_bits,
+            bits=grid_of(self.plan).input_bits,
         )
         rows = loss_gradient(
             tape.scores, graph.labels, graph.loss_weights, unit=self.unit_residuals
@@ -112,11 +113,11 @@ class StackGradients:
 
     @cached_property
     def _everything(self) -> ClippedSums:
-        return ClippedSums(self.graph, self.plan.clip_norm, self.plan.grid)
+        return ClippedSums(self.graph, self.plan.clip_norm, grid_of(self.plan))
 
     def _of_parts(self, parts: npt.NDArray[np.int64]) -> ClippedSums:
         chosen = torch.from_numpy(parts).to(self.graph.offsets.device)
-        return ClippedSums(self.graph.select(chosen), self.plan.clip_norm, self.plan.grid)
+        return ClippedSums(self.graph.select(chosen), self.plan.clip_norm, grid_of(self.plan))
 
     @cached_property
     def _singles(self) -> dict[int, ClippedSums]:
