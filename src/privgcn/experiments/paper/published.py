@@ -96,7 +96,11 @@ class Published:
 @cache
 def published() -> Published:
     """Reads the package's own copy of the published numbers."""
-    text = resources.files("privgcn.experiments.paper").joinpath("published.toml").read_text("utf-8")
+    text = (
+        resources.files("privgcn.experiments.paper")
+        .joinpath("published.toml")
+        .read_text("utf-8")
+    )
     tree = tomllib.loads(text)
     return Published(
         settings=MappingProxyType(tree["settings"]),
