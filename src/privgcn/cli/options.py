@@ -25,7 +25,13 @@ Unit = Annotated[
 ]
 Relation = Annotated[str | None, typer.Option(help="remove or replace.")]
 Features = Annotated[
-    str | None, typer.Option(help="Feature kind, such as hashing, tfidf or minilm.")
+    str | None, typer.Option(help="Feature kind, such as minilm, static, hashing or tfidf.")
+]
+Language = Annotated[
+    str | None,
+    typer.Option(
+        help="Of the texts (default: english); for others there is no encoder inside."
+    ),
 ]
 Classes = Annotated[
     str | None, typer.Option(help="The class set, comma-separated: a declared public fact.")

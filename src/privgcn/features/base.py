@@ -179,3 +179,11 @@ def check_unchanged(what: str, found: str, fitted: str) -> None:
             f"The {what} must be as used in training. The files have changed. Put the earlier "
             "ones back, or train again."
         )
+
+
+def unit_rows(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Each row scaled to length one; a row of zeros stays."""
+    import numpy as np
+
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.maximum(lengths, 1e-12), dtype=np.float32)

@@ -19,6 +19,7 @@ from privgcn.features.base import (
     check_unchanged,
     texts_of,
     trained_elsewhere,
+    unit_rows,
 )
 from privgcn.features.cache import VectorCache, default_cache
 
@@ -142,7 +143,7 @@ class TransformerFeatures:
                 if self._encoder is None:
                     self._encoder = self._load()
                 rows = self._encoder.encode(batch, lambda count: shown.advance(bar, count))
-                return _unit(rows) if self._unit_length else rows
+                return unit_rows(rows) if self._unit_length else rows
 
             return cache.vectors(texts, encode, lambda done: shown.update(bar, completed=done))
 
@@ -352,8 +353,3 @@ def _hugging_face() -> Any:
     except ImportError:
         raise MissingExtraError("The features 'transformer'", "text") from None
     return transformers
-
-
-def _unit(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.maximum(lengths, 1e-12), dtype=np.float32)

@@ -15,9 +15,23 @@ from privgcn.graph.rows import normalised
 from privgcn.graph.textgraph import TextGraph
 
 
-def fitted_featurizer(train: Corpus, settings: Settings) -> Featurizer:
-    """The featurizer of the settings, fitted on training documents only."""
-    made = make_featurizer(settings.features.kind, settings.features.options, train)
+def fitted_featurizer(
+    train: Corpus, settings: Settings, *, documents: int | None = None
+) -> Featurizer:
+    """The featurizer of the settings, fitted on training documents only.
+
+    Args:
+        train: The training documents.
+        settings: Name the features, or leave the choice.
+        documents: How many will be encoded in all; by default those.
+    """
+    made = make_featurizer(
+        settings.features.kind,
+        settings.features.options,
+        train,
+        language=settings.features.language,
+        documents=documents,
+    )
     return made.fit(train)
 
 

@@ -91,7 +91,7 @@ def train_replicas(
     corpus.check_trainable()
     check_owners(corpus, settings.privacy.unit if settings.privacy else None)
     chosen = [settings.seed] if seeds is None else list(seeds)
-    featurizer = fitted_featurizer(corpus.train, settings)
+    featurizer = fitted_featurizer(corpus.train, settings, documents=len(corpus))
     graph = graph_of(corpus, featurizer, settings)
     fitted = fit(
         graph.induced(rows_with_split(graph, TRAIN)),
