@@ -82,7 +82,7 @@ def choose(documents: int, *, language: str = ENGLISH, gpu: bool | None = None) 
             seconds=seconds["minilm"],
             reason="texts taken as English; --language says otherwise",
             alternative=f"--features static takes about {_duration(seconds['static'])} and "
-            "scored three to five points less.",
+            "scored three to four points less.",
         )
     return Choice(
         kind="static",
@@ -90,7 +90,7 @@ def choose(documents: int, *, language: str = ENGLISH, gpu: bool | None = None) 
         seconds=seconds["static"],
         reason=f"texts taken as English, --language says otherwise; more than {most} documents",
         alternative=f"--features minilm takes about {_duration(seconds['minilm'])} and scored "
-        "three to five points more.",
+        "three to four points more.",
     )
 
 
