@@ -269,11 +269,13 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         behave(
             "make_featurizer",
             """
-            def make_featurizer(kind, options, corpus):
+            def make_featurizer(kind, options, corpus, *, language="english", documents=None):
                 if kind is None and corpus.vectors is None:
                     lengths = [len(text) for text in corpus.texts or ()]
                     kind = "bow" if max(lengths, default=0) > 500 else None
-                return original_make_featurizer(kind, options, corpus)
+                return original_make_featurizer(
+                    kind, options, corpus, language=language, documents=documents
+                )
             """,
         ),
     ),

@@ -40,12 +40,15 @@ class FeatureSettings(_Section):
     """How text becomes numbers.
 
     Attributes:
-        kind: A registered feature kind; ``None`` takes given vectors, else hashing.
+        kind: A registered feature kind; ``None`` takes given vectors, else an encoder that
+            ``privgcn.features.default`` chooses.
+        language: Of the texts, as declared: part of what ``None`` means.
         normalise: Per-document scaling of the feature rows.
         options: Options of the feature kind.
     """
 
     kind: str | None = None
+    language: str = "english"
     normalise: Literal["none", "l1", "l2"] = "none"
     options: dict[str, Any] = Field(default_factory=dict)
 

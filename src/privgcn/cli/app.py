@@ -13,6 +13,7 @@ import typer
 from privgcn import __version__
 from privgcn.cli import (
     account,
+    cache,
     calibrate,
     datasets,
     demo,
@@ -74,6 +75,7 @@ for verb, command in (
     ("release", release.release),
     ("report", report.report),
     ("reproduce", reproduce.reproduce),
+    ("cache", cache.cache),
 ):
     app.command(verb)(_stoppable(verb, command))
 

@@ -29,7 +29,12 @@ def demo(
 
     if out == _FOLDER and is_stored(out):
         overwrite = overwrite or Run(out).settings.data.source == "clinic"
-    wishes = {"data.source": "clinic", "privacy.unit": "person", "privacy.epsilon": epsilon}
+    wishes = {
+        "data.source": "clinic",
+        "features.kind": "static",
+        "privacy.unit": "person",
+        "privacy.epsilon": epsilon,
+    }
     record = train_and_write(resolve(by_flag(wishes)), out, overwrite=overwrite)
     if as_json:
         print_json(record)

@@ -27,7 +27,13 @@ Relation = Annotated[
     str | None, typer.Option(help="How neighbouring data differ: remove or replace.")
 ]
 Features = Annotated[
-    str | None, typer.Option(help="Kind of features, such as hashing, tfidf or minilm.")
+    str | None, typer.Option(help="Kind of features, such as minilm, static, hashing or tfidf.")
+]
+Language = Annotated[
+    str | None,
+    typer.Option(
+        help="Language of the texts (default: english). The encoders inside know English only."
+    ),
 ]
 Classes = Annotated[
     str | None, typer.Option(help="The class set, comma-separated, if it is public knowledge.")

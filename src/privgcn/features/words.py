@@ -1,10 +1,8 @@
-"""How texts are cut into words, and which words are kept."""
+"""How texts are cut into words, and which words are left out."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 from privgcn.errors import ConfigError, DataError
@@ -46,34 +44,3 @@ def saved_words(words: Any) -> frozenset[str]:
     if len(set(words)) != len(words):
         raise DataError("The words of saved features must differ from each other.")
     return frozenset(words)
-
-
-def vocabulary(
-    texts: Iterable[str],
-    *,
-    min_count: int,
-    max_count: int | None,
-    left_out: frozenset[str],
-    owner: str,
-) -> list[str]:
-    """The words that occur between ``min_count`` and ``max_count`` times, in order.
-
-    Raises:
-        DataError: No word is left.
-    """
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(split_words(text))
-    words = sorted(
-        word
-        for word, count in counts.items()
-        if count >= min_count
-        and (max_count is None or count <= max_count)
-        and word not in left_out
-    )
-    if not words:
-        raise DataError(
-            f"The features '{owner}' must find words that occur between {min_count} and "
-            f"{max_count or 'any number of'} times. Got none. Widen the interval."
-        )
-    return words

@@ -45,7 +45,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         relation: ``remove`` or ``replace``.
         recipe: ``auto`` (the default), ``plain``, ``paper-full`` or ``paper-split``.
         optimizer: ``sgd`` or ``adam``.
-        features: A feature kind; by default given vectors, or hashing for text.
+        features: A feature kind; by default given vectors, or an encoder for text.
         seed: Of partition and first weights (by default 0). Noise is never seeded by it.
         reproducible: Seeds noise and samples too; such a model must not be released.
         settings: Further settings by dotted name, such as ``{"training.epochs": 10}``.

@@ -51,7 +51,13 @@ class Prepared:
     def of(cls, corpus: Corpus, settings: Settings) -> Prepared:
         """Makes the features that the settings name."""
         features, train = settings.features, corpus.train
-        featurizer = make_featurizer(features.kind, features.options, train).fit(train)
+        featurizer = make_featurizer(
+            features.kind,
+            features.options,
+            train,
+            language=features.language,
+            documents=len(corpus),
+        ).fit(train)
         return cls(corpus, featurizer, graph_of(corpus, featurizer, settings))
 
     @cached_property

@@ -30,6 +30,17 @@ def of_texts() -> MakeCorpus:
     return make
 
 
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any attempt to reach another machine fails."""
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise AssertionError("the network was asked")
+
+    for name in ("socket.connect", "create_connection", "getaddrinfo"):
+        monkeypatch.setattr(f"socket.{name}", refuse)
+
+
 WORDS = ["</s>", "pes", "mačka"]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from privgcn.errors import DataError
-from privgcn.features.cache import VectorCache
+from privgcn.features.cache import VectorCache, cache_contents, purge_cache
 
 
 def encode(texts: list[str]) -> np.ndarray:
@@ -95,7 +95,7 @@ WORK = """
 import sys
 from pathlib import Path
 import numpy as np
-from privgcn.features.cache import VectorCache
+from privgcn.features.cache import VectorCache, cache_contents, purge_cache
 
 start = int(sys.argv[2])
 texts = [f"text {row}" for row in range(start, start + 60)]
@@ -133,3 +133,32 @@ def test_progress_starts_with_what_is_stored(tmp_path: Path) -> None:
     seen: list[int] = []
     cache.vectors(["a", "b", "c"], encode, seen.append)
     assert seen == [2, 3]
+
+
+def test_what_is_kept_can_be_seen_and_deleted(tmp_path: Path) -> None:
+    for identity in ("model", "model 2"):
+        VectorCache(tmp_path, identity, 3).vectors(["a", "b"], encode)
+    (shards(tmp_path)[0].parent / "tmpabc.tmp").write_bytes(b"half")
+    held = cache_contents(tmp_path)
+    assert (held.encoders, held.files) == (2, 3)
+    assert held.size == 4 + sum(path.stat().st_size for path in shards(tmp_path))
+    assert purge_cache(tmp_path) == held
+    assert list(tmp_path.iterdir()) == []
+    assert cache_contents(tmp_path / "nowhere").files == 0
+
+
+def test_nothing_of_another_origin_is_deleted(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    VectorCache(folder, "model", 3).vectors(["a"], encode)
+    (shard,) = shards(folder)
+    letter, other = shard.parent / "letter.txt", folder / "photos" / shard.name
+    other.parent.mkdir()
+    elsewhere = tmp_path / "elsewhere" / shard.name
+    elsewhere.parent.mkdir()
+    for path in (letter, other, elsewhere):
+        path.write_text("mine")
+    (folder / ("0" * 32)).symlink_to(elsewhere.parent)
+    purge_cache(folder)
+    assert not shard.exists()
+    for path in (letter, other, elsewhere):
+        assert path.read_text() == "mine"

