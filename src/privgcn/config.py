@@ -70,7 +70,8 @@ class TrainingSettings(_Section):
         learning_rate: Step size of usual descent; ``None`` where ``reach`` sets it.
         reach: How far the noise of all steps together may carry a score. It chooses the
             large steps of recipe ``auto``, for private linear models only: along residuals
-            of length one, as long as public numbers allow (``privgcn.training.planning``).
+            no longer than the clip norm, as far as public numbers allow
+            (``privgcn.training.planning``).
             On dense features the first release is their mean, which is then taken off every
             row. The iterates are kept, as part of what is released, and the last two are
             averaged.

@@ -233,7 +233,7 @@ def dropout_mask(like: Tensor, dropout: float, masks: Draws) -> Tensor:
 
 
 def loss_gradient(
-    scores: Tensor, labels: Tensor, weights: Tensor, *, unit: bool = False
+    scores: Tensor, labels: Tensor, weights: Tensor, *, longest: float | None = None
 ) -> Tensor:
     """Gradient in the scores of the weighted cross-entropy; rows of weight 0 give 0.
 
@@ -243,9 +243,8 @@ def loss_gradient(
         scores: ``[documents, R, classes]``.
         labels: Class index of each document; ignored where the weight is 0.
         weights: Weight of each document.
-        unit: Scale each document's residual (probabilities minus label) to length one
-            before it is weighted: every document then speaks at the full clip norm, however
-            sure the model is of it already.
+        longest: Shorten each document's residual (probabilities minus label) to this length
+            before it is weighted; ``None`` leaves it as it is.
     """
     top = scores.amax(-1, keepdim=True)
     gradient = (scores - top).contiguous().exp_()
@@ -256,9 +255,9 @@ def loss_gradient(
     places = places.view(documents, replicas) + labels.clamp(0, classes - 1)[:, None]
     ones = gradient.new_ones(()).expand(places.numel())
     gradient.view(-1).index_add_(0, places.view(-1), ones, alpha=-1.0)
-    if unit:
+    if longest is not None:
         powers = row_powers(gradient)
         squares = (gradient / powers).square_()
         norms = exact_sums(squares).sqrt_().float().mul_(powers)
-        gradient.div_(norms.clamp_(min=1e-9))
+        gradient.mul_((longest / norms.clamp_(min=1e-9)).clamp_(max=1.0))
     return gradient.mul_(weights[:, None, None])

@@ -17,7 +17,7 @@ from privgcn.modes import Mode
 from privgcn.prediction.matching import Released, matched_scores
 from privgcn.prediction.matching_numbers import Numbers
 from privgcn.training.fit import Fit
-from privgcn.training.planning import signal_over_noise, steepness, with_rate
+from privgcn.training.planning import signal_over_noise, with_rate
 
 
 def scores_in_mode(fitted: Fit, graph: TextGraph, rows: Tensor, mode: Mode) -> Tensor:
@@ -99,10 +99,10 @@ def numbers_of(fitted: Fit) -> Numbers:
             "Prediction by 'matched' needs a private model trained with 'training.reach'. "
             "Use prediction.method 'direct'."
         )
-    signal = signal_over_noise(fitted.plan, features)
     return Numbers.of_this_version(
-        rate=float(with_rate(training, fitted.plan, features).learning_rate or 0.0),
-        signal=signal,
-        steepness=steepness(signal),
+        rate=float(with_rate(training, fitted.plan).learning_rate or 0.0),
+        signal=signal_over_noise(fitted.plan, features),
+        longest=fitted.plan.clip_norm,
         features=features,
+        classes=fitted.parameters[0].shape[-1],
     )

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from privgcn.graph.rows import Rows, SparseRows
+from privgcn.graph.rows import Rows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.prediction.matching_numbers import SURE, WORTH, Numbers
 from privgcn.prediction.spectrum import personalised_pagerank, principal_directions, whitened
@@ -59,21 +59,21 @@ def matched_scores(
 def _replica_scores(released: Released, sight: _Sight) -> Tensor:
     problem, numbers = _Problem.of(released, sight), released.numbers
     places = sight.alone
-    best = problem.solved(places[sight.matched])
+    # The first answer tells how far the sum over other documents may stray.
+    first = problem.solved(places[sight.matched])
+    problem = problem.informed(first.shares())
+    best = problem.solved(places[sight.matched], start=first)
     shares = best.scores(places).softmax(1)
     linked = links_help(shares, sight.edges, sure=numbers.sure, worth=numbers.worth)
     if linked:
         solved = [(problem.solved(p[sight.matched]), p) for p in sight.linked]
         best, places = min(solved, key=lambda pair: pair[0].cost())
     best.run(numbers.rounds // 2, sharpening=numbers.sharpening)
-    own = sight.features.times(released.weights)
-    if linked and sight.matrix is not None:
-        own = personalised_pagerank(sight.matrix, own, sight.restart, hops=1)
-    # The trained weights themselves count the more, the fewer documents are in sight and the
-    # less noise they carry.
+    # The trained weights themselves count the more, the less noise they carry and the fewer
+    # documents are in sight.
     ratio = released.units / sight.features.shape[0]
-    share = min(numbers.most_blend, numbers.blend * numbers.signal * ratio)
-    return best.scores(places) + share / numbers.steepness * own
+    share = min(numbers.most_blend, numbers.blend * numbers.signal**2 * ratio)
+    return best.scores(places) + share * sight.features.times(released.weights)
 
 
 def links_help(
@@ -81,7 +81,7 @@ def links_help(
 ) -> bool:
     """Whether answers found without links agree along the links, well beyond chance.
 
-    Compared are the class shares at the two ends of a link with those at the ends of links
+    The class shares at the two ends of a link are compared with those at the ends of links
     that were rewired at random. Where linked documents are no more alike than others, what
     travels along the links is noise.
     """
@@ -111,14 +111,12 @@ class _Sight:
     """
 
     features: Rows
-    matrix: SparseRows | None
     basis: Tensor
     matched: Tensor
     projected: Tensor
     alone: Tensor
     linked: list[Tensor]
     edges: Tensor
-    restart: float
 
     @classmethod
     def of(cls, seen: TextGraph, restart: float, hops: int, numbers: Numbers) -> _Sight:
@@ -144,9 +142,7 @@ class _Sight:
             order = torch.randperm(len(seen), generator=torch.Generator().manual_seed(0))
             matched = order[: numbers.most_matched]
         projected = features.select(matched).times(basis)
-        return cls(
-            features, matrix, basis, matched, projected, alone, linked, seen.edges, restart
-        )
+        return cls(features, basis, matched, projected, alone, linked, seen.edges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +153,8 @@ class _Problem:
         residuals: What each document would add for each class.
         target: The released sum, in the main directions.
         spread: Standard deviation of its difference to a sum over other documents: the
-            noise, and the chance of which documents are in sight.
+            noise, and the chance of which documents were trained on and are in sight.
+        noise_std: The noise alone.
         scale: Training units for each document in the match.
         numbers: What else is computed with.
     """
@@ -166,26 +163,45 @@ class _Problem:
     residuals: Tensor
     target: Tensor
     spread: Tensor
+    noise_std: float
     scale: float
     numbers: Numbers
 
     @classmethod
     def of(cls, released: Released, sight: _Sight) -> _Problem:
         documents, classes = len(sight.matched), released.weights.shape[1]
-        units = released.units
-        chance = units * (1 + units / documents) / classes * sight.projected.square().mean(0)
+        units, longest = released.units, released.numbers.longest
+        chance = units * (1 + units / documents) * longest**2 / classes
+        squares = sight.projected.square().mean(0)
+        seen = sight.features.select(sight.matched)
         return cls(
             sight.projected,
-            mean_residuals(released.path, sight.features.select(sight.matched)),
+            mean_residuals(released.path, seen, longest),
             sight.basis.T @ released.mean_sum,
-            (released.noise_std**2 + chance).sqrt()[:, None],
+            (released.noise_std**2 + chance * squares).sqrt()[:, None].expand(-1, classes),
+            released.noise_std,
             units / documents,
             released.numbers,
         )
 
-    def solved(self, places: Tensor) -> _Solution:
+    def informed(self, shares: Tensor) -> _Problem:
+        """The same, with the spread that documents of these class shares have.
+
+        Labels of training documents vary around the shares, and the documents in sight are
+        one choice of many. What both sums have in common does not vary.
+        """
+        mean = torch.einsum("ik,ikj->ij", shares, self.residuals)
+        square = torch.einsum("ik,ikj->ij", shares, self.residuals.square())
+        squares = self.projected.square().T / len(shares)
+        centre = (self.projected.T @ mean / len(shares)).square()
+        units = self.scale * len(shares)
+        labels = units * (squares @ (square - mean.square()).clamp(min=0))
+        choice = units * (1 + self.scale) * (squares @ mean.square() - centre).clamp(min=0)
+        return replace(self, spread=(self.noise_std**2 + labels + choice).sqrt())
+
+    def solved(self, places: Tensor, *, start: _Solution | None = None) -> _Solution:
         """The best match for documents at these places."""
-        solution = _Solution(self, places)
+        solution = _Solution(self, places, start)
         solution.run(self.numbers.rounds, sharpening=0.0)
         return solution
 
@@ -193,12 +209,15 @@ class _Problem:
 class _Solution:
     """Weights over places, found by L-BFGS."""
 
-    def __init__(self, problem: _Problem, places: Tensor) -> None:
+    def __init__(self, problem: _Problem, places: Tensor, start: _Solution | None) -> None:
         classes = problem.target.shape[1]
         self.problem = problem
         self.places = places * problem.numbers.prior**0.5
         self.weights = torch.zeros(places.shape[1], classes, requires_grad=True)
         self.bias = torch.zeros(classes, requires_grad=True)
+        if start is not None:
+            self.weights = start.weights.detach().clone().requires_grad_()
+            self.bias = start.bias.detach().clone().requires_grad_()
         self.objective = float("inf")
 
     def run(self, rounds: int, *, sharpening: float) -> None:
@@ -234,13 +253,18 @@ class _Solution:
         """The objective, and how much freedom these places gave: half a Laplace evidence."""
         problem, classes = self.problem, self.problem.target.shape[1]
         with torch.no_grad():
-            shares = self.scores_of(self.places).softmax(1)
+            shares = self.shares()
             doubt = (1 - shares.square().sum(1)).mean()
             slope = doubt / ((classes - 1) * math.sqrt(1 - 1 / classes)) * problem.scale
-            change = slope * (problem.projected / problem.spread[:, 0]).T @ self.places
+            change = slope * (problem.projected / problem.spread.mean(1)).T @ self.places
             strengths = torch.linalg.eigvalsh((change @ change.T).double()).clamp(min=0)
         freedom = (classes - 1) / 2 * float(torch.log1p(strengths).sum())
         return self.objective + problem.numbers.complexity * freedom
+
+    def shares(self) -> Tensor:
+        """Class shares of the documents in the match."""
+        with torch.no_grad():
+            return self.scores_of(self.places).softmax(1)
 
     def scores(self, places: Tensor) -> Tensor:
         """Scores of documents at some places, also of those outside the match."""
@@ -252,12 +276,13 @@ class _Solution:
         return scaled @ self.weights + self.bias
 
 
-def mean_residuals(path: Tensor, features: Rows) -> Tensor:
-    """``[documents, k, j]``: coordinate j of the mean unit residual if the class were k."""
+def mean_residuals(path: Tensor, features: Rows, longest: float) -> Tensor:
+    """``[documents, k, j]``: coordinate j of the mean residual if the class were k."""
     classes = path.shape[2]
     labels = torch.eye(classes)
     total = torch.zeros(features.shape[0], classes, classes)
     for weights in path:
         residual = features.times(weights).softmax(1)[:, None] - labels
-        total += residual / residual.norm(dim=2, keepdim=True).clamp(min=1e-9)
+        norms = residual.norm(dim=2, keepdim=True).clamp(min=1e-9)
+        total += residual * (longest / norms).clamp(max=1.0)
     return total / len(path)

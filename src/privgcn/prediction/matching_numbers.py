@@ -18,14 +18,20 @@ COMPLEXITY = 0.5
 ROUNDS = 40
 LINKED_SHARE = 0.75
 BLEND = 0.05
-MOST_BLEND = 0.5
+MOST_BLEND = 4.0
 MOST_MATCHED = 20_000
 SURE, WORTH = 3.0, 0.15
+_FEW_CLASSES = 7
 
 
-def prior_variance(features: int) -> float:
-    """Variance of a score before anything is known: less for many thin features."""
-    return min(2.5, max(0.75, math.sqrt(3000 / features)))
+def prior_variance(features: int, classes: int) -> float:
+    """Variance of a score before anything is known.
+
+    Less for many thin features, and more for many classes: one of them must stand out from
+    all the others.
+    """
+    crowd = max(1.0, math.log(classes) / math.log(_FEW_CLASSES)) ** 2
+    return min(2.5, max(0.75, crowd * math.sqrt(3000 / features)))
 
 
 class Numbers(BaseModel):
@@ -38,7 +44,7 @@ class Numbers(BaseModel):
         rate: Learning rate of the training steps.
         signal: How far the documents' sum stands above the noise, at least 1: how much the
             weights themselves can be trusted.
-        steepness: How much further than usual the steps of a run with this signal reach.
+        longest: To which length training shortened the residual of a document.
         prior: Variance of a score before anything is known.
     """
 
@@ -46,7 +52,7 @@ class Numbers(BaseModel):
 
     rate: float = Field(gt=0, le=1e12)
     signal: float = Field(ge=1, le=1e12)
-    steepness: float = Field(gt=0, le=1e6)
+    longest: float = Field(gt=0, le=1e12)
     prior: float = Field(gt=0, le=1e6)
     rank: int = Field(ge=1, le=10_000)
     oversampling: int = Field(ge=0, le=10_000)
@@ -65,14 +71,14 @@ class Numbers(BaseModel):
 
     @classmethod
     def of_this_version(
-        cls, *, rate: float, signal: float, steepness: float, features: int
+        cls, *, rate: float, signal: float, longest: float, features: int, classes: int
     ) -> Numbers:
         """The constants of this package beside the numbers of one training run."""
         return cls(
             rate=rate,
             signal=signal,
-            steepness=steepness,
-            prior=prior_variance(features),
+            longest=longest,
+            prior=prior_variance(features, classes),
             rank=RANK,
             oversampling=spectrum.OVERSAMPLING,
             iterations=spectrum.ITERATIONS,

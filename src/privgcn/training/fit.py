@@ -274,11 +274,11 @@ def _private_trainer(
         graph,
         plan,
         masks,
-        unit_residuals=settings.training.large_steps,
+        short_residuals=settings.training.large_steps,
     )
     first = model.initial(seeds, zero=len(model.layers) == 1)
     parameters = [parameter.to(device) for parameter in first]
-    training = with_rate(settings.training, plan, train.features.width)
+    training = with_rate(settings.training, plan)
     trainer = PrivateTrainer(parameters, gradients, plan, training, source, centre=centre)
     if state is not None:
         trainer.optimiser.restore(state)

@@ -45,8 +45,11 @@ PAPER_LEARNING_RATES = (0.1, 1.0, 10.0, 50.0, 100.0)
 AUTO_STEPS = 30
 """Steps of recipe ``auto``: enough to leave the first guess, few enough to stay exact."""
 
-AUTO_REACH = 1.5
+AUTO_REACH = 0.8
 """How far the noise alone may carry the weights of recipe ``auto``."""
+
+AUTO_CLIP_NORM = 0.25
+"""Clip norm of recipe ``auto``: a document speaks up to here, and less once it is learned."""
 
 _PAPER_ADAM_DP = 10.0
 _PAPER_PARTS = 10
@@ -100,7 +103,9 @@ def auto(optimizer: OptimizerName = "sgd") -> Settings:
             optimizer=optimizer, reach=AUTO_REACH, epochs=AUTO_STEPS, patience=0
         ),
         prediction=PredictionSettings(method="matched"),
-        privacy=PrivacySettings(unit="document", parts="each", sampling="all"),
+        privacy=PrivacySettings(
+            unit="document", parts="each", sampling="all", clip_norm=AUTO_CLIP_NORM
+        ),
     )
 
 

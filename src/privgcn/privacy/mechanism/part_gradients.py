@@ -56,12 +56,12 @@ class StackGradients:
         plan: PrivacyPlan,
         dropout: Draws | None,
         *,
-        unit_residuals: bool = False,
+        short_residuals: bool = False,
     ) -> None:
         self.model = model
         self.plan = plan
         self.graph = graph.with_features(graph.features.on_grid(grid_of(plan).input_bits))
-        self.unit_residuals = unit_residuals
+        self.longest = plan.clip_norm if short_residuals else None
         self.dropout = dropout if model.dropout > 0 and len(model.layers) > 1 else None
 
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
@@ -99,7 +99,7 @@ class StackGradients:
             bits=grid_of(self.plan).input_bits,
         )
         rows = loss_gradient(
-            tape.scores, graph.labels, graph.loss_weights, unit=self.unit_residuals
+            tape.scores, graph.labels, graph.loss_weights, longest=self.longest
         )
         dropped = self.dropout is not None
         gradients = self.model.backward(parameters, tape, rows, graph.matrix, dropped=dropped)
