@@ -119,12 +119,12 @@ GRID: tuple[Mutation, ...] = (
     mutation(
         "a step that leaves sums no room",
         (_ON_GRID, _CANCEL),
-        swap("Grid.of", "min(for_noise, for_sums)", "for_noise"),
+        swap("noise_grid:Grid.of", "min(for_noise, for_sums)", "for_noise"),
     ),
     mutation(
         "a step that is coarse beside the noise",
         _ON_GRID,
-        swap("Grid.of", "min(for_noise, for_sums)", "min(for_noise, for_sums) - 24"),
+        swap("noise_grid:Grid.of", "min(for_noise, for_sums)", "min(for_noise, for_sums) - 24"),
     ),
     mutation(
         "a step that follows the number of documents",

@@ -1248,8 +1248,8 @@ SEARCHES: tuple[Mutation, ...] = (
         f"{CLAIMS}::test_features_learn_from_training_documents_only",
         swap(
             "Prepared.of",
-            "make_featurizer(any_kind, any_options, any_train).fit(any_train)",
-            "make_featurizer(any_kind, any_options, any_train).fit(corpus)",
+            "any_featurizer.fit(train)",
+            "any_featurizer.fit(corpus)",
         ),
     ),
 )

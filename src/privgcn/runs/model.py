@@ -36,6 +36,18 @@ from privgcn.runs.folder import MODEL, SETTINGS, STATEMENT, WEIGHTS, Stored
 from privgcn.training.fit import CENTRE, PATH, Fit
 
 _FORMAT = 3
+# Settings of runs whose statement has schema 1; training.reach chooses all of them now.
+_RETIRED = frozenset(
+    [
+        "unit_residuals",
+        "keep_path",
+        "momentum",
+        "averaging",
+        "average_last",
+        "centre",
+        "zero_start",
+    ]
+)
 _MOST_CLASSES = 100_000
 _MOST_FEATURES = 2**31 - 1
 
@@ -143,11 +155,19 @@ def read_settings(stored: Stored) -> Settings:
     """
     path = stored.folder / SETTINGS
     try:
-        return parse_settings(tomllib.loads(stored.text(SETTINGS)))
+        return parse_settings(_without_retired(stored, tomllib.loads(stored.text(SETTINGS))))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DataError(f"The file {path} is not valid TOML: {error}.") from None
     except ConfigError as error:
         raise DataError(f"The file {path} holds no settings of a run. {error}") from None
+
+
+def _without_retired(stored: Stored, tree: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a run whose statement has schema 1, without those that reach replaced."""
+    if STATEMENT not in stored.files or stored.record(STATEMENT).get("schema_version") != 1:
+        return tree
+    kept = {n: v for n, v in tree.get("training", {}).items() if n not in _RETIRED}
+    return {**tree, "training": kept}
 
 
 def read_statement(stored: Stored) -> PrivacyStatement | None:

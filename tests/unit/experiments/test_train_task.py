@@ -35,6 +35,9 @@ def letters(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
+HASHED = {"features.kind": "hashing", "features.options": {"dimension": 64}}
+
+
 def test_a_point_becomes_the_settings_of_a_reproducible_run() -> None:
     tree = resolve({**AUTO, "features": "hashing"})
     settings = parse_settings(tree["settings"])
@@ -81,7 +84,7 @@ def test_axes_are_checked(point: dict[str, object]) -> None:
 
 
 def test_a_run_gives_scores_in_every_mode_and_its_predictions(letters: str) -> None:
-    point = {**AUTO, "dataset": letters, "changes": {"features.options": {"dimension": 64}}}
+    point = {**AUTO, "dataset": letters, "changes": HASHED}
     results = run_task("train", resolve(point), (0, 1))
     assert len(results) == 2
     for result in results:

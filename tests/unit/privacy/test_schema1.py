@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from privgcn.config import parse_settings, read_settings
 from privgcn.errors import PrivacyContractError
 from privgcn.privacy.claim import Fact
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verification import check_claim
+from privgcn.runs.run import verify
 from unit.privacy.test_statement import edits, verify_resealed
 
 FOLDER = Path(__file__).parent / "schema1"
@@ -116,11 +116,8 @@ def test_a_run_of_schema_1_holds_together() -> None:
     run = FOLDER / "run"
     statement = PrivacyStatement.from_json((run / "statement.json").read_text("utf-8"))
     weights = (run / "model.safetensors").read_bytes()
-    settings = parse_settings({}).changed(read_settings(run / "settings.toml"))
-    record = json.loads((run / "model.json").read_text("utf-8"))
-    checked = check_claim(
-        statement, settings=settings, weights=weights, record=record, where=run
-    )
-    assert checked == ("statement", "settings", "model", "weights", "record")
+    found = verify(run)
+    assert found.statement == statement
+    assert found.checked == ("statement", "settings", "model", "weights", "record", "manifest")
     with pytest.raises(PrivacyContractError, match="digest of its statement"):
         check_claim(read("auto-document"), weights=weights, where=run)

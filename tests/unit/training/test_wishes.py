@@ -26,6 +26,7 @@ VALUES: dict[str, tuple[Any, Any, Any]] = {
     "data.classes": (["a", "b"], ["c", "d"], ["e", "f"]),
     "features.kind": ("bow", "tfidf", "hashing"),
     "features.normalise": ("l1", "l2", "l1"),
+    "features.language": ("slovak", "german", "czech"),
     "features.options": ({"a": 1}, {"a": 2}, {"a": 3}),
     "model.kind": ("linear", "mlp", "linear"),
     "model.hidden": (7, 8, 9),
