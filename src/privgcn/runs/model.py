@@ -38,15 +38,10 @@ from privgcn.training.fit import CENTRE, PATH, Fit
 _FORMAT = 3
 # Settings of runs whose statement has schema 1; training.reach chooses all of them now.
 _RETIRED = frozenset(
-    [
-        "unit_residuals",
-        "keep_path",
-        "momentum",
-        "averaging",
-        "average_last",
-        "centre",
-        "zero_start",
-    ]
+    (
+        *("unit_residuals", "keep_path", "momentum", "averaging"),
+        *("average_last", "centre", "zero_start"),
+    )
 )
 _MOST_CLASSES = 100_000
 _MOST_FEATURES = 2**31 - 1
