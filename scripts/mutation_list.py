@@ -141,9 +141,9 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         _PUBLIC_FACTS,
         swap(
             "_private_trainer",
-            "with_rate(settings.training, plan, train.features.width)",
-            "with_rate(settings.training, plan,"
-            " 1 + int((train.features.dense() != 0).any(0).sum()))",
+            "with_rate(settings.training, plan)",
+            "with_rate(settings.training.model_copy(update={'reach':"
+            " float((train.features.dense() != 0).any(0).sum())}), plan)",
         ),
     ),
     mutation(
@@ -151,9 +151,9 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         f"{PUBLIC}::test_how_much_an_owner_writes_decides_nothing",
         swap(
             "_private_trainer",
-            "with_rate(settings.training, plan, any_width)",
+            "with_rate(settings.training, plan)",
             "with_rate(settings.training.model_copy(update={'reach':"
-            " settings.training.reach * len(train) / plan.units}), plan, any_width)",
+            " settings.training.reach * len(train) / plan.units}), plan)",
         ),
     ),
     mutation(
@@ -222,9 +222,9 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         _PUBLIC_FACTS,
         swap(
             "_private_trainer",
-            "with_rate(settings.training, any_plan, any_width)",
+            "with_rate(settings.training, any_plan)",
             "with_rate(settings.training.model_copy(update={'optimizer': 'adam' if"
-            " (train.labels >= 0).float().mean() > 0.5 else 'sgd'}), any_plan, any_width)",
+            " (train.labels >= 0).float().mean() > 0.5 else 'sgd'}), any_plan)",
         ),
     ),
     mutation(

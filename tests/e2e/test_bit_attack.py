@@ -157,8 +157,8 @@ def steps_of(trained: TextGraph, other: TextGraph, settings: Settings) -> Iterat
     if fitted.centre is not None:
         rows = DenseRows(parts.features.dense())
         parts = parts.with_features(rows.centred(fitted.centre[:, 0]))
-    unit = settings.training.large_steps
-    neighbour = StackGradients(fitted.model, parts, fitted.plan, None, unit_residuals=unit)
+    short = settings.training.large_steps
+    neighbour = StackGradients(fitted.model, parts, fitted.plan, None, short_residuals=short)
     for parameters, samples, before, after in seen:
         yield after, before, neighbour.clipped_sum(parameters, samples)
 

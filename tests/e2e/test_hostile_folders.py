@@ -34,7 +34,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Models of two kinds of features, and two letters to predict."""
     folder = tmp_path_factory.mktemp("models")
     few = load_corpus("clinic").select(np.arange(0, 3600, 20))
-    GraphClassifier(epsilon=8.0, delta=1e-3).fit(few.train).save(folder / "hashing")
+    hashed = GraphClassifier(epsilon=8.0, delta=1e-3, features="hashing")
+    hashed.fit(few.train).save(folder / "hashing")
     plain = GraphClassifier(features="tfidf", settings={"training.epochs": 2})
     plain.fit(few.train).save(folder / "tfidf")
     (folder / "new").mkdir()

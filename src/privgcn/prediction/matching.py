@@ -70,9 +70,10 @@ def _replica_scores(released: Released, sight: _Sight) -> Tensor:
         best, places = min(solved, key=lambda pair: pair[0].cost())
     best.run(numbers.rounds // 2, sharpening=numbers.sharpening)
     # The trained weights themselves count the more, the less noise they carry and the fewer
-    # documents are in sight.
+    # documents are in sight; less beside links, which they know nothing of.
     ratio = released.units / sight.features.shape[0]
-    share = min(numbers.most_blend, numbers.blend * numbers.signal**2 * ratio)
+    blend = numbers.linked_blend if linked else numbers.blend
+    share = min(numbers.most_blend, blend * numbers.signal**2 * ratio)
     return best.scores(places) + share * sight.features.times(released.weights)
 
 

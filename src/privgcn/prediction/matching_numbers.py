@@ -17,7 +17,7 @@ SHARPENING = 0.03
 COMPLEXITY = 0.5
 ROUNDS = 40
 LINKED_SHARE = 0.75
-BLEND = 0.05
+BLEND, LINKED_BLEND = 0.05, 0.02
 MOST_BLEND = 4.0
 MOST_MATCHED = 20_000
 SURE, WORTH = 3.0, 0.15
@@ -65,6 +65,7 @@ class Numbers(BaseModel):
     complexity: float = Field(ge=0, le=1e6)
     linked_share: float = Field(ge=0, le=1)
     blend: float = Field(ge=0, le=1e6)
+    linked_blend: float = Field(ge=0, le=1e6)
     most_blend: float = Field(ge=0, le=1e6)
     sure: float = Field(ge=0, le=1e6)
     worth: float = Field(ge=0, le=1e6)
@@ -90,6 +91,7 @@ class Numbers(BaseModel):
             complexity=COMPLEXITY,
             linked_share=LINKED_SHARE,
             blend=BLEND,
+            linked_blend=LINKED_BLEND,
             most_blend=MOST_BLEND,
             sure=SURE,
             worth=WORTH,

@@ -35,7 +35,7 @@ from privgcn.privacy.verification import DIGEST_KEY
 from privgcn.runs.folder import MODEL, SETTINGS, STATEMENT, WEIGHTS, Stored
 from privgcn.training.fit import CENTRE, PATH, Fit
 
-_FORMAT = 3
+_FORMAT = 4
 # Settings of runs whose statement has schema 1; training.reach chooses all of them now.
 _RETIRED = frozenset(
     (
@@ -96,7 +96,7 @@ class _Record(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
-    format: Literal[3]
+    format: Literal[4]
     classes: _Classes
     features: dict[str, Any]
     feature_names: list[str] | None

@@ -92,22 +92,28 @@ def test_the_loss_gradient_is_softmax_minus_label() -> None:
     found = loss_gradient(scores, labels, weights)
     expected = scores.softmax(-1) - torch.nn.functional.one_hot(labels.clamp(min=0), 3)[:, None]
     assert torch.allclose(found, expected * weights[:, None, None], atol=1e-6)
-    unit = loss_gradient(scores, labels, torch.ones(6), unit=True)
-    assert torch.allclose(unit.norm(dim=-1), torch.ones(6, 2))
-    sure = torch.tensor([[[1e9, 0.0, 0.0]]])
-    assert loss_gradient(sure, torch.tensor([0]), torch.ones(1), unit=True).norm() <= 1.0
 
 
-@pytest.mark.parametrize("unit", [False, True])
+def test_a_residual_is_shortened_and_never_stretched() -> None:
+    scores, labels = 4 * torch.randn(50, 2, 3), torch.arange(50) % 3
+    plain = loss_gradient(scores, labels, torch.ones(50))
+    short = loss_gradient(scores, labels, torch.ones(50), longest=0.25)
+    norms = plain.norm(dim=-1)
+    assert (norms < 0.25).any() and (norms > 0.25).any()
+    torch.testing.assert_close(short.norm(dim=-1), norms.clamp(max=0.25))
+    torch.testing.assert_close(short * norms[..., None], plain * short.norm(dim=-1)[..., None])
+
+
+@pytest.mark.parametrize("longest", [None, 0.25])
 @pytest.mark.parametrize("classes", [3, 7, 130])
-def test_no_order_of_sums_changes_a_row(classes: int, unit: bool) -> None:
+def test_no_order_of_sums_changes_a_row(classes: int, longest: float | None) -> None:
     """A GPU adds up classes in an order that depends on how many rows there are."""
     torch.manual_seed(0)
     scores, labels = 3 * torch.randn(200, 2, classes), torch.randint(0, classes, (200,))
     order = torch.randperm(classes)
-    found = loss_gradient(scores, labels, torch.ones(200), unit=unit)
+    found = loss_gradient(scores, labels, torch.ones(200), longest=longest)
     turned = loss_gradient(
-        scores[..., order], torch.argsort(order)[labels], torch.ones(200), unit=unit
+        scores[..., order], torch.argsort(order)[labels], torch.ones(200), longest=longest
     )
     assert torch.equal(turned, found[..., order])
 

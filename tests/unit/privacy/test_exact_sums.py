@@ -61,12 +61,12 @@ def linear_sum(
     graph: PartitionedGraph,
     samples: Sequence[Any] | None = None,
     *,
-    unit: bool = False,
+    short: bool = False,
     noise: float = 1.0,
 ) -> Tensor:
     model = make_model("linear", graph.features.width, 2, hops=0, dropout=0.0)
     plan = plan_for(graph.parts, CLIP, noise)
-    gradients = StackGradients(model, graph, plan, None, unit_residuals=unit)
+    gradients = StackGradients(model, graph, plan, None, short_residuals=short)
     return gradients.clipped_sum(model.initial([0], zero=True), samples)[0]
 
 
@@ -365,9 +365,9 @@ def test_rows_that_cancel_inside_parts_move_no_other_part() -> None:
     values[1::2, 0] *= -1
     values[1::2, 1] = 1e-4
     graph = owned(values, index, dense=True)
-    whole = linear_sum(graph, unit=True)
-    rest = linear_sum(graph, [np.arange(1, owners)], unit=True)
-    own = linear_sum(graph, [np.array([0])], unit=True)
+    whole = linear_sum(graph, short=True)
+    rest = linear_sum(graph, [np.arange(1, owners)], short=True)
+    own = linear_sum(graph, [np.array([0])], short=True)
     assert torch.equal(whole, rest + own)
     assert float(own.norm()) <= 1
 
@@ -403,7 +403,7 @@ def test_no_document_moves_a_treacherous_sum_further(
     without = rows.clone()
     without[0] = 0.0
     part_of = torch.arange(len(rows)) // documents_a_part
-    sums = [linear_sum(owned(v, part_of, dense=dense), unit=True) for v in (rows, without)]
+    sums = [linear_sum(owned(v, part_of, dense=dense), short=True) for v in (rows, without)]
     assert float((sums[0] - sums[1]).norm()) <= (1.0 if documents_a_part == 1 else 2.0)
 
 

@@ -142,11 +142,11 @@ def test_one_document_moves_only_its_own_part(kind: str, parts: int, what: str) 
 
 
 @pytest.mark.parametrize("parts", [1, 4, 40])
-def test_unit_residuals_are_clipped_too(parts: int) -> None:
+def test_short_residuals_are_clipped_too(parts: int) -> None:
     graph = random_graph(40, 7, seed=8)
     part_of = random_parts(40, parts, 0)
     plain, parameters = sources(graph, part_of, "linear")
-    unit, _ = sources(graph, part_of, "linear", unit_residuals=True)
+    unit, _ = sources(graph, part_of, "linear", short_residuals=True)
     for part in range(parts):
         sample = [np.array([part])] * 2
         for replica in range(2):

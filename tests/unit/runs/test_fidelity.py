@@ -209,16 +209,16 @@ def test_constants_of_another_version_change_no_saved_model(
     for module, names in (
         (
             matching_numbers,
-            "RANK STRETCH BIAS_VARIANCE SHARPENING COMPLEXITY ROUNDS LINKED_SHARE BLEND "
+            "RANK STRETCH BIAS_VARIANCE SHARPENING COMPLEXITY ROUNDS LINKED_SHARE BLEND LINKED_BLEND "
             "MOST_BLEND MOST_MATCHED SURE WORTH",
         ),
         (spectrum, "OVERSAMPLING ITERATIONS"),
-        (planning, "_CALM _MOST _LONGEST_STEP"),
+        (planning, "_CALM _LONGEST_STEP"),
     ):
         for name in names.split():
             value = getattr(module, name)
             monkeypatch.setattr(module, name, type(value)(value * 2 / 3))
-    monkeypatch.setattr(matching_numbers, "prior_variance", lambda features: 0.1)
+    monkeypatch.setattr(matching_numbers, "prior_variance", lambda *_: 0.1)
     monkeypatch.setattr("sklearn.feature_extraction.text.ENGLISH_STOP_WORDS", {"patient"})
     assert words.stop_words("english", "hashing") == {"patient"}
     for loaded in (read, GraphClassifier.load(tmp_path / "model")):
@@ -227,4 +227,4 @@ def test_constants_of_another_version_change_no_saved_model(
     # The same change is felt by a model that carries no numbers of its own.
     assert not np.array_equal(model.predict_proba(clinic.test), expected["own-graph"])
     stored = json.loads((tmp_path / "model" / MODEL).read_text())
-    assert {"rate", "signal", "steepness", "prior"} <= set(stored["matching"])
+    assert {"rate", "signal", "longest", "prior"} <= set(stored["matching"])

@@ -23,9 +23,9 @@ def plan(units: int, noise: float, steps: int = 30) -> PrivacyPlan:
     )
 
 
-def rate(units: int, noise: float, features: int = 10_000) -> float:
+def rate(units: int, noise: float) -> float:
     training = make_settings("auto", epsilon=1.0).training
-    found = with_rate(training, plan(units, noise), features).learning_rate
+    found = with_rate(training, plan(units, noise)).learning_rate
     assert found is not None
     return found
 
@@ -41,13 +41,20 @@ def test_the_noise_of_all_steps_adds_up_to_the_reach() -> None:
     assert carried == pytest.approx(training.reach)
 
 
-def test_more_signal_reaches_further_up_to_a_bound() -> None:
+def test_a_step_is_never_longer_than_the_bound() -> None:
+    assert rate(1_000_000, 1.0) == 2000.0
+
+
+def test_signal_grows_with_documents_and_falls_with_features() -> None:
     assert signal_over_noise(plan(100, 50.0), 1000) == 1.0
-    far = [rate(20_000, 20.0, features) for features in (10_000, 1000, 100, 10)]
-    assert far == sorted(far)
-    assert rate(1_000_000, 1.0, 10) == 2000.0
+    few, many = (
+        signal_over_noise(plan(5000, 5.0), 100),
+        signal_over_noise(plan(10_000, 5.0), 100),
+    )
+    assert many == pytest.approx(2 * few)
+    assert signal_over_noise(plan(5000, 5.0), 400) == pytest.approx(few / 2)
 
 
 def test_settings_with_a_rate_of_their_own_are_left_alone() -> None:
     training = plain().training
-    assert with_rate(training, plan(100, 5.0), 10) is training
+    assert with_rate(training, plan(100, 5.0)) is training
