@@ -2,105 +2,55 @@
 
 from __future__ import annotations
 
-import ast
+import sys
 from pathlib import Path
 
 import pytest
 
 import privgcn
 
-ROOMS = (
-    "corpus",
-    "features",
-    "graph",
-    "models",
-    "privacy",
-    "training",
-    "prediction",
-    "evaluation",
-    "runs",
-    "report",
-    "experiments",
-    "cli",
-)
-#: Of the privacy room; ``claim`` are the modules that lie in the room itself.
-DRAWERS = ("accounting", "claim", "mechanism")
-SOURCE = Path(privgcn.__file__).parent
-MODULES = sorted(SOURCE.rglob("*.py"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+
+from import_graph import DRAWERS, PLACES, ROOMS, SOURCE, imported, modules, place_of
+
 HEAVY = {"torch", "torch_geometric", "sklearn", "polars", "matplotlib", "transformers", "ray"}
 
 
-def imported_names(path: Path) -> set[str]:
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            names |= {str(node.module)}
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
+def test_the_modules_are_those_under_test() -> None:
+    assert Path(privgcn.__file__).parent == SOURCE
 
 
-def room_of(path: Path) -> str | None:
-    first = path.relative_to(SOURCE).parts[0]
-    if first == "__main__.py":
-        # ``python -m privgcn`` is a door to the command line.
-        return "cli"
-    return first if first in ROOMS else None
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_module_imports_only_from_rooms_above(path: Path) -> None:
-    room = room_of(path)
-    used = {
-        name.split(".")[1]
-        for name in imported_names(path)
-        if name.startswith("privgcn.") and name.split(".")[1] in ROOMS
-    }
-    if room is None:
+@pytest.mark.parametrize("name", modules())
+def test_a_module_imports_only_from_rooms_above(name: str) -> None:
+    """Of rooms with drawers, a drawer imports only from drawers above it."""
+    place = place_of(name)
+    used = {place_of(other) for other in imported(name)} - {None}
+    if place is None:
         assert not used, f"a root module imports the rooms {used}"
         return
-    allowed = set(ROOMS[: ROOMS.index(room) + 1])
-    assert used <= allowed, f"{room} imports from rooms below it: {used - allowed}"
+    allowed = set(PLACES[: PLACES.index(place) + 1])
+    assert used <= allowed, f"{name} imports from below: {used - allowed}"
 
 
-def drawer_of(name: str) -> str | None:
-    """The drawer of the privacy room that a module lies in; range checks are shared by all."""
-    if not name.startswith("privgcn.privacy.") or name.startswith("privgcn.privacy.checks"):
-        return None
-    second = name.split(".")[2]
-    return second if second in DRAWERS else "claim"
+def test_every_place_has_modules() -> None:
+    assert {place_of(name) for name in modules()} == {*PLACES, None}
 
 
-def test_the_drawers_of_the_privacy_room_are_in_one_direction() -> None:
-    seen = set()
-    for path in (SOURCE / "privacy").rglob("*.py"):
-        drawer = drawer_of(module_name(path))
-        if drawer is None:
-            assert path.parent.name == "privacy"
-            continue
-        seen.add(drawer)
-        used = {drawer_of(name) for name in imported_names(path)} - {None}
-        allowed = set(DRAWERS[: DRAWERS.index(drawer) + 1])
-        assert used <= allowed, f"{path.name} of {drawer} imports from {used - allowed}"
-    assert seen == set(DRAWERS)
-
-
-def module_name(path: Path) -> str:
-    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+def test_imports_by_name_lazily_and_in_texts_are_seen() -> None:
+    # A lazy import inside a function, one for types only, and a module named in a text.
+    assert "privgcn.runs.run" in imported("privgcn.cli.verify")
+    assert "privgcn.runs.train" in imported("privgcn.cli.train")
+    assert "privgcn.features.static" in imported("privgcn.features.registry")
+    assert "privgcn.features.static" not in imported("privgcn.features.registry", by_text=False)
 
 
 def test_no_two_modules_import_each_other() -> None:
     """Lazy imports and imports for types count: they tie two modules together all the same."""
-    names = {module_name(path) for path in MODULES}
-    imports = {
-        module_name(path): (imported_names(path) & names) - {module_name(path)}
-        for path in MODULES
+    left = {
+        name: imported(name, by_text=False)
+        for name, path in modules().items()
         if path.name != "__init__.py"
     }
-    left = dict(imports)
     while free := [name for name, used in left.items() if not used & set(left)]:
         for name in free:
             del left[name]
@@ -112,12 +62,12 @@ def test_no_two_modules_import_each_other() -> None:
 
 def test_every_folder_is_a_room() -> None:
     folders = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
-    assert folders <= set(ROOMS)
+    assert folders == set(ROOMS)
+    assert set(DRAWERS) <= set(ROOMS)
 
 
 def test_the_command_line_starts_without_heavy_imports() -> None:
     import subprocess
-    import sys
 
     probe = "import sys, privgcn, privgcn.cli; print(*{m.split('.')[0] for m in sys.modules})"
     done = subprocess.run(
