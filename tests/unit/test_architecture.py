@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import import_graph
-from import_graph import DRAWERS, PICTURE, ROOMS, SOURCE, picture, root_modules
+from import_graph import DRAWERS, PICTURE, ROOMS, ROOT, SOURCE, picture, root_modules
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
