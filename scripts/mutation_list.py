@@ -249,7 +249,7 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
             def fit(self, corpus):
                 texts = texts_of(corpus, self.kind)
                 words = {word for text in texts for word in text.split()}
-                self._dimension = max(2, min(self._dimension, 64 * len(words)))
+                self.dimension = max(2, min(self.dimension, 64 * len(words)))
                 return self
             """,
         ),

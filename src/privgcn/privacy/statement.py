@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import PrivateAttr, ValidationError
 
-from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError
+from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, refusal
 from privgcn.modes import MODES, facts_of
 from privgcn.privacy import schema1
-from privgcn.privacy.checks import in_plain_values, read_json, read_strictly, refusal
+from privgcn.privacy.checks import in_plain_values, read_json, read_strictly
 from privgcn.privacy.claim import (
     NOTES,
     Claim,
