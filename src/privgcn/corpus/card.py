@@ -20,7 +20,6 @@ from privgcn.files import read_bounded
 if TYPE_CHECKING:
     from privgcn.corpus.corpus import Corpus
 
-_CHUNK = 1 << 20
 _MOST_CHECKED_BYTES = 1 << 30
 
 
@@ -151,8 +150,5 @@ def _described() -> dict[str, Any]:
 
 def sha256_of(path: Path) -> str:
     """The checksum of a file, read in pieces."""
-    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while piece := stream.read(_CHUNK):
-            digest.update(piece)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()

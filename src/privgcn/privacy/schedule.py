@@ -6,7 +6,7 @@ visit every part and account for random ones.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -30,31 +30,13 @@ class Composition:
     count: Count
 
 
-class Schedule(Protocol):
-    """A sampler together with its accounting event."""
-
-    @property
-    def name(self) -> str:
-        """What settings and statements call it."""
-
-    @property
-    def parts(self) -> int:
-        """How many parts there are."""
-
-    @property
-    def expected_parts(self) -> float:
-        """How many parts a step uses in expectation; the divisor of the noisy sum."""
-
-    def sample(self, step: int, source: RandomSource) -> npt.NDArray[np.int64] | None:
-        """The parts that step number ``step`` uses; ``None`` means all of them."""
-
-    def composition(self, steps: int) -> Composition:
-        """What ``steps`` steps of :meth:`sample` cost."""
-
-
 @strict(_OWNER)
 class AllParts:
-    """Every step uses every part: the Gaussian mechanism, once for each step."""
+    """Every step uses every part: the Gaussian mechanism, once for each step.
+
+    As for every schedule, ``sample`` gives the parts of one step, ``composition`` what steps
+    cost, and ``expected_parts`` the divisor of the noisy sum.
+    """
 
     parts: Count
     name: Literal["all"] = "all"
@@ -172,6 +154,6 @@ def make_schedule(
     return PoissonParts(parts, sampling_probability)
 
 
-def steps_per_epoch(schedule: Schedule) -> int:
+def steps_per_epoch(schedule: AnySchedule) -> int:
     """Steps in which each part is used once, or once in expectation."""
     return max(1, round(schedule.parts / schedule.expected_parts))
