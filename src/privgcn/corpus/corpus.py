@@ -54,9 +54,7 @@ class ReadReport:
     The numbers are as private as the documents: a privacy statement repeats none of them.
 
     Attributes:
-        documents: How many documents.
         owners: How many owners; None where owners are unknown.
-        classes: How many classes.
         links_read: Links in the file.
         links_kept: Different links between two documents.
         links_repeated: Links that were left out because the same link came before, in either

@@ -66,12 +66,6 @@ def prepare(
 
     Both dumps are read in blocks, so memory does not grow with them.
 
-    Args:
-        profiles: ``soc-pokec-profiles.txt.gz``.
-        relations: ``soc-pokec-relationships.txt.gz``.
-        out: An empty folder.
-        users_of_a_class: How many profiles of each class are kept.
-
     Raises:
         DataError: A dump is broken; the message names the line.
     """

@@ -120,30 +120,23 @@ SCHEDULES: dict[str, type[AnySchedule]] = {
 def make_schedule(
     name: str, parts: int, sampling_probability: float | None = None
 ) -> AnySchedule:
-    """Builds a schedule by name.
-
-    Args:
-        name: ``all``, ``poisson`` or ``epoch``.
-        parts: how many parts the partition has.
-        sampling_probability: for ``poisson`` only; by default ``1 / parts``, the paper's.
+    """Builds a schedule by name; ``poisson`` by default samples at 1 / parts, as the paper.
 
     Raises:
         ConfigError: a probability for a schedule that has none, or none for one part, where
             the default would silently mean ``all``.
     """
-    if name == "all" and sampling_probability is None:
-        return AllParts(parts)
-    if name == "epoch" and sampling_probability is None:
-        return EpochParts(parts)
-    if not isinstance(name, str) or name not in SCHEDULES:
+    if name not in tuple(SCHEDULES):
         raise ConfigError(
             f"The 'sampling' of {_OWNER} must be one of {', '.join(SCHEDULES)}. Got {name!r}."
         )
-    if name != "poisson":
+    if name != "poisson" and sampling_probability is not None:
         raise ConfigError(
             f"The 'sampling_probability' of {_OWNER} must be left out for sampling "
             f"'{name}'. Got {sampling_probability!r}. Use sampling 'poisson' for random parts."
         )
+    if name != "poisson":
+        return AllParts(parts) if name == "all" else EpochParts(parts)
     if sampling_probability is None:
         if require_count(parts, "parts", _OWNER) == 1:
             raise ConfigError(

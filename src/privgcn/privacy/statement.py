@@ -15,14 +15,7 @@ from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, refu
 from privgcn.modes import MODES, facts_of
 from privgcn.privacy import schema1
 from privgcn.privacy.checks import in_plain_values, read_json, read_strictly
-from privgcn.privacy.claim import (
-    NOTES,
-    Claim,
-    Fact,
-    InferenceClaim,
-    needed_gaps,
-    needed_public,
-)
+from privgcn.privacy.claim import NOTES, Claim, Fact, InferenceClaim, needed_gaps, needed_public
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement_text import page
 
