@@ -167,7 +167,7 @@ class Ledger:
             raise PrivacyContractError(
                 f"The releases for unit '{plan.unit}' in {self.path} must come from one and "
                 f"the same cut, known from its seed. Got {plan.units} documents in parts: "
-                f"{parts_in_words(plan)}; after {first.units} in parts: "
+                f"{parts_in_words(plan)} after {first.units} in parts: "
                 f"{parts_in_words(first)}. A part of one cut overlaps several of another, so "
                 "their guarantees do not add up. Train with the documents, parts and seed of "
                 "the first release, or protect unit 'document' or 'person', which add up over "
