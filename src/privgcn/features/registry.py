@@ -18,36 +18,51 @@ if TYPE_CHECKING:
 class FeatureKind(NamedTuple):
     """A feature kind before its module is imported: where its class is, and what it does."""
 
-    place: str
+    module: str
+    name: str
     summary: str
 
     def load(self) -> type[Featurizer]:
         """The class."""
-        module, name = self.place.split(":")
-        found = getattr(import_module(f"privgcn.features.{module}"), name)
-        return cast("type[Featurizer]", found)
+        return cast("type[Featurizer]", getattr(import_module(self.module), self.name))
 
 
 FEATURES = {
-    "given": FeatureKind("base:GivenVectors", "the vectors that came with the documents"),
-    "hashing": FeatureKind(
-        "bags:HashingWords", "bag of words without a vocabulary: learns nothing from the texts"
+    "given": FeatureKind(
+        "privgcn.features.base", "GivenVectors", "the vectors that came with the documents"
     ),
-    "bow": FeatureKind("bags:BagOfWords", "bag of words; the vocabulary is learned"),
+    "hashing": FeatureKind(
+        "privgcn.features.bags",
+        "HashingWords",
+        "bag of words without a vocabulary: learns nothing from the texts",
+    ),
+    "bow": FeatureKind(
+        "privgcn.features.bags", "BagOfWords", "bag of words; the vocabulary is learned"
+    ),
     "tfidf": FeatureKind(
-        "bags:TfIdf", "bag of words, rare words weigh more; vocabulary and weights are learned"
+        "privgcn.features.bags",
+        "TfIdf",
+        "bag of words, rare words weigh more; vocabulary and weights are learned",
     ),
     "word-vectors": FeatureKind(
-        "word_vectors:WordVectors", "the mean of public word vectors (GloVe, fastText)"
+        "privgcn.features.word_vectors",
+        "WordVectors",
+        "the mean of public word vectors (GloVe, fastText)",
     ),
     "transformer": FeatureKind(
-        "transformer:TransformerFeatures", "a frozen Hugging Face encoder, by name or folder"
+        "privgcn.features.transformer",
+        "TransformerFeatures",
+        "a frozen Hugging Face encoder, by name or folder",
     ),
     "minilm": FeatureKind(
-        "minilm:MiniLM", "the frozen encoder all-MiniLM-L6-v2: English, offline"
+        "privgcn.features.minilm",
+        "MiniLM",
+        "the frozen encoder all-MiniLM-L6-v2: English, offline",
     ),
     "static": FeatureKind(
-        "static:StaticVectors", "the mean of public token vectors: English, offline, fast"
+        "privgcn.features.static",
+        "StaticVectors",
+        "the mean of public token vectors: English, offline, fast",
     ),
 }
 
