@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic.fields import FieldInfo
+
 
 def shown(value: object) -> str:
     """A value from a file as an error may show it: in quotes, on one line, not too long."""
@@ -64,3 +70,35 @@ class MissingExtraError(ConfigError):
             f"Install them with: pip install 'privgcn[{extra}]', or in a checkout of the "
             f"repository: pip install -e '.[{extra}]'"
         )
+
+
+def refusal(
+    error: ValidationError, owner: str, fields: dict[str, FieldInfo] | None = None
+) -> ConfigError:
+    """The first thing that is wrong: what, its owner, the rule, the value and the remedy."""
+    first = error.errors(include_url=False)[0]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, ConfigError):
+        return cause
+    # A field given by its place, or the one argument of a check.
+    names, place = list(fields or {}), first["loc"] or (0,)
+    if isinstance(place[0], int) and place[0] < len(names):
+        place = (names[place[0]], *place[1:])
+    name = ".".join(str(at) for at in place)
+    message = first["msg"].removeprefix("Value error, ")
+    for long, short in (
+        ("greater than or equal to", "at least"),
+        ("less than or equal to", "at most"),
+    ):
+        message = message.replace(long, short)
+    _, should, must = message.partition(" should ")
+    rule = {
+        "missing": "must be given",
+        "extra_forbidden": "is unknown",
+        "unexpected_keyword_argument": "is unknown",
+    }.get(first["type"], f"must {must}" if should else f"is wrong: {message}")
+    field = (fields or {}).get(name)
+    name = name if field is None else field.title or name
+    remedy = f" {field.description}" if field is not None and field.description else ""
+    got = "" if first["type"] == "missing" else f" Got {first['input']!r}."
+    return ConfigError(f"The '{name}' of {owner} {rule}.{got}{remedy}")

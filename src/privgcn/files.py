@@ -79,10 +79,10 @@ def writing(path: Path) -> Iterator[None]:
         ) from None
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
+def write_atomically(path: Path, content: str | bytes, *, mode: int | None = None) -> None:
     """Writes a file through a draft beside it, so that a crash leaves the old one or none.
 
-    The new file is on disk when this returns.
+    The new file is on disk when this returns. Its permissions are the usual ones, or ``mode``.
 
     Raises:
         ConfigError: The file cannot be written.
@@ -96,7 +96,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(draft, 0o666 & ~umask())
+            os.chmod(draft, 0o666 & ~umask() if mode is None else mode)
             os.replace(draft, path)
             flush_folder(path.parent)
         except BaseException:

@@ -11,13 +11,12 @@ import tomllib
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.corpus.card import DatasetCard, card
+from privgcn.corpus.card import card
 from privgcn.corpus.corpus import Corpus, CorpusFacts, canonical_edges
 from privgcn.corpus.splits import random_split
 
@@ -139,9 +138,5 @@ def _pick(random: np.random.Generator, choices: Sequence[str]) -> str:
     return choices[int(random.integers(len(choices)))]
 
 
-def _load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
-    """The corpus is fixed, so neither the folder nor the seed matters."""
-    return make_clinic()
-
-
-CARD = card("clinic", _load)
+# The corpus is fixed, so neither the folder nor the seed matters.
+CARD = card("clinic", lambda card, folder, seed: make_clinic())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -54,9 +54,7 @@ class ReadReport:
     The numbers are as private as the documents: a privacy statement repeats none of them.
 
     Attributes:
-        documents: How many documents.
         owners: How many owners; None where owners are unknown.
-        classes: How many classes.
         links_read: Links in the file.
         links_kept: Different links between two documents.
         links_repeated: Links that were left out because the same link came before, in either
@@ -216,19 +214,17 @@ class Corpus:
         place[chosen] = np.arange(len(chosen), dtype=np.int64)
         if int((place >= 0).sum()) != len(chosen):
             raise DataError("The 'rows' of Corpus.select must not repeat. Got a row twice.")
-        return Corpus(
-            name=self.name,
+        return replace(
+            self,
             ids=self.ids[chosen],
             texts=None if self.texts is None else tuple(self.texts[row] for row in chosen),
             vectors=None if self.vectors is None else self.vectors[chosen],
             labels=self.labels[chosen],
-            classes=self.classes,
             edges=_induced(self.edges, place),
             split=self.split[chosen],
             owners=None if self.owners is None else self.owners[chosen],
-            owner_names=self.owner_names,
             columns={name: values[chosen] for name, values in self.columns.items()},
-            facts=self.facts,
+            read_report=None,
             whole=self if self.whole is None else self.whole,
             rows=chosen if self.rows is None else self.rows[chosen],
         )
@@ -294,12 +290,10 @@ def check_classes(classes: Sequence[str]) -> tuple[str, ...]:
     return declared
 
 
-def codes(
-    values: Iterable[str | None], names: Sequence[str], missing: int = NO_LABEL
-) -> npt.NDArray[np.int64]:
-    """The place of every value in ``names``; ``missing`` for None."""
+def codes(values: Iterable[str | None], names: Sequence[str]) -> npt.NDArray[np.int64]:
+    """The place of every value in ``names``; ``NO_LABEL`` for None."""
     index: dict[str | None, int] = {name: code for code, name in enumerate(names)}
-    index[None] = missing
+    index[None] = NO_LABEL
     return np.fromiter((index[value] for value in values), dtype=np.int64)
 
 

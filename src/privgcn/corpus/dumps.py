@@ -46,11 +46,7 @@ class Block:
         return enumerate(self.data.split(b"\n")[:-1], start=self.first)
 
     def check_utf8(self) -> None:
-        """Refuses a block that is not UTF-8.
-
-        Raises:
-            DataError: Names the line.
-        """
+        """Refuses a block that is not UTF-8, with an error that names the line."""
         try:
             self.data.decode()
         except UnicodeDecodeError as error:
@@ -74,11 +70,7 @@ class Block:
         return DataError(f"{rule} They cannot be read.")
 
     def check_fields(self, fields: int) -> None:
-        """Refuses a block with a line that has another number of fields.
-
-        Raises:
-            DataError: Names the line.
-        """
+        """Refuses a block with a line that has another number of fields, and names the line."""
         # A count over the whole block is far quicker than one for each line.
         if self.data.count(b"\t") == self.data.count(b"\n") * (fields - 1):
             return
@@ -92,12 +84,7 @@ class Block:
 
 
 def blocks(path: Path, fields: int, size: int = BLOCK_BYTES) -> Iterator[Block]:
-    """The lines of a gzipped tab-separated file.
-
-    Args:
-        path: The file.
-        fields: How many fields each line must have.
-        size: Bytes of a block.
+    """The lines of a gzipped tab-separated file, which must all have so many fields.
 
     Raises:
         DataError: The file is cut, not gzip, or a line has another number of fields.
@@ -122,12 +109,7 @@ def blocks(path: Path, fields: int, size: int = BLOCK_BYTES) -> Iterator[Block]:
 
 
 class NpzStream:
-    """An open archive.
-
-    Args:
-        path: The ``.npz`` file.
-        archive: The same, opened.
-    """
+    """An open ``.npz`` archive."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self._path = path
@@ -141,12 +123,7 @@ class NpzStream:
     def pieces(
         self, name: str, rows: int, kinds: str = "iu"
     ) -> Generator[npt.NDArray[Any], None, None]:
-        """An array in pieces of at most ``rows`` rows.
-
-        Args:
-            name: Of the array.
-            rows: The most rows of a piece.
-            kinds: Of numbers that it may hold, as numpy codes them.
+        """An array of the ``kinds`` that numpy codes so, in pieces of at most ``rows`` rows.
 
         Raises:
             DataError: There is no such array, it holds something else, or it is cut.

@@ -30,11 +30,6 @@ _PARTIAL = 206
 def fetch(card: DatasetCard, folder: Path, progress: Progress | None = None) -> list[Path]:
     """Makes sure that the raw files of a dataset are below ``folder``.
 
-    Args:
-        card: Which dataset.
-        folder: The data folder.
-        progress: Is told how far each file is.
-
     Returns:
         The files. Empty for a dataset that is generated.
 

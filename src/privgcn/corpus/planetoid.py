@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privgcn.corpus.card import DatasetCard, card
-from privgcn.corpus.corpus import (
-    TEST,
-    TRAIN,
-    VALIDATION,
-    Corpus,
-    CorpusFacts,
-    canonical_edges,
-)
+from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION, Corpus, CorpusFacts, canonical_edges
 from privgcn.errors import DataError
 
 if TYPE_CHECKING:
@@ -53,21 +47,19 @@ class _PlanetoidUnpickler(pickle.Unpickler):
     """Reads arrays, sparse matrices and adjacency lists, and refuses everything else."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("numpy.core.multiarray", "_reconstruct"):
+        from scipy.sparse import csr_matrix
+
+        known = {
             # numpy 2 moved the function; the files still carry its old address.
-            return np.zeros(0).__reduce__()[0]
-        if (module, name) in (("numpy", "ndarray"), ("numpy", "dtype")):
-            return getattr(np, name)
-        if (module, name) == ("scipy.sparse.csr", "csr_matrix"):
-            from scipy.sparse import csr_matrix
-
-            return csr_matrix
-        if (module, name) == ("collections", "defaultdict"):
-            from collections import defaultdict
-
-            return defaultdict
-        if (module, name) == ("__builtin__", "list"):
-            return list
+            "numpy.core.multiarray._reconstruct": np.zeros(0).__reduce__()[0],
+            "numpy.ndarray": np.ndarray,
+            "numpy.dtype": np.dtype,
+            "scipy.sparse.csr.csr_matrix": csr_matrix,
+            "collections.defaultdict": defaultdict,
+            "__builtin__.list": list,
+        }
+        if f"{module}.{name}" in known:
+            return known[f"{module}.{name}"]
         raise DataError(
             f"A Planetoid file must hold numpy and scipy values only. Got {module}.{name}, "
             "which is not read because a pickle can run any code. Fetch the published file."

@@ -66,12 +66,6 @@ def prepare(
 
     Both dumps are read in blocks, so memory does not grow with them.
 
-    Args:
-        profiles: ``soc-pokec-profiles.txt.gz``.
-        relations: ``soc-pokec-relationships.txt.gz``.
-        out: An empty folder.
-        users_of_a_class: How many profiles of each class are kept.
-
     Raises:
         DataError: A dump is broken; the message names the line.
     """
@@ -120,24 +114,33 @@ def _select_users(profiles: Path, count: int) -> tuple[pl.DataFrame, int]:
 def _parse(block: Block) -> pl.DataFrame:
     import polars as pl
 
-    frame = pl.read_csv(
-        io.BytesIO(block.data),
-        has_header=False,
-        separator="\t",
-        quote_char=None,
-        infer_schema=False,
-        null_values="null",
-        new_columns=[*COLUMNS, "nothing"],
-    ).drop("nothing")
-    frame = frame.with_columns(
-        pl.col("user_id").cast(pl.Int64, strict=False),
-        pl.col("completion_percentage").cast(pl.Int64, strict=False),
+    names = dict.fromkeys((*COLUMNS, "nothing"), pl.String)
+    frame = (
+        _read(block, names)
+        .drop("nothing")
+        .with_columns(
+            pl.col("user_id").cast(pl.Int64, strict=False),
+            pl.col("completion_percentage").cast(pl.Int64, strict=False),
+        )
     )
     # Ids are indices of an array below: a wild one must not ask for wild amounts of memory.
     ids = frame["user_id"]
     if ids.null_count() or not bool(ids.is_between(1, _LARGEST_ID).all()):
         raise block.bad_id(1, _LARGEST_ID)
     return frame
+
+
+def _read(block: Block, schema: dict[str, Any]) -> pl.DataFrame:
+    import polars as pl
+
+    return pl.read_csv(
+        io.BytesIO(block.data),
+        has_header=False,
+        separator="\t",
+        quote_char=None,
+        null_values="null",
+        schema=schema,
+    )
 
 
 def _with_label(frame: pl.DataFrame) -> pl.DataFrame:
@@ -175,13 +178,7 @@ def _friendships(path: Path, place: npt.NDArray[np.int64]) -> npt.NDArray[np.int
     ends: list[npt.NDArray[np.int64]] = []
     for block in blocks(path, 2):
         try:
-            frame = pl.read_csv(
-                io.BytesIO(block.data),
-                has_header=False,
-                separator="\t",
-                quote_char=None,
-                schema={"source": pl.Int64, "target": pl.Int64},
-            )
+            frame = _read(block, {"source": pl.Int64, "target": pl.Int64})
         except pl.exceptions.PolarsError:
             raise block.bad_id(2, len(place) - 1) from None
         pair = np.stack([frame["source"].to_numpy(), frame["target"].to_numpy()])

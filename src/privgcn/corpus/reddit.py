@@ -32,13 +32,7 @@ _LINKS = 4 << 20
 
 
 def prepare(data: Path, graph: Path, seed: int, out: Path) -> None:
-    """Writes the sample as documents, vectors and links into a folder.
-
-    Args:
-        data: ``reddit_data.npz``.
-        graph: ``reddit_graph.npz``.
-        seed: Of the sample.
-        out: An empty folder.
+    """Writes the sample that ``seed`` gives as documents, vectors and links into a folder.
 
     Raises:
         DataError: An archive is broken.

@@ -8,12 +8,11 @@ nothing about the real data, and every report keeps them apart.
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.corpus.card import DatasetCard, card
+from privgcn.corpus.card import card
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION, Corpus, CorpusFacts, canonical_edges
 from privgcn.corpus.splits import random_split
 
@@ -165,9 +164,8 @@ def _answers(random: np.random.Generator, labels: npt.NDArray[np.int64]) -> tupl
     return tuple(texts)
 
 
-def _load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
-    """A stand-in is fixed, so neither the folder nor the seed matters."""
-    return make_pokec_like() if card.name == "pokec-like" else make_reddit_like()
-
-
-CARDS = (card("pokec-like", _load), card("reddit-like", _load))
+# A stand-in is fixed, so neither the folder nor the seed matters.
+CARDS = (
+    card("pokec-like", lambda card, folder, seed: make_pokec_like()),
+    card("reddit-like", lambda card, folder, seed: make_reddit_like()),
+)

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import re
-import tempfile
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -23,13 +21,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.errors import DataError
+from privgcn.errors import ConfigError, DataError
+from privgcn.files import write_atomically, writing
 
 _KEY_BYTES = 32
 _SHARD_TEXTS = 4096
 
 _OWN_FOLDER = re.compile(r"[0-9a-f]{32}")
-_OWN_FILE = re.compile(r"[0-9a-f]{64}\.npz|tmp[^/]*\.tmp")
+_OWN_FILE = re.compile(r"[0-9a-f]{64}\.npz|\.[0-9a-f]{64}\.npz\.\w+")
 
 Encode = Callable[[list[str]], npt.NDArray[np.float32]]
 
@@ -123,23 +122,13 @@ class VectorCache:
         data = buffer.getvalue()
         target = self._folder / f"{hashlib.sha256(data).hexdigest()}.npz"
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            # mkstemp makes the file readable by its owner only.
-            handle, temporary = tempfile.mkstemp(dir=self._folder, suffix=".tmp")
-            try:
-                with os.fdopen(handle, "wb") as stream:
-                    stream.write(data)
-                    stream.flush()
-                    os.fsync(stream.fileno())
-                os.replace(temporary, target)
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
-        except OSError as error:
+            with writing(self._folder):
+                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_atomically(target, data, mode=0o600)
+        except ConfigError as error:
             raise DataError(
-                f"The cache folder {self._folder} must be writable. Writing failed: "
-                f"{error.strerror}. Give another one with the option 'cache_dir', or set "
-                "XDG_CACHE_HOME."
+                f"The cache folder must be writable. {error} Give another one with the option "
+                "'cache_dir', or set XDG_CACHE_HOME."
             ) from error
 
 

@@ -12,14 +12,14 @@ from typing import Any
 ENGLISH = "english"
 
 MOST_DOCUMENTS = 10_000
-"""Up to so many documents MiniLM is bearable on two cores: seven minutes, and only once."""
+"""Up to so many documents MiniLM is bearable on two cores: six minutes, and only once."""
 
 MOST_DOCUMENTS_GPU = 200_000
-"""As above, five minutes on a small GPU."""
+"""As above, five minutes on a small GPU by the estimate below."""
 
-# Abstracts of 180 tokens a second: on one core, or on a small GPU. Measured by
-# benchmarks/encoding.py.
-_SPEED = {"minilm": 14.0, "static": 1500.0}
+# Texts a second of processor time on one core: 240 abstracts of raw-text Cora, 219 tokens each
+# on average, the best of three runs. A GPU was not measured: that figure is an estimate.
+_SPEED = {"minilm": 14.0, "static": 2000.0}
 _GPU_SPEED = 700.0
 
 

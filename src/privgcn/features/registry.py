@@ -1,12 +1,10 @@
-"""The feature kinds by name: one file for each, one line here."""
+"""The feature kinds by name: a class for each, one line here."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from privgcn.errors import ConfigError
 from privgcn.features.base import bare_name
@@ -17,61 +15,54 @@ if TYPE_CHECKING:
     from privgcn.features.base import Featurizer
 
 
-@dataclass(frozen=True)
-class FeatureKind:
-    """A feature kind before its module is imported.
+class FeatureKind(NamedTuple):
+    """A feature kind before its module is imported: where its class is, and what it does."""
 
-    Attributes:
-        summary: What it does, for help texts.
-        module: Where its class is.
-        name: The class.
-    """
-
-    summary: str
     module: str
     name: str
+    summary: str
 
     def load(self) -> type[Featurizer]:
         """The class."""
         return cast("type[Featurizer]", getattr(import_module(self.module), self.name))
 
 
-FEATURES: dict[str, FeatureKind] = {
+FEATURES = {
     "given": FeatureKind(
-        "the vectors that came with the documents", "privgcn.features.given", "GivenVectors"
+        "privgcn.features.base", "GivenVectors", "the vectors that came with the documents"
     ),
     "hashing": FeatureKind(
-        "bag of words without a vocabulary: learns nothing from the texts",
-        "privgcn.features.hashing",
+        "privgcn.features.bags",
         "HashingWords",
+        "bag of words without a vocabulary: learns nothing from the texts",
     ),
     "bow": FeatureKind(
-        "bag of words; the vocabulary is learned", "privgcn.features.bow", "BagOfWords"
+        "privgcn.features.bags", "BagOfWords", "bag of words; the vocabulary is learned"
     ),
     "tfidf": FeatureKind(
-        "bag of words, rare words weigh more; vocabulary and weights are learned",
-        "privgcn.features.bow",
+        "privgcn.features.bags",
         "TfIdf",
+        "bag of words, rare words weigh more; vocabulary and weights are learned",
     ),
     "word-vectors": FeatureKind(
-        "the mean of public word vectors (GloVe, fastText)",
         "privgcn.features.word_vectors",
         "WordVectors",
+        "the mean of public word vectors (GloVe, fastText)",
     ),
     "transformer": FeatureKind(
-        "a frozen Hugging Face encoder, by name or folder",
         "privgcn.features.transformer",
         "TransformerFeatures",
+        "a frozen Hugging Face encoder, by name or folder",
     ),
     "minilm": FeatureKind(
-        "the frozen encoder all-MiniLM-L6-v2: English, offline",
         "privgcn.features.minilm",
         "MiniLM",
+        "the frozen encoder all-MiniLM-L6-v2: English, offline",
     ),
     "static": FeatureKind(
-        "the mean of public token vectors: English, offline, fast",
         "privgcn.features.static",
         "StaticVectors",
+        "the mean of public token vectors: English, offline, fast",
     ),
 }
 
@@ -98,45 +89,32 @@ def make_featurizer(
         ConfigError: The kind or an option is unknown, or an option breaks its rule.
     """
     wanted = dict(options or {})
-    if kind is not None:
-        return _build(kind, wanted)
-    if corpus.vectors is not None:
-        return _build("given", wanted)
-    choice = choose(len(corpus) if documents is None else documents, language=language)
-    return _build(choice.kind, {**choice.options, **wanted})
+    if kind is None and corpus.vectors is not None:
+        kind = "given"
+    elif kind is None:
+        choice = choose(len(corpus) if documents is None else documents, language=language)
+        kind, wanted = choice.kind, {**choice.options, **wanted}
+    return _load(kind).with_options(wanted)
 
 
 def featurizer_from_state(state: Mapping[str, Any]) -> Featurizer:
     """The fitted featurizer that ``Featurizer.state`` described.
 
     Raises:
-        ConfigError: The kind is unknown.
+        ConfigError: The kind is unknown, or a value breaks its rule.
+        DataError: A value is missing.
     """
-    return _kind(str(state.get("kind"))).load().from_state(dict(state))
+    return _load(str(state.get("kind"))).from_state(state)
 
 
-def without_places(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options or a state with names of files instead of where they lie on this machine."""
-    named = {
-        name: bare_name(options[name])
-        for name in ("source", "model")
-        if isinstance(options.get(name), str)
-    }
-    hidden = {"cache_dir": None} if options.get("cache_dir") else {}
-    return {**options, **named, **hidden}
+def without_places(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A state with names of files instead of where they lie on this machine."""
+    named = {name: bare_name(state[name]) for name in ("source", "model") if name in state}
+    hidden = {"cache_dir": None} if "cache_dir" in state else {}
+    return {**state, **named, **hidden}
 
 
-def _kind(name: str) -> FeatureKind:
-    if name not in FEATURES:
-        raise ConfigError(f"The 'features' must be one of {', '.join(FEATURES)}. Got {name!r}.")
-    return FEATURES[name]
-
-
-def _build(name: str, options: dict[str, Any]) -> Featurizer:
-    made = _kind(name).load()
-    allowed = list(inspect.signature(made).parameters)
-    for option in options:
-        if option not in allowed:
-            known = f"Its options are {', '.join(allowed)}." if allowed else "It has none."
-            raise ConfigError(f"The features '{name}' have no option '{option}'. {known}")
-    return made(**options)
+def _load(kind: str) -> type[Featurizer]:
+    if kind not in FEATURES:
+        raise ConfigError(f"The 'features' must be one of {', '.join(FEATURES)}. Got {kind!r}.")
+    return FEATURES[kind].load()

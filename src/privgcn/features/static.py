@@ -11,70 +11,34 @@ import hashlib
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from privgcn.errors import DataError
-from privgcn.features.base import (
-    check_unchanged,
-    package_folder,
-    read_weights,
-    texts_of,
-    trained_elsewhere,
-    unit_rows,
-)
+from privgcn.features.base import PublicVectors, package_folder, read_weights, unit_rows
 
-if TYPE_CHECKING:
-    from privgcn.corpus import Corpus
-
-_NAME = "wordllama l2_supercat_256"
 _CHUNK = 4096
 
 
-class StaticVectors:
-    """Adds up public vectors over the tokens of a text; rows have length one."""
+class StaticVectors(PublicVectors):
+    """Adds up public vectors over the tokens of a text; rows have length one.
+
+    The row of an empty text is zero.
+    """
 
     kind = "static"
-    learns = False
-    _package = "wordllama"
-
-    def __init__(self) -> None:
-        self._dimension = 0
-        self._identity = ""
-        self._loaded: tuple[Any, npt.NDArray[np.float32]] | None = None
+    _package: ClassVar[str] = "wordllama"
+    _loaded: tuple[Any, npt.NDArray[np.float32]] | None = None
 
     @property
-    def dimension(self) -> int:
-        """Length of a token's vector."""
-        return self._dimension
+    def _what(self) -> str:
+        return "token vectors 'wordllama l2_supercat_256'"
 
-    @property
-    def learned(self) -> str | None:
-        """Nothing from these texts; what the vectors knew before is named."""
-        return trained_elsewhere(f"token vectors '{_NAME}'")
-
-    def fit(self, corpus: Corpus) -> Self:
-        """Finds the vectors; there is nothing to learn."""
-        texts_of(corpus, self.kind)
-        self._identity = self._checksum()
-        self._dimension = self._load()[1].shape[1]
-        return self
-
-    def transform(self, corpus: Corpus) -> npt.NDArray[np.float32]:
-        """One dense row for each document; zero for an empty text.
-
-        Raises:
-            DataError: The vectors are not those that ``fit`` saw.
-        """
-        return self.encode(texts_of(corpus, self.kind))
-
-    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """One dense row for each text."""
+    def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         from scipy.sparse import csr_matrix
 
-        check_unchanged(f"token vectors '{_NAME}'", self._checksum(), self._identity)
         tokenizer, table = self._load()
         out = np.zeros((len(texts), table.shape[1]), dtype=np.float32)
         for start in range(0, len(texts), _CHUNK):
@@ -114,6 +78,9 @@ class StaticVectors:
             digest.update(hashlib.sha256(path.read_bytes()).digest())
         return digest.hexdigest()
 
+    def _width(self) -> int:
+        return int(self._load()[1].shape[1])
+
     def _load(self) -> tuple[Any, npt.NDArray[np.float32]]:
         if self._loaded is None:
             from tokenizers import Tokenizer
@@ -123,7 +90,7 @@ class StaticVectors:
                 tokenizer: Any = Tokenizer.from_file(str(words))
             except Exception as error:  # tokenizers raises nothing narrower
                 raise DataError(
-                    f"The file {words} must hold a tokenizer. It can not be read ({error})."
+                    f"The file {words} must hold a tokenizer. It cannot be read ({error})."
                 ) from error
             table = read_weights(vectors, "numpy").get("embedding.weight")
             if (
@@ -140,15 +107,3 @@ class StaticVectors:
                 )
             self._loaded = tokenizer, table.astype(np.float32)
         return self._loaded
-
-    def state(self) -> dict[str, Any]:
-        """The checksum of the vectors; they stay where they are."""
-        return {"kind": self.kind, "dimension": self._dimension, "identity": self._identity}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The featurizer that ``state`` describes."""
-        made = cls()
-        made._dimension = int(state["dimension"])
-        made._identity = str(state["identity"])
-        return made

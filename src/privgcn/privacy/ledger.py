@@ -27,6 +27,7 @@ from privgcn.privacy.checks import (
 from privgcn.privacy.ledger_file import LedgerFile
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement import PrivacyStatement
+from privgcn.privacy.statement_text import parts_in_words
 
 #: Of what is wrong with a line, so that it stays one line.
 _SHOWN = 300
@@ -160,32 +161,15 @@ class Ledger:
             )
         if plan.unit in ("document", "person"):
             return  # A document or a person is the same one in every cut.
-        if _cut(plan) != _cut(first) or not _known_from_facts(plan):
+        # Equal facts mean equal parts, but columns and owners are not among the facts.
+        listed = plan.partition.kind != "column" and plan.partition.by == "document"
+        if not listed or (plan.partition, plan.units) != (first.partition, first.units):
             raise PrivacyContractError(
                 f"The releases for unit '{plan.unit}' in {self.path} must come from one and "
-                f"the same cut, known from its seed. Got {_cut_in_words(plan)} after "
-                f"{_cut_in_words(first)}. A part of one cut overlaps several of another, so "
+                f"the same cut, known from its seed. Got {plan.units} documents in parts: "
+                f"{parts_in_words(plan)} after {first.units} in parts: "
+                f"{parts_in_words(first)}. A part of one cut overlaps several of another, so "
                 "their guarantees do not add up. Train with the documents, parts and seed of "
                 "the first release, or protect unit 'document' or 'person', which add up over "
                 "all cuts."
             )
-
-
-def _cut(plan: PrivacyPlan) -> tuple[object, ...]:
-    return plan.partition, plan.units
-
-
-def _known_from_facts(plan: PrivacyPlan) -> bool:
-    """Whether equal facts mean equal parts: columns and owners are not among the facts."""
-    return plan.partition.kind != "column" and plan.partition.by == "document"
-
-
-def _cut_in_words(plan: PrivacyPlan) -> str:
-    facts = plan.partition
-    origin = {
-        "each": f"each {facts.by} alone",
-        "random": f"by {facts.by} at random, seed {facts.seed}",
-        "column": f"by the column {facts.column!r}, which the statement does not list",
-        "single": "all in one",
-    }[facts.kind]
-    return f"{plan.units} documents in {facts.parts} parts ({origin})"

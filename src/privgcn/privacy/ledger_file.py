@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from privgcn.errors import DataError
-from privgcn.files import write_atomically
+from privgcn.files import read_bounded, write_atomically
 
 #: Tens of thousands of releases. A larger file is none of ours.
 MOST_BYTES = 1 << 24
@@ -107,7 +107,8 @@ class OpenLedger:
     def __init__(self, file: LedgerFile, head: int) -> None:
         self._file = file
         self._head = head
-        self._content = _content(file.path)
+        begun = file.path.exists()
+        self._content = read_bounded(file.path, most=MOST_BYTES) if begun else b""
         remembered = os.pread(head, 2 * len(_hash(b"")), 0)
         before_last = self._content[: self._content[:-1].rfind(b"\n") + 1]
         whole = not self._content or self._content.endswith(b"\n")
@@ -130,7 +131,10 @@ class OpenLedger:
         """Adds one line, which is on disk afterwards."""
         content = self._content + line + b"\n"
         if len(content) > MOST_BYTES:
-            raise _too_large(self._file.path)
+            raise DataError(
+                f"The ledger {self._file.path} must have at most {MOST_BYTES} bytes. It would "
+                "have more. Name another file."
+            )
         # The head may be one line behind, never two.
         self.remember()
         write_atomically(self._file.path, content)
@@ -146,24 +150,6 @@ class OpenLedger:
         os.pwrite(self._head, head, 0)
         os.fsync(self._head)
         self._remembered = head
-
-
-def _content(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except FileNotFoundError:
-        return b""
-    if len(content) > MOST_BYTES:
-        raise _too_large(path)
-    return content
-
-
-def _too_large(path: Path) -> DataError:
-    return DataError(
-        f"The ledger {path} must have at most {MOST_BYTES} bytes. It has more, or would have. "
-        "Name another file."
-    )
 
 
 def _hash(content: bytes) -> bytes:

@@ -167,12 +167,7 @@ class PrivacyPlan:
 
     @classmethod
     def for_epsilon(cls, epsilon: float, **fields: Any) -> PrivacyPlan:
-        """The plan with the least noise whose epsilon is at most the target.
-
-        Args:
-            epsilon: the target.
-            **fields: every field of the plan but ``noise_multiplier``.
-        """
+        """The plan with the least noise whose epsilon is at most this; the rest is given."""
         if "noise_multiplier" in fields:
             raise ConfigError(
                 "The 'noise_multiplier' of PrivacyPlan.for_epsilon must be left out. "

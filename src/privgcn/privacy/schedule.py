@@ -6,7 +6,7 @@ visit every part and account for random ones.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -30,31 +30,13 @@ class Composition:
     count: Count
 
 
-class Schedule(Protocol):
-    """A sampler together with its accounting event."""
-
-    @property
-    def name(self) -> str:
-        """What settings and statements call it."""
-
-    @property
-    def parts(self) -> int:
-        """How many parts there are."""
-
-    @property
-    def expected_parts(self) -> float:
-        """How many parts a step uses in expectation; the divisor of the noisy sum."""
-
-    def sample(self, step: int, source: RandomSource) -> npt.NDArray[np.int64] | None:
-        """The parts that step number ``step`` uses; ``None`` means all of them."""
-
-    def composition(self, steps: int) -> Composition:
-        """What ``steps`` steps of :meth:`sample` cost."""
-
-
 @strict(_OWNER)
 class AllParts:
-    """Every step uses every part: the Gaussian mechanism, once for each step."""
+    """Every step uses every part: the Gaussian mechanism, once for each step.
+
+    As for every schedule, ``sample`` gives the parts of one step, ``composition`` what steps
+    cost, and ``expected_parts`` the divisor of the noisy sum.
+    """
 
     parts: Count
     name: Literal["all"] = "all"
@@ -138,30 +120,23 @@ SCHEDULES: dict[str, type[AnySchedule]] = {
 def make_schedule(
     name: str, parts: int, sampling_probability: float | None = None
 ) -> AnySchedule:
-    """Builds a schedule by name.
-
-    Args:
-        name: ``all``, ``poisson`` or ``epoch``.
-        parts: how many parts the partition has.
-        sampling_probability: for ``poisson`` only; by default ``1 / parts``, the paper's.
+    """Builds a schedule by name; ``poisson`` by default samples at 1 / parts, as the paper.
 
     Raises:
         ConfigError: a probability for a schedule that has none, or none for one part, where
             the default would silently mean ``all``.
     """
-    if name == "all" and sampling_probability is None:
-        return AllParts(parts)
-    if name == "epoch" and sampling_probability is None:
-        return EpochParts(parts)
-    if not isinstance(name, str) or name not in SCHEDULES:
+    if name not in tuple(SCHEDULES):
         raise ConfigError(
             f"The 'sampling' of {_OWNER} must be one of {', '.join(SCHEDULES)}. Got {name!r}."
         )
-    if name != "poisson":
+    if name != "poisson" and sampling_probability is not None:
         raise ConfigError(
             f"The 'sampling_probability' of {_OWNER} must be left out for sampling "
             f"'{name}'. Got {sampling_probability!r}. Use sampling 'poisson' for random parts."
         )
+    if name != "poisson":
+        return AllParts(parts) if name == "all" else EpochParts(parts)
     if sampling_probability is None:
         if require_count(parts, "parts", _OWNER) == 1:
             raise ConfigError(
@@ -172,6 +147,6 @@ def make_schedule(
     return PoissonParts(parts, sampling_probability)
 
 
-def steps_per_epoch(schedule: Schedule) -> int:
+def steps_per_epoch(schedule: AnySchedule) -> int:
     """Steps in which each part is used once, or once in expectation."""
     return max(1, round(schedule.parts / schedule.expected_parts))

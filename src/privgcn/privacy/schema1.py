@@ -23,13 +23,6 @@ _KEPT = (
     *("epsilon", "epsilon_without_amplification", "accountant_version", "package_version"),
     *("model_sha256", "digest"),
 )
-_FIELDS = {
-    *_PLAN,
-    *_KEPT,
-    *("schema_version", "delta_times_units", "weak_delta", "sampling", "sampling_probability"),
-    *("accounted_steps", "noise_std", "sensitivity", "inference_modes", "assumed_public"),
-    *("not_covered", "notes", "releasable"),
-}
 _CODES = {
     "Which documents (or owners) exist, by their order; not what they say.": "index_set",
     "How they are cut into parts, and which of them train.": "cut",
@@ -65,40 +58,40 @@ def as_schema2(record: Mapping[str, Any]) -> dict[str, Any]:
         ConfigError: A field is missing, unknown or of another type.
         PrivacyContractError: A field contradicts the plan.
     """
-    if set(record) != _FIELDS:
-        odd = sorted(set(record) ^ _FIELDS)
-        raise ConfigError(f"The fields of a statement are wrong: {', '.join(odd)}.")
+    left = dict(record)
     try:
-        plan = _plan(record)
-        public = [_fact(line, plan) for line in record["assumed_public"]]
+        plan = _plan(left)
+        public = [_fact(line, plan) for line in left.pop("assumed_public")]
         # Schema 1 left it to a run to repeat what follows from its plan.
         from_plan = [in_plain_values(fact) for fact in needed_public(plan)]
         asked = [fact for fact in from_plan if fact["code"] not in _CODES.values()]
-        return {
-            **{name: record[name] for name in _KEPT},
-            "schema_version": 2,
+        made = {
+            **{name: left.pop(name) for name in _KEPT},
+            "schema_version": 1 + left.pop("schema_version"),
             "plan": plan.to_dict(),
             "inference_modes": [
                 {"mode": claim["mode"], "covered": claim["covered"]}
-                for claim in record["inference_modes"]
+                for claim in left.pop("inference_modes")
             ],
             "assumed_public": [*public, *(fact for fact in asked if fact not in public)],
-            "not_covered": [_fact(line, plan) for line in record["not_covered"]],
-            "notes": [_NOTES[line] for line in record["notes"]],
-            "noise": {True: "secret", False: "seeded"}[record["releasable"]],
+            "not_covered": [_fact(line, plan) for line in left.pop("not_covered")],
+            "notes": [_NOTES[line] for line in left.pop("notes")],
+            "noise": {True: "secret", False: "seeded"}[left.pop("releasable")],
         }
     except (AttributeError, KeyError, TypeError) as error:
         raise ConfigError(f"The fields of a statement are wrong: {error!r}.") from None
+    if left:
+        raise ConfigError(f"The fields of a statement are wrong: {', '.join(left)}.")
+    return made
 
 
-def _plan(record: Mapping[str, Any]) -> PrivacyPlan:
-    """The plan, if everything that the statement says beside it follows from it."""
+def _plan(record: dict[str, Any]) -> PrivacyPlan:
+    """Takes the plan out, if everything that the statement says beside it follows from it."""
     schedule = {"name": record["sampling"], "parts": record["partition"]["parts"]}
-    if record["sampling"] == "poisson":
+    if record.pop("sampling") == "poisson":
         schedule["sampling_probability"] = record["sampling_probability"]
-    plan = PrivacyPlan.from_dict(
-        {**{name: record[name] for name in _PLAN}, "schedule": schedule}
-    )
+    fields = {name: record.pop(name) for name in _PLAN}
+    plan = PrivacyPlan.from_dict({**fields, "schedule": schedule})
     expected = {
         "delta_times_units": plan.delta_times_units,
         "weak_delta": plan.weak_delta,
@@ -108,7 +101,7 @@ def _plan(record: Mapping[str, Any]) -> PrivacyPlan:
         "sensitivity": plan.sensitivity,
     }
     for name, value in expected.items():
-        claimed = record[name]
+        claimed = record.pop(name)
         if type(claimed) is not type(value) or not math.isclose(claimed, value, rel_tol=1e-6):
             raise PrivacyContractError(
                 f"The '{name}' of the statement must be {value!r}, computed from its other "

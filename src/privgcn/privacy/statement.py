@@ -11,18 +11,11 @@ from typing import Any
 
 from pydantic import PrivateAttr, ValidationError
 
-from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError
+from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, refusal
 from privgcn.modes import MODES, facts_of
 from privgcn.privacy import schema1
-from privgcn.privacy.checks import in_plain_values, read_json, read_strictly, refusal
-from privgcn.privacy.claim import (
-    NOTES,
-    Claim,
-    Fact,
-    InferenceClaim,
-    needed_gaps,
-    needed_public,
-)
+from privgcn.privacy.checks import in_plain_values, read_json, read_strictly
+from privgcn.privacy.claim import NOTES, Claim, Fact, InferenceClaim, needed_gaps, needed_public
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement_text import page
 

@@ -8,6 +8,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 
 from privgcn.modes import facts_of
 from privgcn.privacy.claim import Claim, Fact
+from privgcn.privacy.plan import PrivacyPlan
 
 UNIT_WORDS: dict[str, str] = {
     "document": "one document: its text, its label and all its links",
@@ -185,7 +186,7 @@ def search_rows(statement: Claim) -> list[tuple[str, str]]:
     ]
 
 
-def parts_in_words(statement: Claim) -> str:
+def parts_in_words(statement: Claim | PrivacyPlan) -> str:
     """How many parts there are, and how they were made."""
     partition = statement.partition
     whose = "owner" if partition.by == "owner" else "document"

@@ -43,17 +43,14 @@ def check_claim(
     record: Mapping[str, Any] | None = None,
     where: Path,
 ) -> tuple[str, ...]:
-    """Computes a claim again, and compares it with what else is known about the run.
+    """Computes a claim again, compares it with what else is known, and says what that was.
 
     Args:
         statement: The claim.
         settings: Of the run.
-        weights: The model file.
+        weights: The content of the model file.
         record: What the model was saved with.
         where: The folder, for messages.
-
-    Returns:
-        What was compared.
 
     Raises:
         DataError: The model file is none.

@@ -24,6 +24,11 @@ def shards(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.npz"))
 
 
+def draft_of(shard: Path) -> Path:
+    """What a writer that was killed leaves behind."""
+    return shard.with_name(f".{shard.name}.k2_x8abc")
+
+
 def test_a_text_is_encoded_once(tmp_path: Path) -> None:
     cache = VectorCache(tmp_path, "model", 3)
     asked: list[str] = []
@@ -87,7 +92,7 @@ def test_a_damaged_shard_is_noticed_and_replaced(tmp_path: Path, damage: str) ->
 def test_a_half_written_file_is_not_read(tmp_path: Path) -> None:
     cache = VectorCache(tmp_path, "model", 3)
     cache.vectors(["a"], encode)
-    (shards(tmp_path)[0].parent / "xyz.tmp").write_bytes(b"half")
+    draft_of(shards(tmp_path)[0]).write_bytes(b"half")
     assert (cache.vectors(["a"], refuse) == encode(["a"])).all()
 
 
@@ -138,7 +143,7 @@ def test_progress_starts_with_what_is_stored(tmp_path: Path) -> None:
 def test_what_is_kept_can_be_seen_and_deleted(tmp_path: Path) -> None:
     for identity in ("model", "model 2"):
         VectorCache(tmp_path, identity, 3).vectors(["a", "b"], encode)
-    (shards(tmp_path)[0].parent / "tmpabc.tmp").write_bytes(b"half")
+    draft_of(shards(tmp_path)[0]).write_bytes(b"half")
     held = cache_contents(tmp_path)
     assert (held.encoders, held.files) == (2, 3)
     assert held.size == 4 + sum(path.stat().st_size for path in shards(tmp_path))

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 
 from privgcn.corpus import Corpus
-from privgcn.features import choose, class_vectors, make_featurizer
+from privgcn.features import choose, make_featurizer
 from privgcn.features.default import MOST_DOCUMENTS, MOST_DOCUMENTS_GPU
 
 
@@ -58,20 +57,3 @@ def test_all_documents_count_and_not_only_those_that_train(
     assert make_featurizer(None, None, corpus).kind == "minilm"
     many = make_featurizer(None, None, corpus, documents=MOST_DOCUMENTS_GPU + 1)
     assert many.kind == "static"
-
-
-def test_class_names_get_vectors_like_documents(of_texts: Callable[..., Corpus]) -> None:
-    corpus = of_texts("Neural Networks", "X 12")
-    made = make_featurizer("static", None, corpus).fit(corpus)
-    found = class_vectors(["Neural_Networks", "X 12"], made)
-    assert found is not None
-    assert np.array_equal(found, made.transform(corpus))
-
-
-@pytest.mark.parametrize("kind", ["hashing", "bow", "given"])
-def test_counted_words_give_no_vectors_of_class_names(
-    kind: str, of_texts: Callable[..., Corpus]
-) -> None:
-    options = {"min_count": 1, "stop_words": None} if kind == "bow" else None
-    made = make_featurizer(kind, options, of_texts("a"))
-    assert class_vectors(["a"], made) is None

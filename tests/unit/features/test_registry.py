@@ -7,7 +7,7 @@ import pytest
 
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import no_edges
-from privgcn.errors import ConfigError, DataError
+from privgcn.errors import ConfigError, DataError, PrivGCNError
 from privgcn.features import FEATURES, featurizer_from_state, make_featurizer
 
 TEXTS = (
@@ -113,7 +113,7 @@ def test_bag_of_words_takes_the_interval_of_occurrences() -> None:
 def test_tfidf_agrees_with_scikit_learn() -> None:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    from privgcn.features.words import split_words
+    from privgcn.features.bags import split_words
 
     options = {"min_count": 1, "stop_words": None}
     made = make_featurizer("tfidf", options, corpus()).fit(corpus())
@@ -174,13 +174,13 @@ def test_an_empty_vocabulary_is_refused() -> None:
         ("hashing", {"size": 3}, "no option 'size'"),
         ("given", {"size": 3}, "has none"),
         ("hashing", {"dimension": 1}, "at least 2"),
-        ("hashing", {"dimension": 2**40}, "below"),
-        ("hashing", {"dimension": 10.0}, "whole number"),
+        ("hashing", {"dimension": 2**40}, "less than"),
+        ("hashing", {"dimension": 10.0}, "a valid integer"),
         ("hashing", {"prefix": 0}, "at least 1"),
-        ("hashing", {"stop_words": "slovak"}, "'english' or null"),
+        ("hashing", {"stop_words": "slovak"}, "'english' or None"),
         ("bow", {"min_count": 0}, "at least 1"),
         ("bow", {"min_count": 3, "max_count": 2}, "at least 3"),
-        ("bow", {"binary": 1}, "true or false"),
+        ("bow", {"binary": 1}, "a valid boolean"),
         ("tfidf", {"binary": True}, "no option 'binary'"),
     ],
 )
@@ -215,3 +215,28 @@ def test_content_does_not_choose_the_kind_of_features() -> None:
         assert make_featurizer(None, None, corpus(texts)).kind == "minilm"
     for vectors in (np.zeros((4, 3), np.float32), np.full((4, 3), np.nan, np.float32)):
         assert make_featurizer(None, None, corpus(TEXTS, vectors)).kind == "given"
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "word"),
+    [
+        ("hashing", {"left_out": None}, "a valid list"),
+        ("hashing", {"left_out": ["a", "a"]}, "differ from each other"),
+        ("bow", {"words": "kernels"}, "a valid list"),
+        ("tfidf", {"idf": [1.0]}, "one number for each word"),
+        ("tfidf", {"idf": [float("nan")] * 6}, "finite"),
+        ("bow", {"colour": 1}, "is unknown"),
+    ],
+)
+def test_an_edited_state_is_refused(kind: str, changes: dict[str, object], word: str) -> None:
+    made = make_featurizer(kind, SMALL[kind], corpus()).fit(corpus())
+    with pytest.raises(PrivGCNError, match=word):
+        featurizer_from_state(made.state() | changes)
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_no_default_fills_a_gap_in_a_state(kind: str) -> None:
+    state = make_featurizer(kind, SMALL[kind], corpus()).fit(corpus()).state()
+    for name in state.keys() - {"kind"}:
+        with pytest.raises(DataError, match=f"must have '{name}'"):
+            featurizer_from_state({key: state[key] for key in state if key != name})

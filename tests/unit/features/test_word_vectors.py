@@ -127,5 +127,5 @@ def test_other_vectors_than_in_training_are_refused(
 
 
 def test_bad_options(of_texts: Callable[..., Corpus]) -> None:
-    with pytest.raises(ConfigError, match="true or false"):
+    with pytest.raises(ConfigError, match="a valid boolean"):
         make_featurizer("word-vectors", {"lowercase": "yes"}, of_texts("a"))

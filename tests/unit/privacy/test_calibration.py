@@ -4,10 +4,10 @@ import pytest
 
 from privgcn.errors import ConfigError, NotCalibratedError, PrivacyContractError
 from privgcn.privacy.accounting.calibration import calibrate
-from privgcn.privacy.accounting.epsilon import ACCOUNTANT_NAMES, epsilon_of
+from privgcn.privacy.accounting.epsilon import ACCOUNTANTS, epsilon_of
 
 
-@pytest.mark.parametrize("accountant", ACCOUNTANT_NAMES)
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
 @pytest.mark.parametrize("target", [0.5, 1.0, 8.0])
 @pytest.mark.parametrize("rate", [1.0, 0.05])
 def test_the_target_is_met_and_nearly_used_up(

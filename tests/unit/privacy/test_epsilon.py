@@ -7,7 +7,7 @@ import pytest
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.privacy.accounting.distribution import distribution_epsilon
 from privgcn.privacy.accounting.epsilon import (
-    ACCOUNTANT_NAMES,
+    ACCOUNTANTS,
     epsilon_of,
     epsilon_of_releases,
     gaussian_epsilon,
@@ -82,7 +82,7 @@ def test_one_sampled_step_is_exact() -> None:
     assert rate * gaussian_delta(unsampled, 1 / noise) == pytest.approx(1e-4, rel=1e-3)
 
 
-@pytest.mark.parametrize("accountant", ACCOUNTANT_NAMES)
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
 def test_two_clip_norms_unsampled_are_half_the_noise(accountant: str) -> None:
     twice = epsilon_of(noise_multiplier=8.0, steps=10, sensitivity=2, accountant=accountant)
     half = epsilon_of(noise_multiplier=4.0, steps=10, accountant=accountant)

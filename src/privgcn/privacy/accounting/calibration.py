@@ -64,14 +64,7 @@ def calibrate(
 def calibrate_releases(
     epsilon: float, releases: ReleasesFor, *, delta: float, accountant: str
 ) -> Calibration:
-    """The same for any family of releases that the noise multiplier indexes.
-
-    Args:
-        epsilon: the target.
-        releases: gives the releases for a noise multiplier; more noise, less epsilon.
-        delta: the delta of the guarantee.
-        accountant: which accountant must confirm the target.
-    """
+    """The same for any releases of a noise multiplier; more noise must cost less."""
     target = _check_target(epsilon, "a calibration")
     delta = check_delta(delta, "a calibration")
 

@@ -59,8 +59,7 @@ def distribution_epsilon(
     if rough > _LARGEST_LOSS or span > _LARGEST_LOSS or reserve > 0.1 * delta:
         return math.inf
     grid = min(
-        _COARSEST_GRID,
-        *(r.sampling_probability / (20.0 * r.noise_multiplier) for r in sampled),
+        _COARSEST_GRID, *(r.sampling_probability / (20.0 * r.noise_multiplier) for r in sampled)
     )
     points = _COMPOSED_POINTS / (5 if rough > _COARSE_ABOVE else 1)
     grid = max(grid, span / _STEP_POINTS, 4.0 * (rough + span) / points) / refine

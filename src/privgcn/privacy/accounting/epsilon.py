@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -22,7 +22,6 @@ from privgcn.privacy.accounting.selection import Release, SelectedRelease, compo
 from privgcn.privacy.checks import Check, Real
 
 Accountant = Literal["pld", "rdp", "moments"]
-ACCOUNTANT_NAMES: tuple[str, ...] = get_args(Accountant)
 #: A delta that every accountant can work with.
 Delta = Annotated[
     Real,

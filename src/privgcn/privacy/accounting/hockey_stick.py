@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,13 +62,8 @@ def removal_losses(
 ) -> tuple[SteppedLosses, SteppedLosses]:
     """Losses for sensitivity 1: with the unit against without it, and the other way round."""
     noise, probability = release.noise_multiplier, release.sampling_probability
-
-    def removing(loss: Array) -> Array:
-        return _removing(loss, noise, probability)
-
-    def adding(loss: Array) -> Array:
-        return _adding(loss, noise, probability)
-
+    removing = partial(_removing, noise=noise, probability=probability)
+    adding = partial(_adding, noise=noise, probability=probability)
     largest = largest_loss(release)
     # Where the unit's absence shows most: at -log(1 - p) at the latest.
     smallest = -math.log1p(probability * math.expm1(-(_TAIL * noise + 0.5) / (noise * noise)))
@@ -79,11 +75,9 @@ def removal_losses(
 
 def replacement_losses(release: GaussianRelease, grid: float) -> SteppedLosses:
     """Losses for sensitivity 2: mixtures with means -1 and +1, in units of the clip norm."""
-    noise, probability = release.noise_multiplier, release.sampling_probability
-
-    def replacing(loss: Array) -> Array:
-        return _replacing(loss, noise, probability)
-
+    replacing = partial(
+        _replacing, noise=release.noise_multiplier, probability=release.sampling_probability
+    )
     largest = largest_loss(release)
     return _connect_dots(replacing, replacing, largest, largest, grid)
 

@@ -96,7 +96,7 @@ def calibrate_search(
         trainings: what each candidate releases; their noise multipliers are ignored.
         count: the law of the number of runs.
         private_score: whether runs are scored on private validation documents.
-        delta: the delta of the guarantee.
+        delta: of the guarantee.
     """
     shapes = [*trainings, *([GaussianRelease(1.0)] if private_score else [])]
     alone = [

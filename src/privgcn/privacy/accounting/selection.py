@@ -41,9 +41,7 @@ MOST_EXPECTED_RUNS = 500.0
 ExpectedRuns = Annotated[
     Real,
     Field(
-        ge=1.01,
-        le=MOST_EXPECTED_RUNS,
-        description="One run is no search: use 'privgcn train'.",
+        ge=1.01, le=MOST_EXPECTED_RUNS, description="One run is no search: use 'privgcn train'."
     ),
 ]
 _OWNER = "a search"

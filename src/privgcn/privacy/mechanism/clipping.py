@@ -24,13 +24,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from privgcn.graph.exact import (
-    EXACT_BITS,
-    GridRows,
-    powers_above,
-    rounded,
-    rows_on_grid,
-)
+from privgcn.graph.exact import EXACT_BITS, GridRows, powers_above, rounded, rows_on_grid
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.graph.rows import Rows, SparseRows
 from privgcn.models.stack import LayerGradient, transposed_product
