@@ -145,8 +145,7 @@ class View:
     """A table of scores by rows and columns, and its rows drawn as lines over the columns.
 
     Attributes:
-        title: Of the table.
-        heads: Names of the labels of a row.
+        form: The table without rows; its columns name the labels of a row.
         rows: Datasets to rows.
         columns: The point of each column, by its place on the horizontal axis.
         measure: What is shown of a point.
@@ -154,35 +153,32 @@ class View:
         drawn: Labels of a row to the title of its figure and the name of its line there;
             ``None`` for a row that is not drawn.
         column: How a column is called, from its place.
-        notes: Sentences below the table.
         y_label: Of the figures.
     """
 
-    title: str
-    heads: tuple[str, ...]
+    form: Table
     rows: Callable[[Sequence[str]], Iterable[Row]]
     columns: Mapping[Any, Mapping[str, Any]]
     measure: Measure
     x_label: str
     drawn: Callable[..., tuple[str, str] | None]
     column: str = "{}"
-    notes: tuple[str, ...] = ()
     y_label: str = "micro F1 (test)"
 
     def show(self, datasets: Sequence[str], suffix: str) -> tuple[Table, list[Figure]]:
         """The table and the figures of some datasets; the suffix goes with every title."""
         rows = cells(self.measure, self.rows(datasets), self.columns.values())
-        lines: dict[str, list[Series]] = {}
+        heads, lines = self.form.columns, dict[str, list[Series]]()
         for row in rows:
-            labels, scores = row[: len(self.heads)], row[len(self.heads) :]
+            labels, scores = row[: len(heads)], row[len(heads) :]
             if (place := self.drawn(*labels)) is not None:
                 line = series(place[1], dict(zip(self.columns, scores, strict=True)))
                 lines.setdefault(place[0], []).extend(line)
         table = Table(
-            title=f"{self.title}{suffix}",
-            columns=(*self.heads, *(self.column.format(place) for place in self.columns)),
+            title=f"{self.form.title}{suffix}",
+            columns=(*heads, *(self.column.format(place) for place in self.columns)),
             rows=rows,
-            notes=self.notes,
+            notes=self.form.notes,
         )
         figures = [
             one

@@ -13,13 +13,13 @@ from privgcn.errors import ConfigError
 OPTIMIZERS = ("sgd", "adam")
 
 
-def read_table(name: str) -> dict[str, Any]:
+@cache
+def read_table(name: str) -> Mapping[str, Any]:
     """A TOML file of this package."""
     file = resources.files("privgcn.experiments.paper").joinpath(name)
     return tomllib.loads(file.read_text("utf-8"))
 
 
-@cache
 def published() -> Mapping[str, Any]:
     """The published numbers as a tree."""
     return read_table("published.toml")
