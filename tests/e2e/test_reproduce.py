@@ -21,9 +21,10 @@ from privgcn.errors import ConfigError, DataNotAvailableError
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.paper import reproduce as reproduction
 from privgcn.experiments.paper import targets
-from privgcn.experiments.paper.takeaways import NOT_MEASURED, SURVIVES, Takeaway
+from privgcn.experiments.paper.takeaways import SURVIVES
 from privgcn.experiments.results import Options, Presentation, Results, figure, series
 from privgcn.report import Table
+from privgcn.report.results import NOT_MEASURED, Takeaway
 
 HERE = str(Path(__file__).parent)
 KIND = "test_reproduce"

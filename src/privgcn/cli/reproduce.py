@@ -163,7 +163,7 @@ def _print(page: Path, done: Reproduction) -> None:
 
 
 def _print_takeaways(done: Reproduction) -> None:
-    from privgcn.experiments.paper.takeaways import NOT_MEASURED
+    from privgcn.report.results import NOT_MEASURED
 
     if all(takeaway.verdict == NOT_MEASURED for takeaway in done.takeaways):
         return

@@ -18,7 +18,6 @@ from privgcn.privacy.statement import PrivacyStatement
 from privgcn.report.citation import citations
 from privgcn.report.pages import render
 from privgcn.report.run_page import effective_settings
-from privgcn.report.tables import markdown_text
 from privgcn.report.wording import explained, sentence, training_data
 
 _USE = (
@@ -70,27 +69,7 @@ def card_markdown(
         PrivacyContractError: The model must not be released, or the settings hold what the
             guarantee does not cover.
     """
-    card = _card(statement, settings_public, about)
-    words = card["statement"]
-    lines = ["# Privacy card", "", f"**{_md(words['claim'])}**", "", _md(words["promise"]), ""]
-    lines += _bullets(words["meaning"])
-    lines += _section("Before you rely on it", words["warnings"])
-    for title, texts in card["about"]:
-        lines += _section(title, texts)
-    lines += _section(
-        "Which predictions are covered",
-        [f"{mode['mode']}: {mode['verdict']}. {mode['sees']}" for mode in words["modes"]],
-    )
-    lines += _section("Assumed to be public", words["assumed_public"])
-    lines += _section("Not covered", words["not_covered"])
-    lines += _section("Remember", words["notes"])
-    lines += _rows("How epsilon was computed", ("what", "value"), words["facts"])
-    lines += _rows("Settings of the training", ("setting", "value"), card["settings"])
-    lines += ["", "## Check it", ""]
-    lines += ["`privgcn verify FOLDER` computes epsilon again from the files beside this card."]
-    lines += ["", f"Statement digest: `{words['digest']}`", "", "## How to cite", ""]
-    lines += _bullets([f"{entry['what']}: {entry['words']}" for entry in card["citations"]])
-    return "\n".join(lines).rstrip() + "\n"
+    return render("card.md", _card(statement, settings_public, about))
 
 
 def card_html(
@@ -98,7 +77,7 @@ def card_html(
     settings_public: Mapping[str, Any],
     about: About | None = None,
 ) -> str:
-    """The card as one self-contained page; the same content as :func:`card_markdown`."""
+    """The card as one self-contained page; the same content as ``card_markdown``."""
     return render("card.html", _card(statement, settings_public, about))
 
 
@@ -157,20 +136,3 @@ def _public(settings: Mapping[str, Any]) -> Settings:
             "section. Leave it out."
         )
     return checked
-
-
-def _md(text: object) -> str:
-    return markdown_text(text)
-
-
-def _bullets(lines: Sequence[str]) -> list[str]:
-    return [f"- {_md(line)}" for line in lines]
-
-
-def _section(title: str, lines: Sequence[str]) -> list[str]:
-    return ["", f"## {title}", "", *_bullets(lines)] if lines else []
-
-
-def _rows(title: str, head: tuple[str, str], rows: Sequence[tuple[str, str]]) -> list[str]:
-    table = [head, (":--", ":--"), *((_md(name), _md(value)) for name, value in rows)]
-    return ["", f"## {title}", "", *(f"| {name} | {value} |" for name, value in table)]

@@ -69,15 +69,7 @@ def run_summary(
     checked: Sequence[str] = (),
     name: str | None = None,
 ) -> dict[str, Any]:
-    """Everything the page of one run shows.
-
-    Args:
-        settings: Of the run.
-        statement: ``None`` for a run without privacy.
-        scores: The content of ``scores.json``.
-        checked: Which files the claim was checked against.
-        name: Of the run, for the page's title.
-    """
+    """Everything the page of one run shows; ``checked`` says what the claim was held to."""
     check_pair(settings, statement, f"run {name}" if name else "the run")
     scores = scores.without_itself(settings)
     private = statement is not None
@@ -150,37 +142,26 @@ def _lede(
 
 def _tiles(
     statement: PrivacyStatement | None, scores: Scores, lead: Mode
-) -> list[dict[str, str]]:
-    tiles = [
-        {
-            "label": "Score",
-            "value": score(scores.modes[lead].micro_f1),
-            "note": f"micro-F1, inference {lead}",
-        }
-    ]
+) -> list[tuple[str, str, str]]:
+    """Label, value and note of each."""
+    tiles = [("Score", score(scores.modes[lead].micro_f1), f"micro-F1, inference {lead}")]
     baselines = {name: row.micro_f1 or 0.0 for name, row in scores.baselines.items()}
     if baselines:
         best = max(baselines, key=baselines.__getitem__)
         value = score(scores.baselines[best].micro_f1)
-        tiles.append({"label": "Best baseline", "value": value, "note": f"micro-F1, {best}"})
+        tiles.append(("Best baseline", value, f"micro-F1, {best}"))
     if statement is None:
-        tiles.append({"label": "Privacy", "value": "none", "note": "trained without privacy"})
-        return tiles
-    tiles.append(
-        {
-            "label": "Privacy",
-            "value": f"ε ≤ {round_up(statement.epsilon, 3)}",
-            "note": f"at δ = {number(statement.delta)}",
-        }
-    )
-    tiles.append(
-        {
-            "label": "Protects",
-            "value": SHORT_UNIT[statement.unit].removeprefix("the "),
-            "note": "noise is secret" if statement.releasable else "must not be released",
-        }
-    )
-    return tiles
+        return [*tiles, ("Privacy", "none", "trained without privacy")]
+    secret = "noise is secret" if statement.releasable else "must not be released"
+    return [
+        *tiles,
+        (
+            "Privacy",
+            f"ε ≤ {round_up(statement.epsilon, 3)}",
+            f"at δ = {number(statement.delta)}",
+        ),
+        ("Protects", SHORT_UNIT[statement.unit].removeprefix("the "), secret),
+    ]
 
 
 def _classes(scores: Scores, lead: str, *, private: bool) -> list[dict[str, Any]]:

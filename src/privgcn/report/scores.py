@@ -128,31 +128,26 @@ def mode_label(mode: str, *, private: bool) -> str:
 
 def mode_table(scores: Scores, *, private: bool) -> Table:
     """Modes and baselines, one row each, with what they see and whether that is covered."""
-    rows: list[tuple[Any, ...]] = []
-    for mode, entry in scores.ordered().items():
-        rows.append(
-            (
-                mode,
-                COVERED if facts_of(mode).covered else NOT_COVERED,
-                entry,
-                facts_of(mode).sees,
-            )
-        )
-    for name, measures in scores.baselines.items():
-        rows.append((f"baseline: {name}", None, measures, _BASELINES.get(name, "")))
+    entries: list[tuple[str, str | None, Measures, str]] = [
+        (mode, COVERED if facts_of(mode).covered else NOT_COVERED, entry, facts_of(mode).sees)
+        for mode, entry in scores.ordered().items()
+    ]
+    entries += [
+        (f"baseline: {name}", None, entry, _BASELINES.get(name, ""))
+        for name, entry in scores.baselines.items()
+    ]
     columns = ["mode", "guarantee", *MEASURES.values(), "what is seen"]
+    rows = [
+        [name, guarantee, *(getattr(entry, measure) for measure in MEASURES), sees]
+        for name, guarantee, entry, sees in entries
+    ]
+    if not private:
+        for line in (columns, *rows):
+            del line[1]
     return Table(
         title=f"Scores on the {scores.documents()}, by inference mode, and of the baselines",
-        columns=tuple(columns if private else [columns[0], *columns[2:]]),
-        rows=tuple(
-            (
-                name,
-                *([guarantee] if private else []),
-                *(getattr(entry, measure) for measure in MEASURES),
-                words,
-            )
-            for name, guarantee, entry, words in rows
-        ),
+        columns=tuple(columns),
+        rows=tuple(map(tuple, rows)),
     )
 
 

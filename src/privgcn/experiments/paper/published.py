@@ -13,11 +13,15 @@ from privgcn.errors import ConfigError
 OPTIMIZERS = ("sgd", "adam")
 
 
+def read_text(name: str) -> str:
+    """A data file of this package."""
+    return resources.files("privgcn.experiments.paper").joinpath(name).read_text("utf-8")
+
+
 @cache
 def read_table(name: str) -> Mapping[str, Any]:
     """A TOML file of this package."""
-    file = resources.files("privgcn.experiments.paper").joinpath(name)
-    return tomllib.loads(file.read_text("utf-8"))
+    return tomllib.loads(read_text(name))
 
 
 def published() -> Mapping[str, Any]:

@@ -21,31 +21,14 @@ from privgcn.experiments.results import (
     is_synthetic,
     mean_of,
 )
+from privgcn.report.results import NOT_MEASURED, Takeaway
 
 MARGIN = 0.03
 """Differences of means below this count as none: it is about what seeds differ by."""
 
 SURVIVES, FAILS, PARTLY = "survives", "does not survive", "survives in part"
-NOT_MEASURED = "not measured"
 
 _BASE = "the majority class alone"
-
-
-@dataclass(frozen=True)
-class Takeaway:
-    """One take-away of the paper and what became of it.
-
-    Attributes:
-        claim: In the paper's sense, in our words.
-        verdict: Whether it survives sound clipping, by inference mode where these differ.
-        evidence: The numbers behind the verdict, one sentence per dataset.
-        rule: How the verdict follows from the numbers.
-    """
-
-    claim: str
-    verdict: str
-    evidence: tuple[str, ...]
-    rule: str
 
 
 @dataclass(frozen=True)
@@ -118,11 +101,26 @@ def _ours(results: Results, leaf: str) -> float | None:
     return mean_of(ours(results, claims_of(leaf)[0]))
 
 
-def _sentence(name: str, parts: Iterable[str], legs: Mapping[str, float | None]) -> str:
-    """The numbers, and which legs of the rule were not measured on a dataset."""
+def _judged(
+    name: str,
+    legs: Mapping[str, float | None],
+    rule: Callable[..., bool],
+    parts: Iterable[str],
+) -> Judged | None:
+    """A dataset judged by a rule over all legs; ``None`` where no leg of its own was run.
+
+    Args:
+        name: Of the dataset.
+        legs: The numbers that the rule is about; a missing one leaves it open.
+        rule: Over the legs in their order.
+        parts: The numbers in words.
+    """
+    if all(value is None for leg, value in legs.items() if leg != _BASE):
+        return None
     missing = [leg for leg, value in legs.items() if value is None]
     told = [f"{NOT_MEASURED} here, so not judged: {', '.join(missing)}"] if missing else []
-    return f"{name}: " + "; ".join([*parts, *told]) + "."
+    holds = None if missing else rule(*legs.values())
+    return Judged(holds, f"{name}: " + "; ".join([*parts, *told]) + ".")
 
 
 def _shown(legs: Mapping[str, float | None]) -> list[str]:
@@ -130,35 +128,30 @@ def _shown(legs: Mapping[str, float | None]) -> list[str]:
 
 
 def _robust_to_noise(results: Results, name: str) -> Judged | None:
-    two = _ours(results, f"table1.{name}.dp_full_eps2.sgd")
-    most = _mean(results, dataset=name, recipe="paper-full", optimizer="sgd", epsilon=137)
-    one = _ours(results, f"table1.{name}.dp_split_eps1.sgd")
-    base = results.majority(name)
+    most: dict[str, Any] = {"recipe": "paper-full", "optimizer": "sgd", "epsilon": 137}
     legs = {
-        "SGD-DP with clipping at epsilon 2": two,
-        "at epsilon 137": most,
-        "on ten parts at epsilon 1": one,
-        _BASE: base,
+        "SGD-DP with clipping at epsilon 2": _ours(results, f"table1.{name}.dp_full_eps2.sgd"),
+        "at epsilon 137": _mean(results, dataset=name, **most),
+        "on ten parts at epsilon 1": _ours(results, f"table1.{name}.dp_split_eps1.sgd"),
+        _BASE: results.majority(name),
     }
-    if two is None and most is None and one is None:
-        return None
-    holds = None
-    if two is not None and most is not None and one is not None and base is not None:
-        holds = min(two, one) > base + MARGIN and abs(most - two) <= MARGIN
+
+    def holds(two: float, most: float, one: float, base: float) -> bool:
+        return min(two, one) > base + MARGIN and abs(most - two) <= MARGIN
+
     parts = _shown(legs)
     quiet = [
         mean_of(released(results, dataset=name, optimizer="sgd", epsilon=epsilon))
         for epsilon in EPSILONS
     ]
-    shown = [f"{value:.3f}" for value in quiet if value is not None]
-    if len(shown) == len(quiet):
-        parts.append(f"as released, epsilon 2 to 137 gives {', '.join(shown)}")
-    return Judged(holds, _sentence(name, parts, legs))
+    if None not in quiet:
+        listed = ", ".join(f"{value:.3f}" for value in quiet)
+        parts.append(f"as released, epsilon 2 to 137 gives {listed}")
+    return _judged(name, legs, holds, parts)
 
 
 def _adam_beats_sgd(results: Results, name: str) -> Judged | None:
     point: dict[str, Any] = {"dataset": name, "recipe": "paper-full", "epsilon": 2}
-    sgd, base = _mean(results, optimizer="sgd", **point), results.majority(name)
     rates = {
         rate: _mean(
             results, optimizer="adam", changes={"training.learning_rate": rate}, **point
@@ -166,21 +159,23 @@ def _adam_beats_sgd(results: Results, name: str) -> Judged | None:
         for rate in released_code.RATES
     }
     tuned = {rate: value for rate, value in rates.items() if value is not None}
-    if sgd is None and not tuned:
-        return None
-    best = max(tuned.values(), default=None)
-    holds = None
-    if sgd is not None and best is not None and base is not None:
-        holds = best > max(sgd, base) + MARGIN
-    legs = {"SGD": sgd, "Adam": best, _BASE: base}
+    legs = {
+        "SGD": _mean(results, optimizer="sgd", **point),
+        "Adam": max(tuned.values(), default=None),
+        _BASE: results.majority(name),
+    }
     parts = _shown(legs)
     if len(tuned) == 1:
         parts.append(f"Adam was run at the one rate {next(iter(tuned)):g}")
     elif tuned:
         listed = ", ".join(f"{rate:g}" for rate in tuned)
         parts.append(f"Adam is the best of its rates {listed}")
-    parts[0] = f"with clipping at epsilon 2, {parts[0]}"
-    return Judged(holds, _sentence(name, parts, legs))
+    parts[:1] = [f"with clipping at epsilon 2, {first}" for first in parts[:1]]
+
+    def holds(sgd: float, adam: float, base: float) -> bool:
+        return adam > max(sgd, base) + MARGIN
+
+    return _judged(name, legs, holds, parts)
 
 
 def _more_data(results: Results, name: str) -> Judged | None:
@@ -193,11 +188,7 @@ def _more_data(results: Results, name: str) -> Judged | None:
         gains[label] = None if few is None or every is None else every - few
         if few is not None and every is not None:
             parts.append(f"{label} {few:.3f} with 25 % and {every:.3f} with all data")
-    known = [gain for gain in gains.values() if gain is not None]
-    if not known:
-        return None
-    holds = max(known) <= MARGIN if len(known) == len(gains) else None
-    return Judged(holds, _sentence(f"{name}, epsilon 2", parts, gains))
+    return _judged(f"{name}, epsilon 2", gains, lambda *all_: max(all_) <= MARGIN, parts)
 
 
 _SPLITS = {
@@ -222,21 +213,19 @@ def _splitting(results: Results, name: str) -> Judged | None:
         label: max((v for o in counted if (v := found[o][label]) is not None), default=None)
         for label in _SPLITS
     }
-    if all(value is None for value in legs.values()):
-        return None
-    full, two, one = legs.values()
-    base = legs[_BASE] = results.majority(name)
-    holds = None
+    legs[_BASE] = results.majority(name)
     if not whole:
         legs["all three with one optimiser"] = None
-    elif full is not None and two is not None and one is not None and base is not None:
-        holds = two > full + MARGIN and one > base + MARGIN
     parts = _shown(legs)
     auto = _mean(results, dataset=name, recipe="auto", epsilon=1)
     if auto is not None:
         parts.append(f"every document its own part (auto), epsilon 1 {auto:.3f}")
     which = "better optimiser" if len(counted) > 1 else f"{counted[0].upper()} only"
-    return Judged(holds, _sentence(f"{name}, {which}", parts, legs))
+
+    def holds(full: float, two: float, one: float, base: float) -> bool:
+        return two > full + MARGIN and one > base + MARGIN
+
+    return _judged(f"{name}, {which}", legs, holds, parts)
 
 
 def _richer_features(results: Results) -> Takeaway:
