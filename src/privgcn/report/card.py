@@ -15,25 +15,9 @@ from typing import Any
 from privgcn.config import DataSettings, Settings, parse_settings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.report.citation import citations
 from privgcn.report.pages import render
 from privgcn.report.run_page import effective_settings
-from privgcn.report.wording import explained, sentence, training_data
-
-_USE = (
-    "Sorting new documents of the same kind as the training documents into the classes below, "
-    "in an inference mode that the guarantee covers."
-)
-_MISUSE = (
-    "Not meant for documents of another kind or language, nor for decisions about people "
-    "without a human who checks them."
-)
-_LIMITS = (
-    "Noise protects the training documents and costs accuracy, most of all for small classes "
-    "and for kinds of documents that were rare in training.",
-    "This card gives no scores: they would reveal more than the guarantee covers. Measure the "
-    "model on labelled documents of your own before you rely on it.",
-)
+from privgcn.report.wording import citations, explained, sentence, training_data, words
 
 
 @dataclass(frozen=True)
@@ -107,17 +91,19 @@ def _card(
 
 def _about(statement: PrivacyStatement, about: About) -> list[tuple[str, list[str]]]:
     """The sections of a model card that are not about the guarantee."""
-    corpus = "The owner of the documents does not describe them here."
-    classes = "The class names are in model.json beside this card."
+    usual = words()["card"]
+    classes = usual["classes"]
     if about.classes is not None:
         classes = f"{len(about.classes)} classes: {', '.join(about.classes)}."
-    contact = "Ask whoever gave you this model."
     return [
-        ("Intended use", [sentence(about.intended_use or _USE), _MISUSE]),
-        ("Training documents", [training_data(statement), sentence(about.corpus or corpus)]),
+        ("Intended use", [sentence(about.intended_use or usual["use"]), usual["misuse"]]),
+        (
+            "Training documents",
+            [training_data(statement), sentence(about.corpus or usual["corpus"])],
+        ),
         ("Classes", [classes]),
-        ("Limits", list(_LIMITS)),
-        ("Contact", [about.contact or contact]),
+        ("Limits", usual["limits"]),
+        ("Contact", [about.contact or usual["contact"]]),
     ]
 
 

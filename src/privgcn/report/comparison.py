@@ -11,13 +11,13 @@ from privgcn.config import Settings
 from privgcn.modes import MODES
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import SHORT_UNIT, round_up
-from privgcn.report.citation import citations
 from privgcn.report.curves import EPSILON_AXIS, shown_epsilon
 from privgcn.report.figures import Figure, Point, Series
 from privgcn.report.formats import number
-from privgcn.report.run_page import NO_GUARANTEE, SYNTHETIC, WORKING_COPY, check_pair
+from privgcn.report.run_page import check_pair
 from privgcn.report.scores import SCORE_AXIS, Scores, mode_label
 from privgcn.report.tables import MeanStd, Table
+from privgcn.report.wording import citations, notice
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,15 @@ def runs_summary(runs: Sequence[RunRecord]) -> dict[str, Any]:
     claims = f"{len(private) or 'none'} of them with"
     if single:
         claims = "with" if private else "without"
-    notices = [WORKING_COPY] if private else []
-    if len(private) < len(runs):
-        notices.append(NO_GUARANTEE if single else _no_guarantee(all_of_them=not private))
+    notices = [notice("working_copy")] if private else []
+    if single and not private:
+        notices.append(notice("no_guarantee"))
+    elif len(private) < len(runs):
+        notices.append(notice("no_guarantees", these="Some of these" if private else "These"))
     made = [run.scores.synthetic for run in runs]
     badge = "SYNTHETIC" if all(made) else "PARTLY SYNTHETIC" if any(made) else None
     if badge is not None:
-        some = "The" if all(made) else "Some of the"
-        notices.append({**SYNTHETIC, "text": SYNTHETIC["text"].replace("The", some, 1)})
+        notices.append(notice("synthetic", the="The" if all(made) else "Some of the"))
     return {
         "title": "1 run" if single else f"{len(runs)} runs side by side",
         "synthetic": badge,
@@ -70,16 +71,6 @@ def runs_summary(runs: Sequence[RunRecord]) -> dict[str, Any]:
         "run_table": _run_table(runs),
         "curves": _curves(runs),
         "citations": citations(),
-    }
-
-
-def _no_guarantee(*, all_of_them: bool) -> dict[str, str]:
-    these = "These models were" if all_of_them else "Some of these models were"
-    return {
-        **NO_GUARANTEE,
-        "text": f"{these} trained without privacy. They may reveal what any training document "
-        "says, and so may their predictions and scores. Do not release any of it where the "
-        "documents are confidential.",
     }
 
 

@@ -10,7 +10,6 @@ from privgcn.config import Settings
 from privgcn.errors import ConfigError
 from privgcn.files import write_atomically
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.report.citation import citations
 from privgcn.report.comparison import RunRecord, runs_summary
 from privgcn.report.figures import Figure
 from privgcn.report.pages import render
@@ -19,6 +18,7 @@ from privgcn.report.run_page import run_summary
 from privgcn.report.scores import Scores
 from privgcn.report.sources import read_folders
 from privgcn.report.tables import Table
+from privgcn.report.wording import citations
 
 
 class Report:

@@ -11,7 +11,6 @@ from privgcn.evaluation.baselines import baselines_left_out
 from privgcn.modes import Mode, facts_of
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import SHORT_UNIT, round_up
-from privgcn.report.citation import citations
 from privgcn.report.curves import run_curve
 from privgcn.report.formats import number, score, setting
 from privgcn.report.scores import (
@@ -21,27 +20,8 @@ from privgcn.report.scores import (
     mode_table,
     score_figure,
 )
-from privgcn.report.wording import explained
+from privgcn.report.wording import citations, explained, notice
 
-WORKING_COPY = {
-    "tone": "warn",
-    "title": "Working copy, not for release",
-    "text": "This page is for the owner of the data. The guarantee does not cover its "
-    "full-graph scores and its counts. Use `privgcn release` to collect what may be published.",
-}
-NO_GUARANTEE = {
-    "tone": "bad",
-    "title": "No privacy guarantee",
-    "text": "This model was trained without privacy. It may reveal what any training document "
-    "says, and so may its predictions and scores. Do not release any of it where the documents "
-    "are confidential. Train with `--epsilon` for a guarantee.",
-}
-SYNTHETIC = {
-    "tone": "info",
-    "title": "Synthetic documents",
-    "text": "The documents were generated; no real person wrote or is described in them. "
-    "Scores on them show that the program works, not how well it does on real text.",
-}
 _MODELS = {"gcn": "graph convolutional network", "linear": "linear model", "mlp": "network"}
 
 
@@ -75,9 +55,9 @@ def run_summary(
     private = statement is not None
     lead = scores.leading(private=private)
     dataset = scores.dataset or settings.data.source or "unnamed documents"
-    notices = [WORKING_COPY if private else NO_GUARANTEE]
+    notices = [notice("working_copy" if private else "no_guarantee")]
     if scores.synthetic:
-        notices.append(SYNTHETIC)
+        notices.append(notice("synthetic", the="The"))
     for text in baselines_left_out(settings):
         notices.append({"tone": "info", "title": "A baseline is missing", "text": text})
     return {
