@@ -95,11 +95,7 @@ def task_options(device: str) -> dict[str, Any]:
 
 
 def workers_of(resources: Mapping[str, float], device: str) -> int:
-    """How many tasks a cluster runs at a time.
-
-    Raises:
-        ConfigError: Runs train on CUDA and the cluster has no GPU, so none would begin.
-    """
+    """How many tasks a cluster runs at a time; with CUDA it must have a GPU."""
     cores = max(1, int(resources.get("CPU", 1)))
     if device != "cuda":
         return cores

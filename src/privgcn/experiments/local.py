@@ -26,11 +26,7 @@ _GRACE_SECONDS = 2.0
 
 
 class LocalEngine:
-    """Runs tasks in worker processes of this machine.
-
-    Args:
-        workers: Processes at a time; default one per core this process may use.
-    """
+    """Runs tasks in processes of this machine; default one per core this process may use."""
 
     here = True
 

@@ -33,13 +33,7 @@ class Presentation:
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for.
-
-    Attributes:
-        datasets: Names of the catalogue.
-        seeds: Seeds of every configuration.
-        quick: Whether the small size is run.
-    """
+    """What the user asked for: datasets, seeds of every configuration, and the small size."""
 
     datasets: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -47,12 +41,7 @@ class Options:
 
 
 class Results:
-    """Looks up the records of points.
-
-    Args:
-        store: Open, or read before.
-        seeds: The seeds that count.
-    """
+    """Looks up the records of points in an open store, for the seeds that count."""
 
     def __init__(self, store: RecordStore, seeds: Sequence[int]) -> None:
         self._store = store
@@ -149,11 +138,9 @@ class View:
         rows: Datasets to rows.
         columns: The point of each column, by its place on the horizontal axis.
         measure: What is shown of a point.
-        x_label: Of the figures.
         drawn: Labels of a row to the title of its figure and the name of its line there;
             ``None`` for a row that is not drawn.
         column: How a column is called, from its place.
-        y_label: Of the figures.
     """
 
     form: Table

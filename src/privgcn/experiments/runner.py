@@ -41,13 +41,8 @@ def run_tasks(
 ) -> Summary:
     """Runs every task that has no records yet, failed ones too, the longest first.
 
-    Records appear as tasks end, so stopping at any moment loses only what was under way.
-
-    Args:
-        tasks: An experiment, or any tasks.
-        store: Where the records go; must be open.
-        engine: Where the tasks run.
-        progress: Shows how far it is.
+    Records appear in the open store as tasks end, so stopping at any moment loses only what
+    was under way.
     """
     begun = time.monotonic()
     shown = progress or Progress()
@@ -89,13 +84,12 @@ def summary_of(tasks: Sequence[Task], store: RecordStore) -> Summary:
 def make_engine(
     name: str = "local", *, workers: int | None = None, address: str | None = None
 ) -> Engine:
-    """An engine by name.
+    """An engine by name, ``local`` or ``ray``.
 
     Args:
-        name: ``local`` or ``ray``.
+        name: Of the engine.
         workers: Of ``local``: processes at a time; default one per core.
-        address: Of ``ray``: the cluster to join; default the one of the environment, or a
-            new one on this machine.
+        address: Of ``ray``: the cluster to join; default that of the environment, or a new one.
     """
     if name == "local":
         from privgcn.experiments.local import LocalEngine

@@ -45,14 +45,10 @@ def svg(
     values: bool = True,
     colours: Colours | None = None,
 ) -> Markup:
-    """The drawing.
+    """The drawing of a figure.
 
-    Args:
-        figure: What to draw.
-        width: In pixels; text keeps its size, so a phone gets a narrower drawing.
-        name: Distinguishes the drawings of one page.
-        values: Whether each point shows its value when pointed at or focused.
-        colours: Those of the page that the drawing is part of.
+    Text keeps its size, so a phone gets a narrower drawing. The name tells the drawings of a
+    page apart; with ``values``, points show theirs when pointed at or focused.
     """
     looks = (colours or Colours()).looks(figure)
     draw = _lines if figure.kind == "line" else _bars

@@ -35,14 +35,10 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Results:
-    """The results of one experiment.
+    """The results of one experiment, by the name of its folder.
 
-    Attributes:
-        name: Of its folder.
-        tables: Its tables.
-        figures: Its figures.
-        title: What a page calls it; empty where nobody stored one.
-        notes: Sentences without which its numbers would be misread.
+    Without its notes the numbers would be misread. The title is what a page calls it; empty
+    where nobody stored one.
     """
 
     name: str
@@ -65,11 +61,7 @@ class _Stored(BaseModel):
 class Takeaway:
     """A claim of the paper, in our words, and whether it holds in our runs.
 
-    Attributes:
-        claim: In the paper's sense.
-        verdict: By inference mode where these differ.
-        evidence: The numbers behind the verdict, one sentence per dataset.
-        rule: How the verdict follows from the numbers.
+    The evidence has one sentence per dataset; the rule says how the verdict follows from it.
     """
 
     claim: str
@@ -94,12 +86,7 @@ class Failure(_Stored):
 class Outcome(_Stored):
     """What a call of ``reproduce`` came to beyond its tables.
 
-    Attributes:
-        title: Of the experiment, or of all of them together.
-        experiments: Sub-folders of the experiments; empty where there is only one.
-        takeaways: The paper's claims with our verdicts.
-        disagreements: Published numbers beside ours, with reasons.
-        failures: Failed runs.
+    Its experiments are the names of their sub-folders; none where there is only one.
     """
 
     title: str
@@ -138,11 +125,7 @@ def write_outcome(
 ) -> Outcome:
     """Stores an outcome in a results folder, whole or not at all.
 
-    Args:
-        folder: The results folder.
-        title: Of the experiment, or of all of them together.
-        failures: Failed tasks, as the store of records has them, with their labels.
-        more: Other fields of an outcome.
+    Failures are those of the store of records, with their labels.
     """
     told = [
         {"run": one["label"], "seeds": one["seeds"], "reason": one["reason"]}
@@ -155,11 +138,7 @@ def write_outcome(
 
 
 def read_outcome(folder: Path) -> Outcome | None:
-    """The outcome that is stored in a folder; ``None`` where there is none.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
+    """The outcome that is stored in a folder; ``None`` where there is none."""
     path = folder / SUMMARY_FILE
     if not path.is_file():
         return None
@@ -172,11 +151,7 @@ def has_results(path: Path) -> bool:
 
 
 def read_results(folder: Path, name: str) -> Results:
-    """Reads the tables, figures, notes and title of an experiment.
-
-    Raises:
-        DataError: A file cannot be read.
-    """
+    """Reads the tables, figures, notes and title of an experiment."""
     outcome = read_outcome(folder)
     several = outcome is not None and bool(outcome.experiments)
     notes = folder / NOTES_FILE

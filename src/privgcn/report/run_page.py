@@ -26,11 +26,7 @@ _MODELS = {"gcn": "graph convolutional network", "linear": "linear model", "mlp"
 
 
 def check_pair(settings: Settings, statement: PrivacyStatement | None, owner: str) -> None:
-    """A page must neither miss a claim nor make one that the settings do not have.
-
-    Raises:
-        ConfigError: One of the two is private and the other is not.
-    """
+    """A page must neither miss a claim nor make one that the settings do not have."""
     if (settings.privacy is None) != (statement is None):
         got = "private settings without a statement"
         if statement is not None:

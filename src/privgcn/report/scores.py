@@ -60,16 +60,7 @@ class ModeScores(Measures):
 
 
 class Scores(_Record):
-    """The content of ``scores.json``, as far as a page shows it.
-
-    Attributes:
-        dataset: Name of the documents.
-        synthetic: Whether they were generated.
-        features: How many features a document has.
-        classes: Names of the classes.
-        modes: Scores by inference mode.
-        baselines: Scores to compare with.
-    """
+    """The content of ``scores.json``, as far as a page shows it."""
 
     dataset: str | None = None
     synthetic: bool = False
@@ -91,11 +82,7 @@ class Scores(_Record):
 
     @classmethod
     def read(cls, record: Any, owner: str) -> Scores:
-        """Checks the content of ``scores.json``.
-
-        Raises:
-            DataError: Naming the field and the rule that it breaks.
-        """
+        """Checks the content of ``scores.json``; an error names the field and its rule."""
         return read_record(cls, record, f"the scores of {owner}")
 
     def without_itself(self, settings: Settings) -> Scores:

@@ -46,13 +46,7 @@ _UNKNOWN = "reason not established"
 
 @dataclass(frozen=True)
 class Compared:
-    """One published number and ours.
-
-    Attributes:
-        claim: The published number and its run.
-        ours: Ours, or ``None`` where nothing was run.
-        reason: That they agree, or why they do not.
-    """
+    """One published number, ours (``None`` where nothing was run), and why they differ."""
 
     claim: Claim
     ours: MeanStd | float | None
@@ -121,11 +115,7 @@ def agreement(
 ) -> str | None:
     """That they agree, or that nothing was run; ``None`` where a reason is asked for.
 
-    Args:
-        dataset: Where it was measured.
-        ours: Our score.
-        told: The published score.
-        base: The score of the majority class: to agree at its level is no success.
+    To agree at the level of the majority class, ``base``, is no success.
     """
     mean = mean_of(ours)
     if mean is None:

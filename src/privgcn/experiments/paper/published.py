@@ -48,11 +48,7 @@ def _leaves(node: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def noise_of(epsilon: float, optimizer: str) -> float:
-    """The noise multiplier of the paper's table for an epsilon named in round numbers.
-
-    Raises:
-        ConfigError: The paper has no such epsilon.
-    """
+    """The noise multiplier of the paper's table for an epsilon named in round numbers."""
     rows = published()["noise_to_epsilon"]
     for row in rows:
         if abs(row["epsilon"] - epsilon) < 0.5:

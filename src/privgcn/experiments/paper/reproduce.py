@@ -85,7 +85,7 @@ def reproduce(
         folder: The results folder.
         engine: Where runs run.
         datasets: Default: what each experiment runs on in the paper, as far as it is here.
-        seeds: Seeds of every configuration.
+        seeds: How many of every configuration.
         quick: The small size.
         resume: Go on in a folder that has records; failed runs are tried again.
         only_show: Run nothing: make tables and figures of the records that are there.

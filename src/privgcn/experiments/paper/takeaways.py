@@ -13,7 +13,7 @@ from typing import Any
 from privgcn.experiments.paper import curves, feature_kinds, released_code
 from privgcn.experiments.paper.comparison import EPSILONS
 from privgcn.experiments.paper.mapping import claims_of, ours, released
-from privgcn.experiments.paper.published import OPTIMIZERS
+from privgcn.experiments.paper.published import OPTIMIZERS, read_table
 from privgcn.experiments.results import (
     COVERED_MODE,
     PAPER_MODE,
@@ -39,48 +39,26 @@ class Judged:
     evidence: str
 
 
-Judge = Callable[[Results, str], Judged | None]
-
-
 def takeaways(results: Results, datasets: Sequence[str]) -> list[Takeaway]:
     """All five, for the real ones among some datasets."""
     real = [name for name in datasets if not is_synthetic(name) and name != "mnist"]
-
-    def over_datasets(claim: str, judge: Judge, rule: str) -> Takeaway:
-        found = [one for name in real if (one := judge(results, name)) is not None]
-        known = [one.holds for one in found if one.holds is not None]
-        return Takeaway(claim, verdict(known), tuple(one.evidence for one in found), rule)
-
-    return [
-        over_datasets(
-            "SGD-DP is fairly robust to noise, even at epsilon 1.",
-            _robust_to_noise,
-            "It survives on a dataset where SGD-DP with clipping beats the majority class by "
-            f"more than {MARGIN}, on the full graph at epsilon 2 and on ten parts at epsilon "
-            f"1, and is at epsilon 2 within {MARGIN} of epsilon 137.",
-        ),
-        over_datasets(
-            "Adam-DP works even better than SGD-DP, with very high learning rates.",
-            _adam_beats_sgd,
-            "It survives on a dataset where Adam-DP with clipping, at the best of the rates "
-            "that were run there, beats SGD-DP and the majority class by more than "
-            f"{MARGIN}.",
-        ),
-        _richer_features(results),
-        over_datasets(
-            "More training data does not necessarily mitigate what privacy costs.",
-            _more_data,
-            "It survives on a dataset where no sound method gains more than "
-            f"{MARGIN} from four times the data at epsilon 2.",
-        ),
-        over_datasets(
-            "Splitting the graph improves the scores and allows epsilon 1.",
-            _splitting,
-            "It survives on a dataset where ten induced parts beat the full graph at epsilon "
-            f"2 and the majority class at epsilon 1, both by more than {MARGIN}. The limit of "
-            "splitting, every document its own part, is what auto does.",
-        ),
-    ]
+    judges = {
+        "noise": _robust_to_noise,
+        "adam": _adam_beats_sgd,
+        "data": _more_data,
+        "splitting": _splitting,
+    }
+    made = []
+    for name, words in read_table("takeaways.toml").items():
+        if name == "features":
+            found, evidence = _richer_features(results)
+        else:
+            each = [one for dataset in real if (one := judges[name](results, dataset))]
+            found = verdict([one.holds for one in each if one.holds is not None])
+            evidence = [one.evidence for one in each]
+        rule = words["rule"].format(margin=MARGIN)
+        made.append(Takeaway(words["claim"], found, tuple(evidence), rule))
+    return made
 
 
 def verdict(judged: Sequence[bool]) -> str:
@@ -107,13 +85,10 @@ def _judged(
     rule: Callable[..., bool],
     parts: Iterable[str],
 ) -> Judged | None:
-    """A dataset judged by a rule over all legs; ``None`` where no leg of its own was run.
+    """A dataset judged by a rule over its legs, the numbers that the claim is about.
 
-    Args:
-        name: Of the dataset.
-        legs: The numbers that the rule is about; a missing one leaves it open.
-        rule: Over the legs in their order.
-        parts: The numbers in words.
+    A missing leg leaves it open; ``None`` where none but the majority is known. The ``parts``
+    are the numbers in words.
     """
     if all(value is None for leg, value in legs.items() if leg != _BASE):
         return None
@@ -228,8 +203,8 @@ def _splitting(results: Results, name: str) -> Judged | None:
     return _judged(f"{name}, {which}", legs, holds, parts)
 
 
-def _richer_features(results: Results) -> Takeaway:
-    """Judged by inference mode, on the datasets that have raw text."""
+def _richer_features(results: Results) -> tuple[str, list[str]]:
+    """Verdict and evidence by inference mode, on the datasets that have raw text."""
     judged: dict[str, list[bool]] = {COVERED_MODE: [], PAPER_MODE: []}
     evidence = []
     for name in ("pokec", "cora-text", "citeseer-text"):
@@ -249,16 +224,7 @@ def _richer_features(results: Results) -> Takeaway:
     if len(set(by_mode.values())) > 1:
         apart = "; ".join(f"{mode}: {word}" for mode, word in by_mode.items())
         words = f"{words} ({apart})"
-    return Takeaway(
-        "More complex representations lose less to privacy.",
-        words,
-        tuple(evidence),
-        "It survives on a dataset and in an inference mode where, under auto at epsilon 2, the "
-        "richest features keep a larger share of their non-private score than bag of words, by "
-        f"more than {MARGIN}. {COVERED_MODE} is the mode that the guarantee covers, "
-        f"{PAPER_MODE} the paper's protocol; both count. The paper's own method is shown and "
-        "not judged: of a score near the majority class a share says nothing.",
-    )
+    return words, evidence
 
 
 def _kept_by_kind(results: Results, name: str, mode: str) -> dict[str, float]:
