@@ -22,7 +22,7 @@ from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.paper import reproduce as reproduction
 from privgcn.experiments.paper import targets
 from privgcn.experiments.paper.takeaways import SURVIVES
-from privgcn.experiments.results import Options, Presentation, Results, figure, series
+from privgcn.experiments.results import Options, Presentation, Results, figure
 from privgcn.report import Table
 from privgcn.report.results import NOT_MEASURED, Takeaway
 
@@ -68,7 +68,7 @@ def _present(results: Results, options: Options) -> Presentation:
         rows=tuple(cells.items()),
         notes=("<script>alert(1)</script>",),
     )
-    return Presentation([table], figure("A line", "noise", series("ours", cells)), ["Tiny."])
+    return Presentation([table], figure("A line", "noise", {"ours": cells}), ["Tiny."])
 
 
 @pytest.fixture(autouse=True)

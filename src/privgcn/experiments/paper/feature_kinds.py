@@ -23,7 +23,6 @@ from privgcn.experiments.results import (
     difference,
     figure,
     mean_of,
-    series,
     split_by_origin,
 )
 from privgcn.report import Figure, MeanStd, Table
@@ -81,11 +80,10 @@ def present(results: Results, options: Options) -> Presentation:
     for suffix, datasets in groups:
         shown = [(n, kind) for n in datasets for kind in kinds(n, quick=options.quick)]
         for name in datasets:
-            lines = [
-                line
+            lines = {
+                kind: _auto(results, options, name, kind)
                 for kind in kinds(name, quick=options.quick)
-                for line in series(kind, _auto(results, options, name, kind))
-            ]
+            }
             figures += figure(f"Features under auto, {name}{suffix}", "epsilon", lines)
         if not suffix and "pokec" not in datasets:
             # Every published number is shown, also where the data for ours are not here.

@@ -18,7 +18,6 @@ from privgcn.experiments.results import (
     difference,
     figure,
     mean_of,
-    series,
     split_by_origin,
 )
 from privgcn.report import Figure, Table
@@ -70,19 +69,13 @@ def present(results: Results, options: Options) -> Presentation:
             continue
         tables.append(_rates(results, datasets, suffix))
         for name in datasets:
-            lines = [
-                line
-                for optimizer in OPTIMIZERS
-                for line in series(
-                    f"{optimizer.upper()}, as released",
-                    {
-                        str(epsilon): released(
-                            results, dataset=name, optimizer=optimizer, epsilon=epsilon
-                        )
-                        for epsilon in EPSILONS
-                    },
-                )
-            ]
+            lines = {
+                f"{o.upper()}, as released": {
+                    str(e): released(results, dataset=name, optimizer=o, epsilon=e)
+                    for e in EPSILONS
+                }
+                for o in OPTIMIZERS
+            }
             title = f"As released: the noise hardly matters, {name}{suffix}"
             figures += figure(title, "claimed epsilon", lines)
     notes = [
