@@ -76,7 +76,7 @@ def _tiny_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(HERE)
     paths = [HERE, *[path for path in sys.path if path]]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(dict.fromkeys(paths)))
-    tiny = targets.Target("Tiny", ("clinic",), ("clinic",), _plan, _present)
+    tiny = targets.Target("Tiny", _plan, _present, ("clinic",), ("clinic",))
     monkeypatch.setitem(targets.TARGETS, "tiny", tiny)
 
 
@@ -293,7 +293,7 @@ def outcome(worker):
     time.sleep(60)
 
 if __name__ == "__main__":
-    targets.TARGETS["tiny"] = targets.Target("Tiny", ("clinic",), ("clinic",), _plan, _present)
+    targets.TARGETS["tiny"] = targets.Target("Tiny", _plan, _present, ("clinic",), ("clinic",))
     local._Worker.outcome = outcome
     main()
 """
