@@ -80,7 +80,7 @@ def _ours(results: Results, leaf: str) -> float | None:
 
 
 def _judged(
-    name: str,
+    head: str,
     legs: Mapping[str, float | None],
     rule: Callable[..., bool],
     parts: Iterable[str],
@@ -95,7 +95,7 @@ def _judged(
     missing = [leg for leg, value in legs.items() if value is None]
     told = [f"{NOT_MEASURED} here, so not judged: {', '.join(missing)}"] if missing else []
     holds = None if missing else rule(*legs.values())
-    return Judged(holds, f"{name}: " + "; ".join([*parts, *told]) + ".")
+    return Judged(holds, f"{head} {'; '.join([*parts, *told])}.")
 
 
 def _shown(legs: Mapping[str, float | None]) -> list[str]:
@@ -122,7 +122,7 @@ def _robust_to_noise(results: Results, name: str) -> Judged | None:
     if None not in quiet:
         listed = ", ".join(f"{value:.3f}" for value in quiet)
         parts.append(f"as released, epsilon 2 to 137 gives {listed}")
-    return _judged(name, legs, holds, parts)
+    return _judged(f"{name}:", legs, holds, parts)
 
 
 def _adam_beats_sgd(results: Results, name: str) -> Judged | None:
@@ -145,12 +145,11 @@ def _adam_beats_sgd(results: Results, name: str) -> Judged | None:
     elif tuned:
         listed = ", ".join(f"{rate:g}" for rate in tuned)
         parts.append(f"Adam is the best of its rates {listed}")
-    parts[:1] = [f"with clipping at epsilon 2, {first}" for first in parts[:1]]
 
     def holds(sgd: float, adam: float, base: float) -> bool:
         return adam > max(sgd, base) + MARGIN
 
-    return _judged(name, legs, holds, parts)
+    return _judged(f"{name}: with clipping at epsilon 2,", legs, holds, parts)
 
 
 def _more_data(results: Results, name: str) -> Judged | None:
@@ -163,7 +162,7 @@ def _more_data(results: Results, name: str) -> Judged | None:
         gains[label] = None if few is None or every is None else every - few
         if few is not None and every is not None:
             parts.append(f"{label} {few:.3f} with 25 % and {every:.3f} with all data")
-    return _judged(f"{name}, epsilon 2", gains, lambda *all_: max(all_) <= MARGIN, parts)
+    return _judged(f"{name}, epsilon 2:", gains, lambda *all_: max(all_) <= MARGIN, parts)
 
 
 _SPLITS = {
@@ -200,7 +199,7 @@ def _splitting(results: Results, name: str) -> Judged | None:
     def holds(full: float, two: float, one: float, base: float) -> bool:
         return two > full + MARGIN and one > base + MARGIN
 
-    return _judged(f"{name}, {which}", legs, holds, parts)
+    return _judged(f"{name}, {which}:", legs, holds, parts)
 
 
 def _richer_features(results: Results) -> tuple[str, list[str]]:
