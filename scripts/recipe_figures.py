@@ -11,7 +11,7 @@ from typing import Any
 from measuring import ROOT, arguments, measure
 
 from privgcn.experiments.grid import Grid
-from privgcn.experiments.results import Results, figure, series
+from privgcn.experiments.results import Results, figure
 from privgcn.modes import MODES
 from privgcn.report import Figure
 from privgcn.report.charts import save_svg
@@ -44,11 +44,9 @@ def drawings(results: Results) -> dict[str, list[Figure]]:
     def draw(
         title: str, x_label: str, points: Mapping[str, Any], modes: tuple[str, ...] = MODES
     ) -> list[Figure]:
-        lines = [
-            line
-            for mode in modes
-            for line in series(mode, {x: results.train(mode, **p) for x, p in points.items()})
-        ]
+        lines = {
+            mode: {x: results.train(mode, **p) for x, p in points.items()} for mode in modes
+        }
         return figure(title, x_label, lines, y_label="micro F1")
 
     alone = ("alone",)

@@ -21,9 +21,10 @@ from privgcn.errors import ConfigError, DataNotAvailableError
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.paper import reproduce as reproduction
 from privgcn.experiments.paper import targets
-from privgcn.experiments.paper.takeaways import NOT_MEASURED, SURVIVES, Takeaway
-from privgcn.experiments.results import Options, Presentation, Results, figure, series
+from privgcn.experiments.paper.takeaways import SURVIVES
+from privgcn.experiments.results import Options, Presentation, Results, figure
 from privgcn.report import Table
+from privgcn.report.results import NOT_MEASURED, Takeaway
 
 HERE = str(Path(__file__).parent)
 KIND = "test_reproduce"
@@ -67,7 +68,7 @@ def _present(results: Results, options: Options) -> Presentation:
         rows=tuple(cells.items()),
         notes=("<script>alert(1)</script>",),
     )
-    return Presentation([table], figure("A line", "noise", series("ours", cells)), ["Tiny."])
+    return Presentation([table], figure("A line", "noise", {"ours": cells}), ["Tiny."])
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +76,7 @@ def _tiny_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(HERE)
     paths = [HERE, *[path for path in sys.path if path]]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(dict.fromkeys(paths)))
-    tiny = targets.Target("Tiny", ("clinic",), ("clinic",), _plan, _present)
+    tiny = targets.Target("Tiny", _plan, _present, ("clinic",), ("clinic",))
     monkeypatch.setitem(targets.TARGETS, "tiny", tiny)
 
 
@@ -292,7 +293,7 @@ def outcome(worker):
     time.sleep(60)
 
 if __name__ == "__main__":
-    targets.TARGETS["tiny"] = targets.Target("Tiny", ("clinic",), ("clinic",), _plan, _present)
+    targets.TARGETS["tiny"] = targets.Target("Tiny", _plan, _present, ("clinic",), ("clinic",))
     local._Worker.outcome = outcome
     main()
 """

@@ -102,31 +102,26 @@ def _check_page(path: Path) -> None:
     above = path.absolute().parent
     while not above.exists():
         above = above.parent
-    if path.is_dir():
-        problem = "that is a folder"
-    elif not above.is_dir():
-        problem = f"{above} is not a folder"
-    elif not os.access(above, os.W_OK):
-        problem = f"{above} cannot be written"
-    else:
-        return
-    raise ConfigError(
-        f"The 'write-docs' of reproduce must be a file that can be written. Got {path}: "
-        f"{problem}. Name a Markdown file, such as reproduction.md."
-    )
+    problems = {
+        "that is a folder": path.is_dir(),
+        f"{above} is not a folder": not above.is_dir(),
+        f"{above} cannot be written": not os.access(above, os.W_OK),
+    }
+    for problem, found in problems.items():
+        if found:
+            raise ConfigError(
+                "The 'write-docs' of reproduce must be a file that can be written. Got "
+                f"{path}: {problem}. Name a Markdown file, such as reproduction.md."
+            )
 
 
 def _record(name: str, folder: Path, page: Path, done: Reproduction) -> dict[str, Any]:
-    summary = done.summary
     return {
         "experiment": name,
         "out": str(folder),
         "report": str(page),
-        "runs": summary.runs,
-        "kept": summary.kept,
-        "done": summary.done,
-        "failed": summary.failed,
-        "seconds": round(summary.seconds, 1),
+        **vars(done.summary),
+        "seconds": round(done.summary.seconds, 1),
         "training_seconds": round(done.training_seconds, 1),
         "failures": [
             {key: failure[key] for key in ("label", "settings", "seeds", "reason")}
@@ -143,13 +138,17 @@ def _record(name: str, folder: Path, page: Path, done: Reproduction) -> dict[str
 
 def _print(page: Path, done: Reproduction) -> None:
     from privgcn.experiments.progress import duration
+    from privgcn.report.results import NOT_MEASURED
 
     for shown in done.shown:
         for table in shown.presentation.tables:
             typer.echo(table.markdown())
         for note in shown.presentation.notes:
             typer.echo(note)
-    _print_takeaways(done)
+    if any(takeaway.verdict != NOT_MEASURED for takeaway in done.takeaways):
+        typer.echo("\nThe paper's take-aways:")
+        for takeaway in done.takeaways:
+            typer.echo(f"- {takeaway.claim.rstrip('.')}: {takeaway.verdict}.")
     summary = done.summary
     typer.echo(
         f"\n{summary.done} runs done now, {summary.kept} kept, {summary.failed} failed. "
@@ -160,13 +159,3 @@ def _print(page: Path, done: Reproduction) -> None:
     for name in done.torn:
         typer.echo(f"Damaged record set aside and run again: {name}", err=True)
     typer.echo(f"Report: {page}")
-
-
-def _print_takeaways(done: Reproduction) -> None:
-    from privgcn.experiments.paper.takeaways import NOT_MEASURED
-
-    if all(takeaway.verdict == NOT_MEASURED for takeaway in done.takeaways):
-        return
-    typer.echo("\nThe paper's take-aways:")
-    for takeaway in done.takeaways:
-        typer.echo(f"- {takeaway.claim.rstrip('.')}: {takeaway.verdict}.")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from privgcn.errors import ConfigError, MissingExtraError
-from privgcn.experiments.engines import Answer, Outcome, answer, use_one_thread
+from privgcn.experiments.engines import Outcome, outcome_of
 from privgcn.experiments.tasks import Task
 from privgcn.experiments.train_task import DEVICE, check_device
 
@@ -58,7 +58,7 @@ class RayEngine:
     def run(self, tasks: Iterable[Task]) -> Iterator[Outcome]:
         """Runs all tasks; closing the iterator cancels what is under way."""
         ray = self._ray
-        remote = ray.remote(**self._options)(_work)
+        remote = ray.remote(**self._options)(outcome_of)
         waiting = iter(tasks)
         under_way: dict[Any, Task] = {}
         try:
@@ -68,8 +68,7 @@ class RayEngine:
                     task = next(waiting, None)
                     if task is None:
                         break
-                    reference = remote.remote(task.kind, dict(task.settings), task.seeds)
-                    under_way[reference] = task
+                    under_way[remote.remote(task)] = task
                 if not under_way:
                     return
                 ready, _ = ray.wait(list(under_way), num_returns=1)
@@ -96,11 +95,7 @@ def task_options(device: str) -> dict[str, Any]:
 
 
 def workers_of(resources: Mapping[str, float], device: str) -> int:
-    """How many tasks a cluster runs at a time.
-
-    Raises:
-        ConfigError: Runs train on CUDA and the cluster has no GPU, so none would begin.
-    """
+    """How many tasks a cluster runs at a time; with CUDA it must have a GPU."""
     cores = max(1, int(resources.get("CPU", 1)))
     if device != "cuda":
         return cores
@@ -131,15 +126,10 @@ def _unreachable(address: str | None, error: Exception) -> ConfigError:
     )
 
 
-def _work(kind: str, settings: dict[str, Any], seeds: tuple[int, ...]) -> Answer:
-    use_one_thread()
-    return answer(kind, settings, seeds)
-
-
 def _outcome(task: Task, ray: Any, reference: Any) -> Outcome:
     try:
-        reply: Answer = ray.get(reference)
+        found: Outcome = ray.get(reference)
     except ray.exceptions.RayError as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else ""
-        reply = Answer(None, f"{type(error).__name__}: {first}", 0.0)
-    return Outcome(task, reply.results, reply.reason, reply.seconds)
+        first = str(error).strip().partition("\n")[0]
+        return Outcome(task, None, f"{type(error).__name__}: {first}", 0.0)
+    return found

@@ -10,9 +10,9 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from privgcn.errors import PrivGCNError
 from privgcn.experiments.tasks import Result, Task, run_task
@@ -20,7 +20,10 @@ from privgcn.experiments.tasks import Result, Task, run_task
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a task: its results, or the reason why there are none."""
+    """What became of a task: its results, or the reason why there are none.
+
+    It travels between processes and nodes.
+    """
 
     task: Task
     results: list[Result] | None
@@ -43,23 +46,15 @@ class Engine(Protocol):
         """Runs all tasks; closing the iterator stops what is under way."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a worker sends back; plain, so that it travels between processes and nodes."""
-
-    results: list[Result] | None
-    reason: str | None
-    seconds: float
-
-
-def answer(kind: str, settings: Mapping[str, Any], seeds: Sequence[int]) -> Answer:
-    """Runs a task in this process and catches whatever it raises."""
+def outcome_of(task: Task) -> Outcome:
+    """Runs a task in this process, on one thread, and catches whatever it raises."""
+    use_one_thread()
     begun = time.monotonic()
     try:
-        results = run_task(kind, settings, seeds)
+        results, reason = run_task(task.kind, task.settings, task.seeds), None
     except (Exception, SystemExit) as error:
-        return Answer(None, reason_of(error), time.monotonic() - begun)
-    return Answer(results, None, time.monotonic() - begun)
+        results, reason = None, reason_of(error)
+    return Outcome(task, results, reason, time.monotonic() - begun)
 
 
 def reason_of(error: BaseException) -> str:

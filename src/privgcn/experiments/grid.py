@@ -8,7 +8,7 @@ everything that decides its result, so experiments share the runs they have in c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -24,12 +24,10 @@ class Grid:
     Attributes:
         axes: Name of each axis and its values, such as ``{"epsilon": [1, 2]}``.
         kind: How the points are run; a kind of task.
-        where: Keeps a point only where this says so.
     """
 
     axes: Mapping[str, Sequence[Any]]
     kind: str = "train"
-    where: Callable[[Point], bool] | None = None
 
     def __post_init__(self) -> None:
         for name, values in self.axes.items():
@@ -47,9 +45,7 @@ class Grid:
     def points(self) -> Iterator[Point]:
         """All combinations, the last axis fastest."""
         for values in product(*self.axes.values()):
-            point = dict(zip(self.axes, values, strict=True))
-            if self.where is None or self.where(point):
-                yield point
+            yield dict(zip(self.axes, values, strict=True))
 
 
 @dataclass(frozen=True)

@@ -13,24 +13,20 @@ import signal
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from privgcn.errors import ConfigError
-from privgcn.experiments.engines import Answer, Outcome, answer, use_one_thread
+from privgcn.experiments.engines import Outcome, outcome_of
 from privgcn.experiments.tasks import Task
 
 _GRACE_SECONDS = 2.0
 
 
 class LocalEngine:
-    """Runs tasks in worker processes of this machine.
-
-    Args:
-        workers: Processes at a time; default one per core this process may use.
-    """
+    """Runs tasks in processes of this machine; default one per core this process may use."""
 
     here = True
 
@@ -93,17 +89,17 @@ class _Worker:
     def give(self, task: Task) -> None:
         self._task, self._begun = task, time.monotonic()
         try:
-            self._pipe.send((task.kind, dict(task.settings), task.seeds))
+            self._pipe.send(task)
         except (BrokenPipeError, OSError):
             self._process.join(_GRACE_SECONDS)
 
     def outcome(self) -> Outcome:
         try:
-            reply: Answer = self._pipe.recv()
+            found: Outcome = self._pipe.recv()
         except (EOFError, OSError):
             self._process.join(_GRACE_SECONDS)
-            reply = Answer(None, self._death(), time.monotonic() - self._begun)
-        return Outcome(self._task, reply.results, reply.reason, reply.seconds)
+            return Outcome(self._task, None, self._death(), time.monotonic() - self._begun)
+        return found
 
     def _death(self) -> str:
         code = self._process.exitcode
@@ -135,19 +131,13 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _work(pipe: Connection) -> None:
-    """A worker's life: a task in, an answer out, until the pipe closes."""
+    """A worker's life: a task in, an outcome out, until the pipe closes."""
     # An interrupt at the keyboard reaches every process; the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    use_one_thread()
-    while True:
-        try:
-            kind, settings, seeds = pipe.recv()
-        except EOFError:
-            return
-        reply = answer(kind, settings, seeds)
-        use_one_thread()
-        pipe.send(reply)
+    with suppress(EOFError):
+        while True:
+            pipe.send(outcome_of(pipe.recv()))
 
 
 def _end_with_parent() -> None:

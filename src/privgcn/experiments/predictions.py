@@ -24,6 +24,8 @@ def results_of(corpus: Corpus, predicted: Mapping[str, npt.NDArray[Any]]) -> lis
         corpus: What the run trained on and was scored on.
         predicted: Class of each test document by inference mode, ``[seeds, documents]``.
     """
+    each = zip(*predicted.values(), strict=True)
+    by_seed = [dict(zip(predicted, rows, strict=True)) for rows in each]
     truth, train = corpus.labels[corpus.split == TEST], corpus.train.labels
     shared = {
         "synthetic": corpus.facts.synthetic,
@@ -45,13 +47,8 @@ def results_of(corpus: Corpus, predicted: Mapping[str, npt.NDArray[Any]]) -> lis
             },
             "predicted": {mode: pack(row) for mode, row in rows.items()},
         }
-        for rows in _by_seed(predicted)
+        for rows in by_seed
     ]
-
-
-def _by_seed(predicted: Mapping[str, npt.NDArray[Any]]) -> list[dict[str, npt.NDArray[Any]]]:
-    seeds = len(next(iter(predicted.values())))
-    return [{mode: rows[number] for mode, rows in predicted.items()} for number in range(seeds)]
 
 
 def train_majority(train: Classes, test: Classes, classes: int) -> float:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 
 @dataclass
@@ -26,6 +26,11 @@ class Tally:
     weight_done: float = 0.0
     under_way: int = 0
     begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def finished(self) -> int:
+        """Runs that need nothing more in this call."""
+        return self.done + self.failed + self.kept
 
     @property
     def seconds_left(self) -> float | None:
@@ -49,8 +54,8 @@ class Tally:
         return ", ".join(parts)
 
 
-class Progress(Protocol):
-    """Something that shows a tally."""
+class Progress:
+    """Shows a tally; this one shows nothing."""
 
     def show(self, tally: Tally) -> None:
         """Called whenever the tally changed."""
@@ -59,17 +64,7 @@ class Progress(Protocol):
         """Called once at the end, whatever happened."""
 
 
-class Quiet:
-    """Shows nothing."""
-
-    def show(self, tally: Tally) -> None:
-        """Nothing."""
-
-    def close(self) -> None:
-        """Nothing."""
-
-
-class PlainProgress:
+class PlainProgress(Progress):
     """One line at a time, for logs: at most one every few seconds, and the last one."""
 
     def __init__(
@@ -85,16 +80,12 @@ class PlainProgress:
 
     def show(self, tally: Tally) -> None:
         """Prints the tally unless it just did."""
-        finished = tally.done + tally.failed + tally.kept >= tally.runs
-        if finished or self._clock() >= self._next:
+        if tally.finished >= tally.runs or self._clock() >= self._next:
             self._next = self._clock() + self._every
             print(tally.line(), file=self._stream, flush=True)
 
-    def close(self) -> None:
-        """Nothing is left open."""
 
-
-class BarProgress:
+class BarProgress(Progress):
     """A bar on a terminal; nothing is drawn and the cursor stays until the first tally."""
 
     def __init__(self) -> None:
@@ -108,20 +99,17 @@ class BarProgress:
             console=Console(stderr=True),
         )
         self._task: Any = None
-        self._started = False
 
     def show(self, tally: Tally) -> None:
         """Moves the bar."""
-        finished = tally.done + tally.failed + tally.kept
-        if not self._started:
-            self._started = True
+        if self._task is None:
             self._bar.start()
             self._task = self._bar.add_task(tally.line(), total=tally.runs)
-        self._bar.update(self._task, completed=finished, description=tally.line())
+        self._bar.update(self._task, completed=tally.finished, description=tally.line())
 
     def close(self) -> None:
         """Leaves the terminal as it was."""
-        if self._started:
+        if self._task is not None:
             self._bar.stop()
 
 

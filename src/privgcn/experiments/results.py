@@ -9,16 +9,13 @@ from typing import Any, Literal
 from privgcn.corpus.catalogue import DATASETS
 from privgcn.experiments.store import RecordStore
 from privgcn.experiments.tasks import Result, make_task
-from privgcn.report import Difference, Figure, MeanStd, Table
-from privgcn.report.figures import Point as FigurePoint
-from privgcn.report.figures import Series
+from privgcn.report import Difference, Figure, MeanStd, Point, Series, Table
 
 PAPER_MODE = "full-graph"
 """The paper predicts with links to, and texts of, training documents: not covered."""
 
 COVERED_MODE = "own-graph"
 
-Role = Literal["data", "reference"]
 Measure = Callable[[Mapping[str, Any]], MeanStd | None]
 
 
@@ -33,13 +30,7 @@ class Presentation:
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for.
-
-    Attributes:
-        datasets: Names of the catalogue.
-        seeds: Seeds of every configuration.
-        quick: Whether the small size is run.
-    """
+    """What the user asked for: datasets, seeds of every configuration, and the small size."""
 
     datasets: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -47,12 +38,7 @@ class Options:
 
 
 class Results:
-    """Looks up the records of points.
-
-    Args:
-        store: Open, or read before.
-        seeds: The seeds that count.
-    """
+    """Looks up the records of points in an open store, for the seeds that count."""
 
     def __init__(self, store: RecordStore, seeds: Sequence[int]) -> None:
         self._store = store
@@ -145,44 +131,38 @@ class View:
     """A table of scores by rows and columns, and its rows drawn as lines over the columns.
 
     Attributes:
-        title: Of the table.
-        heads: Names of the labels of a row.
+        form: The table without rows; its columns name the labels of a row.
         rows: Datasets to rows.
         columns: The point of each column, by its place on the horizontal axis.
         measure: What is shown of a point.
-        x_label: Of the figures.
         drawn: Labels of a row to the title of its figure and the name of its line there;
             ``None`` for a row that is not drawn.
         column: How a column is called, from its place.
-        notes: Sentences below the table.
-        y_label: Of the figures.
     """
 
-    title: str
-    heads: tuple[str, ...]
+    form: Table
     rows: Callable[[Sequence[str]], Iterable[Row]]
     columns: Mapping[Any, Mapping[str, Any]]
     measure: Measure
     x_label: str
     drawn: Callable[..., tuple[str, str] | None]
     column: str = "{}"
-    notes: tuple[str, ...] = ()
     y_label: str = "micro F1 (test)"
 
     def show(self, datasets: Sequence[str], suffix: str) -> tuple[Table, list[Figure]]:
         """The table and the figures of some datasets; the suffix goes with every title."""
         rows = cells(self.measure, self.rows(datasets), self.columns.values())
-        lines: dict[str, list[Series]] = {}
+        heads, lines = self.form.columns, dict[str, dict[str, Any]]()
         for row in rows:
-            labels, scores = row[: len(self.heads)], row[len(self.heads) :]
+            labels, scores = row[: len(heads)], row[len(heads) :]
             if (place := self.drawn(*labels)) is not None:
-                line = series(place[1], dict(zip(self.columns, scores, strict=True)))
-                lines.setdefault(place[0], []).extend(line)
+                line = dict(zip(self.columns, scores, strict=True))
+                lines.setdefault(place[0], {})[place[1]] = line
         table = Table(
-            title=f"{self.title}{suffix}",
-            columns=(*self.heads, *(self.column.format(place) for place in self.columns)),
+            title=f"{self.form.title}{suffix}",
+            columns=(*heads, *(self.column.format(place) for place in self.columns)),
             rows=rows,
-            notes=self.notes,
+            notes=self.form.notes,
         )
         figures = [
             one
@@ -192,26 +172,26 @@ class View:
         return table, figures
 
 
-def series(
-    name: str, scores: Mapping[Any, MeanStd | None], role: Role = "data"
-) -> list[Series]:
-    """A series of a figure from scores by x, or nothing where no score is known."""
-    points = tuple(FigurePoint(x, s.mean, s.std) for x, s in scores.items() if s is not None)
-    return [Series(name=name, points=points, role=role)] if points else []
-
-
 def figure(
     title: str,
     x_label: str,
-    lines: Sequence[Series],
+    lines: Mapping[str, Mapping[Any, MeanStd | None]],
     *,
     y_label: str = "micro F1 (test)",
     kind: Literal["line", "bar"] = "line",
-    notes: Sequence[str] = (),
+    references: Sequence[str] = (),
+    notes: tuple[str, ...] = (),
 ) -> list[Figure]:
-    """A figure, or nothing where there is no series."""
-    made = {"x_label": x_label, "y_label": y_label, "kind": kind, "notes": tuple(notes)}
-    return [Figure(title=title, series=tuple(lines), **made)] if lines else []
+    """A figure of scores by series and x, as far as they are known; none where none is."""
+    drawn = [
+        Series(name=name, points=points, role="reference" if name in references else "data")
+        for name, scores in lines.items()
+        if (
+            points := tuple(Point(x, s.mean, s.std) for x, s in scores.items() if s is not None)
+        )
+    ]
+    made = {"x_label": x_label, "y_label": y_label, "kind": kind, "notes": notes}
+    return [Figure(title=title, series=tuple(drawn), **made)] if drawn else []
 
 
 def is_synthetic(dataset: str) -> bool:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from privgcn.errors import ConfigError
 from privgcn.experiments.engines import Engine
-from privgcn.experiments.progress import Progress, Quiet, Tally
+from privgcn.experiments.progress import Progress, Tally
 from privgcn.experiments.store import RecordStore
 from privgcn.experiments.tasks import Task
-
-ENGINES = ("local", "ray")
 
 
 @dataclass(frozen=True)
@@ -39,29 +37,20 @@ def run_tasks(
     store: RecordStore,
     engine: Engine,
     *,
-    retry_failed: bool = True,
     progress: Progress | None = None,
 ) -> Summary:
-    """Runs every task that has no records yet, the longest first.
+    """Runs every task that has no records yet, failed ones too, the longest first.
 
-    Records appear as tasks end, so stopping at any moment loses only what was under way.
-
-    Args:
-        tasks: An experiment, or any tasks.
-        store: Where the records go; must be open.
-        engine: Where the tasks run.
-        retry_failed: Whether tasks that failed in an earlier call are tried again.
-        progress: Shows how far it is.
+    Records appear in the open store as tasks end, so stopping at any moment loses only what
+    was under way.
     """
     begun = time.monotonic()
-    shown: Progress = progress or Quiet()
+    shown = progress or Progress()
     everything = list(tasks)
-    pending = list(_pending(everything, store, retry_failed))
-    runs = sum(len(task.seeds) for task in everything)
-    left_failed = sum(len(store.failed(task)) for task in everything)
-    kept = sum(len(task.seeds) - len(store.missing(task)) for task in everything)
-    tally = Tally(runs=runs, weight=sum(task.weight for task in pending), kept=kept)
-    tally.failed = 0 if retry_failed else left_failed
+    pending = [task.with_seeds(left) for task in everything if (left := store.missing(task))]
+    before = summary_of(everything, store)
+    weight = sum(task.weight for task in pending)
+    tally = Tally(runs=before.runs, weight=weight, kept=before.kept)
     tally.under_way = min(engine.workers, len(pending))
     outcomes = engine.run(sorted(pending, key=lambda task: -task.weight))
     try:
@@ -81,7 +70,8 @@ def run_tasks(
         if close is not None:
             close()
         shown.close()
-    return Summary(runs, kept, tally.done, tally.failed, time.monotonic() - begun)
+    seconds = time.monotonic() - begun
+    return replace(before, done=tally.done, failed=tally.failed, seconds=seconds)
 
 
 def summary_of(tasks: Sequence[Task], store: RecordStore) -> Summary:
@@ -91,26 +81,15 @@ def summary_of(tasks: Sequence[Task], store: RecordStore) -> Summary:
     return Summary(runs, kept, 0, sum(len(store.failed(task)) for task in tasks), 0.0)
 
 
-def _pending(tasks: list[Task], store: RecordStore, retry_failed: bool) -> Iterator[Task]:
-    for task in tasks:
-        left = store.missing(task)
-        if not retry_failed:
-            failed = store.failed(task)
-            left = tuple(seed for seed in left if seed not in failed)
-        if left:
-            yield task if left == task.seeds else task.with_seeds(left)
-
-
 def make_engine(
     name: str = "local", *, workers: int | None = None, address: str | None = None
 ) -> Engine:
-    """An engine by name.
+    """An engine by name, ``local`` or ``ray``.
 
     Args:
-        name: ``local`` or ``ray``.
+        name: Of the engine.
         workers: Of ``local``: processes at a time; default one per core.
-        address: Of ``ray``: the cluster to join; default the one of the environment, or a
-            new one on this machine.
+        address: Of ``ray``: the cluster to join; default that of the environment, or a new one.
     """
     if name == "local":
         from privgcn.experiments.local import LocalEngine
@@ -125,4 +104,4 @@ def make_engine(
         from privgcn.experiments.cluster import RayEngine
 
         return RayEngine(address)
-    raise ConfigError(f"The 'engine' must be one of {', '.join(ENGINES)}. Got {name!r}.")
+    raise ConfigError(f"The 'engine' must be one of local, ray. Got {name!r}.")

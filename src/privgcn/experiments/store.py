@@ -23,7 +23,7 @@ from typing import IO, Any, Self
 
 from privgcn.errors import ConfigError, DataError
 from privgcn.experiments.tasks import RECORD_FORMAT, Task, canonical, digest
-from privgcn.files import flush_folder
+from privgcn.files import flush_folder, write_atomically
 
 Record = dict[str, Any]
 _TEMPORARY = ".writing-"
@@ -79,15 +79,16 @@ class RecordStore:
         """The record of a run, or ``None`` where there is none yet."""
         return self._records.get(key)
 
-    @property
-    def failures(self) -> list[Record]:
-        """All failures; runs of one configuration that failed alike are one entry."""
-        return _grouped(self._failures.values())
-
     def failures_of(self, tasks: Iterable[Task]) -> list[Record]:
-        """The failures among the runs of some tasks."""
+        """The failures among some tasks; runs of one that failed alike are one entry."""
         keys = {task.run_key(seed) for task in tasks for seed in task.seeds}
-        return _grouped(self._failures[key] for key in self._failures if key in keys)
+        groups: dict[tuple[str, str], Record] = {}
+        for failure in (self._failures[key] for key in self._failures if key in keys):
+            group = groups.setdefault(
+                (failure["configuration"], failure["reason"]), {**failure, "seeds": []}
+            )
+            group["seeds"] = sorted({*group["seeds"], *failure["seeds"]})
+        return list(groups.values())
 
     def failed(self, task: Task) -> tuple[int, ...]:
         """The seeds of a task that failed and have no record since."""
@@ -108,8 +109,7 @@ class RecordStore:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()
         for record in records:
-            _write(temporary / f"{record['key']}.json", record)
-        flush_folder(temporary)
+            write_atomically(temporary / f"{record['key']}.json", canonical(record) + "\n")
         if place.exists():
             # What damage left of this task, or a folder with nothing but a stray file.
             self._move_aside(place)
@@ -123,13 +123,12 @@ class RecordStore:
 
     def fail(self, task: Task, reason: str) -> None:
         """Stores that the runs of a task failed, and why."""
-        folder = self.folder / "failures"
         for seed in task.seeds:
             key, failure = task.run_key(seed), _failure(task, seed, reason)
-            _write(folder / f"{_TEMPORARY}{key}.json", failure)
-            os.replace(folder / f"{_TEMPORARY}{key}.json", folder / f"{key}.json")
+            write_atomically(
+                self.folder / "failures" / f"{key}.json", canonical(failure) + "\n"
+            )
             self._failures[key] = failure
-        flush_folder(folder)
 
     def _note_time(self, task: Task, seconds: float) -> None:
         line = json.dumps({"task": task.key, "seconds": round(seconds, 3)})
@@ -156,9 +155,7 @@ class RecordStore:
             elif _HASH.fullmatch(place.name) and place.is_dir():
                 self._read_task(place)
         for place in sorted((self.folder / "failures").iterdir()):
-            if place.name.startswith(_TEMPORARY):
-                place.unlink()
-            elif _is_named_by_hash(place):
+            if _is_named_by_hash(place):
                 self._read_failure(place)
 
     def _read_task(self, place: Path) -> None:
@@ -197,11 +194,10 @@ class RecordStore:
     def _move_aside(self, place: Path) -> None:
         torn = self.folder / "torn"
         torn.mkdir(exist_ok=True)
-        target = torn / place.name
-        number = 1
+        target, number = torn / place.name, 0
         while target.exists():
-            target = torn / f"{place.name}.{number}"
             number += 1
+            target = torn / f"{place.name}.{number}"
         os.rename(place, target)
 
 
@@ -248,25 +244,8 @@ def _failure(task: Task, seed: int, reason: str) -> Record:
     }
 
 
-def _grouped(failures: Iterable[Record]) -> list[Record]:
-    groups: dict[tuple[str, str], Record] = {}
-    for failure in failures:
-        group = groups.setdefault(
-            (failure["configuration"], failure["reason"]), {**failure, "seeds": []}
-        )
-        group["seeds"] = sorted({*group["seeds"], *failure["seeds"]})
-    return list(groups.values())
-
-
 def _is_named_by_hash(path: Path) -> bool:
     return path.suffix == ".json" and _HASH.fullmatch(path.stem) is not None
-
-
-def _write(path: Path, value: Mapping[str, Any]) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.write(canonical(value) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _locked(path: Path) -> IO[str]:

@@ -90,11 +90,7 @@ class Task:
 
 
 def kind_module(kind: str) -> ModuleType:
-    """The module of a kind.
-
-    Raises:
-        ConfigError: There is no such module.
-    """
+    """The module of a kind, or an error where there is none."""
     name = KINDS.get(kind, kind)
     if find_spec(name) is None:
         raise ConfigError(

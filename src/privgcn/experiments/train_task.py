@@ -22,25 +22,14 @@ DEVICE = "PRIVGCN_DEVICE"
 a run's name: noise and samples come from the same source everywhere."""
 
 _MUST = {"dataset", "recipe"}
-_MAY = {
-    "optimizer",
-    "epsilon",
-    "parts",
-    "fraction",
-    "split",
-    "features",
-    "changes",
-    "apart",
-    "modes",
-}
+_MAY = {"optimizer", "epsilon", "parts", "fraction", "split", "features"}
+_MAY |= {"changes", "apart", "modes"}
+# What a record says about the plan of its run.
+_RECORDED = ("epsilon", "delta", "noise_multiplier", "steps", "sensitivity", "unit", "units")
 
 
 def check_device(*, here: bool = True) -> str:
-    """Where runs train, or an error that names the places.
-
-    Args:
-        here: Whether runs train on this machine, which then must have the device.
-    """
+    """Where runs train; if ``here``, this machine must have the device."""
     device = os.environ.get(DEVICE, "cpu")
     if device not in ("cpu", "cuda"):
         raise ConfigError(f"The variable {DEVICE} must be cpu or cuda. Got {device!r}.")
@@ -110,21 +99,8 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
     trial = train(corpus, chosen, seeds)
     plan, featurizer = trial.plan, trial.model.featurizer
     shared = {
-        "features": {
-            "kind": featurizer.kind,
-            "dimension": featurizer.dimension,
-        },
-        "privacy": None
-        if plan is None
-        else {
-            "epsilon": plan.epsilon,
-            "delta": plan.delta,
-            "noise_multiplier": plan.noise_multiplier,
-            "steps": plan.steps,
-            "sensitivity": plan.sensitivity,
-            "unit": plan.unit,
-            "units": plan.units,
-        },
+        "features": {"kind": featurizer.kind, "dimension": featurizer.dimension},
+        "privacy": None if plan is None else {k: getattr(plan, k) for k in _RECORDED},
     }
     modes = [check_mode(mode) for mode in settings["modes"]]
     found = results_of(corpus, {mode: trial.predictions(mode) for mode in modes})

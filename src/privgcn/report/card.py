@@ -15,26 +15,9 @@ from typing import Any
 from privgcn.config import DataSettings, Settings, parse_settings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.report.citation import citations
 from privgcn.report.pages import render
 from privgcn.report.run_page import effective_settings
-from privgcn.report.tables import markdown_text
-from privgcn.report.wording import explained, sentence, training_data
-
-_USE = (
-    "Sorting new documents of the same kind as the training documents into the classes below, "
-    "in an inference mode that the guarantee covers."
-)
-_MISUSE = (
-    "Not meant for documents of another kind or language, nor for decisions about people "
-    "without a human who checks them."
-)
-_LIMITS = (
-    "Noise protects the training documents and costs accuracy, most of all for small classes "
-    "and for kinds of documents that were rare in training.",
-    "This card gives no scores: they would reveal more than the guarantee covers. Measure the "
-    "model on labelled documents of your own before you rely on it.",
-)
+from privgcn.report.wording import citations, explained, sentence, training_data, words
 
 
 @dataclass(frozen=True)
@@ -70,27 +53,7 @@ def card_markdown(
         PrivacyContractError: The model must not be released, or the settings hold what the
             guarantee does not cover.
     """
-    card = _card(statement, settings_public, about)
-    words = card["statement"]
-    lines = ["# Privacy card", "", f"**{_md(words['claim'])}**", "", _md(words["promise"]), ""]
-    lines += _bullets(words["meaning"])
-    lines += _section("Before you rely on it", words["warnings"])
-    for title, texts in card["about"]:
-        lines += _section(title, texts)
-    lines += _section(
-        "Which predictions are covered",
-        [f"{mode['mode']}: {mode['verdict']}. {mode['sees']}" for mode in words["modes"]],
-    )
-    lines += _section("Assumed to be public", words["assumed_public"])
-    lines += _section("Not covered", words["not_covered"])
-    lines += _section("Remember", words["notes"])
-    lines += _rows("How epsilon was computed", ("what", "value"), words["facts"])
-    lines += _rows("Settings of the training", ("setting", "value"), card["settings"])
-    lines += ["", "## Check it", ""]
-    lines += ["`privgcn verify FOLDER` computes epsilon again from the files beside this card."]
-    lines += ["", f"Statement digest: `{words['digest']}`", "", "## How to cite", ""]
-    lines += _bullets([f"{entry['what']}: {entry['words']}" for entry in card["citations"]])
-    return "\n".join(lines).rstrip() + "\n"
+    return render("card.md", _card(statement, settings_public, about))
 
 
 def card_html(
@@ -98,7 +61,7 @@ def card_html(
     settings_public: Mapping[str, Any],
     about: About | None = None,
 ) -> str:
-    """The card as one self-contained page; the same content as :func:`card_markdown`."""
+    """The card as one self-contained page; the same content as ``card_markdown``."""
     return render("card.html", _card(statement, settings_public, about))
 
 
@@ -128,17 +91,19 @@ def _card(
 
 def _about(statement: PrivacyStatement, about: About) -> list[tuple[str, list[str]]]:
     """The sections of a model card that are not about the guarantee."""
-    corpus = "The owner of the documents does not describe them here."
-    classes = "The class names are in model.json beside this card."
+    usual = words()["card"]
+    classes = usual["classes"]
     if about.classes is not None:
         classes = f"{len(about.classes)} classes: {', '.join(about.classes)}."
-    contact = "Ask whoever gave you this model."
     return [
-        ("Intended use", [sentence(about.intended_use or _USE), _MISUSE]),
-        ("Training documents", [training_data(statement), sentence(about.corpus or corpus)]),
+        ("Intended use", [sentence(about.intended_use or usual["use"]), usual["misuse"]]),
+        (
+            "Training documents",
+            [training_data(statement), sentence(about.corpus or usual["corpus"])],
+        ),
         ("Classes", [classes]),
-        ("Limits", list(_LIMITS)),
-        ("Contact", [about.contact or contact]),
+        ("Limits", usual["limits"]),
+        ("Contact", [about.contact or usual["contact"]]),
     ]
 
 
@@ -157,20 +122,3 @@ def _public(settings: Mapping[str, Any]) -> Settings:
             "section. Leave it out."
         )
     return checked
-
-
-def _md(text: object) -> str:
-    return markdown_text(text)
-
-
-def _bullets(lines: Sequence[str]) -> list[str]:
-    return [f"- {_md(line)}" for line in lines]
-
-
-def _section(title: str, lines: Sequence[str]) -> list[str]:
-    return ["", f"## {title}", "", *_bullets(lines)] if lines else []
-
-
-def _rows(title: str, head: tuple[str, str], rows: Sequence[tuple[str, str]]) -> list[str]:
-    table = [head, (":--", ":--"), *((_md(name), _md(value)) for name, value in rows)]
-    return ["", f"## {title}", "", *(f"| {name} | {value} |" for name, value in table)]

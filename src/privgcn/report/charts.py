@@ -9,6 +9,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from privgcn.files import write_atomically
 from privgcn.report.drawing import (
     FONT,
     INK,
@@ -26,7 +27,6 @@ from privgcn.report.drawing import (
 from privgcn.report.figures import Figure, Point, Series
 from privgcn.report.markup import coordinate, element, joined
 from privgcn.report.scales import Scale, position_scale, value_scale
-from privgcn.report.writing import write_text
 
 # Narrower drawings are for phones.
 _NARROW = 480
@@ -45,25 +45,21 @@ def svg(
     values: bool = True,
     colours: Colours | None = None,
 ) -> Markup:
-    """The drawing.
+    """The drawing of a figure.
 
-    Args:
-        figure: What to draw.
-        width: In pixels; text keeps its size, so a phone gets a narrower drawing rather
-            than a smaller one.
-        name: Distinguishes the drawings of one page.
-        values: Whether each point shows its value when pointed at or focused.
-        colours: Those of the page that the drawing is part of.
+    Text keeps its size, so a phone gets a narrower drawing. The name tells the drawings of a
+    page apart; with ``values``, points show theirs when pointed at or focused.
     """
     looks = (colours or Colours()).looks(figure)
     draw = _lines if figure.kind == "line" else _bars
     return draw(figure, looks, width, name, values)
 
 
-def save_svg(figure: Figure, path: str | Path, *, width: int = 720) -> Path:
+def save_svg(figure: Figure, path: Path) -> Path:
     """Writes a vector file for a paper: no hover values, no page around it."""
-    drawing = svg(figure, width=width, values=False)
-    return write_text(path, f'<?xml version="1.0" encoding="UTF-8"?>\n{drawing}\n')
+    drawing = svg(figure, values=False)
+    write_atomically(path, f'<?xml version="1.0" encoding="UTF-8"?>\n{drawing}\n')
+    return path
 
 
 def _lines(

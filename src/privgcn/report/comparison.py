@@ -11,26 +11,18 @@ from privgcn.config import Settings
 from privgcn.modes import MODES
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import SHORT_UNIT, round_up
-from privgcn.report.citation import citations
 from privgcn.report.curves import EPSILON_AXIS, shown_epsilon
 from privgcn.report.figures import Figure, Point, Series
 from privgcn.report.formats import number
-from privgcn.report.run_page import NO_GUARANTEE, SYNTHETIC, WORKING_COPY, check_pair
+from privgcn.report.run_page import check_pair
 from privgcn.report.scores import SCORE_AXIS, Scores, mode_label
 from privgcn.report.tables import MeanStd, Table
+from privgcn.report.wording import citations, notice
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run, as far as a page needs it.
-
-    Attributes:
-        name: What the page calls it.
-        settings: What was asked for.
-        statement: What may be claimed; ``None`` without privacy.
-        scores: The content of ``scores.json``.
-        checked: Which files the claim was checked against.
-    """
+    """One run, as far as a page needs it; ``checked`` are the files the claim was held to."""
 
     name: str
     settings: Settings
@@ -53,14 +45,15 @@ def runs_summary(runs: Sequence[RunRecord]) -> dict[str, Any]:
     claims = f"{len(private) or 'none'} of them with"
     if single:
         claims = "with" if private else "without"
-    notices = [WORKING_COPY] if private else []
-    if len(private) < len(runs):
-        notices.append(NO_GUARANTEE if single else _no_guarantee(all_of_them=not private))
+    notices = [notice("working_copy")] if private else []
+    if single and not private:
+        notices.append(notice("no_guarantee"))
+    elif len(private) < len(runs):
+        notices.append(notice("no_guarantees", these="Some of these" if private else "These"))
     made = [run.scores.synthetic for run in runs]
     badge = "SYNTHETIC" if all(made) else "PARTLY SYNTHETIC" if any(made) else None
     if badge is not None:
-        some = "The" if all(made) else "Some of the"
-        notices.append({**SYNTHETIC, "text": SYNTHETIC["text"].replace("The", some, 1)})
+        notices.append(notice("synthetic", the="The" if all(made) else "Some of the"))
     return {
         "title": "1 run" if single else f"{len(runs)} runs side by side",
         "synthetic": badge,
@@ -70,16 +63,6 @@ def runs_summary(runs: Sequence[RunRecord]) -> dict[str, Any]:
         "run_table": _run_table(runs),
         "curves": _curves(runs),
         "citations": citations(),
-    }
-
-
-def _no_guarantee(*, all_of_them: bool) -> dict[str, str]:
-    these = "These models were" if all_of_them else "Some of these models were"
-    return {
-        **NO_GUARANTEE,
-        "text": f"{these} trained without privacy. They may reveal what any training document "
-        "says, and so may their predictions and scores. Do not release any of it where the "
-        "documents are confidential.",
     }
 
 
@@ -112,14 +95,14 @@ def _run_table(runs: Sequence[RunRecord]) -> Table:
 
 def _curves(runs: Sequence[RunRecord]) -> list[Figure]:
     """One figure for each dataset and kind of guarantee: other epsilons do not compare."""
-    points: dict[Any, dict[tuple[str, float], list[float]]] = defaultdict(dict)
-    levels: dict[str, dict[str, list[float]]] = defaultdict(dict)
     recipes = defaultdict(set)
     for run in runs:
         if run.statement is not None:
             recipes[run.dataset].add(run.settings.recipe)
+    # Scores by figure, series and place.
+    data: dict[Any, dict[str, dict[float, list[float]]]] = {}
+    levels: dict[str, dict[str, list[float]]] = defaultdict(dict)
     for run in runs:
-        several = len(recipes[run.dataset]) > 1
         for mode, entry in run.scores.ordered().items():
             if entry.micro_f1 is None:
                 continue
@@ -127,37 +110,32 @@ def _curves(runs: Sequence[RunRecord]) -> list[Figure]:
                 name = f"without privacy, {mode}"
                 levels[run.dataset].setdefault(name, []).append(entry.micro_f1)
                 continue
-            label = mode_label(mode, private=True)
-            place = (
-                f"{run.settings.recipe}, {label}" if several else label,
-                shown_epsilon(run.statement),
-            )
+            name = mode_label(mode, private=True)
+            if len(recipes[run.dataset]) > 1:
+                name = f"{run.settings.recipe}, {name}"
             kind = (run.dataset, run.statement.unit, run.statement.relation)
-            points[kind].setdefault(place, []).append(entry.micro_f1)
+            places = data.setdefault(kind, {}).setdefault(name, {})
+            places.setdefault(shown_epsilon(run.statement), []).append(entry.micro_f1)
     return [
         Figure(
-            title=f"{kind[0]}: score against epsilon (unit {kind[1]}, relation {kind[2]})",
+            title=f"{dataset}: score against epsilon (unit {unit}, relation {relation})",
             x_label=EPSILON_AXIS,
             y_label=SCORE_AXIS,
-            series=(*_data(found), *_levels(levels[kind[0]])),
+            series=(
+                *(
+                    Series(
+                        name=name, points=tuple(_averaged(*p) for p in sorted(places.items()))
+                    )
+                    for name, places in found.items()
+                ),
+                *(
+                    Series(name=name, points=(_averaged(None, values),), role="reference")
+                    for name, values in levels[dataset].items()
+                ),
+            ),
             notes=("Runs with the same recipe and epsilon are averaged.",),
         )
-        for kind, found in points.items()
-    ]
-
-
-def _data(found: dict[tuple[str, float], list[float]]) -> list[Series]:
-    series: dict[str, list[Point]] = defaultdict(list)
-    for (name, epsilon), values in sorted(found.items(), key=lambda item: item[0][1]):
-        series[name].append(_averaged(epsilon, values))
-    order = dict.fromkeys(name for name, _ in found)
-    return [Series(name=name, points=tuple(series[name])) for name in order]
-
-
-def _levels(found: dict[str, list[float]]) -> list[Series]:
-    return [
-        Series(name=name, points=(_averaged(None, values),), role="reference")
-        for name, values in found.items()
+        for (dataset, unit, relation), found in data.items()
     ]
 
 

@@ -141,17 +141,17 @@ class Colours:
         ]
 
 
-def text_width(text: str, size: float = FONT) -> float:
+def text_width(text: str) -> float:
     """About how wide a text is; wide scripts count double."""
-    return sum(2.0 if ord(char) > 0x2E80 else 1.0 for char in text) * size * _CHARACTER
+    return sum(2.0 if ord(char) > 0x2E80 else 1.0 for char in text) * FONT * _CHARACTER
 
 
-def shortened(text: str, width: float, size: float = FONT) -> str:
+def shortened(text: str, width: float) -> str:
     """The text, cut with an ellipsis where it would be wider than ``width``."""
     line = " ".join(clean(text).split())
-    if text_width(line, size) <= width:
+    if text_width(line) <= width:
         return line
-    while line and text_width(line + "…", size) > width:
+    while line and text_width(line + "…") > width:
         line = line[:-1]
     return line.rstrip() + "…"
 
@@ -216,13 +216,8 @@ def value_target(
 ) -> Markup:
     """An invisible target with the value that it shows when pointed at or focused.
 
-    Args:
-        lines: The value in short lines; the first is set bold.
-        spoken: The value for those who hear the page.
-        target: The invisible shape.
-        x: Where the value points to.
-        y: Where the value points to.
-        width: Width of the chart, which the value stays inside.
+    The value points to ``x`` and ``y``, stays inside the ``width`` of the chart and has its
+    first line in bold; ``spoken`` is for those who hear the page.
     """
     room = min(420.0, width - 24)
     words = [shortened(text, room - 20) for text in lines]

@@ -15,14 +15,14 @@ def is_number(value: Any) -> bool:
     )
 
 
-def score(value: Any, decimals: int = 3) -> str:
-    """A score with fixed decimals, or a dash where there is none.
+def score(value: Any) -> str:
+    """A score with three decimals, or a dash where there is none.
 
     Examples:
         >>> score(0.5), score(None), score(float("nan"))
         ('0.500', '–', '–')
     """
-    return f"{value:.{decimals}f}" if is_number(value) else NOTHING
+    return f"{value:.3f}" if is_number(value) else NOTHING
 
 
 def number(value: Any) -> str:

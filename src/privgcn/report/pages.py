@@ -13,6 +13,7 @@ from privgcn.report.drawing import Colours
 from privgcn.report.figures import Figure
 from privgcn.report.markup import finalize
 from privgcn.report.table_markup import table_html
+from privgcn.report.tables import markdown_text
 
 _WIDE, _NARROW = 760, 336
 # With more points than this, a keyboard reader is offered a way past them.
@@ -38,12 +39,14 @@ def render(template: str, summary: dict[str, Any]) -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    made = Environment(
         loader=PackageLoader("privgcn.report"),
-        autoescape=True,
+        autoescape=lambda name: name is None or not name.endswith(".md"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         finalize=finalize,
     )
+    made.filters["md"] = markdown_text
+    return made

@@ -8,8 +8,8 @@ from typing import Any
 
 from privgcn.config import Settings
 from privgcn.errors import ConfigError
+from privgcn.files import write_atomically
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.report.citation import citations
 from privgcn.report.comparison import RunRecord, runs_summary
 from privgcn.report.figures import Figure
 from privgcn.report.pages import render
@@ -18,7 +18,7 @@ from privgcn.report.run_page import run_summary
 from privgcn.report.scores import Scores
 from privgcn.report.sources import read_folders
 from privgcn.report.tables import Table
-from privgcn.report.writing import write_text
+from privgcn.report.wording import citations
 
 
 class Report:
@@ -76,21 +76,9 @@ class Report:
         *,
         outcome: Outcome | None = None,
     ) -> Report:
-        """The page of an experiment.
-
-        Args:
-            name: Of the experiment.
-            tables: What it measured.
-            figures: The same, drawn.
-            notes: Sentences that introduce the experiment.
-            outcome: What the runs came to, such as those that failed.
-        """
-        read = Results(
-            name,
-            tuple(tables),
-            tuple(figures),
-            notes=(notes,) if isinstance(notes, str) else tuple(notes),
-        )
+        """The page of an experiment: notes, what its runs came to, figures and tables."""
+        lines = (notes,) if isinstance(notes, str) else tuple(notes)
+        read = Results(name, tuple(tables), tuple(figures), notes=lines)
         return cls._of_results([read], [] if outcome is None else [outcome])
 
     @classmethod
@@ -110,11 +98,7 @@ class Report:
         if not found.runs:
             return cls._of_results(found.results, found.outcomes)
         if len(found.runs) == 1 and not found.results:
-            run = found.runs[0]
-            summary = run_summary(
-                run.settings, run.statement, run.scores, checked=run.checked, name=run.name
-            )
-            return cls("run.html", summary)
+            return cls("run.html", run_summary(**vars(found.runs[0])))
         return cls.of_runs(found.runs, found.results, found.outcomes)
 
     @classmethod
@@ -123,38 +107,39 @@ class Report:
         title = f"{len(results)} experiments"
         if len(outcomes) == 1 and outcomes[0].experiments:
             title = outcomes[0].title
-        notes: list[str] = []
+        summary = {"title": title, "synthetic": None, "notes": [], "outcomes": outcomes}
         if len(parts) == 1:
             # Its notes introduce the page.
-            title, notes = parts[0]["name"], parts[0]["notes"]
+            summary |= {"title": parts[0]["name"], "notes": parts[0]["notes"]}
             parts = [{**parts[0], "notes": []}]
-        summary = {
-            "title": title,
-            "synthetic": None,
-            "notes": notes,
-            "parts": parts,
-            "outcomes": list(outcomes),
-            "citations": citations(),
-        }
-        return cls("experiment.html", summary)
+        return cls("experiment.html", {**summary, "parts": parts, "citations": citations()})
 
     def html(self) -> str:
         """The page."""
         return render(self._template, self._summary)
 
     def save(self, path: str | Path) -> Path:
-        """Writes the page atomically, and says where it is."""
-        return write_text(path, self.html())
+        """Writes the page atomically, and says where it is.
+
+        Raises:
+            ConfigError: ``path`` is a folder or cannot be written.
+        """
+        target = Path(path)
+        if target.is_dir():
+            raise ConfigError(
+                f"The output file must not be a folder. Got {target}. "
+                f"Name a file in it, such as {target / 'report.html'}."
+            )
+        write_atomically(target, self.html())
+        return target
 
 
 def _parts(results: Sequence[Results]) -> list[dict[str, Any]]:
     headings = [result.heading for result in results]
     return [
         {
+            **vars(result),
             "name": f"{heading} ({result.name})" if headings.count(heading) > 1 else heading,
-            "tables": list(result.tables),
-            "figures": list(result.figures),
-            "notes": list(result.notes),
         }
         for result, heading in zip(results, headings, strict=True)
     ]

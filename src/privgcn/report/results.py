@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic.dataclasses import dataclass as checked_dataclass
 
 from privgcn.errors import DataError
-from privgcn.files import read_bounded
+from privgcn.files import read_bounded, write_atomically
 from privgcn.report.figures import Figure
 from privgcn.report.records import read_record
 from privgcn.report.tables import Table
-from privgcn.report.writing import write_text
 
 TABLES_FILE, FIGURES_FILE, NOTES_FILE = "tables.json", "figures.json", "notes.json"
 SUMMARY_FILE = "summary.json"
 _MOST_BYTES = 1 << 28
-_NOT_MEASURED = "not measured"
+NOT_MEASURED = "not measured"
 _NO_NOTES = (
     "The notes of these results are missing. They say which numbers carry no guarantee and "
     "what was not run. Run 'privgcn reproduce' again with --resume to have them here."
@@ -35,14 +35,10 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Results:
-    """The results of one experiment.
+    """The results of one experiment, by the name of its folder.
 
-    Attributes:
-        name: Of its folder.
-        tables: Its tables.
-        figures: Its figures.
-        title: What a page calls it; empty where nobody stored one.
-        notes: Sentences without which its numbers would be misread.
+    Without its notes the numbers would be misread. The title is what a page calls it; empty
+    where nobody stored one.
     """
 
     name: str
@@ -61,12 +57,16 @@ class _Stored(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Takeaway(_Stored):
-    """A claim of the paper, and whether it holds in our runs."""
+@checked_dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Takeaway:
+    """A claim of the paper, in our words, and whether it holds in our runs.
+
+    The evidence has one sentence per dataset; the rule says how the verdict follows from it.
+    """
 
     claim: str
     verdict: str
-    evidence: tuple[str, ...] = ()
+    evidence: tuple[str, ...]
     rule: str
 
     @property
@@ -86,12 +86,7 @@ class Failure(_Stored):
 class Outcome(_Stored):
     """What a call of ``reproduce`` came to beyond its tables.
 
-    Attributes:
-        title: Of the experiment, or of all of them together.
-        experiments: Sub-folders of the experiments; empty where there is only one.
-        takeaways: The paper's claims with our verdicts.
-        disagreements: Published numbers beside ours, with reasons.
-        failures: Failed runs.
+    Its experiments are the names of their sub-folders; none where there is only one.
     """
 
     title: str
@@ -110,7 +105,7 @@ class Outcome(_Stored):
     @property
     def judged(self) -> tuple[Takeaway, ...]:
         """The takeaways, where any of them was measured."""
-        measured = any(one.verdict != _NOT_MEASURED for one in self.takeaways)
+        measured = any(one.verdict != NOT_MEASURED for one in self.takeaways)
         return self.takeaways if measured else ()
 
     @property
@@ -126,47 +121,24 @@ class Outcome(_Stored):
 
 
 def write_outcome(
-    folder: Path,
-    title: str,
-    *,
-    failures: Sequence[Mapping[str, Any]],
-    experiments: Sequence[str] = (),
-    takeaways: Sequence[Mapping[str, Any]] = (),
-    disagreements: Table | Mapping[str, Any] | None = None,
+    folder: Path, title: str, *, failures: Sequence[Mapping[str, Any]], **more: Any
 ) -> Outcome:
     """Stores an outcome in a results folder, whole or not at all.
 
-    Args:
-        folder: The results folder.
-        title: Of the experiment, or of all of them together.
-        failures: Failed tasks, as the store of records has them.
-        experiments: Names of the sub-folders, where there are several experiments.
-        takeaways: ``{"claim", "verdict", "evidence", "rule"}``.
-        disagreements: A table.
+    Failures are those of the store of records, with their labels.
     """
-    outcome = Outcome.model_validate(
-        {
-            "title": title,
-            "experiments": experiments,
-            "takeaways": takeaways,
-            "disagreements": disagreements,
-            "failures": [
-                {"run": _run_name(one), "seeds": one["seeds"], "reason": str(one["reason"])}
-                for one in failures
-            ],
-        }
-    )
+    told = [
+        {"run": one["label"], "seeds": one["seeds"], "reason": one["reason"]}
+        for one in failures
+    ]
+    outcome = Outcome.model_validate({"title": title, "failures": told, **more})
     text = json.dumps(outcome.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
-    write_text(folder / SUMMARY_FILE, text)
+    write_atomically(folder / SUMMARY_FILE, text)
     return outcome
 
 
 def read_outcome(folder: Path) -> Outcome | None:
-    """The outcome that is stored in a folder; ``None`` where there is none.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
+    """The outcome that is stored in a folder; ``None`` where there is none."""
     path = folder / SUMMARY_FILE
     if not path.is_file():
         return None
@@ -178,30 +150,18 @@ def has_results(path: Path) -> bool:
     return (path / TABLES_FILE).is_file() or (path / FIGURES_FILE).is_file()
 
 
-def read_results(folder: Path, name: str | None = None) -> Results:
-    """Reads the tables, figures, notes and title of an experiment.
-
-    Raises:
-        DataError: A file cannot be read.
-    """
+def read_results(folder: Path, name: str) -> Results:
+    """Reads the tables, figures, notes and title of an experiment."""
     outcome = read_outcome(folder)
     several = outcome is not None and bool(outcome.experiments)
     notes = folder / NOTES_FILE
     return Results(
-        name or folder.resolve().name,
+        name,
         _models(Table, folder / TABLES_FILE),
         _models(Figure, folder / FIGURES_FILE),
         "" if outcome is None or several else outcome.title,
         tuple(map(str, _list(notes))) if notes.exists() else (_NO_NOTES,),
     )
-
-
-def _run_name(failure: Mapping[str, Any]) -> str:
-    settings = failure.get("settings") or {}
-    words = [
-        f"{key} {value}" for key, value in settings.items() if isinstance(value, str | int)
-    ]
-    return str(failure.get("label") or ", ".join(words) or failure.get("kind") or "a run")
 
 
 def _models(model: type[Model], path: Path) -> tuple[Model, ...]:

@@ -11,7 +11,6 @@ from privgcn.evaluation.baselines import baselines_left_out
 from privgcn.modes import Mode, facts_of
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import SHORT_UNIT, round_up
-from privgcn.report.citation import citations
 from privgcn.report.curves import run_curve
 from privgcn.report.formats import number, score, setting
 from privgcn.report.scores import (
@@ -21,36 +20,13 @@ from privgcn.report.scores import (
     mode_table,
     score_figure,
 )
-from privgcn.report.wording import explained
+from privgcn.report.wording import citations, explained, notice
 
-WORKING_COPY = {
-    "tone": "warn",
-    "title": "Working copy, not for release",
-    "text": "This page is for the owner of the data. The guarantee does not cover its "
-    "full-graph scores and its counts. Use `privgcn release` to collect what may be published.",
-}
-NO_GUARANTEE = {
-    "tone": "bad",
-    "title": "No privacy guarantee",
-    "text": "This model was trained without privacy. It may reveal what any training document "
-    "says, and so may its predictions and scores. Do not release any of it where the documents "
-    "are confidential. Train with `--epsilon` for a guarantee.",
-}
-SYNTHETIC = {
-    "tone": "info",
-    "title": "Synthetic documents",
-    "text": "The documents were generated; no real person wrote or is described in them. "
-    "Scores on them show that the program works, not how well it does on real text.",
-}
 _MODELS = {"gcn": "graph convolutional network", "linear": "linear model", "mlp": "network"}
 
 
 def check_pair(settings: Settings, statement: PrivacyStatement | None, owner: str) -> None:
-    """A page must neither miss a claim nor make one that the settings do not have.
-
-    Raises:
-        ConfigError: One of the two is private and the other is not.
-    """
+    """A page must neither miss a claim nor make one that the settings do not have."""
     if (settings.privacy is None) != (statement is None):
         got = "private settings without a statement"
         if statement is not None:
@@ -69,23 +45,15 @@ def run_summary(
     checked: Sequence[str] = (),
     name: str | None = None,
 ) -> dict[str, Any]:
-    """Everything the page of one run shows.
-
-    Args:
-        settings: Of the run.
-        statement: ``None`` for a run without privacy.
-        scores: The content of ``scores.json``.
-        checked: Which files the claim was checked against.
-        name: Of the run, for the page's title.
-    """
+    """Everything the page of one run shows; ``checked`` says what the claim was held to."""
     check_pair(settings, statement, f"run {name}" if name else "the run")
     scores = scores.without_itself(settings)
     private = statement is not None
     lead = scores.leading(private=private)
     dataset = scores.dataset or settings.data.source or "unnamed documents"
-    notices = [WORKING_COPY if private else NO_GUARANTEE]
+    notices = [notice("working_copy" if private else "no_guarantee")]
     if scores.synthetic:
-        notices.append(SYNTHETIC)
+        notices.append(notice("synthetic", the="The"))
     for text in baselines_left_out(settings):
         notices.append({"tone": "info", "title": "A baseline is missing", "text": text})
     return {
@@ -150,37 +118,26 @@ def _lede(
 
 def _tiles(
     statement: PrivacyStatement | None, scores: Scores, lead: Mode
-) -> list[dict[str, str]]:
-    tiles = [
-        {
-            "label": "Score",
-            "value": score(scores.modes[lead].micro_f1),
-            "note": f"micro-F1, inference {lead}",
-        }
-    ]
+) -> list[tuple[str, str, str]]:
+    """Label, value and note of each."""
+    tiles = [("Score", score(scores.modes[lead].micro_f1), f"micro-F1, inference {lead}")]
     baselines = {name: row.micro_f1 or 0.0 for name, row in scores.baselines.items()}
     if baselines:
         best = max(baselines, key=baselines.__getitem__)
         value = score(scores.baselines[best].micro_f1)
-        tiles.append({"label": "Best baseline", "value": value, "note": f"micro-F1, {best}"})
+        tiles.append(("Best baseline", value, f"micro-F1, {best}"))
     if statement is None:
-        tiles.append({"label": "Privacy", "value": "none", "note": "trained without privacy"})
-        return tiles
-    tiles.append(
-        {
-            "label": "Privacy",
-            "value": f"ε ≤ {round_up(statement.epsilon, 3)}",
-            "note": f"at δ = {number(statement.delta)}",
-        }
-    )
-    tiles.append(
-        {
-            "label": "Protects",
-            "value": SHORT_UNIT[statement.unit].removeprefix("the "),
-            "note": "noise is secret" if statement.releasable else "must not be released",
-        }
-    )
-    return tiles
+        return [*tiles, ("Privacy", "none", "trained without privacy")]
+    secret = "noise is secret" if statement.releasable else "must not be released"
+    return [
+        *tiles,
+        (
+            "Privacy",
+            f"ε ≤ {round_up(statement.epsilon, 3)}",
+            f"at δ = {number(statement.delta)}",
+        ),
+        ("Protects", SHORT_UNIT[statement.unit].removeprefix("the "), secret),
+    ]
 
 
 def _classes(scores: Scores, lead: str, *, private: bool) -> list[dict[str, Any]]:

@@ -60,16 +60,7 @@ class ModeScores(Measures):
 
 
 class Scores(_Record):
-    """The content of ``scores.json``, as far as a page shows it.
-
-    Attributes:
-        dataset: Name of the documents.
-        synthetic: Whether they were generated.
-        features: How many features a document has.
-        classes: Names of the classes.
-        modes: Scores by inference mode.
-        baselines: Scores to compare with.
-    """
+    """The content of ``scores.json``, as far as a page shows it."""
 
     dataset: str | None = None
     synthetic: bool = False
@@ -91,11 +82,7 @@ class Scores(_Record):
 
     @classmethod
     def read(cls, record: Any, owner: str) -> Scores:
-        """Checks the content of ``scores.json``.
-
-        Raises:
-            DataError: Naming the field and the rule that it breaks.
-        """
+        """Checks the content of ``scores.json``; an error names the field and its rule."""
         return read_record(cls, record, f"the scores of {owner}")
 
     def without_itself(self, settings: Settings) -> Scores:
@@ -128,31 +115,26 @@ def mode_label(mode: str, *, private: bool) -> str:
 
 def mode_table(scores: Scores, *, private: bool) -> Table:
     """Modes and baselines, one row each, with what they see and whether that is covered."""
-    rows: list[tuple[Any, ...]] = []
-    for mode, entry in scores.ordered().items():
-        rows.append(
-            (
-                mode,
-                COVERED if facts_of(mode).covered else NOT_COVERED,
-                entry,
-                facts_of(mode).sees,
-            )
-        )
-    for name, measures in scores.baselines.items():
-        rows.append((f"baseline: {name}", None, measures, _BASELINES.get(name, "")))
+    entries: list[tuple[str, str | None, Measures, str]] = [
+        (mode, COVERED if facts_of(mode).covered else NOT_COVERED, entry, facts_of(mode).sees)
+        for mode, entry in scores.ordered().items()
+    ]
+    entries += [
+        (f"baseline: {name}", None, entry, _BASELINES.get(name, ""))
+        for name, entry in scores.baselines.items()
+    ]
     columns = ["mode", "guarantee", *MEASURES.values(), "what is seen"]
+    rows = [
+        [name, guarantee, *(getattr(entry, measure) for measure in MEASURES), sees]
+        for name, guarantee, entry, sees in entries
+    ]
+    if not private:
+        for line in (columns, *rows):
+            del line[1]
     return Table(
         title=f"Scores on the {scores.documents()}, by inference mode, and of the baselines",
-        columns=tuple(columns if private else [columns[0], *columns[2:]]),
-        rows=tuple(
-            (
-                name,
-                *([guarantee] if private else []),
-                *(getattr(entry, measure) for measure in MEASURES),
-                words,
-            )
-            for name, guarantee, entry, words in rows
-        ),
+        columns=tuple(columns),
+        rows=tuple(map(tuple, rows)),
     )
 
 

@@ -24,13 +24,7 @@ from privgcn.runs.run import Run
 
 @dataclass(frozen=True)
 class Found:
-    """What some folders hold.
-
-    Attributes:
-        runs: Run folders.
-        results: Experiments, also those in sub-folders.
-        outcomes: What the calls that wrote the results came to.
-    """
+    """What folders hold: runs, experiments, and what the calls that wrote these came to."""
 
     runs: list[RunRecord]
     results: list[Results]

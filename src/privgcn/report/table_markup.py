@@ -19,7 +19,7 @@ _LONGEST_KEY = 80
 _MOST_KEYS = 4
 
 
-def table_html(table: Table, *, caption: bool = True) -> Markup:
+def table_html(table: Table) -> Markup:
     """An HTML table: caption, row and column headers, numbers set to the right."""
     keys = key_columns(table)
     head = []
@@ -32,9 +32,7 @@ def table_html(table: Table, *, caption: bool = True) -> Markup:
     body = []
     above: str | None = None
     for row in table.rows:
-        texts = [
-            table.text_of(cell, column) for cell, column in zip(row, table.columns, strict=True)
-        ]
+        texts = table.texts(row)
         named = [
             f"{table.columns[i]} {texts[i]}" if is_number(row[i]) else texts[i]
             for i in keys
@@ -52,7 +50,7 @@ def table_html(table: Table, *, caption: bool = True) -> Markup:
         above = texts[0]
     return element(
         "table",
-        element("caption", element("span", table.title)) if caption else Markup(""),
+        element("caption", element("span", table.title)),
         element("thead", element("tr", joined(head))),
         element("tbody", joined(body)),
         class_="dense" if len(table.columns) > _MANY_COLUMNS else None,

@@ -135,16 +135,11 @@ class Table(BaseModel):
 
     def csv(self) -> str:
         """CSV with full precision; a mean's deviation has a column of its own."""
-        columns = [[row[i] for row in self.rows] for i in range(len(self.columns))]
-        spread = [
-            any(isinstance(cell, MeanStd) and cell.std is not None for cell in column)
-            for column in columns
-        ]
+        lines = [[(_csv_text(name), _csv_text(f"{name} std")) for name in self.columns]]
+        lines += [[_csv_cells(cell) for cell in row] for row in self.rows]
+        spread = [any(line[i][1] for line in lines[1:]) for i in range(len(self.columns))]
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        header = [[name, f"{name} std"] for name in self.columns]
-        lines = [[[_csv_text(name) for name in pair] for pair in header]]
-        lines += [[_csv_cells(cell) for cell in row] for row in self.rows]
         for line in lines:
             pairs = zip(line, spread, strict=True)
             writer.writerow([text for pair, both in pairs for text in pair[: 1 + both]])
@@ -161,16 +156,17 @@ def _markdown_row(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _csv_cells(cell: Cell) -> list[str]:
+def _csv_cells(cell: Cell) -> tuple[str, str]:
+    """The value, and its deviation where it has one."""
     if isinstance(cell, MeanStd):
-        return [repr(cell.mean), "" if cell.std is None else repr(cell.std)]
+        return repr(cell.mean), "" if cell.std is None else repr(cell.std)
     if isinstance(cell, Difference):
-        return [repr(round(cell.difference, 12)), ""]
+        return repr(round(cell.difference, 12)), ""
     if isinstance(cell, bool):
-        return ["yes" if cell else "no", ""]
+        return "yes" if cell else "no", ""
     if isinstance(cell, str):
-        return [_csv_text(cell), ""]
-    return ["" if cell is None else repr(cell), ""]
+        return _csv_text(cell), ""
+    return "" if cell is None else repr(cell), ""
 
 
 def _csv_text(text: str) -> str:

@@ -68,7 +68,7 @@ def test_a_node_killed_in_the_middle_loses_nothing(cluster: Any, tmp_path: Path)
         summary = run_tasks([*tasks, *broken], store, engine, progress=killer)
         assert killer.killed
         assert (summary.done, summary.failed) == (20, 1)
-        assert store.failures[0]["reason"].startswith("ArithmeticError")
+        assert store.failures_of(broken)[0]["reason"].startswith("ArithmeticError")
         for task in tasks:
             for seed in task.seeds:
                 record = store.get(task.run_key(seed))

@@ -66,14 +66,15 @@ def test_failures_and_crashes_cost_one_task_each(tmp_path: Path) -> None:
     with RecordStore(tmp_path) as store:
         summary = run_tasks([*broken, *killed, *good], store, LocalEngine(2))
         assert (summary.done, summary.failed) == (8, 4)
-        reasons = {failure["configuration"]: failure["reason"] for failure in store.failures}
+        failures = store.failures_of([*broken, *killed, *good])
+        reasons = {failure["configuration"]: failure["reason"] for failure in failures}
         assert reasons[broken[0].configuration].startswith("ArithmeticError: the blob is empty")
         assert "SIGKILL" in reasons[killed[0].configuration]
-        kept = run_tasks([*broken, *good], store, LocalEngine(1), retry_failed=False)
+        kept = run_tasks([*broken, *good], store, LocalEngine(1))
         assert (kept.done, kept.failed, kept.kept) == (0, 2, 8)
 
 
-def test_seeds_that_failed_before_are_told_and_tried_again_on_request(tmp_path: Path) -> None:
+def test_seeds_that_failed_before_are_told_and_tried_again(tmp_path: Path) -> None:
     whole = _tasks(1)[0].with_seeds((0, 1, 2, 3))
     pieces = [whole.with_seeds([seed]) for seed in whole.seeds]
 
@@ -90,15 +91,13 @@ def test_seeds_that_failed_before_are_told_and_tried_again_on_request(tmp_path: 
     with RecordStore(tmp_path) as store:
         summary = run_tasks(pieces, store, FailsEvenSeeds())
         assert (summary.done, summary.failed) == (2, 2)
-        assert [failure["seeds"] for failure in store.failures] == [[0, 2]]
+        assert [failure["seeds"] for failure in store.failures_of(pieces)] == [[0, 2]]
     with RecordStore(tmp_path) as store:
         # Another experiment asks for the same runs in one task, and for one more.
         more = [whole.with_seeds((0, 1, 2, 3, 4))]
-        left = run_tasks(more, store, LocalEngine(1), retry_failed=False)
-        assert (left.kept, left.done, left.failed) == (2, 1, 2)
         again = run_tasks(more, store, LocalEngine(1))
-        assert (again.kept, again.done, again.failed) == (3, 2, 0)
-        assert store.failures == []
+        assert (again.kept, again.done, again.failed) == (2, 3, 0)
+        assert store.failures_of(more) == []
 
 
 def test_the_same_records_whatever_the_number_of_workers(tmp_path: Path) -> None:

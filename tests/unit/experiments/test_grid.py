@@ -37,11 +37,6 @@ def test_tasks_come_one_by_one() -> None:
     assert [next(tasks).settings["shift"] for _ in range(3)] == [0, 1, 2]
 
 
-def test_where_drops_points() -> None:
-    grid = Grid({"shift": [1, 2], "steps": [1, 2]}, tiny_task.KIND, lambda p: p["shift"] == 1)
-    assert len(list(grid.points())) == 2
-
-
 def test_points_that_mean_the_same_run_give_one_task() -> None:
     grids = [Grid({"shift": [1]}, tiny_task.KIND), Grid({"shift": [1.0]}, tiny_task.KIND)]
     assert len(list(_experiment(grids=grids))) == 1

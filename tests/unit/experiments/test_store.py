@@ -135,11 +135,13 @@ def test_a_failure_keeps_its_reason_until_a_retry_succeeds(tmp_path: Path) -> No
         store.fail(task, "no memory")
     with RecordStore(tmp_path) as store:
         assert store.failed(task) == (0, 1)
-        assert [(f["seeds"], f["reason"]) for f in store.failures] == [([0, 1], "no memory")]
+        assert [(f["seeds"], f["reason"]) for f in store.failures_of([task])] == [
+            ([0, 1], "no memory")
+        ]
         store.add(task, tiny_task.run(dict(task.settings), task.seeds), 0.1)
-        assert store.failures == []
+        assert store.failures_of([task]) == []
     with RecordStore(tmp_path) as store:
-        assert store.failures == []
+        assert store.failures_of([task]) == []
 
 
 def test_the_success_of_one_seed_does_not_hide_the_failure_of_another(tmp_path: Path) -> None:
@@ -153,17 +155,17 @@ def test_the_success_of_one_seed_does_not_hide_the_failure_of_another(tmp_path: 
                 store.add(piece, tiny_task.run(dict(piece.settings), piece.seeds), 0.1)
     with RecordStore(tmp_path) as store:
         assert store.failed(whole) == (0, 2)
-        assert [f["seeds"] for f in store.failures] == [[0, 2]]
+        assert [f["seeds"] for f in store.failures_of([whole])] == [[0, 2]]
         assert [f["seeds"] for f in store.failures_of(pieces[:2])] == [[0]]
         store.add(pieces[2], tiny_task.run(dict(whole.settings), (2,)), 0.1)
-        assert [f["seeds"] for f in store.failures] == [[0]]
+        assert [f["seeds"] for f in store.failures_of([whole])] == [[0]]
 
 
 def test_failures_for_different_reasons_stay_apart(tmp_path: Path) -> None:
     with RecordStore(tmp_path) as store:
         store.fail(_task(seeds=(0,)), "no memory")
         store.fail(_task(seeds=(1,)), "no disk")
-        told = {f["reason"]: f["seeds"] for f in store.failures}
+        told = {f["reason"]: f["seeds"] for f in store.failures_of([_task()])}
     assert told == {"no memory": [0], "no disk": [1]}
 
 
@@ -187,7 +189,7 @@ def test_a_failure_that_a_kill_left_beside_its_records_is_forgotten(tmp_path: Pa
     for path, text in places.items():
         path.write_text(text)
     with RecordStore(tmp_path) as store:
-        assert store.failures == []
+        assert store.failures_of([task]) == []
     assert not any((tmp_path / "failures").iterdir())
 
 
@@ -198,7 +200,7 @@ def test_a_torn_failure_is_set_aside(tmp_path: Path) -> None:
     place.write_text(place.read_text()[:10])
     with RecordStore(tmp_path) as store:
         assert store.torn == [place.stem]
-        assert store.failures == []
+        assert store.failures_of([_task()]) == []
 
 
 @pytest.mark.parametrize("place", ["file", "file/below", "/proc/nowhere", "half"])

@@ -11,7 +11,6 @@ from fake_records import AS_RELEASED, SEEDS, fill, record
 from privgcn.experiments.paper import feature_kinds, table1
 from privgcn.experiments.paper.takeaways import (
     FAILS,
-    NOT_MEASURED,
     PARTLY,
     SURVIVES,
     takeaways,
@@ -19,6 +18,7 @@ from privgcn.experiments.paper.takeaways import (
 )
 from privgcn.experiments.results import Options, Results
 from privgcn.experiments.store import RecordStore
+from privgcn.report.results import NOT_MEASURED
 
 
 @pytest.mark.parametrize(

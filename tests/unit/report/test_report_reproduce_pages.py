@@ -8,9 +8,9 @@ import pytest
 from privgcn import Report
 from privgcn.experiments.paper.pages import write_pages
 from privgcn.experiments.paper.reproduce import Shown
-from privgcn.experiments.paper.takeaways import Takeaway
 from privgcn.experiments.results import Presentation
 from privgcn.report import Table
+from privgcn.report.results import Takeaway
 
 NOTE = "This emulation is not private and can not make a statement."
 TABLE = Table(title="T", columns=("a",), rows=(("x",),))

@@ -131,8 +131,7 @@ def written(folder, title, *names, **parts):
 
 
 FAILURE = {
-    "kind": "train",
-    "settings": {"dataset": "cora"},
+    "label": "dataset cora",
     "seeds": [0, 1],
     "reason": "ArithmeticError: <b>no</b>",
 }

@@ -23,6 +23,7 @@ from privgcn.experiments.paper.mapping import (
     ours,
     released,
 )
+from privgcn.experiments.paper.tables import table
 from privgcn.experiments.results import Options, Results, difference, mean_of
 from privgcn.report import MeanStd, Table
 
@@ -35,16 +36,6 @@ NEAR = 0.05
 EPSILONS = (2, 5, 10, 137)
 """The budgets of the paper's experiments, in its round numbers."""
 
-COLUMNS = (
-    "dataset",
-    "setting",
-    "optimiser",
-    "epsilon",
-    "published",
-    "ours",
-    "ours less published",
-    "agreement or reason",
-)
 _BEHAVIOUR = {
     "plain": "the released code decays the weights of non-private runs by 0.01, keeps the "
     "iterate at which it stopped instead of the best, and drops out in the first epoch only",
@@ -55,20 +46,14 @@ _UNKNOWN = "reason not established"
 
 @dataclass(frozen=True)
 class Compared:
-    """One published number and ours.
-
-    Attributes:
-        claim: The published number and its run.
-        ours: Ours, or ``None`` where nothing was run.
-        reason: That they agree, or why they do not.
-    """
+    """One published number, ours (``None`` where nothing was run), and why they differ."""
 
     claim: Claim
     ours: MeanStd | float | None
     reason: str
 
     def row(self) -> tuple[Any, ...]:
-        """The cells of ``COLUMNS``."""
+        """The cells of a table."""
         one, told = self.claim, self.claim.told
         shown = MeanStd(told, one.row["std"]) if one.rule.measure == "mnist" else told
         head = (one.dataset, one.setting, one.optimizer, one.epsilon)
@@ -77,10 +62,7 @@ class Compared:
 
 def disagreements(results: Results) -> Table:
     """Every published number, ours, the difference, and what is known of its reason."""
-    table = compared_table(
-        "Every published number, ours, and the reason where they differ",
-        compared(results, claims()),
-    )
+    title = "Every published number, ours, and the reason where they differ"
     notes = (
         f"Ours are means over {len(results.seeds)} seeds, done soundly where they are private. "
         f"Scores within {TOLERANCE} of each other agree. Epsilons agree where the moments "
@@ -88,12 +70,13 @@ def disagreements(results: Results) -> Table:
         "The paper names no learning rate for Adam-DP; those of the emulation were chosen on "
         "Cora, so that there its Adam scores are a fit and only its SGD scores a test.",
     )
-    return table.model_copy(update={"notes": (*notes, *results.short_notes())})
+    rows = compared(results, claims())
+    return compared_table(title, rows, (*notes, *results.short_notes()))
 
 
-def compared_table(title: str, rows: Iterable[Compared]) -> Table:
+def compared_table(title: str, rows: Iterable[Compared], notes: Iterable[str] = ()) -> Table:
     """Rows of published numbers under a title."""
-    return Table(title=title, columns=COLUMNS, rows=tuple(one.row() for one in rows))
+    return table("compared", (one.row() for one in rows), more_notes=notes, title=title)
 
 
 def compared(results: Results, which: Iterable[Claim]) -> list[Compared]:
@@ -132,11 +115,7 @@ def agreement(
 ) -> str | None:
     """That they agree, or that nothing was run; ``None`` where a reason is asked for.
 
-    Args:
-        dataset: Where it was measured.
-        ours: Our score.
-        told: The published score.
-        base: The score of the majority class: to agree at its level is no success.
+    To agree at the level of the majority class, ``base``, is no success.
     """
     mean = mean_of(ours)
     if mean is None:

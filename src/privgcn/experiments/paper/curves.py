@@ -12,6 +12,7 @@ from privgcn.experiments.paper.comparison import EPSILONS, compared, compared_ta
 from privgcn.experiments.paper.epsilons import noise_table
 from privgcn.experiments.paper.mapping import Claim, claims, emulated, ours
 from privgcn.experiments.paper.published import OPTIMIZERS, published
+from privgcn.experiments.paper.tables import table
 from privgcn.experiments.results import (
     Options,
     Presentation,
@@ -71,8 +72,7 @@ def _text_claims(options: Options) -> list[Claim]:
 def present_a(results: Results, options: Options) -> Presentation:
     """Curves, their values, and the figures that the running text names."""
     view = View(
-        title="Experiment A: micro F1 by share of training data",
-        heads=("dataset", "optimiser"),
+        form=table("experiment-a"),
         rows=lambda names: [
             ((name, optimizer), {"dataset": name, "optimizer": optimizer, "recipe": "plain"})
             for optimizer in OPTIMIZERS
@@ -85,10 +85,6 @@ def present_a(results: Results, options: Options) -> Presentation:
         drawn=lambda name, optimizer: (
             f"Experiment A: learning curves without privacy, {optimizer.upper()}",
             name,
-        ),
-        notes=(
-            "The same share is drawn from every class, as in the paper; the drawn documents "
-            "are the same for all seeds.",
         ),
     )
     made = _presented(view, options)
@@ -112,22 +108,7 @@ def _named_in_the_text(results: Results, told: list[Claim]) -> Table:
         found = ours(results, claim)
         head = (claim.dataset, f"{claim.point['fraction']:.0%}", claim.told)
         rows.append((*head, emulated(results, claim), found, difference(found, claim.told)))
-    return Table(
-        title="Experiment A: figures named in the running text, SGD",
-        columns=(
-            "dataset",
-            "training data",
-            "published",
-            "as released",
-            "ours",
-            "ours less published",
-        ),
-        rows=tuple(rows),
-        notes=(
-            "As released: weight decay 0.01, the iterate at which training stopped, dropout in "
-            "the first epoch only, test documents in the training graph.",
-        ),
-    )
+    return table("experiment-a-text", rows)
 
 
 def experiment_b(options: Options) -> Experiment:
@@ -158,8 +139,7 @@ def present_b(results: Results, options: Options) -> Presentation:
     shares = {f"{share:.0%}": share for share in fractions(options, "b")}
     ends = (next(iter(shares)), list(shares)[-1])
     view = View(
-        title="Experiment B: micro F1 by epsilon and training data",
-        heads=("dataset", "method", "data"),
+        form=table("experiment-b"),
         rows=lambda names: [
             ((name, label, percent), {"dataset": name, "fraction": share, **method})
             for name in names
@@ -177,11 +157,6 @@ def present_b(results: Results, options: Options) -> Presentation:
             )
             if share in ends
             else None
-        ),
-        notes=(
-            "Full graph as one part for the paper's method (unit: the graph), every document "
-            "its own part for auto (unit: the document). The share of each class is drawn by "
-            "label, which no guarantee covers.",
         ),
     )
     made = _presented(view, options)
@@ -221,8 +196,7 @@ def present_c(results: Results, options: Options) -> Presentation:
         return results.train(**point)
 
     view = View(
-        title="Experiment C: micro F1 by number of parts",
-        heads=("dataset", "privacy", "optimiser"),
+        form=table("experiment-c"),
         rows=lambda names: [
             *(
                 ((name, kind, optimizer), {"dataset": name, "optimizer": optimizer, **point})
@@ -246,15 +220,9 @@ def present_c(results: Results, options: Options) -> Presentation:
             if kind in kinds
             else None
         ),
-        notes=(
-            "With privacy, the unit is the graph for one part, the part for 2 to 100 parts "
-            "(each sampled with probability one over their number), and the document for each: "
-            "the guarantees differ, which the paper's figure does not say. Auto trains every "
-            "document as its own part, with another model and schedule.",
-        ),
     )
     made = _presented(view, options)
-    tables = [_known(table, len(view.heads)) for table in made.tables]
+    tables = [_known(table, len(view.form.columns)) for table in made.tables]
     if "pubmed" in options.datasets and not options.quick:
         told = [claim for claim in claims("text_claims") if claim.rule.reason == "parts"]
         title = "Experiment C: figures named in the running text"

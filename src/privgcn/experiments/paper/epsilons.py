@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from privgcn.experiments.paper.published import OPTIMIZERS, published
+from privgcn.experiments.paper.tables import table
 from privgcn.privacy.accounting.epsilon import epsilon_of
 from privgcn.report import Table
 
@@ -36,23 +37,4 @@ def noise_table() -> Table:
             found = round(exact(), 4), round(exact(sensitivity=2), 4)
             head = (optimizer, noise, steps, told, round(again, 4))
             rows.append((*head, same_digits(again, told), *found))
-    return Table(
-        title="Noise and epsilon on the full graph, delta 1e-5",
-        columns=(
-            "optimiser",
-            "noise multiplier",
-            "steps",
-            "published epsilon",
-            "moments accountant",
-            "same digits",
-            "exact, one graph removed",
-            "exact, one graph replaced",
-        ),
-        rows=tuple(rows),
-        notes=(
-            "The published epsilons are the moments accountant's (orders 1 to 32). They are "
-            "valid only for gradients that are clipped to norm 1, which the released code does "
-            "not do. The exact Gaussian account is lower for the same noise.",
-        ),
-        decimals={"published epsilon": 2, "moments accountant": 4},
-    )
+    return table("noise", rows)

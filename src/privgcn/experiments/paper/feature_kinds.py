@@ -15,6 +15,7 @@ from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.paper.comparison import EPSILONS, not_run
 from privgcn.experiments.paper.mapping import FEATURES
 from privgcn.experiments.paper.published import OPTIMIZERS, leaves
+from privgcn.experiments.paper.tables import table
 from privgcn.experiments.results import (
     Options,
     Presentation,
@@ -22,7 +23,6 @@ from privgcn.experiments.results import (
     difference,
     figure,
     mean_of,
-    series,
     split_by_origin,
 )
 from privgcn.report import Figure, MeanStd, Table
@@ -80,37 +80,16 @@ def present(results: Results, options: Options) -> Presentation:
     for suffix, datasets in groups:
         shown = [(n, kind) for n in datasets for kind in kinds(n, quick=options.quick)]
         for name in datasets:
-            lines = [
-                line
+            lines = {
+                kind: _auto(results, options, name, kind)
                 for kind in kinds(name, quick=options.quick)
-                for line in series(kind, _auto(results, options, name, kind))
-            ]
+            }
             figures += figure(f"Features under auto, {name}{suffix}", "epsilon", lines)
         if not suffix and "pokec" not in datasets:
             # Every published number is shown, also where the data for ours are not here.
             shown = [*(("pokec", kind) for kind in FEATURES), *shown]
-        tables.append(
-            Table(
-                title=f"Feature kinds: micro F1{suffix}",
-                columns=(
-                    "dataset",
-                    "features",
-                    "optimiser",
-                    "epsilon",
-                    "published",
-                    "done soundly",
-                    "sound less published",
-                    "auto",
-                    "auto keeps of non-private",
-                ),
-                rows=tuple(row for pair in shown for row in _rows(results, options, *pair)),
-                notes=(
-                    "Epsilon empty: without privacy. Published scores are those of Pokec and "
-                    "stand beside runs on real Pokec only. What auto keeps is its score over "
-                    "the better of the two non-private scores with the same features.",
-                ),
-            )
-        )
+        rows = (row for pair in shown for row in _rows(results, options, *pair))
+        tables.append(table("features", rows, suffix))
     notes = []
     if "pokec" not in options.datasets:
         notes = [f"Pokec's rows hold the published scores alone; ours were {not_run('pokec')}."]

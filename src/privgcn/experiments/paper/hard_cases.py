@@ -16,6 +16,7 @@ from privgcn.experiments.paper import emulation
 from privgcn.experiments.paper.comparison import compared, compared_table
 from privgcn.experiments.paper.curves import epsilons, fractions
 from privgcn.experiments.paper.mapping import baseline, claims, kept_errors
+from privgcn.experiments.paper.tables import table
 from privgcn.experiments.predictions import confusion
 from privgcn.experiments.results import (
     PAPER_MODE,
@@ -78,8 +79,7 @@ def present(results: Results, options: Options) -> Presentation:
 def _over_data(results: Results, options: Options) -> View:
     shares = [share for share in fractions(options) if share < 1.0]
     return View(
-        title="Hard cases that stay errors, by share of training data (SGD)",
-        heads=("dataset",),
+        form=table("hard-cases-data"),
         rows=lambda names: [((name,), baseline(name)) for name in names],
         columns={100 * share: {"fraction": share} for share in shares},
         column="{:.0f}%",
@@ -97,8 +97,7 @@ def _over_noise(results: Results, options: Options) -> View:
         return kept_errors(results, kind, {**setting, **method})
 
     return View(
-        title="Hard cases that stay errors, by epsilon",
-        heads=("dataset", "method"),
+        form=table("hard-cases-noise"),
         rows=lambda names: [
             ((name, label), {"dataset": name, "method": label})
             for name in names
@@ -110,10 +109,6 @@ def _over_noise(results: Results, options: Options) -> View:
         x_label="epsilon",
         y_label=_SHARE,
         drawn=lambda name, label: (f"Hard cases with noise, {name}", label),
-        notes=(
-            "A model at chance gets nearly every hard case wrong, as it gets nearly everything "
-            "wrong: a high share says something only beside the score.",
-        ),
     )
 
 
@@ -151,9 +146,4 @@ def _confusion_table(title: str, classes: list[str], share: list[list[float]]) -
         most = max(wrong)
         mistakes.append((classes[number], row[number], classes[wrong.index(most)], most))
     mistakes.sort(key=lambda row: -row[3])
-    return Table(
-        title=f"{title}: most frequent mistakes",
-        columns=("true class", "recall", "mistaken for", "share"),
-        rows=tuple(mistakes[:_MOST_MISTAKES]),
-        decimals=2,
-    )
+    return table("mistakes", mistakes[:_MOST_MISTAKES], title=title)

@@ -230,11 +230,7 @@ def kept_errors(
 ) -> MeanStd | None:
     """Share of the hard cases that a setting gets wrong too, seed by seed.
 
-    Args:
-        results: Where the records are.
-        kind: Of the setting's task.
-        point: The setting.
-        optimizer: Of the non-private model whose errors are the hard cases.
+    Hard cases are the errors of the non-private model with the given ``optimizer``.
     """
     shares = []
     first = results.by_seed("train", baseline(point["dataset"], optimizer))

@@ -12,6 +12,7 @@ from typing import Any
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.paper.epsilons import moments_epsilon, same_digits
 from privgcn.experiments.paper.published import published
+from privgcn.experiments.paper.tables import table
 from privgcn.experiments.results import Options, Presentation, Results, difference, mean_of
 from privgcn.experiments.tasks import Point
 from privgcn.privacy.accounting.epsilon import epsilon_of
@@ -77,34 +78,15 @@ def present(results: Results, options: Options) -> Presentation:
                 results.train(MODE, **auto_point(row)),
             )
         )
-    notes = [
-        "Done soundly: every image clipped to norm 1 on its own, SGD with rate 0.01, the noise "
-        "divided by the lot size as in the paper's equation. The released code was not "
-        "emulated on MNIST, so the reason of the differences is not established"
-        f"{what_ours_say(results, options)}."
-    ]
+    notes = []
     if options.quick:
         notes.append(
             f"Quick size: {_QUICK_EPOCHS} epochs instead of {EPOCHS}; the epsilon of these "
             "runs is smaller than the one shown."
         )
-    table = Table(
-        title="MNIST: lot size, noise, epsilon and F1",
-        columns=(
-            "lot size",
-            "noise multiplier",
-            "published epsilon",
-            "moments accountant",
-            "published F1",
-            "done soundly",
-            "sound less published",
-            "auto at the same epsilon",
-        ),
-        rows=tuple(rows),
-        notes=tuple(notes),
-        decimals={"published epsilon": 2, "moments accountant": 4, "published F1": 2},
-    )
-    return Presentation([table, epsilon_table()], [], results.short_notes())
+    known = what_ours_say(results, options)
+    made = table("mnist", rows, more_notes=notes, known=known)
+    return Presentation([made, epsilon_table()], [], results.short_notes())
 
 
 def what_ours_say(results: Results, options: Options) -> str:
@@ -166,17 +148,4 @@ def epsilon_table() -> Table:
                 f"{EPOCHS}. With this much noise epsilon is limited by the highest order (32) "
                 "of the moments accountant, ln(1/delta)/32 = 0.36, more than by the noise."
             )
-    return Table(
-        title=f"MNIST: epsilon after {EPOCHS} epochs, delta 1e-5",
-        columns=(
-            "lot size",
-            "noise multiplier",
-            "published epsilon",
-            "moments accountant",
-            "same digits",
-            "exact",
-        ),
-        rows=tuple(rows),
-        notes=tuple(notes),
-        decimals={"published epsilon": 2, "moments accountant": 4},
-    )
+    return table("mnist-epsilons", rows, more_notes=notes, epochs=EPOCHS)

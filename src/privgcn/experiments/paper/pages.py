@@ -9,42 +9,14 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from privgcn.experiments.paper.published import read_text
 from privgcn.experiments.paper.reproduce import Reproduction
-from privgcn.experiments.paper.takeaways import NOT_MEASURED, Takeaway
 from privgcn.experiments.progress import duration
 from privgcn.experiments.results import Presentation
 from privgcn.files import write_atomically
 from privgcn.report import Report
 from privgcn.report.charts import save_svg
-from privgcn.report.results import write_outcome
-
-_INTRODUCTION = """\
-# Reproduction of the paper
-
-<!-- Written by `{command}`. Do not edit: run the command again. -->
-
-Every number of the paper's tables, and the figures of its running text that the package's
-`published.toml` holds, beside ours. The paper trains graph convolutional networks on graphs of
-documents under differential privacy. Its released code adds the noise of the paper to gradients
-that it does not clip, and cuts no edge, so its published private scores carry no guarantee.
-There are therefore four columns:
-
-- **published**: the paper's number;
-- **as released**: the behaviour of the released code, emulated (`privgcn reproduce
-  as-released`). It has no guarantee and cannot make a statement;
-- **done soundly**: the paper's own method with what it describes: one gradient per part,
-  clipped to norm 1 over all tensors together, induced parts, exact accounting;
-- **auto**: this package's recipe, which protects every document.
-
-Scores are micro F1 on the test documents, mean ± sample standard deviation over seeds. Unless
-a table says otherwise, predictions follow the paper's protocol (inference mode `full-graph`),
-which sees training documents without noise and is not covered by any training guarantee.
-Runs of experiments have seeded noise and must not be released.
-
-Figures are not on this page: each experiment of a results folder has them as
-`figures/*.svg`, and `report.html` shows them beside its tables.
-
-{size}"""
+from privgcn.report.results import NOT_MEASURED, Takeaway, write_outcome
 
 
 def write_pages(folder: Path, done: Reproduction) -> Path:
@@ -68,8 +40,8 @@ def write_pages(folder: Path, done: Reproduction) -> Path:
             f"Reproduction of the paper: {len(done.shown)} experiments",
             failures=done.failures,
             experiments=[shown.name for shown in done.shown],
-            takeaways=[vars(takeaway) for takeaway in done.takeaways],
-            disagreements=done.disagreements.model_dump(mode="json"),
+            takeaways=done.takeaways,
+            disagreements=done.disagreements,
         )
         Report.of_folders([folder]).save(folder / "report.html")
     return folder / "report.html"
@@ -93,13 +65,8 @@ def _write_files(folder: Path, name: str, made: Presentation) -> None:
 
 
 def reproduction_page(done: Reproduction, command: str) -> str:
-    """The whole comparison as one Markdown page.
-
-    Args:
-        done: What a call of ``reproduce`` did.
-        command: The command that writes the page.
-    """
-    head = _INTRODUCTION.format(command=command, size=_size(done))
+    """The whole comparison as one Markdown page, which names the command that wrote it."""
+    head = read_text("introduction.md").format(command=command, size=_size(done))
     blocks = [head, "## The five take-aways", *_takeaway_blocks(done.takeaways)]
     blocks += [
         "## Every published number, and the reason for each disagreement",

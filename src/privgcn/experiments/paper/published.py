@@ -13,13 +13,17 @@ from privgcn.errors import ConfigError
 OPTIMIZERS = ("sgd", "adam")
 
 
-def read_table(name: str) -> dict[str, Any]:
-    """A TOML file of this package."""
-    file = resources.files("privgcn.experiments.paper").joinpath(name)
-    return tomllib.loads(file.read_text("utf-8"))
+def read_text(name: str) -> str:
+    """A data file of this package."""
+    return resources.files("privgcn.experiments.paper").joinpath(name).read_text("utf-8")
 
 
 @cache
+def read_table(name: str) -> Mapping[str, Any]:
+    """A TOML file of this package."""
+    return tomllib.loads(read_text(name))
+
+
 def published() -> Mapping[str, Any]:
     """The published numbers as a tree."""
     return read_table("published.toml")
@@ -44,11 +48,7 @@ def _leaves(node: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def noise_of(epsilon: float, optimizer: str) -> float:
-    """The noise multiplier of the paper's table for an epsilon named in round numbers.
-
-    Raises:
-        ConfigError: The paper has no such epsilon.
-    """
+    """The noise multiplier of the paper's table for an epsilon named in round numbers."""
     rows = published()["noise_to_epsilon"]
     for row in rows:
         if abs(row["epsilon"] - epsilon) < 0.5:

@@ -10,6 +10,7 @@ from privgcn.experiments.paper.comparison import EPSILONS, NEAR, agree
 from privgcn.experiments.paper.emulation import LEARNING_RATES, SPLIT_LEARNING_RATES
 from privgcn.experiments.paper.mapping import Claim, emulated, ours, released, table1_claims
 from privgcn.experiments.paper.published import OPTIMIZERS
+from privgcn.experiments.paper.tables import table
 from privgcn.experiments.results import (
     Options,
     Presentation,
@@ -17,7 +18,6 @@ from privgcn.experiments.results import (
     difference,
     figure,
     mean_of,
-    series,
     split_by_origin,
 )
 from privgcn.report import Figure, Table
@@ -27,15 +27,6 @@ LEAST_SEEDS = 10
 """A random walk differs by 0.05 from seed to seed; ten seeds pin its mean to 0.015."""
 
 RATES = (0.1, 1.0, 10.0, 100.0)
-_SOUND = (
-    "Done soundly differs in more than the clipping. On the full graph: gradients clipped to "
-    "norm 1, training documents alone in the graph, dropout in every epoch, and the noise that "
-    "exact accounting asks for instead of the moments accountant's. On ten parts also: induced "
-    "parts, without the links between them; Poisson samples of parts instead of one visit to "
-    "each per epoch; and for Adam the recipe's learning rate, "
-    f"{paper_split('adam').training.learning_rate:g}, instead of "
-    f"{SPLIT_LEARNING_RATES['adam']:g}."
-)
 
 
 def _claims(dataset: str, options: Options) -> list[Claim]:
@@ -68,50 +59,23 @@ def present(results: Results, options: Options) -> Presentation:
     """Published, emulated and sound scores side by side."""
     tables: list[Table] = []
     figures: list[Figure] = []
+    sound, rate = paper_split("adam").training.learning_rate, SPLIT_LEARNING_RATES["adam"]
     for suffix, datasets in split_by_origin(options.datasets):
+        rows = (_row(results, claim) for n in datasets for claim in _claims(n, options))
         tables.append(
-            Table(
-                title=f"The released code's behaviour explains the published scores{suffix}",
-                columns=(
-                    "dataset",
-                    "setting",
-                    "optimiser",
-                    "claimed epsilon",
-                    "published",
-                    "as released",
-                    "released less published",
-                    f"within {NEAR}",
-                    "done soundly",
-                ),
-                rows=tuple(
-                    _row(results, claim)
-                    for name in datasets
-                    for claim in _claims(name, options)
-                ),
-                notes=(
-                    "As released: nothing clipped, no edge cut, dropout off after the first "
-                    "epoch; it has no privacy guarantee whatever its claimed epsilon.",
-                    _SOUND,
-                ),
-            )
+            table("as-released", rows, suffix, near=NEAR, sound_rate=sound, rate=rate)
         )
         if options.quick:
             continue
         tables.append(_rates(results, datasets, suffix))
         for name in datasets:
-            lines = [
-                line
-                for optimizer in OPTIMIZERS
-                for line in series(
-                    f"{optimizer.upper()}, as released",
-                    {
-                        str(epsilon): released(
-                            results, dataset=name, optimizer=optimizer, epsilon=epsilon
-                        )
-                        for epsilon in EPSILONS
-                    },
-                )
-            ]
+            lines = {
+                f"{o.upper()}, as released": {
+                    str(e): released(results, dataset=name, optimizer=o, epsilon=e)
+                    for e in EPSILONS
+                }
+                for o in OPTIMIZERS
+            }
             title = f"As released: the noise hardly matters, {name}{suffix}"
             figures += figure(title, "claimed epsilon", lines)
     notes = [
@@ -143,19 +107,4 @@ def _rates(results: Results, datasets: list[str], suffix: str) -> Table:
                 results.train(**point, recipe="paper-full", changes=changes),
             )
             rows.append((name, rate, *scores))
-    return Table(
-        title=f"Adam at epsilon 2: learning rates{suffix}",
-        columns=(
-            "dataset",
-            "learning rate",
-            "as released, full graph",
-            "as released, ten parts",
-            "done soundly, full graph",
-        ),
-        rows=tuple(rows),
-        notes=(
-            "The paper tuned this rate between 0.1 and 100 on every dataset, at no cost in its "
-            "account.",
-        ),
-        decimals={"learning rate": 1},
-    )
+    return table("rates", rows, suffix)

@@ -13,7 +13,7 @@ from typing import Any
 from privgcn.errors import ConfigError, DataNotAvailableError
 from privgcn.experiments.engines import Engine
 from privgcn.experiments.paper.comparison import disagreements
-from privgcn.experiments.paper.takeaways import Takeaway, takeaways
+from privgcn.experiments.paper.takeaways import takeaways
 from privgcn.experiments.paper.targets import (
     Target,
     chosen_targets,
@@ -28,6 +28,7 @@ from privgcn.experiments.tasks import Task
 from privgcn.experiments.tasks import label as run_label
 from privgcn.experiments.train_task import check_device
 from privgcn.report import Table
+from privgcn.report.results import Takeaway
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def reproduce(
         folder: The results folder.
         engine: Where runs run.
         datasets: Default: what each experiment runs on in the paper, as far as it is here.
-        seeds: Seeds of every configuration.
+        seeds: How many of every configuration.
         quick: The small size.
         resume: Go on in a folder that has records; failed runs are tried again.
         only_show: Run nothing: make tables and figures of the records that are there.

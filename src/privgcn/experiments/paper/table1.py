@@ -9,18 +9,17 @@ from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.paper import emulation
 from privgcn.experiments.paper.mapping import Claim, emulated, ours, released, table1_claims
 from privgcn.experiments.paper.published import OPTIMIZERS, leaves, published
+from privgcn.experiments.paper.tables import table
 from privgcn.experiments.results import (
-    COVERED_MODE,
-    PAPER_MODE,
     Options,
     Presentation,
     Results,
     cells,
     difference,
     figure,
-    series,
     split_by_origin,
 )
+from privgcn.modes import MODES
 from privgcn.report import Figure, MeanStd, Table
 
 FULL_EPSILON = 2
@@ -59,7 +58,9 @@ def present(results: Results, options: Options) -> Presentation:
         absent = [] if suffix else [name for name in sizes if name not in datasets]
         figures += _four_columns(results, datasets, suffix)
         tables += [
-            _comparison(results, datasets, suffix),
+            table(
+                "table1", (_row(results, c) for n in datasets for c in table1_claims(n)), suffix
+            ),
             _paper_layout(results, datasets, suffix),
             _modes(results, datasets, suffix),
             _sizes(results, [*datasets, *absent], suffix),
@@ -99,45 +100,22 @@ def _four_columns(results: Results, datasets: list[str], suffix: str) -> list[Fi
         )
         for bar, value in zip(bars.values(), values, strict=True):
             bar[name] = value
-    lines = [
-        line
-        for name, scores in bars.items()
-        for line in series(name, scores, "reference" if name == "majority class" else "data")
-    ]
     return figure(
         f"Private scores at epsilon {FULL_EPSILON}, the whole graph{suffix}",
         "dataset",
-        lines,
+        bars,
         kind="bar",
-        notes=[
+        references=["majority class"],
+        notes=(
             "The better of SGD and Adam. Published and as released have no guarantee; done "
-            "soundly protects one whole graph, auto every document."
-        ],
+            "soundly protects one whole graph, auto every document.",
+        ),
     )
 
 
 def _best(scores: Iterable[MeanStd | None]) -> MeanStd | None:
     known = [one for one in scores if one is not None]
     return max(known, key=lambda one: one.mean, default=None)
-
-
-def _comparison(results: Results, datasets: list[str], suffix: str) -> Table:
-    return Table(
-        title=f"Table 1: published, as released, done soundly, auto{suffix}",
-        columns=(
-            "dataset",
-            "setting",
-            "optimiser",
-            "epsilon",
-            "published",
-            "as released",
-            "done soundly",
-            "sound less published",
-            "auto",
-            "auto less published",
-        ),
-        rows=tuple(_row(results, claim) for name in datasets for claim in table1_claims(name)),
-    )
 
 
 def _row(results: Results, claim: Claim) -> tuple[Any, ...]:
@@ -164,26 +142,11 @@ def _paper_layout(results: Results, datasets: list[str], suffix: str) -> Table:
             ]
             yield (name, *head, epsilon, *private)
 
-    return Table(
-        title=f"Table 1 in the paper's layout: ours, done soundly{suffix}",
-        columns=(
-            "dataset",
-            "Maj.",
-            "SGD",
-            "Adam",
-            "epsilon",
-            "DP SGD",
-            "DP Adam",
-            "DP split SGD",
-            "DP split Adam",
-        ),
-        rows=tuple(row for name in datasets for row in layout(name)),
-        notes=("As in the paper, the full graph is not run at epsilon 1.",),
-    )
+    rows = (row for name in datasets for row in layout(name))
+    return table("table1-layout", rows, suffix)
 
 
 def _modes(results: Results, datasets: list[str], suffix: str) -> Table:
-    modes = ("alone", COVERED_MODE, PAPER_MODE)
     recipes: list[tuple[str, int | None, dict[str, Any]]] = [
         ("plain", None, {"optimizer": "adam"}),
         *(("auto", epsilon, {"epsilon": epsilon}) for epsilon in SPLIT_EPSILONS),
@@ -193,15 +156,8 @@ def _modes(results: Results, datasets: list[str], suffix: str) -> Table:
         for name in datasets
         for recipe, epsilon, point in recipes
     ]
-    return Table(
-        title=f"What a prediction may see: scores by inference mode{suffix}",
-        columns=("dataset", "recipe", "epsilon", *modes),
-        rows=cells(lambda p: results.train(**p), rows, [{"mode": mode} for mode in modes]),
-        notes=(
-            "alone and own-graph are covered by the training guarantee, full-graph is not: "
-            "training documents flow into those predictions without noise.",
-        ),
-    )
+    shown = cells(lambda p: results.train(**p), rows, [{"mode": mode} for mode in MODES])
+    return table("modes", shown, suffix)
 
 
 def _sizes(results: Results, datasets: list[str], suffix: str) -> Table:
@@ -213,6 +169,4 @@ def _sizes(results: Results, datasets: list[str], suffix: str) -> Table:
         found = {"classes": None if classes is None else len(classes), **documents}
         keys = ("classes", "train", "test")
         rows.append((name, *(told.get(k) for k in keys), *(found.get(k) for k in keys)))
-    columns = ("classes", "training documents", "test documents")
-    heads = [f"{whose} {column}" for whose in ("published", "our") for column in columns]
-    return Table(title=f"Dataset sizes{suffix}", columns=("dataset", *heads), rows=tuple(rows))
+    return table("sizes", rows, suffix)

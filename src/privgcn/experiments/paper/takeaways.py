@@ -13,7 +13,7 @@ from typing import Any
 from privgcn.experiments.paper import curves, feature_kinds, released_code
 from privgcn.experiments.paper.comparison import EPSILONS
 from privgcn.experiments.paper.mapping import claims_of, ours, released
-from privgcn.experiments.paper.published import OPTIMIZERS
+from privgcn.experiments.paper.published import OPTIMIZERS, read_table
 from privgcn.experiments.results import (
     COVERED_MODE,
     PAPER_MODE,
@@ -21,31 +21,14 @@ from privgcn.experiments.results import (
     is_synthetic,
     mean_of,
 )
+from privgcn.report.results import NOT_MEASURED, Takeaway
 
 MARGIN = 0.03
 """Differences of means below this count as none: it is about what seeds differ by."""
 
 SURVIVES, FAILS, PARTLY = "survives", "does not survive", "survives in part"
-NOT_MEASURED = "not measured"
 
 _BASE = "the majority class alone"
-
-
-@dataclass(frozen=True)
-class Takeaway:
-    """One take-away of the paper and what became of it.
-
-    Attributes:
-        claim: In the paper's sense, in our words.
-        verdict: Whether it survives sound clipping, by inference mode where these differ.
-        evidence: The numbers behind the verdict, one sentence per dataset.
-        rule: How the verdict follows from the numbers.
-    """
-
-    claim: str
-    verdict: str
-    evidence: tuple[str, ...]
-    rule: str
 
 
 @dataclass(frozen=True)
@@ -56,48 +39,26 @@ class Judged:
     evidence: str
 
 
-Judge = Callable[[Results, str], Judged | None]
-
-
 def takeaways(results: Results, datasets: Sequence[str]) -> list[Takeaway]:
     """All five, for the real ones among some datasets."""
     real = [name for name in datasets if not is_synthetic(name) and name != "mnist"]
-
-    def over_datasets(claim: str, judge: Judge, rule: str) -> Takeaway:
-        found = [one for name in real if (one := judge(results, name)) is not None]
-        known = [one.holds for one in found if one.holds is not None]
-        return Takeaway(claim, verdict(known), tuple(one.evidence for one in found), rule)
-
-    return [
-        over_datasets(
-            "SGD-DP is fairly robust to noise, even at epsilon 1.",
-            _robust_to_noise,
-            "It survives on a dataset where SGD-DP with clipping beats the majority class by "
-            f"more than {MARGIN}, on the full graph at epsilon 2 and on ten parts at epsilon "
-            f"1, and is at epsilon 2 within {MARGIN} of epsilon 137.",
-        ),
-        over_datasets(
-            "Adam-DP works even better than SGD-DP, with very high learning rates.",
-            _adam_beats_sgd,
-            "It survives on a dataset where Adam-DP with clipping, at the best of the rates "
-            "that were run there, beats SGD-DP and the majority class by more than "
-            f"{MARGIN}.",
-        ),
-        _richer_features(results),
-        over_datasets(
-            "More training data does not necessarily mitigate what privacy costs.",
-            _more_data,
-            "It survives on a dataset where no sound method gains more than "
-            f"{MARGIN} from four times the data at epsilon 2.",
-        ),
-        over_datasets(
-            "Splitting the graph improves the scores and allows epsilon 1.",
-            _splitting,
-            "It survives on a dataset where ten induced parts beat the full graph at epsilon "
-            f"2 and the majority class at epsilon 1, both by more than {MARGIN}. The limit of "
-            "splitting, every document its own part, is what auto does.",
-        ),
-    ]
+    judges = {
+        "noise": _robust_to_noise,
+        "adam": _adam_beats_sgd,
+        "data": _more_data,
+        "splitting": _splitting,
+    }
+    made = []
+    for name, words in read_table("takeaways.toml").items():
+        if name == "features":
+            found, evidence = _richer_features(results)
+        else:
+            each = [one for dataset in real if (one := judges[name](results, dataset))]
+            found = verdict([one.holds for one in each if one.holds is not None])
+            evidence = [one.evidence for one in each]
+        rule = words["rule"].format(margin=MARGIN)
+        made.append(Takeaway(words["claim"], found, tuple(evidence), rule))
+    return made
 
 
 def verdict(judged: Sequence[bool]) -> str:
@@ -118,11 +79,23 @@ def _ours(results: Results, leaf: str) -> float | None:
     return mean_of(ours(results, claims_of(leaf)[0]))
 
 
-def _sentence(name: str, parts: Iterable[str], legs: Mapping[str, float | None]) -> str:
-    """The numbers, and which legs of the rule were not measured on a dataset."""
+def _judged(
+    head: str,
+    legs: Mapping[str, float | None],
+    rule: Callable[..., bool],
+    parts: Iterable[str],
+) -> Judged | None:
+    """A dataset judged by a rule over its legs, the numbers that the claim is about.
+
+    A missing leg leaves it open; ``None`` where none but the majority is known. The ``parts``
+    are the numbers in words.
+    """
+    if all(value is None for leg, value in legs.items() if leg != _BASE):
+        return None
     missing = [leg for leg, value in legs.items() if value is None]
     told = [f"{NOT_MEASURED} here, so not judged: {', '.join(missing)}"] if missing else []
-    return f"{name}: " + "; ".join([*parts, *told]) + "."
+    holds = None if missing else rule(*legs.values())
+    return Judged(holds, f"{head} {'; '.join([*parts, *told])}.")
 
 
 def _shown(legs: Mapping[str, float | None]) -> list[str]:
@@ -130,35 +103,30 @@ def _shown(legs: Mapping[str, float | None]) -> list[str]:
 
 
 def _robust_to_noise(results: Results, name: str) -> Judged | None:
-    two = _ours(results, f"table1.{name}.dp_full_eps2.sgd")
-    most = _mean(results, dataset=name, recipe="paper-full", optimizer="sgd", epsilon=137)
-    one = _ours(results, f"table1.{name}.dp_split_eps1.sgd")
-    base = results.majority(name)
+    most: dict[str, Any] = {"recipe": "paper-full", "optimizer": "sgd", "epsilon": 137}
     legs = {
-        "SGD-DP with clipping at epsilon 2": two,
-        "at epsilon 137": most,
-        "on ten parts at epsilon 1": one,
-        _BASE: base,
+        "SGD-DP with clipping at epsilon 2": _ours(results, f"table1.{name}.dp_full_eps2.sgd"),
+        "at epsilon 137": _mean(results, dataset=name, **most),
+        "on ten parts at epsilon 1": _ours(results, f"table1.{name}.dp_split_eps1.sgd"),
+        _BASE: results.majority(name),
     }
-    if two is None and most is None and one is None:
-        return None
-    holds = None
-    if two is not None and most is not None and one is not None and base is not None:
-        holds = min(two, one) > base + MARGIN and abs(most - two) <= MARGIN
+
+    def holds(two: float, most: float, one: float, base: float) -> bool:
+        return min(two, one) > base + MARGIN and abs(most - two) <= MARGIN
+
     parts = _shown(legs)
     quiet = [
         mean_of(released(results, dataset=name, optimizer="sgd", epsilon=epsilon))
         for epsilon in EPSILONS
     ]
-    shown = [f"{value:.3f}" for value in quiet if value is not None]
-    if len(shown) == len(quiet):
-        parts.append(f"as released, epsilon 2 to 137 gives {', '.join(shown)}")
-    return Judged(holds, _sentence(name, parts, legs))
+    if None not in quiet:
+        listed = ", ".join(f"{value:.3f}" for value in quiet)
+        parts.append(f"as released, epsilon 2 to 137 gives {listed}")
+    return _judged(f"{name}:", legs, holds, parts)
 
 
 def _adam_beats_sgd(results: Results, name: str) -> Judged | None:
     point: dict[str, Any] = {"dataset": name, "recipe": "paper-full", "epsilon": 2}
-    sgd, base = _mean(results, optimizer="sgd", **point), results.majority(name)
     rates = {
         rate: _mean(
             results, optimizer="adam", changes={"training.learning_rate": rate}, **point
@@ -166,21 +134,22 @@ def _adam_beats_sgd(results: Results, name: str) -> Judged | None:
         for rate in released_code.RATES
     }
     tuned = {rate: value for rate, value in rates.items() if value is not None}
-    if sgd is None and not tuned:
-        return None
-    best = max(tuned.values(), default=None)
-    holds = None
-    if sgd is not None and best is not None and base is not None:
-        holds = best > max(sgd, base) + MARGIN
-    legs = {"SGD": sgd, "Adam": best, _BASE: base}
+    legs = {
+        "SGD": _mean(results, optimizer="sgd", **point),
+        "Adam": max(tuned.values(), default=None),
+        _BASE: results.majority(name),
+    }
     parts = _shown(legs)
     if len(tuned) == 1:
         parts.append(f"Adam was run at the one rate {next(iter(tuned)):g}")
     elif tuned:
         listed = ", ".join(f"{rate:g}" for rate in tuned)
         parts.append(f"Adam is the best of its rates {listed}")
-    parts[0] = f"with clipping at epsilon 2, {parts[0]}"
-    return Judged(holds, _sentence(name, parts, legs))
+
+    def holds(sgd: float, adam: float, base: float) -> bool:
+        return adam > max(sgd, base) + MARGIN
+
+    return _judged(f"{name}: with clipping at epsilon 2,", legs, holds, parts)
 
 
 def _more_data(results: Results, name: str) -> Judged | None:
@@ -193,11 +162,7 @@ def _more_data(results: Results, name: str) -> Judged | None:
         gains[label] = None if few is None or every is None else every - few
         if few is not None and every is not None:
             parts.append(f"{label} {few:.3f} with 25 % and {every:.3f} with all data")
-    known = [gain for gain in gains.values() if gain is not None]
-    if not known:
-        return None
-    holds = max(known) <= MARGIN if len(known) == len(gains) else None
-    return Judged(holds, _sentence(f"{name}, epsilon 2", parts, gains))
+    return _judged(f"{name}, epsilon 2:", gains, lambda *all_: max(all_) <= MARGIN, parts)
 
 
 _SPLITS = {
@@ -222,25 +187,23 @@ def _splitting(results: Results, name: str) -> Judged | None:
         label: max((v for o in counted if (v := found[o][label]) is not None), default=None)
         for label in _SPLITS
     }
-    if all(value is None for value in legs.values()):
-        return None
-    full, two, one = legs.values()
-    base = legs[_BASE] = results.majority(name)
-    holds = None
+    legs[_BASE] = results.majority(name)
     if not whole:
         legs["all three with one optimiser"] = None
-    elif full is not None and two is not None and one is not None and base is not None:
-        holds = two > full + MARGIN and one > base + MARGIN
     parts = _shown(legs)
     auto = _mean(results, dataset=name, recipe="auto", epsilon=1)
     if auto is not None:
         parts.append(f"every document its own part (auto), epsilon 1 {auto:.3f}")
     which = "better optimiser" if len(counted) > 1 else f"{counted[0].upper()} only"
-    return Judged(holds, _sentence(f"{name}, {which}", parts, legs))
+
+    def holds(full: float, two: float, one: float, base: float) -> bool:
+        return two > full + MARGIN and one > base + MARGIN
+
+    return _judged(f"{name}, {which}:", legs, holds, parts)
 
 
-def _richer_features(results: Results) -> Takeaway:
-    """Judged by inference mode, on the datasets that have raw text."""
+def _richer_features(results: Results) -> tuple[str, list[str]]:
+    """Verdict and evidence by inference mode, on the datasets that have raw text."""
     judged: dict[str, list[bool]] = {COVERED_MODE: [], PAPER_MODE: []}
     evidence = []
     for name in ("pokec", "cora-text", "citeseer-text"):
@@ -260,16 +223,7 @@ def _richer_features(results: Results) -> Takeaway:
     if len(set(by_mode.values())) > 1:
         apart = "; ".join(f"{mode}: {word}" for mode, word in by_mode.items())
         words = f"{words} ({apart})"
-    return Takeaway(
-        "More complex representations lose less to privacy.",
-        words,
-        tuple(evidence),
-        "It survives on a dataset and in an inference mode where, under auto at epsilon 2, the "
-        "richest features keep a larger share of their non-private score than bag of words, by "
-        f"more than {MARGIN}. {COVERED_MODE} is the mode that the guarantee covers, "
-        f"{PAPER_MODE} the paper's protocol; both count. The paper's own method is shown and "
-        "not judged: of a score near the majority class a share says nothing.",
-    )
+    return words, evidence
 
 
 def _kept_by_kind(results: Results, name: str, mode: str) -> dict[str, float]:

@@ -21,6 +21,7 @@ from privgcn.experiments.results import Options, Presentation, Results
 
 ALL = "all"
 DEFAULT_SEEDS, QUICK_SEEDS = 5, 2
+_GRAPHS = ("citeseer", "cora", "pubmed", "pokec", "reddit", "pokec-like", "reddit-like")
 
 
 @dataclass(frozen=True)
@@ -29,82 +30,66 @@ class Target:
 
     Attributes:
         title: What it shows, for help and headings.
-        datasets: What it runs on by default, as far as it is on this machine.
-        quick_datasets: The same for the quick size.
         plan: Options to the grid of runs.
         present: Records to tables and figures.
+        datasets: What it runs on by default, as far as it is on this machine.
+        quick_datasets: The same for the quick size.
         least_seeds: Where fewer seeds would not tell.
         needs_text: Whether it runs on datasets with raw text only.
     """
 
     title: str
-    datasets: tuple[str, ...]
-    quick_datasets: tuple[str, ...]
     plan: Callable[[Options], Experiment]
     present: Callable[[Results, Options], Presentation]
+    datasets: tuple[str, ...] = _GRAPHS
+    quick_datasets: tuple[str, ...] = ("cora",)
     least_seeds: int = 1
     needs_text: bool = False
 
 
-_GRAPHS = ("citeseer", "cora", "pubmed", "pokec", "reddit", "pokec-like", "reddit-like")
-
 TARGETS: dict[str, Target] = {
     "table1": Target(
         "Table 1: non-private, private on the full graph, private on splits",
-        _GRAPHS,
-        ("cora",),
         table1.experiment,
         table1.present,
     ),
     "experiment-a": Target(
         "Experiment A: learning curves without privacy",
-        _GRAPHS,
-        ("cora", "citeseer"),
         curves.experiment_a,
         curves.present_a,
+        quick_datasets=("cora", "citeseer"),
     ),
     "experiment-b": Target(
         "Experiment B: privacy budget and training data",
-        _GRAPHS,
-        ("cora",),
         curves.experiment_b,
         curves.present_b,
     ),
     "experiment-c": Target(
-        "Experiment C: number of parts",
-        _GRAPHS,
-        ("cora",),
-        curves.experiment_c,
-        curves.present_c,
+        "Experiment C: number of parts", curves.experiment_c, curves.present_c
     ),
     "features": Target(
         "Feature kinds: what richer representations lose to privacy",
-        ("pokec", "pokec-like", "cora-text", "citeseer-text"),
-        ("cora-text",),
         feature_kinds.experiment,
         feature_kinds.present,
+        datasets=("pokec", "pokec-like", "cora-text", "citeseer-text"),
+        quick_datasets=("cora-text",),
         needs_text=True,
     ),
     "hard-cases": Target(
-        "Hard cases: errors that stay errors",
-        _GRAPHS,
-        ("cora",),
-        hard_cases.experiment,
-        hard_cases.present,
+        "Hard cases: errors that stay errors", hard_cases.experiment, hard_cases.present
     ),
     "mnist": Target(
         "MNIST: lot sizes and noise on the same privacy engine",
-        mnist.DATASETS,
-        mnist.DATASETS,
         mnist.experiment,
         mnist.present,
+        datasets=mnist.DATASETS,
+        quick_datasets=mnist.DATASETS,
     ),
     "as-released": Target(
         "As released: why the published private scores are what they are",
-        ("cora",),
-        ("cora",),
         released_code.experiment,
         released_code.present,
+        datasets=("cora",),
         least_seeds=released_code.LEAST_SEEDS,
     ),
 }
@@ -159,12 +144,6 @@ def make_options(
     quick: bool = False,
 ) -> tuple[Options, list[str]]:
     """What a target runs on, and sentences about what it leaves out.
-
-    Args:
-        target: The experiment.
-        datasets: As the user named them; default the target's own, as far as they are here.
-        seeds: How many; default five, or two for the quick size.
-        quick: The small size.
 
     Raises:
         ConfigError: A dataset is unknown or of another kind.
