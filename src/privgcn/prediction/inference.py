@@ -39,20 +39,24 @@ def scores_in_mode(fitted: Fit, graph: TextGraph, rows: Tensor, mode: Mode) -> T
 def _scores_in_mode(fitted: Fit, graph: TextGraph, rows: Tensor, mode: Mode) -> Tensor:
     with torch.no_grad():
         if mode == "full-graph":
-            return _scores(fitted, graph)[rows]
+            return _scores(fitted, graph, rows)
         seen = graph.induced(rows)
         if mode == "alone":
             return fitted.model.scores_alone(fitted.parameters, seen.features)
-        return _scores(fitted, seen)
+        return _scores(fitted, seen, torch.arange(len(seen)))
 
 
-def _scores(fitted: Fit, seen: TextGraph) -> Tensor:
+def _scores(fitted: Fit, seen: TextGraph, rows: Tensor) -> Tensor:
     prediction = fitted.settings.prediction
-    if prediction.method == "matched" and len(seen) > 0:
+    if prediction.method == "matched" and len(rows) > 0:
         return matched_scores(
-            released_of(fitted), seen, restart=prediction.restart, hops=prediction.hops
+            released_of(fitted),
+            seen,
+            rows,
+            restart=prediction.restart,
+            hops=prediction.hops,
         )
-    return fitted.model.scores(fitted.parameters, seen.features, seen.propagation())
+    return fitted.model.scores(fitted.parameters, seen.features, seen.propagation())[rows]
 
 
 def released_of(fitted: Fit) -> list[Released]:
