@@ -14,6 +14,7 @@ Run: python benchmarks/end_to_end.py [20000 100000] [--features hashing] [--roun
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -237,7 +238,7 @@ def main() -> None:
             flush=True,
         )
     by_size = [row for row in results if row.get("name") == "privgcn"]
-    for small, large in zip(by_size, by_size[1:], strict=False):
+    for small, large in itertools.pairwise(by_size):
         growth = math.log(large["documents"] / small["documents"])
         exponent = math.log(large["cpu"] / small["cpu"]) / growth
         print(f"{small['documents']} to {large['documents']}: CPU exponent {exponent:.2f}")

@@ -99,7 +99,7 @@ class Whitening(NamedTuple):
         return cls(stretched, (values @ stretched).square().sum(1).mean())
 
     def __call__(self, values: Tensor) -> Tensor:
-        """Rows along the axes, of length about one; rows much shorter than most stay shorter."""
+        """Rows along the axes, of length about one; much shorter rows stay shorter."""
         turned = values @ self.axes
         squares = turned.square().sum(1)
         return turned.div_((squares + 1e-3 * self.typical + 1e-30).sqrt_()[:, None])
