@@ -136,6 +136,7 @@ class _Sight:
     Attributes:
         seen: The documents in sight.
         asked: Those to score.
+        empty: Which of all have no features.
         matched: Those that take part in the match: all, or a fixed random choice of many.
         projected: Features of these in their own main directions.
     """
@@ -145,6 +146,7 @@ class _Sight:
     ) -> None:
         self.seen, self.asked, self.restart, self.hops = seen, asked, restart, hops
         self.numbers = numbers
+        self.empty = seen.features.row_sums(1) == 0
         self.matched = _some(len(seen), numbers.most_matched)
         self.features = seen.features.select(self.matched)
         self.directions = principal_directions(
@@ -195,13 +197,18 @@ class _Alone:
     """Places by a document's own text."""
 
     def __init__(self, sight: _Sight) -> None:
-        self._features, self._directions = sight.seen.features, sight.directions
-        values = self._directions.coordinates(sight.features)
+        self._sight = sight
+        values = self._coordinates(sight.matched)
         self._whitening = Whitening.of(values, sight.numbers.stretch)
         self.matched = self._whitening(values)
 
     def of(self, rows: Tensor) -> Tensor:
-        return self._whitening(self._directions.coordinates(self._features.select(rows)))
+        return self._whitening(self._coordinates(rows))
+
+    def _coordinates(self, rows: Tensor) -> Tensor:
+        sight = self._sight
+        features = sight.seen.features.select(rows)
+        return sight.directions.coordinates(features, sight.empty[rows])
 
 
 class _Along:
@@ -244,7 +251,7 @@ def _travelled(sight: _Sight, rows: Tensor) -> Tensor:
     out = torch.empty(len(rows), rank)
     for begin in range(0, rank, _COLUMNS_AT_ONCE):
         own = slice(begin, begin + _COLUMNS_AT_ONCE)
-        values = directions.coordinates(sight.seen.features, own)
+        values = directions.coordinates(sight.seen.features, sight.empty, own)
         out[:, own] = personalised_pagerank(matrix, values, sight.restart, sight.hops)[rows]
     return out
 
@@ -393,10 +400,12 @@ class _Solution:
 def mean_residuals(path: Tensor, features: Rows, longest: float) -> Tensor:
     """``[documents, k, j]``: coordinate j of the mean residual if the class were k."""
     classes = path.shape[2]
-    labels = torch.eye(classes)
     total = torch.zeros(features.shape[0], classes, classes)
     for weights in path:
-        residual = features.times(weights).softmax(1)[:, None] - labels
-        norms = residual.norm(dim=2, keepdim=True).clamp(min=1e-9)
-        total += residual * (longest / norms).clamp(max=1.0)
+        shares = features.times(weights).softmax(1)
+        # The squared length of shares minus a label, for each label.
+        squares = (1 - 2 * shares + shares.square().sum(1, keepdim=True)).clamp(min=1e-18)
+        shortened = (longest / squares.sqrt()).clamp(max=1.0)
+        total.baddbmm_(shortened[..., None], shares[:, None])
+        total.diagonal(dim1=1, dim2=2).sub_(shortened)
     return total / len(path)

@@ -26,11 +26,13 @@ class Directions(NamedTuple):
     basis: Tensor
     centre: Tensor
 
-    def coordinates(self, features: Rows, chosen: slice = slice(None)) -> Tensor:
+    def coordinates(
+        self, features: Rows, empty: Tensor, chosen: slice = slice(None)
+    ) -> Tensor:
         """Where documents stand in the chosen of the ``r`` directions; empty ones at zero."""
         table = self.basis[:, :-1][:, chosen].contiguous()
         found = features.times(table).sub_(self.centre[chosen])
-        return found.masked_fill_((features.row_sums(1) == 0)[:, None], 0.0)
+        return found.masked_fill_(empty[:, None], 0.0)
 
 
 def principal_directions(
