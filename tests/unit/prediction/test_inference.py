@@ -126,7 +126,7 @@ def test_the_released_sum_is_the_mean_of_the_noisy_sums(fitted) -> None:
     for weights in released.path:
         residual = graph.features.times(weights).softmax(1)
         residual[torch.arange(1500), graph.labels] -= 1
-        residual /= residual.norm(dim=1, keepdim=True).clamp(min=1e-9)
+        residual *= (0.25 / residual.norm(dim=1, keepdim=True).clamp(min=1e-9)).clamp(max=1)
         clean += graph.features.transposed_times(residual) / len(released.path)
     noise = released.mean_sum - (clean - clean.mean(1, keepdim=True))
     expected = released.noise_std * np.sqrt(1 - 1 / CLASSES)
@@ -150,9 +150,11 @@ def test_agreement_tells_links_from_chance() -> None:
 
 def test_mean_residuals_point_away_from_the_class() -> None:
     rows = normalised(DenseRows(torch.randn(20, 6)), "l2")
-    residuals = mean_residuals(torch.zeros(2, 6, 4), rows)
+    residuals = mean_residuals(torch.zeros(2, 6, 4), rows, 0.25)
     assert residuals.shape == (20, 4, 4)
-    torch.testing.assert_close(residuals.norm(dim=2), torch.ones(20, 4))
+    torch.testing.assert_close(residuals.norm(dim=2), torch.full((20, 4), 0.25))
+    short = mean_residuals(torch.zeros(2, 6, 4), rows, 2.0)
+    torch.testing.assert_close(short.norm(dim=2), torch.full((20, 4), 0.75**0.5))
     assert (residuals.diagonal(dim1=1, dim2=2) < 0).all()
 
 
