@@ -26,9 +26,7 @@ class Directions(NamedTuple):
     basis: Tensor
     centre: Tensor
 
-    def coordinates(
-        self, features: Rows, empty: Tensor, chosen: slice = slice(None)
-    ) -> Tensor:
+    def coordinates(self, features: Rows, empty: Tensor, chosen: slice = slice(None)) -> Tensor:
         """Where documents stand in the chosen of the ``r`` directions; empty ones at zero."""
         table = self.basis[:, :-1][:, chosen].contiguous()
         found = features.times(table).sub_(self.centre[chosen])
