@@ -89,7 +89,7 @@ class DenseRows:
         # Row after row in memory: else a sum's order depends on how many rows there are.
         pieces = [
             (rows.double().contiguous().abs_() ** power).sum(1)
-            for rows in self.values.split(_ROWS_AT_ONCE)
+            for rows in torch.split(self.values, _ROWS_AT_ONCE)
         ]
         return torch.cat(pieces)
 

@@ -389,7 +389,10 @@ class _Solution:
         """Scores of some documents, also of those outside the match."""
         root = self.problem.numbers.prior**0.5
         return torch.cat(
-            [self.scores_of(places.of(own).mul_(root)) for own in rows.split(_ROWS_AT_ONCE)]
+            [
+                self.scores_of(places.of(own).mul_(root))
+                for own in torch.split(rows, _ROWS_AT_ONCE)
+            ]
         )
 
     def scores_of(self, scaled: Tensor) -> Tensor:
