@@ -104,7 +104,7 @@ def _replica_scores(released: Released, sight: _Sight) -> Tensor:
     # documents are in sight.
     ratio = released.units / len(sight.seen)
     share = min(numbers.most_blend, numbers.blend * numbers.signal**2 * ratio)
-    own = sight.seen.features.times(released.weights)[sight.asked]
+    own = sight.seen.features.select(sight.asked).times(released.weights)
     return best.scores(places, sight.asked).add_(own, alpha=share)
 
 
@@ -341,7 +341,7 @@ class _Solution:
             return loss, torch.cat([part.flatten() for part in gradient]).double().numpy()
 
         start = torch.cat([self.weights.flatten(), self.bias]).double().numpy()
-        options = {"maxiter": rounds, "maxcor": 10, "ftol": 0.0, "gtol": 1e-7}
+        options = {"maxiter": rounds, "maxcor": 10, "ftol": self.problem.numbers.tolerance}
         # Many small products: threads would wait for each other most of the time.
         with threadpool_limits(1):
             found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
