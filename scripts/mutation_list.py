@@ -321,7 +321,7 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         swap(
             "_private_trainer",
             "rows.centred(centre[:, 0])",
-            "rows.centred(rows._directions().mean(0))",
+            "rows.centred(torch.nn.functional.normalize(rows.values).mean(0))",
         ),
     ),
     mutation(
@@ -1266,20 +1266,20 @@ PREDICTIONS: tuple[Mutation, ...] = (
     mutation(
         "own-graph sees the training documents",
         f"{INFERENCE}::test_own_graph_never_sees_the_other_documents",
-        swap("_scores_in_mode", "mode == 'full-graph'", "mode != 'alone'"),
+        swap("scores_in_mode", "mode != 'full-graph'", "mode == 'alone'"),
     ),
     mutation(
         "alone sees the links among new documents",
         f"{INFERENCE}::test_alone_sees_no_other_document",
-        swap("_scores_in_mode", "mode == 'alone'", "False"),
+        swap("prediction.inference:_scores", "mode == 'alone'", "False"),
     ),
     mutation(
         "prediction reads the labels of new documents",
         f"{INFERENCE}::test_labels_of_new_documents_have_no_influence",
         swap(
             "prediction.inference:_scores",
-            "matched_scores(any_released, seen, restart=any_restart, hops=any_hops)",
-            "matched_scores(any_released, seen, restart=any_restart, hops=any_hops)"
+            "matched_scores(any_released, seen, rows, restart=any_restart, hops=any_hops)",
+            "matched_scores(any_released, seen, rows, restart=any_restart, hops=any_hops)"
             " + (seen.labels >= 0).float()[:, None, None]"
             " * torch.nn.functional.one_hot(seen.labels.clamp(min=0), seen.classes)[:, None]",
         ),

@@ -14,7 +14,7 @@ from privgcn.graph.exact import row_powers
 
 # Of a row of length one, less than this is rounding.
 _NO_LENGTH = 1e-6
-# Rows that are doubled at once: sums that are exact may be taken in pieces.
+# Rows that are doubled at once, so that memory stays small: rows do not mix.
 _ROWS_AT_ONCE = 1 << 14
 
 
@@ -87,7 +87,11 @@ class DenseRows:
     def row_sums(self, power: int) -> Tensor:
         """Float64 sum over each row of ``|value| ** power``."""
         # Row after row in memory: else a sum's order depends on how many rows there are.
-        return (self.values.double().contiguous().abs() ** power).sum(1)
+        pieces = [
+            (rows.double().contiguous().abs_() ** power).sum(1)
+            for rows in torch.split(self.values, _ROWS_AT_ONCE)
+        ]
+        return torch.cat(pieces)
 
     def finite(self) -> DenseRows:
         """The same rows, with every row that holds a non-finite value set to zero."""
@@ -102,13 +106,18 @@ class DenseRows:
         """The rows as a dense tensor."""
         return self.values
 
-    def _directions(self) -> Tensor:
-        length = self.row_sums(2).sqrt()[:, None]
-        return torch.where(length > 0, self.values / length, 0.0).to(self.values.dtype)
-
     def centred(self, centre: Tensor) -> DenseRows:
         """Each row's direction without ``centre``, of length one; zero rows stay zero."""
+        out = torch.empty_like(self.values)
+        for begin in range(0, len(out), _ROWS_AT_ONCE):
+            own = slice(begin, begin + _ROWS_AT_ONCE)
+            out[own] = DenseRows(self.values[own])._centred(centre)
+        return DenseRows(out)
+
+    def _centred(self, centre: Tensor) -> Tensor:
+        length = self.row_sums(2).sqrt()[:, None]
+        directions = torch.where(length > 0, self.values / length, 0.0).to(self.values.dtype)
         filled = self.values.any(dim=1, keepdim=True)
-        moved = torch.where(filled, self._directions() - centre, 0.0)
-        length = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
-        return DenseRows(moved.mul_(torch.where(length > _NO_LENGTH, 1.0 / length, 0.0)))
+        moved = torch.where(filled, directions - centre, 0.0)
+        left = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
+        return moved.mul_(torch.where(left > _NO_LENGTH, 1.0 / left, 0.0))

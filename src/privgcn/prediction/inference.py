@@ -29,30 +29,29 @@ def scores_in_mode(fitted: Fit, graph: TextGraph, rows: Tensor, mode: Mode) -> T
         rows: The documents to score; in ``own-graph`` they are all that is seen.
         mode: What else may be seen.
     """
-    if fitted.centre is not None:
-        each = [fitted.replica(number) for number in range(fitted.replicas)]
-        scores = [_scores_in_mode(one, one.seen(graph), rows, mode) for one in each]
-        return torch.cat(scores, dim=1)
-    return _scores_in_mode(fitted, graph, rows, mode)
+    if mode != "full-graph":
+        graph, rows = graph.induced(rows), torch.arange(len(rows))
+    if fitted.centre is None:
+        return _scores(fitted, graph, rows, mode)
+    each = [fitted.replica(number) for number in range(fitted.replicas)]
+    return torch.cat([_scores(one, one.seen(graph), rows, mode) for one in each], dim=1)
 
 
-def _scores_in_mode(fitted: Fit, graph: TextGraph, rows: Tensor, mode: Mode) -> Tensor:
+def _scores(fitted: Fit, seen: TextGraph, rows: Tensor, mode: Mode) -> Tensor:
+    prediction = fitted.settings.prediction
     with torch.no_grad():
-        if mode == "full-graph":
-            return _scores(fitted, graph)[rows]
-        seen = graph.induced(rows)
         if mode == "alone":
             return fitted.model.scores_alone(fitted.parameters, seen.features)
-        return _scores(fitted, seen)
-
-
-def _scores(fitted: Fit, seen: TextGraph) -> Tensor:
-    prediction = fitted.settings.prediction
-    if prediction.method == "matched" and len(seen) > 0:
-        return matched_scores(
-            released_of(fitted), seen, restart=prediction.restart, hops=prediction.hops
-        )
-    return fitted.model.scores(fitted.parameters, seen.features, seen.propagation())
+        if prediction.method == "matched" and len(rows) > 0:
+            return matched_scores(
+                released_of(fitted),
+                seen,
+                rows,
+                restart=prediction.restart,
+                hops=prediction.hops,
+            )
+        scores = fitted.model.scores(fitted.parameters, seen.features, seen.propagation())
+        return scores[rows]
 
 
 def released_of(fitted: Fit) -> list[Released]:

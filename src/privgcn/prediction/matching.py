@@ -9,6 +9,9 @@ and not tuned. No label of any document is used, nothing is saved, and the train
 documents enter only through what was released: post-processing.
 
 Links are used where answers found without them agree along them (``links_help``).
+
+Documents, directions and links in the match are a fixed random choice of limited size: only
+passes that project, send along links and score documents grow with their number.
 ``docs/concepts/recipe.md`` derives the method.
 """
 
@@ -17,14 +20,29 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 from torch import Tensor
+from torch.nn.functional import linear
 
 from privgcn.graph.rows import Rows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.prediction.matching_numbers import SURE, WORTH, Numbers
-from privgcn.prediction.spectrum import personalised_pagerank, principal_directions, whitened
+from privgcn.prediction.spectrum import (
+    Whitening,
+    personalised_pagerank,
+    principal_directions,
+)
+
+# What is computed at once, so that memory does not grow with the documents.
+_ROWS_AT_ONCE = 4096
+_COLUMNS_AT_ONCE = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,32 +67,47 @@ class Released:
 
 
 def matched_scores(
-    replicas: Sequence[Released], seen: TextGraph, *, restart: float, hops: int
+    replicas: Sequence[Released],
+    seen: TextGraph,
+    rows: Tensor,
+    *,
+    restart: float,
+    hops: int,
 ) -> Tensor:
-    """Scores ``[documents, R, classes]`` of all documents in sight."""
-    sight = _Sight.of(seen, restart, hops, replicas[0].numbers)
+    """Scores ``[rows, R, classes]`` of the named documents, among all that are in sight.
+
+    Args:
+        replicas: What each replica's training released.
+        seen: The documents in sight.
+        rows: Those to score.
+        restart: Of the personalised PageRank that carries places along links.
+        hops: How far it goes.
+    """
+    sight = _Sight(seen, rows, restart, hops, replicas[0].numbers)
     return torch.stack([_replica_scores(released, sight) for released in replicas], dim=1)
 
 
 def _replica_scores(released: Released, sight: _Sight) -> Tensor:
     problem, numbers = _Problem.of(released, sight), released.numbers
-    places = sight.alone
+    places: _Places = sight.alone
     # The first answer tells how far the sum over other documents may stray.
-    first = problem.solved(places[sight.matched])
+    first = problem.solved(places.matched)
     problem = problem.informed(first.shares())
-    best = problem.solved(places[sight.matched], start=first)
-    shares = best.scores(places).softmax(1)
-    linked = links_help(shares, sight.edges, sure=numbers.sure, worth=numbers.worth)
+    best = problem.solved(places.matched, start=first)
+    documents, links = sight.some_links
+    shares = best.scores(places, documents).softmax(1)
+    linked = links_help(shares, links, sure=numbers.sure, worth=numbers.worth)
     if linked:
-        solved = [(problem.solved(p[sight.matched]), p) for p in sight.linked]
+        solved = [(problem.solved(p.matched), p) for p in sight.linked]
         best, places = min(solved, key=lambda pair: pair[0].cost())
     best.run(numbers.rounds // 2, sharpening=numbers.sharpening)
     # The trained weights themselves count the more, the less noise they carry and the fewer
     # documents are in sight; less beside links, which they know nothing of.
-    ratio = released.units / sight.features.shape[0]
+    ratio = released.units / len(sight.seen)
     blend = numbers.linked_blend if linked else numbers.blend
     share = min(numbers.most_blend, blend * numbers.signal**2 * ratio)
-    return best.scores(places) + share * sight.features.times(released.weights)
+    own = sight.seen.features.select(sight.asked).times(released.weights)
+    return best.scores(places, sight.asked).add_(own, alpha=share)
 
 
 def links_help(
@@ -99,51 +132,130 @@ def links_help(
     return gain > sure * error and gain > worth * most
 
 
-@dataclass(frozen=True, eq=False)
 class _Sight:
     """What the documents in sight look like, whatever was released.
 
     Attributes:
-        matched: The documents that take part in the match: all, or a fixed random choice
-            of many, so that cost grows no faster than the documents.
-        projected: Features of those in the documents' own main directions.
-        alone: Where each document stands among the others by its text.
-        linked: The same along the links, and both beside each other; empty without links.
+        seen: The documents in sight.
+        asked: Those to score.
+        empty: Which of all have no features.
+        matched: Those that take part in the match: all, or a fixed random choice of many.
+        projected: Features of these in their own main directions.
     """
 
-    features: Rows
-    basis: Tensor
-    matched: Tensor
-    projected: Tensor
-    alone: Tensor
-    linked: list[Tensor]
-    edges: Tensor
-
-    @classmethod
-    def of(cls, seen: TextGraph, restart: float, hops: int, numbers: Numbers) -> _Sight:
-        features = seen.features
-        matrix = seen.propagation() if seen.edges.shape[1] else None
-        basis, coordinates = principal_directions(
-            features,
+    def __init__(
+        self, seen: TextGraph, asked: Tensor, restart: float, hops: int, numbers: Numbers
+    ) -> None:
+        self.seen, self.asked, self.restart, self.hops = seen, asked, restart, hops
+        self.numbers = numbers
+        self.empty = seen.features.row_sums(1) == 0
+        self.matched = _some(len(seen), numbers.most_matched)
+        self.features = seen.features.select(self.matched)
+        self.directions = principal_directions(
+            self.features,
             numbers.rank,
             oversampling=numbers.oversampling,
             iterations=numbers.iterations,
         )
-        empty = features.row_sums(1) == 0
-        coordinates = torch.where(empty[:, None], 0.0, coordinates)
-        alone = whitened(coordinates, numbers.stretch)
-        linked: list[Tensor] = []
-        if matrix is not None:
-            travelled = personalised_pagerank(matrix, coordinates, restart, hops)
-            along, share = whitened(travelled, numbers.stretch), numbers.linked_share
-            beside = [share**0.5 * along, (1 - share) ** 0.5 * alone]
-            linked = [along, torch.cat(beside, dim=1)]
-        matched = torch.arange(len(seen))
-        if len(seen) > numbers.most_matched:
-            order = torch.randperm(len(seen), generator=torch.Generator().manual_seed(0))
-            matched = order[: numbers.most_matched]
-        projected = features.select(matched).times(basis)
-        return cls(features, basis, matched, projected, alone, linked, seen.edges)
+        self.projected = self.features.times(self.directions.basis)
+
+    @cached_property
+    def alone(self) -> _Alone:
+        """Places by text."""
+        return _Alone(self)
+
+    @cached_property
+    def linked(self) -> list[_Places]:
+        """Places along the links, and both beside each other."""
+        along = _Along(self)
+        return [along, _Beside(self.alone, along, self.numbers.linked_share)]
+
+    @cached_property
+    def some_links(self) -> tuple[Tensor, Tensor]:
+        """Documents, and links among them by their number here: all, or a choice of many."""
+        edges = self.seen.edges
+        chosen = edges[:, _some(edges.shape[1], self.numbers.most_matched)]
+        documents, links = torch.unique(chosen, return_inverse=True)
+        return documents, links
+
+
+def _some(count: int, most: int) -> Tensor:
+    """All numbers below ``count``, or a fixed random choice of ``most`` of them."""
+    if count <= most:
+        return torch.arange(count)
+    return torch.randperm(count, generator=torch.Generator().manual_seed(0))[:most]
+
+
+class _Places(Protocol):
+    """Where documents stand among the others; ``matched`` are those in the match."""
+
+    matched: Tensor
+
+    def of(self, rows: Tensor) -> Tensor:
+        """The places of some documents, one row each."""
+
+
+class _Alone:
+    """Places by a document's own text."""
+
+    def __init__(self, sight: _Sight) -> None:
+        self._sight = sight
+        values = self._coordinates(sight.matched)
+        self._whitening = Whitening.of(values, sight.numbers.stretch)
+        self.matched = self._whitening(values)
+
+    def of(self, rows: Tensor) -> Tensor:
+        return self._whitening(self._coordinates(rows))
+
+    def _coordinates(self, rows: Tensor) -> Tensor:
+        sight = self._sight
+        features = sight.seen.features.select(rows)
+        return sight.directions.coordinates(features, sight.empty[rows])
+
+
+class _Along:
+    """Places by what travels along the links, for the matched and the asked documents."""
+
+    def __init__(self, sight: _Sight) -> None:
+        kept = torch.zeros(len(sight.seen), dtype=torch.bool)
+        kept[sight.matched] = kept[sight.asked] = True
+        self._number = kept.cumsum(0) - 1
+        self._values = _travelled(sight, torch.nonzero(kept)[:, 0])
+        values = self._values[self._number[sight.matched]]
+        self._whitening = Whitening.of(values, sight.numbers.stretch)
+        self.matched = self._whitening(values)
+
+    def of(self, rows: Tensor) -> Tensor:
+        return self._whitening(self._values[self._number[rows]])
+
+
+class _Beside:
+    """Places by text and along the links, weighted."""
+
+    def __init__(self, alone: _Places, along: _Places, share: float) -> None:
+        self._alone, self._along, self._share = alone, along, share
+        self.matched = self._joined(along.matched, alone.matched)
+
+    def of(self, rows: Tensor) -> Tensor:
+        return self._joined(self._along.of(rows), self._alone.of(rows))
+
+    def _joined(self, along: Tensor, alone: Tensor) -> Tensor:
+        return torch.cat([self._share**0.5 * along, (1 - self._share) ** 0.5 * alone], dim=1)
+
+
+def _travelled(sight: _Sight, rows: Tensor) -> Tensor:
+    """Coordinates that travelled along the links, of some documents.
+
+    A few columns at a time: the tables that hops gather from stay small.
+    """
+    matrix, directions = sight.seen.propagation(), sight.directions
+    rank = len(directions.centre)
+    out = torch.empty(len(rows), rank)
+    for begin in range(0, rank, _COLUMNS_AT_ONCE):
+        own = slice(begin, begin + _COLUMNS_AT_ONCE)
+        values = directions.coordinates(sight.seen.features, sight.empty, own)
+        out[:, own] = personalised_pagerank(matrix, values, sight.restart, sight.hops)[rows]
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,11 +286,10 @@ class _Problem:
         units, longest = released.units, released.numbers.longest
         chance = units * (1 + units / documents) * longest**2 / classes
         squares = sight.projected.square().mean(0)
-        seen = sight.features.select(sight.matched)
         return cls(
             sight.projected,
-            mean_residuals(released.path, seen, longest),
-            sight.basis.T @ released.mean_sum,
+            mean_residuals(released.path, sight.features, longest),
+            sight.directions.basis.T @ released.mean_sum,
             (released.noise_std**2 + chance * squares).sqrt()[:, None].expand(-1, classes),
             released.noise_std,
             units / documents,
@@ -214,76 +325,92 @@ class _Solution:
         classes = problem.target.shape[1]
         self.problem = problem
         self.places = places * problem.numbers.prior**0.5
-        self.weights = torch.zeros(places.shape[1], classes, requires_grad=True)
-        self.bias = torch.zeros(classes, requires_grad=True)
+        self.weights = torch.zeros(classes, places.shape[1])
+        self.bias = torch.zeros(classes)
         if start is not None:
-            self.weights = start.weights.detach().clone().requires_grad_()
-            self.bias = start.bias.detach().clone().requires_grad_()
+            self.weights, self.bias = start.weights.clone(), start.bias.clone()
         self.objective = float("inf")
 
     def run(self, rounds: int, *, sharpening: float) -> None:
         """Minimises the negative log posterior, less certainty times ``sharpening``."""
-        optimiser = torch.optim.LBFGS(
-            [self.weights, self.bias],
-            max_iter=rounds,
-            history_size=10,
-            line_search_fn="strong_wolfe",
-            tolerance_change=1e-7,
+        shape = self.weights.shape
+
+        def objective(flat: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+            values = torch.from_numpy(flat).float()
+            self.weights = values[: -shape[0]].view(shape)
+            self.bias = values[-shape[0] :]
+            loss, *gradient = self._loss(sharpening)
+            return loss, torch.cat([part.flatten() for part in gradient]).double().numpy()
+
+        start = torch.cat([self.weights.flatten(), self.bias]).double().numpy()
+        options = {"maxiter": rounds, "maxcor": 10, "ftol": self.problem.numbers.tolerance}
+        # Many small products: threads would wait for each other most of the time.
+        with threadpool_limits(1):
+            found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+            objective(found.x)
+
+    def _loss(self, sharpening: float) -> tuple[float, Tensor, Tensor]:
+        """The loss, and its gradients in the weights and the bias."""
+        problem, spread = self.problem, self.problem.numbers.bias_variance
+        logs = torch.log_softmax(self.scores_of(self.places), dim=1)
+        shares = logs.exp()
+        expected = torch.bmm(shares[:, None], problem.residuals)[:, 0]
+        # The few classes first: three times faster than the other way round.
+        total = problem.scale * (expected.T @ problem.projected)
+        gap = (total - problem.target.T) / problem.spread.T
+        size = self.weights.square().sum() + self.bias.square().sum() / spread
+        self.objective = loss = 0.5 * float(gap.square().sum() + size)
+        slope = linear(problem.projected, problem.scale * (gap / problem.spread.T))
+        by_share = torch.bmm(problem.residuals, slope[..., None])[..., 0]
+        if sharpening:
+            loss -= sharpening * float((shares * logs).sum())
+            by_share.sub_(logs, alpha=sharpening)
+        by_score = shares * (by_share - (shares * by_share).sum(1, keepdim=True))
+        return (
+            loss,
+            (by_score.T @ self.places).add_(self.weights),
+            by_score.sum(0).add_(self.bias, alpha=1 / spread),
         )
-
-        def closure() -> Tensor:
-            optimiser.zero_grad()
-            logs = torch.log_softmax(self.scores_of(self.places), dim=1)
-            shares = logs.exp()
-            expected = torch.einsum("ik,ikj->ij", shares, self.problem.residuals)
-            total = self.problem.scale * (self.problem.projected.T @ expected)
-            misfit = ((self.problem.target - total) / self.problem.spread).square().sum()
-            spread = self.problem.numbers.bias_variance
-            size = self.weights.square().sum() + self.bias.square().sum() / spread
-            loss: Tensor = 0.5 * (misfit + size)
-            self.objective = float(loss.detach())
-            if sharpening:
-                loss = loss - sharpening * (shares * logs).sum()
-            loss.backward()  # type: ignore[no-untyped-call]
-            return loss
-
-        with torch.enable_grad():
-            optimiser.step(closure)  # type: ignore[no-untyped-call]
 
     def cost(self) -> float:
         """The objective, and how much freedom these places gave: half a Laplace evidence."""
         problem, classes = self.problem, self.problem.target.shape[1]
-        with torch.no_grad():
-            shares = self.shares()
-            doubt = (1 - shares.square().sum(1)).mean()
-            slope = doubt / ((classes - 1) * math.sqrt(1 - 1 / classes)) * problem.scale
-            change = slope * (problem.projected / problem.spread.mean(1)).T @ self.places
-            strengths = torch.linalg.eigvalsh((change @ change.T).double()).clamp(min=0)
+        shares = self.shares()
+        doubt = (1 - shares.square().sum(1)).mean()
+        slope = doubt / ((classes - 1) * math.sqrt(1 - 1 / classes)) * problem.scale
+        change = slope * (problem.projected / problem.spread.mean(1)).T @ self.places
+        strengths = torch.linalg.eigvalsh((change @ change.T).double()).clamp(min=0)
         freedom = (classes - 1) / 2 * float(torch.log1p(strengths).sum())
         return self.objective + problem.numbers.complexity * freedom
 
     def shares(self) -> Tensor:
         """Class shares of the documents in the match."""
-        with torch.no_grad():
-            return self.scores_of(self.places).softmax(1)
+        return self.scores_of(self.places).softmax(1)
 
-    def scores(self, places: Tensor) -> Tensor:
-        """Scores of documents at some places, also of those outside the match."""
-        with torch.no_grad():
-            return self.scores_of(places * self.problem.numbers.prior**0.5)
+    def scores(self, places: _Places, rows: Tensor) -> Tensor:
+        """Scores of some documents, also of those outside the match."""
+        root = self.problem.numbers.prior**0.5
+        return torch.cat(
+            [
+                self.scores_of(places.of(own).mul_(root))
+                for own in torch.split(rows, _ROWS_AT_ONCE)
+            ]
+        )
 
     def scores_of(self, scaled: Tensor) -> Tensor:
         """Scores at places in units of the prior."""
-        return scaled @ self.weights + self.bias
+        return linear(scaled, self.weights, self.bias)
 
 
 def mean_residuals(path: Tensor, features: Rows, longest: float) -> Tensor:
     """``[documents, k, j]``: coordinate j of the mean residual if the class were k."""
     classes = path.shape[2]
-    labels = torch.eye(classes)
     total = torch.zeros(features.shape[0], classes, classes)
     for weights in path:
-        residual = features.times(weights).softmax(1)[:, None] - labels
-        norms = residual.norm(dim=2, keepdim=True).clamp(min=1e-9)
-        total += residual * (longest / norms).clamp(max=1.0)
+        shares = features.times(weights).softmax(1)
+        # The squared length of shares minus a label, for each label.
+        squares = (1 - 2 * shares + shares.square().sum(1, keepdim=True)).clamp(min=1e-18)
+        shortened = (longest / squares.sqrt()).clamp(max=1.0)
+        total.baddbmm_(shortened[..., None], shares[:, None])
+        total.diagonal(dim1=1, dim2=2).sub_(shortened)
     return total / len(path)

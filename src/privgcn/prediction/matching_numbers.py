@@ -16,10 +16,11 @@ BIAS_VARIANCE = 10.0
 SHARPENING = 0.03
 COMPLEXITY = 0.5
 ROUNDS = 40
+TOLERANCE = 1e-6
 LINKED_SHARE = 0.75
 BLEND, LINKED_BLEND = 0.05, 0.02
 MOST_BLEND = 4.0
-MOST_MATCHED = 20_000
+MOST_MATCHED = 4096
 SURE, WORTH = 3.0, 0.15
 _FEW_CLASSES = 7
 
@@ -58,6 +59,7 @@ class Numbers(BaseModel):
     oversampling: int = Field(ge=0, le=10_000)
     iterations: int = Field(ge=0, le=100)
     rounds: int = Field(ge=1, le=1000)
+    tolerance: float = Field(ge=0, le=1)
     most_matched: int = Field(ge=1, le=10_000_000)
     stretch: float = Field(ge=0, le=10)
     bias_variance: float = Field(gt=0, le=1e6)
@@ -84,6 +86,7 @@ class Numbers(BaseModel):
             oversampling=spectrum.OVERSAMPLING,
             iterations=spectrum.ITERATIONS,
             rounds=ROUNDS,
+            tolerance=TOLERANCE,
             most_matched=MOST_MATCHED,
             stretch=STRETCH,
             bias_variance=BIAS_VARIANCE,

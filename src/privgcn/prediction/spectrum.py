@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from privgcn.graph.rows import Rows, SparseRows
@@ -19,11 +20,17 @@ class Directions(NamedTuple):
 
     Attributes:
         basis: ``[features, r + 1]``, orthonormal; the last column is what the mean adds.
-        coordinates: ``[documents, r]``, centred.
+        centre: The mean of the documents in the first ``r`` of them.
     """
 
     basis: Tensor
-    coordinates: Tensor
+    centre: Tensor
+
+    def coordinates(self, features: Rows, empty: Tensor, chosen: slice = slice(None)) -> Tensor:
+        """Where documents stand in the chosen of the ``r`` directions; empty ones at zero."""
+        table = self.basis[:, :-1][:, chosen].contiguous()
+        found = features.times(table).sub_(self.centre[chosen])
+        return found.masked_fill_(empty[:, None], 0.0)
 
 
 def principal_directions(
@@ -49,15 +56,17 @@ def principal_directions(
 
     columns = min(rank + oversampling, documents, width)
     start = torch.randn(width, columns, generator=torch.Generator().manual_seed(0))
-    found = torch.linalg.qr(times(start))[0]
-    for _ in range(iterations):
-        found = torch.linalg.qr(times(transposed_times(found)))[0]
-    _, strengths, rows = torch.linalg.svd(transposed_times(found).T, full_matrices=False)
+    # A second thread brings a QR of this size ten times the work.
+    with threadpool_limits(1):
+        found = torch.linalg.qr(times(start))[0]
+        for _ in range(iterations):
+            found = torch.linalg.qr(times(transposed_times(found)))[0]
+        _, strengths, rows = torch.linalg.svd(transposed_times(found).T, full_matrices=False)
     strong = int((strengths > _NEGLIGIBLE * strengths[:1].clamp(min=1e-12)).sum())
     basis = rows[: min(rank, strong)].T
     rest = mean - basis @ (basis.T @ mean)
     rest = rest / rest.norm().clamp(min=1e-12)
-    return Directions(torch.cat([basis, rest[:, None]], dim=1), times(basis))
+    return Directions(torch.cat([basis, rest[:, None]], dim=1), mean @ basis)
 
 
 def personalised_pagerank(
@@ -66,18 +75,31 @@ def personalised_pagerank(
     """Lets values travel along the links, each hop going back to the start in part."""
     travelled = values
     for _ in range(hops):
-        travelled = (1.0 - restart) * matrix.times(travelled) + restart * values
+        travelled = matrix.times(travelled).mul_(1.0 - restart).add_(values, alpha=restart)
     return travelled
 
 
-def whitened(values: Tensor, exponent: float) -> Tensor:
-    """Rows in their own principal axes, each axis stretched by its variance to a power.
+class Whitening(NamedTuple):
+    """The principal axes of some rows, each stretched by its variance to a power.
 
-    Rows end with length about one; rows much shorter than most stay shorter.
+    Attributes:
+        axes: ``[r, r]``, the stretched axes.
+        typical: Mean squared length of the rows along them.
     """
-    variances, axes = torch.linalg.eigh(values.T @ values / max(len(values), 1))
-    variances = variances.clamp(min=0)
-    stretch = (variances / variances[-1:].clamp(min=1e-30)) ** exponent
-    turned: Tensor = values @ (axes * stretch)
-    squares = turned.square().sum(1)
-    return turned / (squares + 1e-3 * squares.mean() + 1e-30).sqrt()[:, None]
+
+    axes: Tensor
+    typical: Tensor
+
+    @classmethod
+    def of(cls, values: Tensor, exponent: float) -> Whitening:
+        """The axes of these rows."""
+        variances, axes = torch.linalg.eigh(values.T @ values / max(len(values), 1))
+        variances = variances.clamp(min=0)
+        stretched = axes * (variances / variances[-1:].clamp(min=1e-30)) ** exponent
+        return cls(stretched, (values @ stretched).square().sum(1).mean())
+
+    def __call__(self, values: Tensor) -> Tensor:
+        """Rows along the axes, of length about one; much shorter rows stay shorter."""
+        turned = values @ self.axes
+        squares = turned.square().sum(1)
+        return turned.div_((squares + 1e-3 * self.typical + 1e-30).sqrt_()[:, None])

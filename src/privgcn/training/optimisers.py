@@ -1,8 +1,9 @@
-"""Optimisers: plain PyTorch ones, fed with gradients that are already noisy or plain."""
+"""Optimisers, fed with gradients that are already noisy or plain."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,8 +28,11 @@ class Optimiser:
         self.parameters = [
             torch.nn.Parameter(p.clone(), requires_grad=False) for p in parameters
         ]
-        kind = torch.optim.Adam if settings.optimizer == "adam" else torch.optim.SGD
-        self.inner: torch.optim.Optimizer = kind(self.parameters, lr=settings.learning_rate)
+        self.rate = settings.learning_rate
+        # Plain steps are one line; PyTorch's take a second to import its compiler.
+        self.inner: torch.optim.Optimizer | None = None
+        if settings.optimizer == "adam":
+            self.inner = torch.optim.Adam(self.parameters, lr=self.rate)
         self.steps = 0
         self._path: list[Tensor] | None = [] if settings.large_steps else None
 
@@ -37,8 +41,12 @@ class Optimiser:
         if self._path is not None:
             self._path.append(self.parameters[0].detach().clone())
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
-            parameter.grad = gradient
-        self.inner.step()
+            if self.inner is None:
+                parameter.add_(gradient, alpha=-self.rate)
+            else:
+                parameter.grad = gradient
+        if self.inner is not None:
+            self.inner.step()
         self.steps += 1
 
     def result(self) -> list[Tensor]:
@@ -61,7 +69,7 @@ class Optimiser:
             state["path"] = torch.stack(self._path)
         for number, parameter in enumerate(self.parameters):
             state[f"parameter.{number}"] = parameter.detach().clone()
-            for name, value in self.inner.state[parameter].items():
+            for name, value in self._inner_state(parameter).items():
                 if isinstance(value, Tensor):
                     state[f"{name}.{number}"] = value.clone()
         return state
@@ -73,8 +81,13 @@ class Optimiser:
             self._path = list(state["path"].to(self.parameters[0].device))
         for number, parameter in enumerate(self.parameters):
             parameter.copy_(state[f"parameter.{number}"])
-            self.inner.state[parameter] = {
-                name: state[f"{name}.{number}"].clone()
-                for name in ("step", "exp_avg", "exp_avg_sq")
-                if f"{name}.{number}" in state
-            }
+            self._inner_state(parameter).update(
+                {
+                    name: state[f"{name}.{number}"].clone()
+                    for name in ("step", "exp_avg", "exp_avg_sq")
+                    if f"{name}.{number}" in state
+                }
+            )
+
+    def _inner_state(self, parameter: Tensor) -> dict[str, Any]:
+        return {} if self.inner is None else self.inner.state[parameter]

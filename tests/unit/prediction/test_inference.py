@@ -14,8 +14,14 @@ from privgcn.errors import ConfigError
 from privgcn.graph import DenseRows, TextGraph, normalised, propagation_matrix, rows_of
 from privgcn.models import make_model
 from privgcn.modes import MODES, check_mode
-from privgcn.prediction.inference import released_of, scores_in_mode
-from privgcn.prediction.matching import links_help, mean_residuals
+from privgcn.prediction.inference import numbers_of, released_of, scores_in_mode
+from privgcn.prediction.matching import (
+    _Problem,
+    _Sight,
+    _Solution,
+    links_help,
+    mean_residuals,
+)
 from privgcn.prediction.spectrum import personalised_pagerank, principal_directions
 from privgcn.training.fit import Fit, fit
 from privgcn.training.recipes import make_settings
@@ -154,13 +160,55 @@ def test_mean_residuals_point_away_from_the_class() -> None:
 
 def test_principal_directions_are_those_of_an_exact_svd() -> None:
     rows = torch.randn(200, 12) * torch.linspace(3, 0.2, 12)
-    basis, coordinates = principal_directions(DenseRows(rows), 5)
-    centred = rows - rows.mean(0)
+    directions = principal_directions(DenseRows(rows), 5)
+    basis, centred = directions.basis, rows - rows.mean(0)
+    empty = torch.arange(200) == 3
+    coordinates = directions.coordinates(DenseRows(rows), empty)
+    assert (coordinates[3] == 0).all()
     exact = torch.linalg.svd(centred, full_matrices=False).Vh[:5]
     overlap = torch.linalg.svdvals(exact @ basis[:, :5])
     torch.testing.assert_close(overlap, torch.ones(5), atol=1e-3, rtol=0)
-    torch.testing.assert_close(coordinates, centred @ basis[:, :5], atol=1e-4, rtol=1e-4)
+    expected = torch.where(empty[:, None], 0.0, centred @ basis[:, :5])
+    torch.testing.assert_close(coordinates, expected, atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(basis.T @ basis, torch.eye(6), atol=1e-4, rtol=0)
+
+
+def test_the_gradient_of_the_match_is_that_of_its_loss(fitted) -> None:
+    new = planted(80, 7)
+    released = released_of(fitted)[0]
+    sight = _Sight(new, torch.arange(80), 0.1, 10, released.numbers)
+    problem = _Problem.of(released, sight)
+    for sharpening in (0.0, 0.5):
+        solution = _Solution(problem, sight.alone.matched, None)
+        solution.weights = 0.1 * torch.randn(solution.weights.shape)
+        solution.bias = torch.tensor([0.3, -0.2, 0.1])
+        _, by_weight, by_bias = solution._loss(sharpening)
+        for tensor, gradient in ((solution.weights, by_weight), (solution.bias, by_bias)):
+            direction = gradient / gradient.norm()
+            ends = []
+            for step in (0.01, -0.02):
+                tensor.add_(direction, alpha=step)
+                ends.append(solution._loss(sharpening)[0])
+            tensor.add_(direction, alpha=0.01)
+            assert (ends[0] - ends[1]) / 0.02 == pytest.approx(float(gradient.norm()), rel=0.02)
+
+
+def test_a_match_on_some_documents_scores_all_of_them(fitted) -> None:
+    new = planted(900, 8)
+    small = numbers_of(fitted).model_copy(update={"most_matched": 450})
+    bounded = replace(fitted, matching=small.model_dump())
+    whole, some = (accuracy(model, new, "own-graph") for model in (fitted, bounded))
+    assert whole != some
+    assert some > whole - 0.1
+    assert some > accuracy(fitted, new, "alone")
+
+
+def test_only_the_asked_documents_are_scored(fitted) -> None:
+    new = planted(300, 9)
+    rows = torch.tensor([7, 3, 250])
+    everything = scores_in_mode(fitted, new, torch.arange(300), "full-graph")
+    chosen = scores_in_mode(fitted, new, rows, "full-graph")
+    torch.testing.assert_close(chosen, everything[rows])
 
 
 def test_pagerank_is_its_own_recursion() -> None:

@@ -209,8 +209,8 @@ def test_constants_of_another_version_change_no_saved_model(
     for module, names in (
         (
             matching_numbers,
-            "RANK STRETCH BIAS_VARIANCE SHARPENING COMPLEXITY ROUNDS LINKED_SHARE BLEND "
-            "LINKED_BLEND MOST_BLEND MOST_MATCHED SURE WORTH",
+            "RANK STRETCH BIAS_VARIANCE SHARPENING COMPLEXITY ROUNDS TOLERANCE LINKED_SHARE "
+            "BLEND LINKED_BLEND MOST_BLEND MOST_MATCHED SURE WORTH",
         ),
         (spectrum, "OVERSAMPLING ITERATIONS"),
         (planning, "_CALM _LONGEST_STEP"),
