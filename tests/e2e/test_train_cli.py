@@ -58,6 +58,24 @@ def run(tmp_path_factory, letters) -> Path:
     return folder
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "NOT PRIVATE: no --epsilon was given."),
+        (("--epsilon", "8"), "--unit person protects all documents of a person together."),
+    ],
+)
+def test_train_says_what_it_read_and_what_it_protects(
+    tmp_path, letters, arguments: tuple[str, ...], words: str
+) -> None:
+    chosen = ["--features", "hashing", "--set", "training.epochs=2", *arguments]
+    done = CliRunner().invoke(
+        app, ["train", str(letters), *chosen, "--out", str(tmp_path / "run")]
+    )
+    assert "Read 240 documents of 240 owners in 2 classes and 228 links." in done.stderr
+    assert words in done.stderr
+
+
 def test_train_json_has_what_the_contract_names(tmp_path, letters) -> None:
     record = json.loads(
         call("train", str(letters), "--epsilon", "8", "--json", "--out", str(tmp_path / "r"))

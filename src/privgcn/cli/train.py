@@ -106,6 +106,16 @@ def train_and_write(
     if out is not None:
         check_target(out, overwrite=overwrite)
     corpus = load_corpus(source, classes=settings.data.classes, seed=settings.seed)
+    if corpus.read_report is not None:
+        typer.echo(str(corpus.read_report), err=True)
+    if settings.privacy is None:
+        typer.echo("NOT PRIVATE: no --epsilon was given.", err=True)
+    elif corpus.owners is not None and settings.privacy.unit == "document":
+        typer.echo(
+            "Each document is protected by itself. Documents have owners: --unit person "
+            "protects all documents of a person together.",
+            err=True,
+        )
     if settings.features.kind is None and corpus.vectors is None:
         typer.echo(str(choose(len(corpus), language=settings.features.language)), err=True)
     folder = out if out is not None else _default_folder(settings, corpus.name)

@@ -72,6 +72,19 @@ class ReadReport:
     links_to_self: int = 0
     unused_columns: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        owners = "" if self.owners is None else f" of {self.owners:,} owners"
+        left_out = {"repeated": self.links_repeated, "to themselves": self.links_to_self}
+        told = ", ".join(f"{count:,} {why}" for why, count in left_out.items() if count)
+        columns = ", ".join(f"'{name}'" for name in self.unused_columns)
+        return (
+            f"Read {self.documents:,} documents{owners} in {self.classes:,} classes and "
+            f"{self.links_kept:,} links"
+            + (f"; left out {told}" if told else "")
+            + (f"; of the links, nothing uses {columns}" if columns else "")
+            + "."
+        )
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Corpus:

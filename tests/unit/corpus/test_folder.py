@@ -292,6 +292,10 @@ def test_links_in_every_format_and_what_was_read(
         links_to_self=1,
         unused_columns=("kind",),
     )
+    assert str(corpus.read_report) == (
+        "Read 4 documents of 3 owners in 2 classes and 2 links; left out 1 repeated, "
+        "1 to themselves; of the links, nothing uses 'kind'."
+    )
     assert corpus.train.read_report is None
 
 
