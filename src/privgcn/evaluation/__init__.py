@@ -1,1 +1,1 @@
-"""Evaluation: inference modes, metrics and baselines."""
+"""Evaluation: metrics and baselines."""

@@ -62,7 +62,7 @@ FEATURES = {
     "static": FeatureKind(
         "privgcn.features.static",
         "StaticVectors",
-        "the mean of public token vectors: English, offline, fast",
+        "the sum of public token vectors: English, offline, fast",
     ),
 }
 

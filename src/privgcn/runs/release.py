@@ -1,4 +1,4 @@
-"""Releases: the part of a run that may leave the house, and nothing else."""
+"""Releases: the part of a run that may be published, and nothing else."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -60,12 +59,12 @@ def options_of(kind: str, folder: Path) -> dict[str, Any]:
     return {"cache_dir": str(folder / "cache")} if kind == "minilm" else {}
 
 
-@pytest.mark.parametrize(("recipe", "kind"), [*product(RECIPES, KINDS), ("auto", "minilm")])
+@pytest.mark.parametrize(
+    ("recipe", "kind"), [*product(RECIPES, KINDS), ("auto", "minilm"), ("auto", "static")]
+)
 def test_every_recipe_and_feature_kind_predicts_to_the_bit(
     tmp_path: Path, clinic: Corpus, recipe: str, kind: str
 ) -> None:
-    if kind == "minilm" and find_spec("transformers") is None:
-        pytest.skip("needs the extra 'text'")
     few = clinic.select(np.arange(0, len(clinic), 60 if kind == "minilm" else 20))
     few = replace(few, whole=None, rows=None)
     chosen = dict(RECIPES[recipe])
