@@ -253,7 +253,7 @@ class Attacker:
             parts,
             self.plan,
             None,
-            unit_residuals=self.fitted.settings.training.large_steps,
+            short_residuals=self.fitted.settings.training.large_steps,
         )
         return torch.stack([gradients.clipped_sum([w], None)[0] for w in self.path[:-1]])
 
