@@ -260,7 +260,7 @@ class Attacker:
     def noisy_sums(self) -> tuple[Seen, Seen]:
         """What the iterates tell of all steps' noisy sums: if rounded to float32, if not."""
         begin, end = self.path[:-1], self.path[1:]
-        training = with_rate(self.fitted.settings.training, self.plan, self.path.shape[1])
+        training = with_rate(self.fitted.settings.training, self.plan)
         share = self.plan.clip_norm / self.plan.schedule.expected_parts
 
         def moved(mean: Tensor) -> Tensor:
