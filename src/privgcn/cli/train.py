@@ -117,7 +117,8 @@ def train_and_write(
             err=True,
         )
     if settings.features.kind is None and corpus.vectors is None:
-        typer.echo(str(choose(len(corpus), language=settings.features.language)), err=True)
+        size, language = train.public_size(corpus, settings), settings.features.language
+        typer.echo(str(choose(size, language=language)), err=True)
     folder = out if out is not None else _default_folder(settings, corpus.name)
     check_target(folder, overwrite=overwrite)
     unfinished = unfinished_place(folder)

@@ -72,6 +72,7 @@ class FrozenEncoder(PublicVectors):
 
     def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """One dense row for each text, encoding only texts that are not cached."""
+        texts = [text.encode("utf-8", "replace").decode() for text in texts]
         if self.average == "text":
             return self._cached(list(texts))
         lines = [[line for line in text.split("\n") if line.strip()] or [""] for text in texts]

@@ -119,5 +119,5 @@ class DenseRows:
         directions = torch.where(length > 0, self.values / length, 0.0).to(self.values.dtype)
         filled = self.values.any(dim=1, keepdim=True)
         moved = torch.where(filled, directions - centre, 0.0)
-        left = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
+        left = torch.linalg.vector_norm(moved, dim=1, keepdim=True, dtype=torch.float64)
         return moved.mul_(torch.where(left > _NO_LENGTH, 1.0 / left, 0.0))

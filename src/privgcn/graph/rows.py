@@ -21,9 +21,6 @@ from torch.nn.functional import embedding_bag
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.exact import powers_above
 
-# Stored values from which a second thread is worth waking.
-_WORTH_A_THREAD = 200_000
-
 
 def segment_positions(starts: Tensor, lengths: Tensor) -> Tensor:
     """Positions of all segments ``starts[i] .. starts[i] + lengths[i]``, one after another."""
@@ -107,7 +104,7 @@ class SparseRows:
 
     def _scipy64_pieces(self) -> list[tuple[slice, Any]]:
         """The transpose, as one piece of documents for each thread."""
-        threads = torch.get_num_threads() if self.stored > _WORTH_A_THREAD else 1
+        threads = torch.get_num_threads()
         if threads not in self._by_threads:
             bounds = np.linspace(0, self.shape[0], threads + 1).astype(int).tolist()
             pieces = [slice(*ends) for ends in itertools.pairwise(bounds)]

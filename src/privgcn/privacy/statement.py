@@ -173,6 +173,11 @@ class PrivacyStatement(Claim):
                     f"The '{name}' of the statement must contain '{code}'. It does not: the "
                     "statement was edited, do not rely on it."
                 )
+        if [claim.mode for claim in self.inference_modes] != list(MODES):
+            raise PrivacyContractError(
+                f"The 'inference_modes' of the statement must be {', '.join(MODES)}. They are "
+                "not: the statement was edited, do not rely on it."
+            )
         for claim in self.inference_modes:
             if claim.covered != facts_of(claim.mode).covered:
                 raise PrivacyContractError(

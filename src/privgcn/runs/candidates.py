@@ -11,6 +11,7 @@ from typing import Any
 
 from privgcn.config import Settings, parse_assignment, read_settings
 from privgcn.errors import ConfigError
+from privgcn.features.base import bare_name
 from privgcn.training.recipes import PAPER_LEARNING_RATES
 
 #: Settings that a search may vary. The others decide what is promised, or what is read.
@@ -24,7 +25,7 @@ _OTHERS = (
 _MOST_CANDIDATES = 1000
 
 DEFAULT_SPACES: dict[str, dict[str, tuple[Any, ...]]] = {
-    "auto": {"training.reach": (0.75, 1.5, 3.0)},
+    "auto": {"training.reach": (0.4, 0.8, 1.6)},
     "paper-full": {"training.learning_rate": PAPER_LEARNING_RATES},
     "paper-split": {"training.learning_rate": PAPER_LEARNING_RATES},
 }
@@ -110,7 +111,8 @@ class SearchSpace:
         return [settings.changed(changes) for changes in self.combinations()]
 
     def __str__(self) -> str:
+        # What is released must not tell where files lie on this machine.
         return "; ".join(
-            f"{name} from {', '.join(map(str, values))}"
+            f"{name} from {', '.join(bare_name(str(value)) for value in values)}"
             for name, values in self.choices.items()
         )

@@ -56,7 +56,7 @@ class Prepared:
             features.options,
             train,
             language=features.language,
-            documents=len(corpus),
+            documents=public_size(corpus, settings),
         ).fit(train)
         return cls(corpus, featurizer, graph_of(corpus, featurizer, settings))
 
@@ -202,6 +202,13 @@ def baseline_scores(trial: Trial) -> dict[str, dict[str, Any]]:
         named["graph-blind mlp"] = blind.predictions("alone")[0]
     tables = {n: classification_scores(truth, p, classes) for n, p in named.items()}
     return {n: {key: table[key] for key in HEADLINE} for n, table in tables.items()}
+
+
+def public_size(corpus: Corpus, settings: Settings) -> int:
+    """How many documents there are, or owners where unit ``person`` makes that private."""
+    if settings.privacy is not None and settings.privacy.unit == "person":
+        return len(corpus.owner_names or ())
+    return len(corpus)
 
 
 def rows_with_split(graph: TextGraph, *codes: int) -> torch.Tensor:

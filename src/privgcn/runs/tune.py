@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from privgcn.config import FeatureSettings, Settings
+from privgcn.config import Settings
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TRAIN, VALIDATION
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
@@ -144,7 +144,7 @@ class _Runs:
     def train(self, number: int) -> Fit:
         """One run of a candidate, with fresh noise."""
         candidate, plan = self.candidates[number], self.plans[number]
-        fitted = self._prepared(candidate.features).fit(candidate)
+        fitted = self._prepared(candidate).fit(candidate)
         if fitted.plan != replace(plan, selection=None) or not fitted.releasable:
             raise PrivacyContractError(
                 "A run of a search must follow the plan that the search is accounted with."
@@ -159,7 +159,7 @@ class _Runs:
             one moves the sum by at most 1, and so does an owner, who counts by the share of
             own documents that are right. It is the same for removing and for replacing.
         """
-        ready = self._prepared(self.candidates[number].features)
+        ready = self._prepared(self.candidates[number])
         rows = rows_with_split(ready.graph, VALIDATION)
         mode: Mode = "own-graph" if self.public else "alone"
         guesses = scores_in_mode(fitted, ready.graph, rows, mode)[:, 0].argmax(-1)
@@ -176,7 +176,7 @@ class _Runs:
     def winner(self, number: int, fitted: Fit) -> Winner:
         """The winner with its statement."""
         settings, plan = self.candidates[number], self.plans[number]
-        ready, train = self._prepared(settings.features), self.corpus.train
+        ready, train = self._prepared(settings), self.corpus.train
         public = [
             Fact("search_candidates", detail=str(self.space)),
             *assumed_public(train, ready.featurizer),
@@ -203,16 +203,16 @@ class _Runs:
             )
         return make_plan(
             privacy,
-            self._prepared(candidate.features).train,
+            self._prepared(candidate).train,
             epochs=candidate.training.epochs,
             seed=candidate.seed,
             columns=self.corpus.train.columns,
         )
 
-    def _prepared(self, features: FeatureSettings) -> Prepared:
-        key = features.model_dump_json()
+    def _prepared(self, candidate: Settings) -> Prepared:
+        key = candidate.features.model_dump_json()
         if key not in self.prepared:
-            self.prepared[key] = Prepared.of(self.corpus, Settings(features=features))
+            self.prepared[key] = Prepared.of(self.corpus, candidate)
         return self.prepared[key]
 
     def _validation_units(self, unit: str) -> int:

@@ -57,6 +57,15 @@ def test_a_vector_has_the_same_bits_in_any_company(
             assert np.array_equal(found.setdefault(text, row), row)
 
 
+def test_half_a_character_does_not_end_the_run(
+    tmp_path: Path, of_texts: Callable[..., Corpus]
+) -> None:
+    corpus = of_texts("bad \ud800 text", "bad ? text")
+    options = {"cache_dir": str(tmp_path)}
+    rows = make_featurizer("minilm", options, corpus).fit(corpus).transform(corpus)
+    assert np.array_equal(rows[0], rows[1])
+
+
 def test_minilm_encodes_meaning_without_a_hub(
     tmp_path: Path, of_texts: Callable[..., Corpus], no_network: None
 ) -> None:

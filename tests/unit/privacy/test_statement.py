@@ -129,6 +129,8 @@ def test_a_resealed_statement_without_edits_verifies(statement: PrivacyStatement
         {"assumed_public": [{"code": "index_set"}, {"code": "cut"}]},
         {"not_covered": [{"code": "logs"}]},
         {"inference_modes": [{"mode": "full-graph", "covered": True}]},
+        {"inference_modes": [{"mode": "alone", "covered": True}]},
+        {"inference_modes": []},
     ],
     ids=str,
 )

@@ -23,7 +23,7 @@ from privgcn.runs.folder import MODEL, read_folder, write_folder
 from privgcn.runs.predictions import predict_source
 from privgcn.runs.release import releasable_statement
 from privgcn.runs.run import Run
-from privgcn.runs.train import train
+from privgcn.runs.train import public_size, train
 from privgcn.runs.tune import search
 from privgcn.training.recipes import make_settings
 from unit.runs.small_corpus import small_corpus
@@ -145,3 +145,10 @@ def test_seeded_noise_is_not_released_whichever_file_says_so(tmp_path: Path) -> 
     write_folder(tmp_path, stored.kind, {**stored.files, MODEL: record}, overwrite=True)
     with pytest.raises(PrivacyContractError, match="releasable"):
         releasable_statement(Run(tmp_path), learned_features=False)
+
+
+def test_default_features_follow_owners_where_only_they_are_public() -> None:
+    owned = small_corpus(owners=np.arange(120) // 12, owner_names=tuple("abcdefghij"))
+    person = make_settings(epsilon=1.0, changes={"privacy.unit": "person"})
+    assert public_size(owned, person) == 10
+    assert public_size(owned, make_settings(epsilon=1.0)) == 120

@@ -73,3 +73,9 @@ def test_what_is_fixed_is_not_searched_over() -> None:
 def test_a_run_without_privacy_has_no_space() -> None:
     with pytest.raises(ConfigError, match="epsilon"):
         SearchSpace.of("plain", None, [])
+
+
+def test_the_words_of_a_space_do_not_tell_where_files_lie(tmp_path: Path) -> None:
+    places = [str(tmp_path / "clients" / name) for name in ("a.vec", "b.vec")]
+    space = SearchSpace.of("auto", None, [f"features.options.source={','.join(places)}"])
+    assert str(space) == "features.options.source from a.vec, b.vec"
