@@ -282,7 +282,7 @@ ENGINE: tuple[Mutation, ...] = (
     ),
     mutation(
         "float32 pair norms",
-        _BOUND,
+        f"{CLIPPING}::test_inner_products_of_pairs_keep_what_float32_would_lose",
         swap("RowPairs.products", "any_rows.double()", "any_rows.clone()"),
     ),
     mutation(

@@ -14,6 +14,7 @@ from privgcn.models.stack import LayerGradient, loss_gradient
 from privgcn.privacy.mechanism import clipping
 from privgcn.privacy.mechanism.clipping import ClippedSums, _joint_norms, clipped_vector
 from privgcn.privacy.mechanism.noise_grid import Grid
+from privgcn.privacy.mechanism.pairs import RowPairs
 
 SIZES = (1, 3, 70)
 """Documents of a part: its norm is a product, comes from pairs, or from its gradient."""
@@ -268,3 +269,9 @@ def test_how_many_threads_add_up_a_norm_moves_no_bit() -> None:
     torch.set_num_threads(before)
     assert torch.equal(found[0], found[1])
     assert torch.equal(found[0], found[2])
+
+
+def test_inner_products_of_pairs_keep_what_float32_would_lose() -> None:
+    rows = torch.tensor([[1.0, 2.0**-13], [1.0, 2.0**-13]])[:, None]
+    pairs = RowPairs(torch.tensor([0]), torch.tensor([1]), torch.tensor([0, 1]))
+    assert pairs.products(rows).tolist() == [[1.0 + 2.0**-26]]
