@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from privgcn.errors import ConfigError, DataError
+from privgcn.errors import ConfigError, DataError, brief
 from privgcn.files import read_bounded
 
 _MOST_BYTES = 1 << 20
@@ -202,7 +202,7 @@ def parse_settings(tree: Mapping[str, Any]) -> Settings:
         name = ".".join(str(key) for key in first["loc"])
         raise ConfigError(
             f"The '{name}' of the settings is wrong: {rule[:1].lower()}{rule[1:]}. "
-            f"Got {first['input']!r}."
+            f"Got {brief(first['input'])}."
         ) from None
 
 

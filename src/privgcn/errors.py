@@ -11,8 +11,16 @@ if TYPE_CHECKING:
 
 def shown(value: object) -> str:
     """A value from a file as an error may show it: in quotes, on one line, not too long."""
-    text = str(value)
-    return repr(text if len(text) <= 160 else f"{text[:80]}…{text[-60:]}")
+    return repr(_cut(str(value)))
+
+
+def brief(value: object) -> str:
+    """A value as Python writes it, not too long."""
+    return _cut(repr(value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 160 else f"{text[:80]}…{text[-60:]}"
 
 
 def reason(error: BaseException) -> str:
@@ -100,5 +108,5 @@ def refusal(
     field = (fields or {}).get(name)
     name = name if field is None else field.title or name
     remedy = f" {field.description}" if field is not None and field.description else ""
-    got = "" if first["type"] == "missing" else f" Got {first['input']!r}."
+    got = "" if first["type"] == "missing" else f" Got {brief(first['input'])}."
     return ConfigError(f"The '{name}' of {owner} {rule}.{got}{remedy}")

@@ -23,7 +23,7 @@ def plan(
     delta: Delta = None,
     features: Annotated[
         int | None,
-        typer.Option(help="Number of features (default: 4096, those of hashing).", min=1),
+        typer.Option(help="Number of features (default: 384, those of MiniLM).", min=1),
     ] = None,
     unit: Annotated[
         str | None, typer.Option(help="What is protected: document or person.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from privgcn.errors import ConfigError
@@ -109,7 +110,9 @@ def featurizer_from_state(state: Mapping[str, Any]) -> Featurizer:
 
 def without_places(state: Mapping[str, Any]) -> dict[str, Any]:
     """A state with names of files instead of where they lie on this machine."""
-    named = {name: bare_name(state[name]) for name in ("source", "model") if name in state}
+    named = {"model": bare_name(state["model"])} if "model" in state else {}
+    if "source" in state:  # always a file, even where it is not found from here
+        named["source"] = Path(state["source"]).name
     hidden = {"cache_dir": None} if "cache_dir" in state else {}
     return {**state, **named, **hidden}
 

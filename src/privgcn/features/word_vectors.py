@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from privgcn.errors import DataError, DataNotAvailableError
 from privgcn.features.bags import WithoutStopWords, split_words
-from privgcn.features.base import PublicVectors, bare_name, package_folder
+from privgcn.features.base import PublicVectors, package_folder
 from privgcn.features.fasttext import FastTextModel
 
 GLOVE = "glove-6b-50d"
@@ -41,7 +41,7 @@ class WordVectors(PublicVectors, WithoutStopWords):
 
     @property
     def _what(self) -> str:
-        return f"word vectors '{bare_name(self.source)}'"
+        return f"word vectors '{Path(self.source).name}'"
 
     def _width(self) -> int:
         return look_up(self.source, ())[1]

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from privgcn.errors import DataError
+from privgcn.errors import DataError, refusal
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -20,10 +20,4 @@ def read_record(model: type[Model], record: Any, owner: str) -> Model:
     try:
         return model.model_validate(record)
     except ValidationError as error:
-        first = error.errors()[0]
-        rule = first["msg"].removeprefix("Value error, ")
-        field = ".".join(str(key) for key in first["loc"]) or "content"
-        raise DataError(
-            f"The '{field}' of {owner} cannot be read: {rule[:1].lower()}{rule[1:]}. "
-            f"Got {str(first['input'])[:60]!r}. Make the file again."
-        ) from None
+        raise DataError(f"{refusal(error, owner)} Make the file again.") from None

@@ -11,7 +11,7 @@ from typing import Any
 
 from privgcn.config import Settings, parse_assignment, read_settings
 from privgcn.errors import ConfigError
-from privgcn.features.base import bare_name
+from privgcn.features.registry import without_places
 from privgcn.training.recipes import PAPER_LEARNING_RATES
 
 #: Settings that a search may vary. The others decide what is promised, or what is read.
@@ -111,8 +111,13 @@ class SearchSpace:
         return [settings.changed(changes) for changes in self.combinations()]
 
     def __str__(self) -> str:
-        # What is released must not tell where files lie on this machine.
         return "; ".join(
-            f"{name} from {', '.join(bare_name(str(value)) for value in values)}"
+            f"{name} from {', '.join(_told(name, value) for value in values)}"
             for name, values in self.choices.items()
         )
+
+
+def _told(name: str, value: Any) -> str:
+    """A value as a release may tell it: not where a file lies on this machine."""
+    option = name.rpartition(".")[2]
+    return str(without_places({option: value})[option])

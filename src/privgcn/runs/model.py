@@ -22,7 +22,7 @@ from safetensors.torch import load as load_tensors
 
 from privgcn.config import Settings, parse_settings, to_toml
 from privgcn.corpus import Corpus
-from privgcn.errors import ConfigError, DataError, PrivGCNError
+from privgcn.errors import ConfigError, DataError, PrivGCNError, refusal
 from privgcn.features import Featurizer, featurizer_from_state
 from privgcn.graph.rows import normalised
 from privgcn.graph.textgraph import TextGraph
@@ -204,9 +204,7 @@ def read_model(stored: Stored) -> Model:
         )
         tensors = load_tensors(stored.content(WEIGHTS))
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"])) or "record"
-        raise _unreadable(stored.folder, f"its '{name}' is wrong: {first['msg']}") from None
+        raise _unreadable(stored.folder, str(refusal(error, f"the {MODEL}"))) from None
     except (PrivGCNError, SafetensorError) as error:
         raise _unreadable(stored.folder, str(error)) from None
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:

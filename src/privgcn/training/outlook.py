@@ -22,8 +22,9 @@ from privgcn.privacy.plan import PrivacyPlan
 from privgcn.training.planning import one_shot_noise, plan_for_units
 from privgcn.training.recipes import by_flag, resolve
 
-DEFAULT_FEATURES = 4096
 ENCODER_FEATURES = 384
+#: Those of the encoder that texts get by default.
+DEFAULT_FEATURES = ENCODER_FEATURES
 #: A budget pays that keeps this share of the non-private score.
 WORTH_IT = 0.9
 _POOR = 0.7

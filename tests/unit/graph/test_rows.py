@@ -140,3 +140,25 @@ def test_the_order_of_storage_does_not_make_rows_depend_on_others() -> None:
     for count in (1, 2, 33, 64):
         rows, fewer = (DenseRows(v.T.contiguous().T) for v in (values, values[:count]))
         assert torch.equal(rows.row_sums(2)[:count], fewer.row_sums(2))
+
+
+def test_threads_do_not_follow_how_much_is_stored() -> None:
+    """How many words somebody writes must not be seen in how a sum is computed."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        for words in (1, 60):
+            rows = rows_of(csr_matrix(np.ones((5000, words), dtype=np.float32)))
+            assert len(rows._scipy64_pieces()) == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_centred_rows_are_measured_in_float64() -> None:
+    values = torch.randn(500, 384, generator=torch.Generator().manual_seed(0))
+    centre = torch.full((384,), 0.01)
+    rows = DenseRows(values)
+    moved = (values / rows.row_sums(2).sqrt()[:, None]).float() - centre
+    lengths = torch.linalg.vector_norm(moved, dim=1, keepdim=True, dtype=torch.float64)
+    expected = moved * (1.0 / lengths)
+    assert torch.equal(rows.centred(centre).values, expected.float())

@@ -11,7 +11,7 @@ from privgcn.privacy.claim import Fact
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verification import check_claim
 from privgcn.runs.run import verify
-from unit.privacy.test_statement import edits, verify_resealed
+from unit.privacy.test_statement import notices_every_edit, verify_resealed
 
 FOLDER = Path(__file__).parent / "schema1"
 FILES = sorted(FOLDER.glob("*.json"))
@@ -64,16 +64,7 @@ def test_sentences_that_every_statement_had_become_codes() -> None:
 @pytest.mark.parametrize("name", ["auto-document", "tune", "paper-split-poisson"])
 def test_every_single_edit_of_a_schema_1_statement_is_noticed(name: str) -> None:
     original = (FOLDER / f"{name}.json").read_text(encoding="utf-8")
-    for path, value in edits(json.loads(original)):
-        record: Any = json.loads(original)
-        node = record
-        for key in path[:-1]:
-            node = node[key]
-        if node[path[-1]] == value:
-            continue
-        node[path[-1]] = value
-        with pytest.raises(PrivacyContractError):
-            PrivacyStatement.from_json(json.dumps(record)).verify()
+    assert notices_every_edit(original) > 50
 
 
 @pytest.mark.parametrize(

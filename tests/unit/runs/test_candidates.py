@@ -79,3 +79,5 @@ def test_the_words_of_a_space_do_not_tell_where_files_lie(tmp_path: Path) -> Non
     places = [str(tmp_path / "clients" / name) for name in ("a.vec", "b.vec")]
     space = SearchSpace.of("auto", None, [f"features.options.source={','.join(places)}"])
     assert str(space) == "features.options.source from a.vec, b.vec"
+    elsewhere = SearchSpace.of("auto", None, ["features.options.source=clients/a.vec,b.vec"])
+    assert str(elsewhere) == str(space)
