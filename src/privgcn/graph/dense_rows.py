@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,8 +15,8 @@ from privgcn.graph.exact import row_powers
 
 # Of a row of length one, less than this is rounding.
 _NO_LENGTH = 1e-6
-# Rows that are doubled at once, so that memory stays small: rows do not mix.
-_ROWS_AT_ONCE = 1 << 14
+ROWS_AT_ONCE = 1 << 14
+"""Rows that are computed with at once: memory stays small, and rows do not mix."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +24,7 @@ class DenseRows:
     """Dense float32 feature rows with the interface of ``SparseRows``."""
 
     values: Tensor
+    is_dense: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -44,10 +46,9 @@ class DenseRows:
         return DenseRows(self.values.to(device))
 
     def _pieces(self, dtype: torch.dtype) -> Iterator[tuple[slice, Tensor]]:
-        """The rows in the precision of the other factor; if that is not theirs, in pieces."""
-        at_once = max(1, len(self.values)) if dtype == self.values.dtype else _ROWS_AT_ONCE
-        for begin in range(0, len(self.values), at_once):
-            own = slice(begin, begin + at_once)
+        """The rows in the precision of the other factor, in the pieces of rows on disk."""
+        for begin in range(0, len(self.values), ROWS_AT_ONCE):
+            own = slice(begin, begin + ROWS_AT_ONCE)
             yield own, self.values[own].to(dtype)
 
     def times(self, table: Tensor) -> Tensor:
@@ -80,6 +81,10 @@ class DenseRows:
         """The named rows, in that order."""
         return DenseRows(self.values[index])
 
+    def part(self, begin: int, end: int) -> DenseRows:
+        """Neighbouring rows."""
+        return DenseRows(self.values[begin:end])
+
     def scaled(self, factors: Tensor) -> DenseRows:
         """Each row times its factor, multiplied in the factors' precision."""
         return DenseRows((self.values * factors[:, None]).to(self.values.dtype))
@@ -89,7 +94,7 @@ class DenseRows:
         # Row after row in memory: else a sum's order depends on how many rows there are.
         pieces = [
             (rows.double().contiguous().abs_() ** power).sum(1)
-            for rows in torch.split(self.values, _ROWS_AT_ONCE)
+            for rows in torch.split(self.values, ROWS_AT_ONCE)
         ]
         return torch.cat(pieces)
 
@@ -109,8 +114,8 @@ class DenseRows:
     def centred(self, centre: Tensor) -> DenseRows:
         """Each row's direction without ``centre``, of length one; zero rows stay zero."""
         out = torch.empty_like(self.values)
-        for begin in range(0, len(out), _ROWS_AT_ONCE):
-            own = slice(begin, begin + _ROWS_AT_ONCE)
+        for begin in range(0, len(out), ROWS_AT_ONCE):
+            own = slice(begin, begin + ROWS_AT_ONCE)
             out[own] = DenseRows(self.values[own])._centred(centre)
         return DenseRows(out)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from privgcn.graph.rows import SparseRows
+from privgcn.graph.on_disk import lies_on_disk, propagation_on_disk
+from privgcn.graph.rows import Rows, SparseRows
 
 
 def propagation_matrix(edges: Tensor, documents: int) -> SparseRows:
@@ -28,7 +29,14 @@ def propagation_matrix(edges: Tensor, documents: int) -> SparseRows:
     return SparseRows(offsets, target[order], values[order], documents)
 
 
-def propagate(matrix: SparseRows | None, values: Tensor, hops: int) -> Tensor:
+def propagation_of(edges: Tensor, documents: int) -> Rows:
+    """The same matrix; of links on disk, on disk."""
+    if lies_on_disk(edges):
+        return propagation_on_disk(edges, documents)
+    return propagation_matrix(edges, documents)
+
+
+def propagate(matrix: Rows | None, values: Tensor, hops: int) -> Tensor:
     """Applies the matrix ``hops`` times to ``[n, ...]``; ``None`` stands for no links."""
     if matrix is None or hops == 0:
         return values

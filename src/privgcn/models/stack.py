@@ -23,7 +23,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.exact import (
     GridRows,
     exact_sums,
@@ -33,7 +32,7 @@ from privgcn.graph.exact import (
     rows_on_grid,
 )
 from privgcn.graph.propagation import propagate
-from privgcn.graph.rows import Rows, SparseRows
+from privgcn.graph.rows import Rows
 from privgcn.randomness import Draws
 
 # Passes values on where others are positive: the backward pass of a ReLU, in one go.
@@ -89,7 +88,7 @@ def product(
     """
     if isinstance(inputs, GridRows):
         return product(inputs.values, exact_weights(weight, inputs.bits))
-    if bits is not None and isinstance(inputs, DenseRows):
+    if bits is not None and not isinstance(inputs, Tensor) and inputs.is_dense:
         return product(inputs, exact_weights(weight, bits))
     width, replicas, outputs = weight.shape
     if not isinstance(inputs, Tensor):
@@ -141,7 +140,7 @@ class LayerStack:
         self,
         parameters: Sequence[Tensor],
         features: Rows,
-        matrix: SparseRows | None,
+        matrix: Rows | None,
         masks: Draws | None = None,
         *,
         bits: int | None = None,
@@ -168,7 +167,7 @@ class LayerStack:
         return Tape(hidden, inputs)
 
     def scores(
-        self, parameters: Sequence[Tensor], features: Rows, matrix: SparseRows | None
+        self, parameters: Sequence[Tensor], features: Rows, matrix: Rows | None
     ) -> Tensor:
         """Scores ``[documents, R, classes]`` without dropout."""
         return self.forward(parameters, features, matrix).scores
@@ -176,7 +175,7 @@ class LayerStack:
     def scores_alone(self, parameters: Sequence[Tensor], features: Rows) -> Tensor:
         """The same of documents without links: no bit depends on the other documents."""
         bits = product_bits(features.width) // 2
-        rows = features.on_grid(bits) if isinstance(features, DenseRows) else features
+        rows = features.on_grid(bits) if features.is_dense else features
         return self.forward(parameters, rows, None, bits=bits).scores
 
     def backward(
@@ -184,7 +183,7 @@ class LayerStack:
         parameters: Sequence[Tensor],
         tape: Tape,
         score_gradient: Tensor,
-        matrix: SparseRows | None,
+        matrix: Rows | None,
         *,
         dropped: bool,
     ) -> list[LayerGradient]:
@@ -228,7 +227,10 @@ def dropout_mask(like: Tensor, dropout: float, masks: Draws) -> Tensor:
     A byte of a block cipher costs a hundredth of a ``bernoulli_`` draw.
     """
     kept = kept_share(dropout)
-    mask = torch.from_numpy(masks.uniform_bytes(like.shape) < np.uint8(round(kept * 256)))
+    # Whole words for each row: so the masks of a row are the same in whatever blocks rows come.
+    *rows, width = like.shape
+    drawn = masks.uniform_bytes((*rows, -(-width // 8) * 8))[..., :width]
+    mask = torch.from_numpy(drawn < np.uint8(round(kept * 256)))
     return mask.to(like.device, like.dtype).mul_(1.0 / kept)
 
 

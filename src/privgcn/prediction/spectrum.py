@@ -8,7 +8,7 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from privgcn.graph.rows import Rows, SparseRows
+from privgcn.graph.rows import Rows
 
 OVERSAMPLING = 20
 ITERATIONS = 3
@@ -70,7 +70,7 @@ def principal_directions(
 
 
 def personalised_pagerank(
-    matrix: SparseRows, values: Tensor, restart: float, hops: int
+    matrix: Rows, values: Tensor, restart: float, hops: int
 ) -> Tensor:
     """Lets values travel along the links, each hop going back to the start in part."""
     travelled = values

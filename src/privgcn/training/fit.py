@@ -19,7 +19,6 @@ from torch import Tensor
 
 from privgcn.config import Settings, TrainingSettings
 from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.models import LayerStack, make_model
 from privgcn.privacy.mechanism.centre import released_centre
@@ -90,8 +89,7 @@ class Fit:
         """Documents as the model sees them; of one replica, as each has its own centre."""
         if self.centre is None:
             return graph
-        rows = DenseRows(graph.features.dense()).centred(self.centre[:, 0])
-        return replace(graph, features=rows)
+        return replace(graph, features=graph.features.centred(self.centre[:, 0]))
 
     def serialised(self, metadata: dict[str, str] | None = None) -> bytes:
         """The parameters by name, as safetensors bytes."""
@@ -205,7 +203,7 @@ def fit(
 
 def _takes_centre(train: TextGraph, settings: Settings) -> bool:
     """Whether the first release is the rows' mean: a matter of settings and storage only."""
-    return settings.training.large_steps and isinstance(train.features, DenseRows)
+    return settings.training.large_steps and train.features.is_dense
 
 
 def _one_by_one(
@@ -236,7 +234,7 @@ def _public_step_size(train: TextGraph, plan: PrivacyPlan, model: LayerStack) ->
     How long a run takes may be seen, so how many words somebody writes must not set threads.
     """
     width = train.features.width
-    words = width if isinstance(train.features, DenseRows) else min(width, _WORDS)
+    words = width if train.features.is_dense else min(width, _WORDS)
     return plan.units * words * model.layers[0].outputs
 
 
@@ -267,8 +265,7 @@ def _private_trainer(
     if _takes_centre(train, settings) and plan.steps > 1:
         own = source.of_replica(0)
         centre = state[CENTRE].to(device) if state else released_centre(graph, plan, own)
-        rows = DenseRows(graph.features.dense())
-        graph = graph.with_features(rows.centred(centre[:, 0]))
+        graph = graph.with_features(graph.features.centred(centre[:, 0]))
     gradients = StackGradients(
         model,
         graph,

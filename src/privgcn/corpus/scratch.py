@@ -1,0 +1,120 @@
+"""Arrays beyond memory: mapped files of which a stretch at a time is in memory.
+
+What is written here is as private as the documents. It lies in files without a name: nobody
+else can open them, and the system takes them back when the process ends, however it ends. They
+are in the folder for temporary files, which ``TMPDIR`` names.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from privgcn.files import writing
+
+_AT_ONCE = 1 << 25
+"""Bytes that are read at once."""
+
+_MAPS: WeakValueDictionary[int, mmap.mmap] = WeakValueDictionary()
+
+
+class Scratch:
+    """A file without a name, written in stretches and then mapped."""
+
+    def __init__(self) -> None:
+        with writing(Path(tempfile.gettempdir())):
+            self._file = tempfile.TemporaryFile()
+        self.size = 0
+
+    def write(self, array: npt.NDArray[Any], at: int | None = None) -> None:
+        """Writes an array at a byte, or behind what is there."""
+        begin = self.size if at is None else at
+        with writing(Path(tempfile.gettempdir())):
+            self._file.seek(begin)
+            self._file.write(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+        self.size = max(self.size, begin + array.nbytes)
+
+    def mapped(self, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        """What was written, as an array; the file goes when nothing refers to it."""
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if size == 0:
+            return np.empty(shape, dtype)
+        with writing(Path(tempfile.gettempdir())):
+            self._file.flush()
+            self._file.truncate(size)
+        content = mmap.mmap(self._file.fileno(), size)
+        array = np.frombuffer(content, dtype).reshape(shape)
+        _MAPS[array.ctypes.data] = content
+        return array
+
+
+def mapped_file(path: Path) -> npt.NDArray[Any]:
+    """The array of a ``.npy`` file. Nothing that is written to it reaches the file."""
+    array = np.lib.format.open_memmap(path, mode="c")
+    if isinstance(array.base, mmap.mmap):
+        _MAPS[array.ctypes.data] = array.base
+    return array
+
+
+def let_go(address: int) -> None:
+    """Gives back the memory of the mapped array that begins at an address.
+
+    Its values stay in the file and are read again when they are asked for.
+    """
+    content = _MAPS.get(address)
+    if content is not None:
+        content.madvise(mmap.MADV_DONTNEED)
+
+
+def is_mapped(address: int) -> bool:
+    """Whether the array that begins at an address lies in a file."""
+    return address in _MAPS
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenRows:
+    """Some rows of a mapped array, which are read when they are asked for.
+
+    Attributes:
+        array: The whole array.
+        rows: The chosen rows in their order; ``None`` for all.
+    """
+
+    array: npt.NDArray[np.float32]
+    rows: npt.NDArray[np.int64] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        count = len(self.array) if self.rows is None else len(self.rows)
+        return count, self.array.shape[1]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, chosen: npt.NDArray[np.int64]) -> ChosenRows:
+        rows = chosen if self.rows is None else self.rows[chosen]
+        return ChosenRows(self.array, rows)
+
+    def pieces(self) -> Iterator[npt.NDArray[np.float32]]:
+        """The rows, some at a time."""
+        at_once = max(1, _AT_ONCE // (4 * self.shape[1]))
+        for begin in range(0, len(self), at_once):
+            own: Any = slice(begin, begin + at_once)
+            yield self.array[own if self.rows is None else self.rows[own]]
+            let_go(self.array.ctypes.data)
+
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> npt.NDArray[Any]:
+        whole = self.array if self.rows is None else self.array[self.rows]
+        return np.asarray(whole, dtype=dtype)
