@@ -16,7 +16,9 @@ from privgcn.graph.exact import row_powers
 # Of a row of length one, less than this is rounding.
 _NO_LENGTH = 1e-6
 ROWS_AT_ONCE = 1 << 14
-"""Rows that are computed with at once: memory stays small, and rows do not mix."""
+"""Rows that a device, or a file, gives at once; on a CPU they are cut further."""
+# Numbers that stay in a core's own cache: six times faster than what does not.
+_IN_CACHE = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,37 +47,46 @@ class DenseRows:
         """The same rows on another device."""
         return DenseRows(self.values.to(device))
 
-    def _pieces(self, dtype: torch.dtype) -> Iterator[tuple[slice, Tensor]]:
-        """The rows in the precision of the other factor, in the pieces of rows on disk."""
-        for begin in range(0, len(self.values), ROWS_AT_ONCE):
-            own = slice(begin, begin + ROWS_AT_ONCE)
-            yield own, self.values[own].to(dtype)
+    def _stretches(self) -> Iterator[slice]:
+        """Rows that are computed with at once: rows do not mix."""
+        rows = ROWS_AT_ONCE
+        if not self.values.is_cuda:
+            # A power of two, so that a cut of what was cut already changes nothing.
+            rows = min(rows, 1 << (max(1, _IN_CACHE // max(1, self.width)).bit_length() - 1))
+        for begin in range(0, len(self.values), rows):
+            yield slice(begin, begin + rows)
 
     def times(self, table: Tensor) -> Tensor:
         """The product with a dense table of ``width`` rows."""
         product = table.new_empty(len(self.values), table.shape[1])
         turned = table.T.contiguous()
-        for own, rows in self._pieces(table.dtype):
-            product[own] = linear(rows, turned)
+        for own in self._stretches():
+            product[own] = linear(self.values[own].to(table.dtype), turned)
         return product
 
     def transposed_times(self, table: Tensor) -> Tensor:
         """The product of the transpose with a dense table of one row per document."""
         total = table.new_zeros(table.shape[1], self.width)
-        for own, rows in self._pieces(table.dtype):
+        for own in self._stretches():
             # In this order the many columns of the rows stay next to each other.
-            total.addmm_(table[own].T, rows)
+            total.addmm_(table[own].T, self.values[own].to(table.dtype))
         return total.T.contiguous()
 
     @cached_property
     def powers(self) -> Tensor:
         """The power of two above the largest entry of each row."""
-        return row_powers(self.values)[:, 0]
+        powers = self.values.new_empty(len(self.values))
+        for own in self._stretches():
+            powers[own] = row_powers(self.values[own])[:, 0]
+        return powers
 
     def on_grid(self, bits: int) -> DenseRows:
         """Each row cut, toward zero, to ``bits`` digits below its own power of two."""
         units = self.powers[:, None] * 2.0**-bits
-        return DenseRows((self.values / units).trunc_().mul_(units))
+        out = self.values / units
+        for own in self._stretches():
+            out[own].trunc_().mul_(units[own])
+        return DenseRows(out)
 
     def select(self, index: Tensor) -> DenseRows:
         """The named rows, in that order."""
@@ -87,19 +98,24 @@ class DenseRows:
 
     def scaled(self, factors: Tensor) -> DenseRows:
         """Each row times its factor, multiplied in the factors' precision."""
-        return DenseRows((self.values * factors[:, None]).to(self.values.dtype))
+        out = torch.empty_like(self.values)
+        for own in self._stretches():
+            out[own] = self.values[own] * factors[own, None]
+        return DenseRows(out)
 
     def row_sums(self, power: int) -> Tensor:
         """Float64 sum over each row of ``|value| ** power``."""
-        # Row after row in memory: else a sum's order depends on how many rows there are.
-        pieces = [
-            (rows.double().contiguous().abs_() ** power).sum(1)
-            for rows in torch.split(self.values, ROWS_AT_ONCE)
-        ]
-        return torch.cat(pieces)
+        sums = self.values.new_empty(len(self.values), dtype=torch.float64)
+        for own in self._stretches():
+            # Row after row in memory: else a sum's order depends on how many rows there are.
+            rows = self.values[own].double().contiguous()
+            sums[own] = (rows.square_() if power == 2 else rows.abs_().pow_(power)).sum(1)
+        return sums
 
     def finite(self) -> DenseRows:
         """The same rows, with every row that holds a non-finite value set to zero."""
+        if len(self.values) and bool(torch.stack(self.values.aminmax()).isfinite().all()):
+            return self
         bad = ~torch.isfinite(self.row_sums(2))
         return self if not bool(bad.any()) else self.emptied(bad)
 
@@ -114,8 +130,7 @@ class DenseRows:
     def centred(self, centre: Tensor) -> DenseRows:
         """Each row's direction without ``centre``, of length one; zero rows stay zero."""
         out = torch.empty_like(self.values)
-        for begin in range(0, len(out), ROWS_AT_ONCE):
-            own = slice(begin, begin + ROWS_AT_ONCE)
+        for own in self._stretches():
             out[own] = DenseRows(self.values[own])._centred(centre)
         return DenseRows(out)
 

@@ -24,8 +24,9 @@ from privgcn.graph.rows import Rows, SparseRows
 InMemory = DenseRows | SparseRows
 Change = Callable[[InMemory], Rows]
 
-_BLOCK_BYTES = 1 << 26
-_MOST_IN_BLOCK = 1 << 17
+# What is computed with at once: much more would be new memory from the system each time.
+_BLOCK_BYTES = 1 << 24
+_BUCKET_BYTES = 1 << 27
 _USUAL_WORDS = 32
 _LINKS_AT_ONCE = 1 << 22
 
@@ -98,8 +99,7 @@ class RowsOnDisk:
     @property
     def at_once(self) -> int:
         """How many rows make a block: a public number."""
-        each = bytes_of(1, self.width, dense=self.is_dense)
-        return max(1, min(_MOST_IN_BLOCK, _BLOCK_BYTES // each))
+        return max(1, _BLOCK_BYTES // bytes_of(1, self.width, dense=self.is_dense))
 
     def to(self, device: torch.device | str) -> RowsOnDisk:
         """The same rows, read for another device."""
@@ -210,7 +210,8 @@ class RowsOnDisk:
         wanted = order.cpu() if self.index is None else self.index[order.cpu()]
         if bool((wanted.diff() > 0).all()):
             return replace(self, index=wanted)
-        documents, at_once = self.kept.shape[0], self.at_once
+        documents = self.kept.shape[0]
+        at_once = max(1, _BUCKET_BYTES // bytes_of(1, self.width, dense=self.is_dense))
         none = -(-len(wanted) // at_once)
         bucket = torch.full((documents,), none)
         bucket[wanted] = torch.arange(len(wanted)) // at_once
