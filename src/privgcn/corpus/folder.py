@@ -26,6 +26,7 @@ from privgcn.corpus.corpus import (
     check_classes,
     codes,
 )
+from privgcn.corpus.scratch import ChosenRows, as_float32, mapped_file
 from privgcn.corpus.splits import random_split
 from privgcn.corpus.tables import (
     FORMATS,
@@ -44,6 +45,8 @@ _WEIGHTS = ("weight", "weights")
 _USER_SPLITS = SPLIT_NAMES[:3]
 _NO_VALUE = ("nan", "null", "<na>", "n/a", "nat")
 _MOST_VECTOR_BYTES = 64 << 30
+# Numbers of a file that are taken into memory; those of larger files stay on disk.
+_MOST_IN_MEMORY = 1 << 24
 
 
 def load_folder(
@@ -283,7 +286,7 @@ def _check_labels(
         )
 
 
-def _vectors(path: Path | None, count: int) -> npt.NDArray[np.float32] | None:
+def _vectors(path: Path | None, count: int) -> npt.NDArray[np.float32] | ChosenRows | None:
     if path is None:
         return None
     check_regular(path, most=_MOST_VECTOR_BYTES)
@@ -291,7 +294,7 @@ def _vectors(path: Path | None, count: int) -> npt.NDArray[np.float32] | None:
         # Mapped, so that a header that promises more than the file holds costs nothing.
         with warnings.catch_warnings(), np.errstate(over="raise"):
             warnings.simplefilter("ignore")
-            array = np.lib.format.open_memmap(path, mode="r")
+            array = mapped_file(path)
     # A header is Python source: numpy passes on whatever its parser says of a broken one.
     except Exception as error:
         raise DataError(
@@ -308,15 +311,18 @@ def _vectors(path: Path | None, count: int) -> npt.NDArray[np.float32] | None:
             f"The file {path} must have one row of numbers for each of the {count} documents, "
             f"in their order. Got the shape {array.shape}. Save it again from the same files."
         )
-    with np.errstate(over="ignore"):
-        vectors = np.ascontiguousarray(array, dtype=np.float32)
-    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(bad):
-        raise DataError(
-            f"The file {path} must hold finite numbers that fit float32. Row {bad[0]} (counted "
-            "from 0) does not. Replace NaN and infinity before saving."
-        )
-    return vectors
+    vectors = as_float32(array)
+    begin = 0
+    for rows in vectors.pieces():
+        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        if len(bad):
+            raise DataError(
+                f"The file {path} must hold finite numbers that fit float32. Row "
+                f"{begin + bad[0]} (counted from 0) does not. Replace NaN and infinity before "
+                "saving."
+            )
+        begin += len(rows)
+    return vectors if array.size > _MOST_IN_MEMORY else np.array(vectors)
 
 
 def _links(

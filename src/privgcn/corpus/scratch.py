@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import mmap
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,12 @@ import numpy.typing as npt
 
 from privgcn.files import writing
 
-_AT_ONCE = 1 << 25
-"""Bytes that are read at once."""
+Links = npt.NDArray[np.int64]
+
+LINKS_AT_ONCE = 1 << 22
+"""Links of one stretch."""
+
+_BYTES_AT_ONCE = 1 << 24
 
 _MAPS: WeakValueDictionary[int, mmap.mmap] = WeakValueDictionary()
 
@@ -80,6 +84,34 @@ def is_mapped(address: int) -> bool:
     return address in _MAPS
 
 
+def as_float32(array: npt.NDArray[Any]) -> ChosenRows:
+    """A mapped table as rows of float32; of another type or layout, a copy on disk."""
+    if array.dtype == np.float32 and array.flags.c_contiguous:
+        return ChosenRows(array)
+    file = Scratch()
+    for rows in ChosenRows(array).pieces():
+        with np.errstate(over="ignore"):
+            file.write(rows.astype(np.float32))
+    return ChosenRows(file.mapped(np.float32, array.shape))
+
+
+def each_stretch(links: Links, change: Callable[[Links], Links]) -> Links:
+    """Links ``[2, m]`` after a change that may drop some of them.
+
+    Those on disk go by stretches, and what is left of them is on disk too.
+    """
+    if not is_mapped(links.ctypes.data):
+        return change(links)
+    file, most, count = Scratch(), links.shape[1], 0
+    for begin in range(0, most, LINKS_AT_ONCE):
+        left = change(links[:, begin : begin + LINKS_AT_ONCE])
+        for row, ends in enumerate(left):
+            file.write(ends, (row * most + count) * ends.itemsize)
+        count += left.shape[1]
+        let_go(links.ctypes.data)
+    return file.mapped(left.dtype, (2, most))[:, :count] if count else left
+
+
 @dataclass(frozen=True, eq=False)
 class ChosenRows:
     """Some rows of a mapped array, which are read when they are asked for.
@@ -105,9 +137,13 @@ class ChosenRows:
         rows = chosen if self.rows is None else self.rows[chosen]
         return ChosenRows(self.array, rows)
 
+    def row(self, number: int) -> npt.NDArray[np.float32]:
+        """One row."""
+        return self.array[number if self.rows is None else self.rows[number]]
+
     def pieces(self) -> Iterator[npt.NDArray[np.float32]]:
         """The rows, some at a time."""
-        at_once = max(1, _AT_ONCE // (4 * self.shape[1]))
+        at_once = max(1, _BYTES_AT_ONCE // (4 * self.shape[1]))
         for begin in range(0, len(self), at_once):
             own: Any = slice(begin, begin + at_once)
             yield self.array[own if self.rows is None else self.rows[own]]

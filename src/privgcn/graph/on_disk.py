@@ -17,7 +17,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from privgcn.corpus.scratch import ChosenRows, Scratch, is_mapped, let_go
+from privgcn.corpus import scratch
+from privgcn.corpus.scratch import ChosenRows, Scratch, each_stretch, is_mapped, let_go
 from privgcn.graph.dense_rows import ROWS_AT_ONCE, DenseRows
 from privgcn.graph.rows import Rows, SparseRows
 
@@ -28,7 +29,6 @@ Change = Callable[[InMemory], Rows]
 _BLOCK_BYTES = 1 << 24
 _BUCKET_BYTES = 1 << 27
 _USUAL_WORDS = 32
-_LINKS_AT_ONCE = 1 << 22
 
 
 def bytes_of(documents: int, width: int, *, dense: bool) -> int:
@@ -279,20 +279,12 @@ def _stable_order(keys: Tensor) -> Tensor:
 # -- links ------------------------------------------------------------------------------------
 
 
-def each_stretch(edges: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
+def stretch_by_stretch(edges: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
     """Links after a change that may drop some; those on disk go by stretches and stay there."""
     if not lies_on_disk(edges):
         return change(edges)
-    file, most, count = Scratch(), edges.shape[1], 0
-    for piece in torch.split(edges, _LINKS_AT_ONCE, dim=1):
-        left = change(piece)
-        for row, ends in enumerate(left):
-            file.write(ends.numpy(), (row * most + count) * left.element_size())
-        count += left.shape[1]
-        forget(edges)
-    if count == 0:
-        return left
-    return torch.from_numpy(file.mapped(left.numpy().dtype, (2, most)))[:, :count]
+    left = each_stretch(edges.numpy(), lambda own: change(torch.from_numpy(own)).numpy())
+    return torch.from_numpy(left)
 
 
 def propagation_on_disk(edges: Tensor, documents: int) -> RowsOnDisk:
@@ -300,13 +292,13 @@ def propagation_on_disk(edges: Tensor, documents: int) -> RowsOnDisk:
 
     Links are first gathered by the stretch of rows that they lead to.
     """
-    pieces = torch.split(edges, _LINKS_AT_ONCE, dim=1)
+    pieces = torch.split(edges, scratch.LINKS_AT_ONCE, dim=1)
     degree = torch.ones(documents, dtype=torch.int64)
     for piece in pieces:
         degree += torch.bincount(piece.flatten(), minlength=documents)
         forget(edges)
     offsets = torch.cat([degree.new_zeros(1), degree.cumsum(0)])
-    rows_each = max(1, documents * _LINKS_AT_ONCE // int(offsets[-1]))
+    rows_each = max(1, documents * scratch.LINKS_AT_ONCE // int(offsets[-1]))
     starts = torch.arange(0, documents, rows_each)
     # Each row has one loop among its entries, which needs no gathering.
     filled = offsets[starts] - starts

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from privgcn.errors import ConfigError
-from privgcn.graph.on_disk import RowsOnDisk, each_stretch, in_memory
+from privgcn.graph.on_disk import RowsOnDisk, in_memory, stretch_by_stretch
 from privgcn.graph.propagation import propagation_of
 from privgcn.graph.rows import Rows, SparseRows, segment_positions
 from privgcn.graph.textgraph import TextGraph
@@ -42,7 +42,7 @@ def random_parts(members: int, parts: int, seed: int) -> Tensor:
 
 def links_within(edges: Tensor, part_of: Tensor) -> Tensor:
     """The links whose two documents lie in the same part."""
-    return each_stretch(edges, lambda own: own[:, part_of[own[0]] == part_of[own[1]]])
+    return stretch_by_stretch(edges, lambda own: own[:, part_of[own[0]] == part_of[own[1]]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,9 @@ class PartitionedGraph:
         before = self.sizes[parts].cumsum(0) - self.sizes[parts]
         block = torch.div(before, self.features.at_once, rounding_mode="floor")
         places = torch.arange(len(parts), device=parts.device)
-        for own in torch.split(places, torch.unique_consecutive(block, return_counts=True)[1].tolist()):
+        for own in torch.split(
+            places, torch.unique_consecutive(block, return_counts=True)[1].tolist()
+        ):
             yield own, self.select(parts[own])
 
     def with_features(self, features: Rows) -> PartitionedGraph:
@@ -161,11 +163,13 @@ def cut(graph: TextGraph, part_of: Tensor, parts: int) -> PartitionedGraph:
     place[order] = torch.arange(len(order), device=order.device)
     # Whether any link survived must not change what is computed, only how fast: with the
     # identity as matrix every product would give the same values.
-    placed = each_stretch(edges, lambda own: place[own])
+    placed = stretch_by_stretch(edges, lambda own: place[own])
     matrix = propagation_of(placed, len(graph)) if edges.shape[1] else None
     features = graph.features
     return PartitionedGraph(
-        features.laid_out(order) if isinstance(features, RowsOnDisk) else features.select(order),
+        features.laid_out(order)
+        if isinstance(features, RowsOnDisk)
+        else features.select(order),
         matrix,
         graph.labels[order],
         graph.classes,

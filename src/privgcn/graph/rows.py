@@ -183,9 +183,7 @@ class SparseRows:
         """Neighbouring rows."""
         offsets = self.offsets[begin : end + 1]
         own = slice(int(offsets[0]), int(offsets[-1]))
-        return SparseRows(
-            offsets - offsets[0], self.columns[own], self.values[own], self.width
-        )
+        return SparseRows(offsets - offsets[0], self.columns[own], self.values[own], self.width)
 
     def centred(self, centre: Tensor) -> DenseRows:
         """Each row's direction without ``centre``."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from privgcn.errors import DataError, MissingExtraError
 from privgcn.graph.dense_rows import DenseRows
-from privgcn.graph.on_disk import each_stretch
+from privgcn.graph.on_disk import RowsOnDisk, stretch_by_stretch
 from privgcn.graph.propagation import propagation_of
 from privgcn.graph.rows import Rows, SparseRows, rows_of
 
@@ -58,7 +58,9 @@ class TextGraph:
         Feature rows with a non-finite value count as empty.
         """
         return cls(
-            features=rows_of(features).finite(),
+            features=(
+                features if isinstance(features, RowsOnDisk) else rows_of(features)
+            ).finite(),
             edges=torch.as_tensor(corpus.edges, dtype=torch.int64),
             labels=torch.as_tensor(corpus.labels, dtype=torch.int64),
             classes=corpus.num_classes,
@@ -93,7 +95,7 @@ class TextGraph:
 
         return TextGraph(
             self.features.select(rows),
-            each_stretch(self.edges, moved),
+            stretch_by_stretch(self.edges, moved),
             self.labels[rows],
             self.classes,
             self.split[rows],

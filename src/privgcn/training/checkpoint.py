@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from privgcn.corpus.scratch import LINKS_AT_ONCE
 from privgcn.errors import DataError
 from privgcn.files import read_bounded, write_atomically
 from privgcn.graph.on_disk import RowsOnDisk, forget
@@ -31,7 +32,6 @@ from privgcn.graph.textgraph import TextGraph
 
 _NAME = "checkpoint.safetensors"
 _MOST_BYTES = 1 << 34
-_LINKS_AT_ONCE = 1 << 22
 
 
 @dataclass
@@ -115,7 +115,7 @@ def _tensors(train: TextGraph) -> Iterator[Tensor]:
     yield train.labels
     if train.owners is not None:
         yield train.owners
-    for links in torch.split(train.edges, _LINKS_AT_ONCE, dim=1):
+    for links in torch.split(train.edges, LINKS_AT_ONCE, dim=1):
         yield links
         forget(train.edges)
     rows = train.features

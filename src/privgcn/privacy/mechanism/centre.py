@@ -41,7 +41,9 @@ def clipped_row_means(graph: PartitionedGraph, plan: PrivacyPlan, samples: Sampl
     if samples is not None:
         included = torch.zeros(graph.parts, 1, dtype=torch.bool)
         included[torch.from_numpy(samples[0])] = True
-    total = torch.zeros(graph.features.width, 1, dtype=torch.float64, device=graph.offsets.device)
+    total = torch.zeros(
+        graph.features.width, 1, dtype=torch.float64, device=graph.offsets.device
+    )
     for own, block in graph.blocks(torch.arange(graph.parts, device=graph.offsets.device)):
         lengths = block.features.row_sums(2).sqrt() * block.sizes[block.part_of_row]
         shares = torch.where(lengths > 0, plan.clip_norm / lengths, 0.0)

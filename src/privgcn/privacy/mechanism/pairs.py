@@ -59,7 +59,7 @@ class RowPairs:
             if isinstance(rows, SparseRows):
                 pieces.append(rows.inner_products(self.first[own], self.second[own])[:, None])
                 continue
-            table = rows if isinstance(rows, Tensor) else rows.values[:, None]
+            table = rows if isinstance(rows, Tensor) else rows.dense()[:, None]
             one, other = table[self.first[own]].double(), table[self.second[own]]
             pieces.append(one.mul_(other).sum(-1))
         return torch.cat(pieces)
