@@ -36,7 +36,7 @@ class Scratch:
 
     def __init__(self) -> None:
         with writing(Path(tempfile.gettempdir())):
-            self._file = tempfile.TemporaryFile()
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115
         self.size = 0
 
     def write(self, array: npt.NDArray[Any], at: int | None = None) -> None:
@@ -63,10 +63,10 @@ class Scratch:
 
 def mapped_file(path: Path) -> npt.NDArray[Any]:
     """The array of a ``.npy`` file. Nothing that is written to it reaches the file."""
-    array = np.lib.format.open_memmap(path, mode="c")
-    if isinstance(array.base, mmap.mmap):
+    array: Any = np.lib.format.open_memmap(path, mode="c")
+    if array.size:
         _MAPS[array.ctypes.data] = array.base
-    return array
+    return np.asarray(array)
 
 
 def let_go(address: int) -> None:
@@ -139,7 +139,8 @@ class ChosenRows:
 
     def row(self, number: int) -> npt.NDArray[np.float32]:
         """One row."""
-        return self.array[number if self.rows is None else self.rows[number]]
+        place = number if self.rows is None else self.rows[number]
+        return np.asarray(self.array[place])
 
     def pieces(self) -> Iterator[npt.NDArray[np.float32]]:
         """The rows, some at a time."""

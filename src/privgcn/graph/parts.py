@@ -58,7 +58,7 @@ class PartitionedGraph:
     """
 
     features: Rows
-    matrix: Rows | None
+    matrix: SparseRows | RowsOnDisk | None
     labels: Tensor
     classes: int
     offsets: Tensor
@@ -109,9 +109,8 @@ class PartitionedGraph:
         before = self.sizes[parts].cumsum(0) - self.sizes[parts]
         block = torch.div(before, self.features.at_once, rounding_mode="floor")
         places = torch.arange(len(parts), device=parts.device)
-        for own in torch.split(
-            places, torch.unique_consecutive(block, return_counts=True)[1].tolist()
-        ):
+        counts = torch.unique_consecutive(block, return_counts=True)[1].tolist()
+        for own in torch.split(places, counts):
             yield own, self.select(parts[own])
 
     def with_features(self, features: Rows) -> PartitionedGraph:
@@ -165,11 +164,9 @@ def cut(graph: TextGraph, part_of: Tensor, parts: int) -> PartitionedGraph:
     # identity as matrix every product would give the same values.
     placed = stretch_by_stretch(edges, lambda own: place[own])
     matrix = propagation_of(placed, len(graph)) if edges.shape[1] else None
-    features = graph.features
+    rows = graph.features
     return PartitionedGraph(
-        features.laid_out(order)
-        if isinstance(features, RowsOnDisk)
-        else features.select(order),
+        rows.laid_out(order) if isinstance(rows, RowsOnDisk) else rows.select(order),
         matrix,
         graph.labels[order],
         graph.classes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from privgcn.graph.on_disk import lies_on_disk, propagation_on_disk
+from privgcn.graph.on_disk import RowsOnDisk, lies_on_disk, propagation_on_disk
 from privgcn.graph.rows import Rows, SparseRows
 
 
@@ -29,7 +29,7 @@ def propagation_matrix(edges: Tensor, documents: int) -> SparseRows:
     return SparseRows(offsets, target[order], values[order], documents)
 
 
-def propagation_of(edges: Tensor, documents: int) -> Rows:
+def propagation_of(edges: Tensor, documents: int) -> SparseRows | RowsOnDisk:
     """The same matrix; of links on disk, on disk."""
     if lies_on_disk(edges):
         return propagation_on_disk(edges, documents)

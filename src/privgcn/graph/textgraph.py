@@ -57,10 +57,9 @@ class TextGraph:
 
         Feature rows with a non-finite value count as empty.
         """
+        rows = features if isinstance(features, RowsOnDisk) else rows_of(features)
         return cls(
-            features=(
-                features if isinstance(features, RowsOnDisk) else rows_of(features)
-            ).finite(),
+            features=rows.finite(),
             edges=torch.as_tensor(corpus.edges, dtype=torch.int64),
             labels=torch.as_tensor(corpus.labels, dtype=torch.int64),
             classes=corpus.num_classes,

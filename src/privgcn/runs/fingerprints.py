@@ -10,7 +10,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -149,7 +149,8 @@ class _Marks:
         text = "" if self.corpus.texts is None else " ".join(self.corpus.texts[row].split())
         if text:
             found.append(self._mark("text", text.encode("utf-8", "surrogatepass")))
-        columns = values = np.empty(0)
+        columns: npt.NDArray[Any] = np.empty(0)
+        values: npt.NDArray[Any] = columns
         if self._on_disk is not None:
             values = self._on_disk.row(row)
             columns = np.flatnonzero(values)

@@ -41,14 +41,13 @@ def clipped_row_means(graph: PartitionedGraph, plan: PrivacyPlan, samples: Sampl
     if samples is not None:
         included = torch.zeros(graph.parts, 1, dtype=torch.bool)
         included[torch.from_numpy(samples[0])] = True
-    total = torch.zeros(
-        graph.features.width, 1, dtype=torch.float64, device=graph.offsets.device
-    )
-    for own, block in graph.blocks(torch.arange(graph.parts, device=graph.offsets.device)):
+    device = graph.offsets.device
+    total = torch.zeros(graph.features.width, 1, dtype=torch.float64, device=device)
+    for own, block in graph.blocks(torch.arange(graph.parts, device=device)):
         lengths = block.features.row_sums(2).sqrt() * block.sizes[block.part_of_row]
         shares = torch.where(lengths > 0, plan.clip_norm / lengths, 0.0)
         rows = LayerGradient(block.features, shares[:, None, None], None)
-        chosen = None if included is None else included[own.cpu()].to(graph.offsets.device)
+        chosen = None if included is None else included[own.cpu()].to(device)
         sums = ClippedSums(block, plan.clip_norm, grid_of(plan))
         total += sums.clipped_sum([rows], included=chosen)[0][..., 0]
     return total
