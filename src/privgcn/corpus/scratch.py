@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, finalize
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,7 @@ class Scratch:
     def __init__(self) -> None:
         with writing(Path(tempfile.gettempdir())):
             self._file = tempfile.TemporaryFile()  # noqa: SIM115
+        finalize(self, self._file.close)
         self.size = 0
 
     def write(self, array: npt.NDArray[Any], at: int | None = None) -> None:
@@ -110,6 +111,45 @@ def each_stretch(links: Links, change: Callable[[Links], Links]) -> Links:
         count += left.shape[1]
         let_go(links.ctypes.data)
     return file.mapped(left.dtype, (2, most))[:, :count] if count else left
+
+
+def canonical_on_disk(ends: Links, count: int) -> Links:
+    """What ``canonical_edges`` makes of links, with both on disk.
+
+    Links are gathered by their smaller row first, and then sorted a stretch at a time.
+    """
+    stretches = range(0, ends.shape[1], LINKS_AT_ONCE)
+    each = max(1, count * LINKS_AT_ONCE // max(1, ends.shape[1]))
+    sizes = np.zeros(-(-count // each), dtype=np.int64)
+
+    def keys(begin: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        own = ends[:, begin : begin + LINKS_AT_ONCE].astype(np.int64)
+        low, high = own.min(axis=0), own.max(axis=0)
+        let_go(ends.ctypes.data)
+        low, high = low[low != high], high[low != high]
+        return low // each, low * count + high
+
+    for begin in stretches:
+        sizes += np.bincount(keys(begin)[0], minlength=len(sizes))
+    places = np.cumsum(sizes) - sizes
+    gathered, total = Scratch(), int(sizes.sum())
+    filled = places.copy()
+    for begin in stretches:
+        bucket, key = keys(begin)
+        counts = np.bincount(bucket, minlength=len(sizes))
+        ordered = key[np.argsort(bucket, kind="stable")]
+        for part, own in enumerate(np.split(ordered, np.cumsum(counts)[:-1])):
+            gathered.write(own, int(filled[part]) * 8)
+        filled += counts
+    by_bucket = gathered.mapped(np.int64, (total,))
+    out, kept = Scratch(), 0
+    for begin, end in zip(places, filled, strict=True):
+        unique = np.unique(by_bucket[begin:end])
+        let_go(by_bucket.ctypes.data)
+        out.write(unique // count, kept * 8)
+        out.write(unique % count, (total + kept) * 8)
+        kept += len(unique)
+    return out.mapped(np.int64, (2, total))[:, :kept]
 
 
 @dataclass(frozen=True, eq=False)
