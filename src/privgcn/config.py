@@ -91,7 +91,7 @@ class TrainingSettings(_Section):
     epochs: int = Field(500, ge=1)
     patience: int = Field(20, ge=0)
     parts: int | Literal["each"] = 1
-    memory: float = Field(0.5, ge=0)
+    memory: float = Field(0.25, ge=0)
     device: Literal["auto", "cpu", "cuda"] = "cpu"
 
     @property
