@@ -42,6 +42,10 @@ def reproduce(
         bool,
         typer.Option("--only-show", help="Run nothing: show the records that are there."),
     ] = False,
+    mixed: Annotated[
+        bool,
+        typer.Option("--mixed", help="Go on beside records of other code; pages say so."),
+    ] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="A small size that ends within five minutes.")
     ] = False,
@@ -65,6 +69,10 @@ def reproduce(
     chosen_targets(name)
     if write_docs is not None:
         _check_page(write_docs)
+    words = [name, *(["--quick"] if quick else []), *(["--only-show"] if only_show else [])]
+    words += [] if datasets is None else [f"--datasets {datasets}"]
+    words += [] if seeds is None else [f"--seeds {seeds}"]
+    command = " ".join(["privgcn reproduce", *words])
     folder = out if out is not None else Path("reproduction") / name
     done = run(
         name,
@@ -75,15 +83,13 @@ def reproduce(
         quick=quick,
         resume=resume,
         only_show=only_show,
+        mixed=mixed,
+        command=command,
         progress=make_progress(),
     )
     page = write_pages(folder, done)
     if write_docs is not None:
-        words = [name, *(["--quick"] if quick else [])]
-        words += ["--only-show"] if only_show else []
-        words += [] if datasets is None else [f"--datasets {datasets}"]
-        words += [] if seeds is None else [f"--seeds {seeds}"]
-        command = " ".join(["privgcn reproduce", *words, "--write-docs", str(write_docs)])
+        command = f"{command} --write-docs {write_docs}"
         write_atomically(write_docs, reproduction_page(done, command))
     if as_json:
         print_json(_record(name, folder, page, done))
