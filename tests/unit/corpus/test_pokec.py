@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from privgcn.corpus import load_corpus
-from privgcn.corpus.pokec import CATS, COLUMNS, DOGS, TEXT_COLUMNS, prepare, without_html
+from privgcn.corpus.pokec import (
+    CATS,
+    COLUMNS,
+    DOGS,
+    RELEASED_COLUMNS,
+    TEXT_COLUMNS,
+    prepare,
+    without_html,
+)
 from privgcn.errors import DataError
 from synthetic_dumps import write_pokec
 
@@ -55,6 +63,18 @@ def test_the_columns_are_those_of_the_dump() -> None:
     assert len(TEXT_COLUMNS) == 49
     assert "pets" not in TEXT_COLUMNS
     assert not set(CATS) & set(DOGS)
+
+
+def test_the_released_columns_hold_the_answer(tmp_path: Path) -> None:
+    assert len(RELEASED_COLUMNS) == 49
+    assert set(RELEASED_COLUMNS) ^ set(TEXT_COLUMNS) == {"pets", "more"}
+    write(tmp_path, LINES, LINKS)
+    corpus = load_corpus("pokec-released", data_dir=tmp_path)
+    assert corpus.name == corpus.facts.source == "pokec-released"
+    assert corpus.texts is not None
+    assert corpus.texts[:3] == ("macka", 'hm "úvodzovky\nmam macku', "mam psika\nauto")
+    # The task of the paper is prepared apart from it.
+    assert load_corpus("pokec", data_dir=tmp_path).texts[0] == "viac"  # type: ignore[index]
 
 
 def test_the_task_is_the_paper_s(tmp_path: Path) -> None:

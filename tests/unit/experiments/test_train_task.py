@@ -7,6 +7,7 @@ import pytest
 from privgcn.config import parse_settings
 from privgcn.errors import ConfigError
 from privgcn.experiments.grid import Experiment, Grid
+from privgcn.experiments.paper import emulation
 from privgcn.experiments.predictions import pack, unpack
 from privgcn.experiments.tasks import Task, run_task
 from privgcn.experiments.train_task import check_device, resolve, weight
@@ -146,3 +147,23 @@ def test_cuda_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_device(here=False) == "cuda", "a cluster may have what this machine has not"
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert check_device() == "cuda"
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (None, {"model": "bert-base-multilingual-cased", "average": "lines"}),
+        ("bow", {"min_count": 15, "max_count": 15000, "stop_words": "none"}),
+        ("word-vectors", {"source": "cc.sk.300.bin", "stop_words": "none"}),
+        ("hashing", {}),
+    ],
+)
+def test_pokec_is_encoded_as_in_the_paper(kind: str | None, settings: dict[str, object]) -> None:
+    point = {"dataset": "pokec", "recipe": "plain", "optimizer": "sgd", "features": kind}
+    features = resolve(point)["settings"]["features"]
+    assert features["kind"] == (kind or "transformer")
+    assert features["options"] == settings
+    released = emulation.resolve(
+        {"dataset": "pokec", "optimizer": "sgd", "epsilon": None, "features": kind}
+    )
+    assert released["features"]["features.kind"] == features["kind"]

@@ -26,7 +26,7 @@ from privgcn.corpus.catalogue import DATASETS
 from privgcn.errors import ConfigError
 from privgcn.experiments.paper.published import noise_of
 from privgcn.experiments.tasks import Result
-from privgcn.experiments.train_task import parts_and_share
+from privgcn.experiments.train_task import encoding, parts_and_share
 from privgcn.training.recipes import PAPER_EPOCHS
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ SPLIT_LEARNING_RATES = {"sgd": 0.01, "adam": 1.0}
 
 _PLAIN_RATE, _PLAIN_DECAY, _PLAIN_PATIENCE = 0.01, 0.01, 20
 
-_AXES = {"dataset", "optimizer", "epsilon", "parts", "learning_rate", "epochs", "fraction"}
+_AXES = {"dataset", "optimizer", "epsilon", "parts", "learning_rate", "epochs", "fraction", "features"}
 _HIDDEN, _DROPOUT, _CLIP_NORM = 32, 0.5, 1.0
 
 
@@ -54,7 +54,7 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
     if not {"dataset", "optimizer", "epsilon"} <= set(point) <= _AXES:
         raise ConfigError(
             "A grid of the released code's runs must have the axes dataset, optimizer and "
-            "epsilon, and may have parts, learning_rate, epochs and fraction. "
+            "epsilon, and may have parts, learning_rate, epochs, fraction and features. "
             f"Got {', '.join(point)}."
         )
     optimizer, parts = point["optimizer"], int(point.get("parts") or 1)
@@ -77,6 +77,7 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
         "learning_rate": float(point.get("learning_rate") or rate),
         "hidden": _HIDDEN,
         "dropout": _DROPOUT,
+        "features": encoding(point["dataset"], point.get("features")),
     }
 
 
@@ -111,7 +112,7 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
     from privgcn.runs.train import Prepared
 
     corpus = corpus_for_runs(settings["dataset"], settings["fraction"])
-    graph = Prepared.of(corpus, Settings()).graph
+    graph = Prepared.of(corpus, Settings().changed(settings["features"])).graph
     with torch.no_grad():
         scores = _train(graph, settings, seeds)
     predicted = scores[torch.from_numpy(corpus.split == TEST)].argmax(-1).T.numpy()
