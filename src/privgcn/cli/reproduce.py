@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _NAMES = (
     "table1, experiment-a, experiment-b, experiment-c, features, hard-cases, mnist, "
-    "as-released; or all"
+    "ablation, as-released; or all"
 )
 
 

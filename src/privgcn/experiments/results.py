@@ -16,7 +16,7 @@ PAPER_MODE = "full-graph"
 
 COVERED_MODE = "own-graph"
 
-Measure = Callable[[Mapping[str, Any]], MeanStd | None]
+Measure = Callable[[Mapping[str, Any]], MeanStd | float | None]
 
 
 @dataclass(frozen=True)

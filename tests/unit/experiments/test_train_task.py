@@ -95,7 +95,7 @@ def test_a_run_gives_scores_in_every_mode_and_its_predictions(letters: str) -> N
         assert (truth == predicted).mean() == pytest.approx(score)
         assert result["privacy"]["epsilon"] <= 1.0
         assert result["synthetic"] is False
-        assert result["documents"] == {"train": 16, "test": 32}
+        assert result["documents"] == {"train": 16, "test": 32, "train_links": 0}
     assert results == run_task("train", resolve(point), (0, 1)), "same settings, same record"
 
 
@@ -158,7 +158,9 @@ def test_cuda_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
         ("hashing", {}),
     ],
 )
-def test_pokec_is_encoded_as_in_the_paper(kind: str | None, settings: dict[str, object]) -> None:
+def test_pokec_is_encoded_as_in_the_paper(
+    kind: str | None, settings: dict[str, object]
+) -> None:
     point = {"dataset": "pokec", "recipe": "plain", "optimizer": "sgd", "features": kind}
     features = resolve(point)["settings"]["features"]
     assert features["kind"] == (kind or "transformer")

@@ -99,7 +99,8 @@ def reproduce(
 
     Raises:
         ConfigError: The folder cannot be written, or has records and ``resume`` was not
-            asked for, or has records of other code; or no run could work with these datasets or on this device.
+            asked for, or has records of other code; or no run could work with these datasets
+            or on this device.
         DataNotAvailableError: No data for any experiment.
     """
     check_device(here=engine.here)
