@@ -97,7 +97,8 @@ def _size(done: Reproduction) -> str:
 def _takeaway_blocks(found: Sequence[Takeaway]) -> list[str]:
     blocks = []
     for number, one in enumerate(found, 1):
-        lines = [f"{number}. **{one.claim}** Under sound clipping it **{one.verdict}**."]
+        lines = [f"{number}. **{one.claim}** Under sound clipping it **{one.verdict}**"]
+        lines[0] += f" ({one.reach})." if one.reach else "."
         if one.verdict == NOT_MEASURED:
             lines = [f"{number}. **{one.claim}** **Not measured** in these runs."]
         lines += [f"   - {sentence}" for sentence in one.evidence]
