@@ -201,6 +201,7 @@ def present_b(results: Results, options: Options) -> Presentation:
             if share in ends
             else None
         ),
+        majority=results.majority,
     )
     made = _presented(view, options)
     rows = [
@@ -280,13 +281,11 @@ def present_c(results: Results, options: Options) -> Presentation:
         measure=score,
         x_label="parts",
         drawn=lambda name, kind, optimizer: (
-            (
-                f"Experiment C: number of parts, {kind}, {optimizer.upper()}",
-                name,
-            )
+            (f"Experiment C: number of parts, {name}, {optimizer.upper()}", kind)
             if kind in kinds
             else None
         ),
+        majority=results.majority,
     )
     made = _presented(view, options)
     tables = [_known(table, len(view.form.columns)) for table in made.tables]

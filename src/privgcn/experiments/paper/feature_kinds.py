@@ -79,7 +79,8 @@ def present(results: Results, options: Options) -> Presentation:
                 kind: _auto(results, options, name, kind)
                 for kind in kinds(name, quick=options.quick)
             }
-            figures += figure(f"Features under auto, {name}{suffix}", "epsilon", lines)
+            title, base = f"Features under auto, {name}{suffix}", results.majority(name)
+            figures += figure(title, "epsilon", lines, majority=base)
         if not suffix and "pokec" not in datasets:
             # Every published number is shown, also where the data for ours are not here.
             shown = [*(("pokec", kind) for kind in FEATURES), *shown]

@@ -60,6 +60,7 @@ def _write_files(folder: Path, name: str, made: Presentation) -> None:
     write_atomically(folder / "tables.md", "\n\n".join(blocks) + "\n")
     for number, table in enumerate(made.tables, 1):
         write_atomically(folder / "tables" / f"{number:02d}.csv", table.csv())
+        write_atomically(folder / "tables" / f"{number:02d}.tex", table.latex())
     for number, figure in enumerate(made.figures, 1):
         save_svg(figure, folder / "figures" / f"{number:02d}.svg")
 

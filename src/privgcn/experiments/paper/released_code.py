@@ -78,7 +78,8 @@ def present(results: Results, options: Options) -> Presentation:
                 for o in OPTIMIZERS
             }
             title = f"As released: the noise hardly matters, {name}{suffix}"
-            figures += figure(title, "claimed epsilon", lines)
+            base = results.majority(name)
+            figures += figure(title, "claimed epsilon", lines, majority=base)
     notes = [
         "This emulation is not private and cannot make a statement. Its learning rates are "
         f"{LEARNING_RATES['sgd']:g} for SGD, and for Adam {LEARNING_RATES['adam']:g} on the "

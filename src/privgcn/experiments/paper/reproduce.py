@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from privgcn.errors import ConfigError, DataNotAvailableError
+from privgcn.experiments.declared import Declared
 from privgcn.experiments.engines import Engine
 from privgcn.experiments.origin import code_identity, commit
 from privgcn.experiments.paper.comparison import disagreements
@@ -19,6 +20,7 @@ from privgcn.experiments.paper.takeaways import takeaways
 from privgcn.experiments.paper.targets import (
     Target,
     chosen_targets,
+    declared_target,
     fitting_datasets,
     make_options,
 )
@@ -69,7 +71,7 @@ class Reproduction:
 
 
 def reproduce(
-    name: str,
+    name: str | Declared,
     folder: Path,
     engine: Engine,
     *,
@@ -85,7 +87,8 @@ def reproduce(
     """Runs an experiment, or all of them, and says what came out.
 
     Args:
-        name: An experiment, several with commas between them, or ``all``.
+        name: An experiment, several with commas between them, or ``all``; or one that a user
+            declared, whose datasets and seeds are its own.
         folder: The results folder.
         engine: Where runs run.
         datasets: Default: what each experiment runs on in the paper, as far as it is here.
@@ -104,7 +107,11 @@ def reproduce(
         DataNotAvailableError: No data for any experiment.
     """
     check_device(here=engine.here)
-    chosen = list(_with_options(name, datasets, seeds, quick))
+    chosen: list[tuple[str, Target, Options, list[str]]]
+    if isinstance(name, Declared):
+        chosen = [("declared", *declared_target(name), [])]
+    else:
+        chosen = list(_with_options(name, datasets, seeds, quick))
     with RecordStore(folder) as store:
         if len(store) and not (resume or only_show):
             raise ConfigError(

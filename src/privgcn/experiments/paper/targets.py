@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from privgcn.corpus.catalogue import DATASETS
 from privgcn.corpus.location import data_folder
 from privgcn.errors import ConfigError, DataNotAvailableError
+from privgcn.experiments.declared import Declared
 from privgcn.experiments.grid import Experiment
 from privgcn.experiments.paper import (
     ablation,
@@ -114,6 +115,17 @@ def chosen_targets(name: str) -> dict[str, Target]:
                 f"Got {part!r}."
             )
     return {part: TARGETS[part] for part in names}
+
+
+def declared_target(declared: Declared) -> tuple[Target, Options]:
+    """A user's experiment as one of these."""
+    target = Target(
+        declared.title,
+        lambda _: declared.experiment(),
+        lambda results, _: declared.present(results),
+    )
+    names = (str(point["dataset"]) for point in declared.points())
+    return target, Options(tuple(dict.fromkeys(names)), tuple(range(declared.seeds)))
 
 
 def fitting_datasets(
