@@ -35,6 +35,7 @@ def results_of(corpus: Corpus, predicted: Mapping[str, npt.NDArray[Any]]) -> lis
             "train": len(train),
             "test": len(truth),
             "train_links": training.edges.shape[1],
+            "links": corpus.edges.shape[1],
         },
         "majority": train_majority(train, truth, corpus.num_classes),
         "truth": pack(truth),

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from privgcn.cli.app import app
 from privgcn.corpus import load_corpus
 from privgcn.corpus.pokec import (
     CATS,
@@ -224,3 +226,19 @@ def test_a_broken_dump_gives_one_error_and_leaves_nothing(
 )
 def test_html_is_removed(text: str, plain: str) -> None:
     assert without_html(text) == plain
+
+
+def test_fetch_takes_the_dumps_from_a_folder_and_checks_them(tmp_path: Path) -> None:
+    write(tmp_path / "downloads", LINES, LINKS)
+    data = tmp_path / "data"
+    words = ["fetch", "pokec", "--from", str(tmp_path / "downloads"), "--data-dir", str(data)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "documents: 6 (!= 20000)" in done.stdout
+    assert "links: 3\n" in done.stdout
+    assert "classes: 2, as described" in done.stdout
+    assert (data / "pokec/raw/soc-pokec-profiles.txt.gz").is_file()
+    assert CliRunner().invoke(app, words).exit_code == 0, "a second time"
+    (tmp_path / "downloads/pokec/raw/soc-pokec-relationships.txt.gz").unlink()
+    lacking = CliRunner().invoke(app, words)
+    assert "soc-pokec-relationships.txt.gz, which is nowhere below" in str(lacking.exception)
