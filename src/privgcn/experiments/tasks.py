@@ -23,7 +23,7 @@ from typing import Any
 
 from privgcn.errors import ConfigError
 
-RECORD_FORMAT = 1
+RECORD_FORMAT = 2
 """Part of every key: records of another format are other runs, never misread ones."""
 
 KINDS = {"train": "privgcn.experiments.train_task"}

@@ -49,7 +49,8 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
 
     A point has ``dataset`` and ``recipe``, and may have ``optimizer``, ``epsilon``,
     ``parts``, ``fraction`` of the training data, ``split`` (shares of a random split into
-    training and validation documents), ``features``, ``changes`` (dotted),
+    training and validation documents), ``features`` (a kind; by default that with which the
+    literature encodes the dataset's texts, and with its options), ``changes`` (dotted),
     ``apart`` where seeds share no work, and ``modes`` where not every inference mode makes
     sense. Seeds that sample different parts share no work either.
     """
@@ -59,9 +60,11 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
             f"have {', '.join(sorted(_MAY))}. Got {', '.join(point)}."
         )
     epsilon, parts = point.get("epsilon"), point.get("parts")
-    changes: dict[str, Any] = {"data.source": point["dataset"], **(point.get("changes") or {})}
-    if point.get("features") is not None:
-        changes["features.kind"] = point["features"]
+    changes: dict[str, Any] = {
+        "data.source": point["dataset"],
+        **encoding(str(point["dataset"]), point.get("features")),
+        **(point.get("changes") or {}),
+    }
     private = epsilon is not None or "privacy.noise_multiplier" in changes
     if private:
         changes["privacy.reproducible"] = True
@@ -83,6 +86,17 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
         "settings": settings.model_dump(mode="json"),
         **({"split": split} if split else {}),
     }
+
+
+def encoding(dataset: str, kind: str | None) -> dict[str, Any]:
+    """The settings of a dataset's features: of a kind, or of the usual one of its texts."""
+    card = DATASETS.get(dataset)
+    known = {} if card is None else card.encodings
+    kind = kind or next(iter(known), None)
+    if kind is None:
+        return {}
+    options = {"features.options": dict(known[kind])} if kind in known else {}
+    return {"features.kind": kind, **options}
 
 
 def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:

@@ -7,6 +7,7 @@ import pytest
 from privgcn.config import parse_settings
 from privgcn.errors import ConfigError
 from privgcn.experiments.grid import Experiment, Grid
+from privgcn.experiments.paper import emulation
 from privgcn.experiments.predictions import pack, unpack
 from privgcn.experiments.tasks import Task, run_task
 from privgcn.experiments.train_task import check_device, resolve, weight
@@ -94,7 +95,9 @@ def test_a_run_gives_scores_in_every_mode_and_its_predictions(letters: str) -> N
         assert (truth == predicted).mean() == pytest.approx(score)
         assert result["privacy"]["epsilon"] <= 1.0
         assert result["synthetic"] is False
-        assert result["documents"] == {"train": 16, "test": 32}
+        documents = result["documents"]
+        assert (documents["train"], documents["test"]) == (16, 32)
+        assert documents["train_links"] == 0 < documents["links"]
     assert results == run_task("train", resolve(point), (0, 1)), "same settings, same record"
 
 
@@ -146,3 +149,25 @@ def test_cuda_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_device(here=False) == "cuda", "a cluster may have what this machine has not"
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert check_device() == "cuda"
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (None, {"model": "bert-base-multilingual-cased", "average": "lines"}),
+        ("bow", {"min_count": 15, "max_count": 15000, "stop_words": "none"}),
+        ("word-vectors", {"source": "cc.sk.300.bin", "stop_words": "none"}),
+        ("hashing", {}),
+    ],
+)
+def test_pokec_is_encoded_as_in_the_paper(
+    kind: str | None, settings: dict[str, object]
+) -> None:
+    point = {"dataset": "pokec", "recipe": "plain", "optimizer": "sgd", "features": kind}
+    features = resolve(point)["settings"]["features"]
+    assert features["kind"] == (kind or "transformer")
+    assert features["options"] == settings
+    released = emulation.resolve(
+        {"dataset": "pokec", "optimizer": "sgd", "epsilon": None, "features": kind}
+    )
+    assert released["features"]["features.kind"] == features["kind"]

@@ -14,11 +14,17 @@ running that code and read from it:
   last iterate is scored, and predictions see the whole graph;
 - non-private runs (epsilon ``None``) have weight decay 0.01, stop after 20 epochs without a
   lower validation loss, and keep the iterate at which they stopped.
+
+The axis ``sound`` does some of these things as the paper describes them, one or several of
+``SOUND``, so that an ablation can tell which of them makes the published score. With all of
+them a run still has no guarantee: its noise is the paper's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +32,7 @@ from privgcn.corpus.catalogue import DATASETS
 from privgcn.errors import ConfigError
 from privgcn.experiments.paper.published import noise_of
 from privgcn.experiments.tasks import Result
-from privgcn.experiments.train_task import parts_and_share
+from privgcn.experiments.train_task import encoding, parts_and_share
 from privgcn.training.recipes import PAPER_EPOCHS
 
 if TYPE_CHECKING:
@@ -43,9 +49,28 @@ LEARNING_RATES = {"sgd": 0.01, "adam": 10.0}
 SPLIT_LEARNING_RATES = {"sgd": 0.01, "adam": 1.0}
 """The same with several parts: so many more steps of Adam at 10 would wander off."""
 
+SOUND = {
+    "clip": "the gradient of a part is clipped to norm 1, all tensors together",
+    "apart": "validation and test documents are not in the training graph",
+    "cut": "links between parts are cut as well",
+    "dropout": "dropout acts in every epoch",
+    "sampling": "a step takes each part with probability one over their number",
+}
+"""What can be done as the paper describes it, and how that is."""
+
 _PLAIN_RATE, _PLAIN_DECAY, _PLAIN_PATIENCE = 0.01, 0.01, 20
 
-_AXES = {"dataset", "optimizer", "epsilon", "parts", "learning_rate", "epochs", "fraction"}
+_AXES = {
+    "dataset",
+    "optimizer",
+    "epsilon",
+    "parts",
+    "learning_rate",
+    "epochs",
+    "fraction",
+    "features",
+}
+_AXES |= {"sound"}
 _HIDDEN, _DROPOUT, _CLIP_NORM = 32, 0.5, 1.0
 
 
@@ -54,10 +79,16 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
     if not {"dataset", "optimizer", "epsilon"} <= set(point) <= _AXES:
         raise ConfigError(
             "A grid of the released code's runs must have the axes dataset, optimizer and "
-            "epsilon, and may have parts, learning_rate, epochs and fraction. "
+            "epsilon, and may have parts, learning_rate, epochs, fraction, features and sound. "
             f"Got {', '.join(point)}."
         )
     optimizer, parts = point["optimizer"], int(point.get("parts") or 1)
+    sound = list(point.get("sound") or ())
+    if not set(sound) <= set(SOUND):
+        raise ConfigError(
+            f"The 'sound' of the released code's runs must be some of {', '.join(SOUND)}. "
+            f"Got {', '.join(map(str, sound))}."
+        )
     epochs = int(point.get("epochs") or PAPER_EPOCHS[optimizer])
     epsilon, plain = point["epsilon"], point["epsilon"] is None
     rates = LEARNING_RATES if parts == 1 else SPLIT_LEARNING_RATES
@@ -77,6 +108,8 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
         "learning_rate": float(point.get("learning_rate") or rate),
         "hidden": _HIDDEN,
         "dropout": _DROPOUT,
+        "features": encoding(point["dataset"], point.get("features")),
+        "sound": [name for name in SOUND if name in sound],
     }
 
 
@@ -84,11 +117,13 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
 def claimed_noise(optimizer: str, epsilon: float, parts: int, epochs: int) -> float:
     """The noise multiplier with which the released code claims an epsilon.
 
-    One part: the paper's table. Several: its accountant, which assumes Poisson samples of
-    probability one over the parts though every part is visited once per epoch.
+    One part: the paper's table, where it has the epsilon. Otherwise its accountant, which
+    assumes Poisson samples of probability one over the parts though every part is visited
+    once per epoch.
     """
     if parts == 1 and epochs == PAPER_EPOCHS["adam" if optimizer == "adam" else "sgd"]:
-        return noise_of(epsilon, optimizer)
+        with suppress(ConfigError):
+            return noise_of(epsilon, optimizer)
     from privgcn.privacy.accounting.calibration import calibrate
 
     found = calibrate(
@@ -111,7 +146,7 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
     from privgcn.runs.train import Prepared
 
     corpus = corpus_for_runs(settings["dataset"], settings["fraction"])
-    graph = Prepared.of(corpus, Settings()).graph
+    graph = Prepared.of(corpus, Settings().changed(settings["features"])).graph
     with torch.no_grad():
         scores = _train(graph, settings, seeds)
     predicted = scores[torch.from_numpy(corpus.split == TEST)].argmax(-1).T.numpy()
@@ -124,6 +159,7 @@ def label(settings: Mapping[str, Any]) -> str:
     claimed = settings["claimed_epsilon"]
     words = [str(settings["dataset"]), "as released", str(settings["optimizer"])]
     words.append("without noise" if claimed is None else f"claimed epsilon {claimed:g}")
+    words += [f"but {' and '.join(settings['sound'])} sound"] if settings["sound"] else []
     return ", ".join([*words, *parts_and_share(settings["parts"], settings["fraction"])])
 
 
@@ -151,17 +187,28 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
     dropout = SeededReplicas(seeds, "as-released dropout")
     # Seeds share the masks and the order of visits, whichever of them train together.
     order = torch.Generator().manual_seed(0)
-    matrix = graph.propagation()
-    weights = _masks(graph, settings["parts"], order)
+    sound = set(settings["sound"])
+    members = _parts(graph, settings["parts"], order)
+    weights = [_mask(graph, part) for part in members]
+    whole = graph.propagation()
+    matrix = _training_graph(graph, members, sound).propagation()
     scale = settings["noise_multiplier"] * _CLIP_NORM
     stopper = _Stopper(graph, settings["patience"], parameters)
     for epoch in range(settings["epochs"]):
-        masks = dropout if epoch == 0 and settings["dropout"] > 0 else None
-        for part in torch.randperm(len(weights), generator=order).tolist():
-            tape = model.forward(parameters, graph.features, matrix, masks)
-            rows = loss_gradient(tape.scores, graph.labels, weights[part])
-            layers = model.backward(parameters, tape, rows, matrix, dropped=masks is not None)
-            gradients = [tensor for layer in layers for tensor in layer.totals()]
+        dropping = settings["dropout"] > 0 and (epoch == 0 or "dropout" in sound)
+        masks = dropout if dropping else None
+        visits = torch.randperm(len(weights), generator=order)
+        for sample in _sampled(visits, order) if "sampling" in sound else visits[:, None]:
+            gradients = [torch.zeros_like(parameter) for parameter in parameters]
+            for part in sample.tolist():
+                tape = model.forward(parameters, graph.features, matrix, masks)
+                rows = loss_gradient(tape.scores, graph.labels, weights[part])
+                layers = model.backward(
+                    parameters, tape, rows, matrix, dropped=masks is not None
+                )
+                own = [tensor for layer in layers for tensor in layer.totals()]
+                own = _clipped(own) if "clip" in sound else own
+                gradients = [total + more for total, more in zip(gradients, own, strict=True)]
             if scale > 0:
                 draws = noise.normal([gradient.shape for gradient in gradients])
                 gradients = [
@@ -171,10 +218,10 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
                 parameter.grad = gradient
             optimiser.step()
         if settings["patience"] and stopper.all_stopped(
-            model.scores(parameters, graph.features, matrix)
+            model.scores(parameters, graph.features, whole)
         ):
             break
-    return model.scores(stopper.result(), graph.features, matrix)
+    return model.scores(stopper.result(), graph.features, whole)
 
 
 class _Stopper:
@@ -213,18 +260,51 @@ class _Stopper:
         return made
 
 
-def _masks(graph: TextGraph, parts: int, order: Any) -> list[Tensor]:
-    """Loss weights of each "subgraph": the mean over its documents, nothing cut."""
+def _parts(graph: TextGraph, parts: int, order: Any) -> list[Tensor]:
+    """The training documents of each "subgraph"."""
     import torch
 
     train = torch.nonzero((graph.split == 0) & (graph.labels >= 0))[:, 0]
-    train = train[torch.randperm(len(train), generator=order)]
-    weights = []
-    for members in train.tensor_split(parts):
-        weight = torch.zeros(len(graph))
-        weight[members] = 1.0 / max(1, len(members))
-        weights.append(weight)
-    return weights
+    return list(train[torch.randperm(len(train), generator=order)].tensor_split(parts))
+
+
+def _mask(graph: TextGraph, members: Tensor) -> Tensor:
+    """Loss weights of a "subgraph": the mean over its documents, nothing cut."""
+    import torch
+
+    weight = torch.zeros(len(graph))
+    weight[members] = 1.0 / max(1, len(members))
+    return weight
+
+
+def _training_graph(graph: TextGraph, members: Sequence[Tensor], sound: set[str]) -> TextGraph:
+    """What a training pass sees: every link, or the links that a sound method leaves."""
+    import torch
+
+    if not sound & {"apart", "cut"}:
+        return graph
+    part = torch.full((len(graph),), -1)
+    for number, rows in enumerate(members):
+        part[rows] = number if "cut" in sound else 0
+    ends = part[graph.edges]
+    return replace(graph, edges=graph.edges[:, (ends[0] == ends[1]) & (ends[0] >= 0)])
+
+
+def _sampled(visits: Tensor, order: Any) -> list[Tensor]:
+    """As many Poisson samples of the parts as there are parts."""
+    import torch
+
+    parts = len(visits)
+    drawn = torch.rand(parts, parts, generator=order) < 1.0 / parts
+    return [torch.nonzero(row)[:, 0] for row in drawn]
+
+
+def _clipped(gradients: Sequence[Tensor]) -> list[Tensor]:
+    """Each replica's gradient, scaled as a whole to norm 1 at most."""
+    squares = [g.square().sum(-1).reshape(-1, g.shape[-2]).sum(0) for g in gradients]
+    norms = sum(squares[1:], squares[0]).sqrt()[:, None]
+    factors = (_CLIP_NORM / norms.clamp(min=1e-12)).clamp(max=1.0)
+    return [gradient * factors for gradient in gradients]
 
 
 def weight(settings: Mapping[str, Any]) -> float:
