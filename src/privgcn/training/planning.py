@@ -39,7 +39,7 @@ def make_plan(
         seed: Of the random partition.
         columns: Extra columns of the corpus.
     """
-    _, units = members_of(graph, _member(privacy))
+    _, units = members_of(graph, member_of(privacy))
     return plan_for_units(privacy, units, epochs=epochs, seed=seed, columns=columns)
 
 
@@ -57,7 +57,7 @@ def plan_for_units(
             "The privacy settings must have either 'epsilon' or 'noise_multiplier'. "
             f"Got {privacy.epsilon} and {privacy.noise_multiplier}."
         )
-    by = _member(privacy)
+    by = member_of(privacy)
     facts = _partition_facts(privacy, units, by, seed, columns)
     schedule = make_schedule(privacy.sampling, facts.parts, privacy.sampling_probability)
     fields: dict[str, Any] = {
@@ -101,8 +101,9 @@ def with_rate(settings: TrainingSettings, plan: PrivacyPlan) -> TrainingSettings
     return settings.model_copy(update={"learning_rate": step})
 
 
-def _member(privacy: PrivacySettings) -> str:
-    return "owner" if privacy.unit == "person" else "document"
+def member_of(privacy: PrivacySettings | None) -> str:
+    """What is counted: owners where persons are protected, else documents."""
+    return "owner" if privacy is not None and privacy.unit == "person" else "document"
 
 
 def _partition_facts(

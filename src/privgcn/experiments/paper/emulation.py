@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from privgcn.graph import TextGraph
+    from privgcn.randomness import Draws
 
 KIND = __name__
 """The kind of these tasks."""
@@ -47,6 +48,7 @@ _PLAIN_RATE, _PLAIN_DECAY, _PLAIN_PATIENCE = 0.01, 0.01, 20
 
 _AXES = {"dataset", "optimizer", "epsilon", "parts", "learning_rate", "epochs", "fraction"}
 _HIDDEN, _DROPOUT, _CLIP_NORM = 32, 0.5, 1.0
+_EPOCHS_BETWEEN = 25
 
 
 def resolve(point: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +102,7 @@ def claimed_noise(optimizer: str, epsilon: float, parts: int, epochs: int) -> fl
     return round(found.noise_multiplier, 2)
 
 
-def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
+def run(settings: dict[str, Any], seeds: tuple[int, ...], device: str = "cpu") -> list[Result]:
     """Trains without clipping on the whole graph, and scores the test documents."""
     import torch
 
@@ -109,11 +111,13 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
     from privgcn.experiments.predictions import results_of
     from privgcn.experiments.subsampling import corpus_for_runs
     from privgcn.runs.train import Prepared
+    from privgcn.training.recording import own_stream
 
     corpus = corpus_for_runs(settings["dataset"], settings["fraction"])
     graph = Prepared.of(corpus, Settings()).graph
-    with torch.no_grad():
-        scores = _train(graph, settings, seeds)
+    place = torch.device(device)
+    with torch.no_grad(), own_stream(place):
+        scores = _train(graph.to(place), settings, seeds).cpu()
     predicted = scores[torch.from_numpy(corpus.split == TEST)].argmax(-1).T.numpy()
     found = results_of(corpus, {"full-graph": predicted})
     return [{**result, "private": False} for result in found]
@@ -131,9 +135,11 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
     """Scores of all documents after training, ``[documents, R, classes]``."""
     import torch
 
+    from privgcn.graph.rows import densified
     from privgcn.models import make_model
     from privgcn.models.stack import loss_gradient
-    from privgcn.randomness import SeededReplicas
+    from privgcn.randomness import seeded_draws
+    from privgcn.training.recording import Recording
 
     model = make_model(
         "gcn",
@@ -142,75 +148,99 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
         hidden=settings["hidden"],
         dropout=settings["dropout"],
     )
-    parameters = [torch.nn.Parameter(p, requires_grad=False) for p in model.initial(seeds)]
-    make: Any = torch.optim.Adam if settings["optimizer"] == "adam" else torch.optim.SGD
-    optimiser = make(
-        parameters, lr=settings["learning_rate"], weight_decay=settings["weight_decay"]
+    device = graph.edges.device
+    features = (
+        densified(graph.features, torch.float32) if graph.edges.is_cuda else graph.features
     )
-    noise = SeededReplicas(seeds, "as-released noise")
-    dropout = SeededReplicas(seeds, "as-released dropout")
+    parameters = [
+        torch.nn.Parameter(p.to(device), requires_grad=False) for p in model.initial(seeds)
+    ]
+    options = {"lr": settings["learning_rate"], "weight_decay": settings["weight_decay"]}
+    optimiser: torch.optim.Optimizer
+    if settings["optimizer"] == "adam":
+        optimiser = torch.optim.Adam(parameters, **options, capturable=graph.edges.is_cuda)
+    else:
+        optimiser = torch.optim.SGD(parameters, **options)
+    noise = seeded_draws(seeds, "as-released noise", device)
+    dropout = seeded_draws(seeds, "as-released dropout", device)
     # Seeds share the masks and the order of visits, whichever of them train together.
     order = torch.Generator().manual_seed(0)
     matrix = graph.propagation()
     weights = _masks(graph, settings["parts"], order)
+    own = torch.empty_like(weights[0])
     scale = settings["noise_multiplier"] * _CLIP_NORM
+
+    def step(masks: Draws | None = None) -> None:
+        tape = model.forward(parameters, features, matrix, masks)
+        rows = loss_gradient(tape.scores, graph.labels, own)
+        layers = model.backward(parameters, tape, rows, matrix, dropped=masks is not None)
+        gradients = [tensor for layer in layers for tensor in layer.totals()]
+        if scale > 0:
+            draws = noise.normal([gradient.shape for gradient in gradients])
+            gradients = [
+                g.add_(draw, alpha=scale) for g, draw in zip(gradients, draws, strict=True)
+            ]
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
+        optimiser.step()
+
     stopper = _Stopper(graph, settings["patience"], parameters)
-    for epoch in range(settings["epochs"]):
-        masks = dropout if epoch == 0 and settings["dropout"] > 0 else None
+    advance = Recording(step, device, [noise])
+    look = Recording(
+        lambda: stopper.look(model.scores(parameters, features, matrix)), device, []
+    )
+    # To ask a device makes the host wait; a seed that has stopped stays as it is anyway.
+    between = _EPOCHS_BETWEEN if graph.edges.is_cuda else 1
+    for epoch in range(1, settings["epochs"] + 1):
         for part in torch.randperm(len(weights), generator=order).tolist():
-            tape = model.forward(parameters, graph.features, matrix, masks)
-            rows = loss_gradient(tape.scores, graph.labels, weights[part])
-            layers = model.backward(parameters, tape, rows, matrix, dropped=masks is not None)
-            gradients = [tensor for layer in layers for tensor in layer.totals()]
-            if scale > 0:
-                draws = noise.normal([gradient.shape for gradient in gradients])
-                gradients = [
-                    g.add_(draw, alpha=scale) for g, draw in zip(gradients, draws, strict=True)
-                ]
-            for parameter, gradient in zip(parameters, gradients, strict=True):
-                parameter.grad = gradient
-            optimiser.step()
-        if settings["patience"] and stopper.all_stopped(
-            model.scores(parameters, graph.features, matrix)
-        ):
-            break
-    return model.scores(stopper.result(), graph.features, matrix)
+            own.copy_(weights[part])
+            if epoch == 1 and settings["dropout"] > 0:
+                step(dropout)
+            else:
+                advance()
+        if settings["patience"]:
+            look()
+            if epoch % between == 0 and stopper.all_stopped():
+                break
+    return model.scores(stopper.result(), features, matrix)
 
 
 class _Stopper:
     """Stops each seed on its own, and keeps the parameters it had when it stopped."""
 
     def __init__(self, graph: TextGraph, patience: int, parameters: Sequence[Tensor]) -> None:
-        self._rows = (graph.split == 1) & (graph.labels >= 0)
+        import torch
+
+        self._rows = torch.nonzero((graph.split == 1) & (graph.labels >= 0))[:, 0]
         self._labels = graph.labels[self._rows]
         self._patience = patience
         self._parameters = parameters
+        self._kept = [parameter.detach().clone() for parameter in parameters]
         replicas = parameters[0].shape[-2]
-        self._lowest = [float("inf")] * replicas
-        self._waited = [0] * replicas
-        self._kept: dict[int, list[Tensor]] = {}
+        self._lowest = torch.full((replicas,), torch.inf, device=graph.labels.device)
+        self._waited = torch.zeros_like(self._lowest)
 
-    def all_stopped(self, scores: Tensor) -> bool:
+    def look(self, scores: Tensor) -> None:
+        """Notes the validation loss, and keeps the parameters of seeds that go on."""
+        import torch
+
+        going = self._waited < self._patience
         scores = scores[self._rows]
         right = scores.gather(2, self._labels[:, None, None].expand(-1, scores.shape[1], 1))
-        losses = (scores.logsumexp(-1) - right[:, :, 0]).mean(0).tolist()
-        for replica, loss in enumerate(losses):
-            if replica in self._kept:
-                continue
-            if loss > self._lowest[replica]:
-                self._waited[replica] += 1
-            else:
-                self._lowest[replica], self._waited[replica] = loss, 0
-            if self._waited[replica] >= self._patience:
-                self._kept[replica] = [p[..., replica, :].clone() for p in self._parameters]
-        return len(self._kept) == len(losses)
+        losses = (scores.logsumexp(-1) - right[:, :, 0]).mean(0)
+        worse = losses > self._lowest
+        waited = torch.where(worse, self._waited + 1, 0.0)
+        self._lowest.copy_(torch.where(going & ~worse, losses, self._lowest))
+        self._waited.copy_(torch.where(going, waited, self._waited))
+        for kept, parameter in zip(self._kept, self._parameters, strict=True):
+            kept.copy_(torch.where(going[:, None], parameter, kept))
+
+    def all_stopped(self) -> bool:
+        return bool((self._waited >= self._patience).all())
 
     def result(self) -> list[Tensor]:
-        made = [parameter.detach().clone() for parameter in self._parameters]
-        for replica, kept in self._kept.items():
-            for tensor, values in zip(made, kept, strict=True):
-                tensor[..., replica, :] = values
-        return made
+        made = self._kept if self._patience else self._parameters
+        return [parameter.detach().clone() for parameter in made]
 
 
 def _masks(graph: TextGraph, parts: int, order: Any) -> list[Tensor]:
@@ -218,10 +248,10 @@ def _masks(graph: TextGraph, parts: int, order: Any) -> list[Tensor]:
     import torch
 
     train = torch.nonzero((graph.split == 0) & (graph.labels >= 0))[:, 0]
-    train = train[torch.randperm(len(train), generator=order)]
+    train = train[torch.randperm(len(train), generator=order).to(train.device)]
     weights = []
     for members in train.tensor_split(parts):
-        weight = torch.zeros(len(graph))
+        weight = torch.zeros(len(graph), device=train.device)
         weight[members] = 1.0 / max(1, len(members))
         weights.append(weight)
     return weights
