@@ -35,6 +35,10 @@ def reproduce(
     workers: Annotated[
         int | None, typer.Option(help="Processes of --engine local (default: one per core).")
     ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="Where runs train: auto (what is faster), cpu or cuda."),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the records in the results folder.")
     ] = False,
@@ -69,12 +73,13 @@ def reproduce(
     done = run(
         name,
         folder,
-        make_engine(engine, workers=workers, address=address),
+        make_engine(engine, workers=workers, address=address, device=device),
         datasets=None if datasets is None else [d.strip() for d in datasets.split(",")],
         seeds=seeds,
         quick=quick,
         resume=resume,
         only_show=only_show,
+        device=device,
         progress=make_progress(),
     )
     page = write_pages(folder, done)

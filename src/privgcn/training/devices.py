@@ -15,6 +15,8 @@ _CLASSES = 8
 # least, what each of its multiplications adds, and what the first step waits for.
 _CPU_STEP, _CPU_EACH = 1e-3, 5e-10
 _CUDA_STEP, _CUDA_EACH, _CUDA_START = 4e-4, 1e-11, 5.0
+# Fewer are not worth recording, and launched one kernel at a time a device is slow.
+_FEWEST_STEPS = 100
 
 
 def check_device(name: str) -> str:
@@ -38,24 +40,34 @@ def cuda_is_there() -> bool:
     return torch.cuda.is_available()
 
 
-def faster_device(
-    settings: Settings, documents: int, replicas: int, *, width: int = WORDS, started: bool
-) -> str:
-    """``cpu`` or ``cuda``, whichever ends a run earlier, from public numbers alone.
+def work_of(
+    settings: Settings, documents: int, replicas: int, *, width: int = WORDS
+) -> tuple[int, int]:
+    """Steps of a run and multiplications of one of them, about, from public numbers alone.
 
     Args:
         settings: Of the run.
         documents: That train, or owners if that is what is protected.
         replicas: Seeds in one pass.
         width: Of dense features; documents of words count as usual ones.
-        started: Whether the device is in use already.
     """
     model, privacy = settings.model, settings.privacy
     outputs = _CLASSES if model.kind == "linear" else model.hidden
-    size = documents * width * outputs * replicas
-    steps = settings.training.epochs
+    steps, size = settings.training.epochs, documents * width * outputs * replicas
     if privacy is not None and privacy.sampling != "all" and isinstance(privacy.parts, int):
-        steps, size = steps * privacy.parts, size // privacy.parts
-    cpu = steps * (_CPU_STEP + size * _CPU_EACH)
-    cuda = steps * (_CUDA_STEP + size * _CUDA_EACH) + (0.0 if started else _CUDA_START)
-    return "cuda" if cuda < cpu and not settings.training.large_steps else "cpu"
+        return steps * privacy.parts, size // privacy.parts
+    return steps, size
+
+
+def faster_device(steps: int, multiplications: int, *, started: bool) -> str:
+    """``cpu`` or ``cuda``, whichever ends so many steps earlier.
+
+    Args:
+        steps: Of the run.
+        multiplications: Of a step.
+        started: Whether the device is in use already.
+    """
+    cpu = steps * (_CPU_STEP + multiplications * _CPU_EACH)
+    cuda = steps * (_CUDA_STEP + multiplications * _CUDA_EACH)
+    cuda += 0.0 if started else _CUDA_START
+    return "cuda" if cuda < cpu and steps >= _FEWEST_STEPS else "cpu"

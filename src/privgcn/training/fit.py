@@ -30,7 +30,7 @@ from privgcn.privacy.mechanism.part_gradients import GradientSource, Samples, St
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import Draws, secret_draws, seeded_draws
 from privgcn.training.checkpoint import Checkpoint, fingerprint
-from privgcn.training.devices import WORDS, check_device, cuda_is_there, faster_device
+from privgcn.training.devices import WORDS, check_device, cuda_is_there, faster_device, work_of
 from privgcn.training.optimisers import Optimiser
 from privgcn.training.plain import train_plain
 from privgcn.training.planning import make_plan, member_of, with_rate
@@ -303,7 +303,8 @@ def training_device(train: TextGraph, settings: Settings, replicas: int) -> torc
         _, units = members_of(train, member_of(settings.privacy))
         width = train.features.width
         width = width if isinstance(train.features, DenseRows) else min(width, WORDS)
-        name = faster_device(settings, units, replicas, width=width, started=False)
+        work = work_of(settings, units, replicas, width=width)
+        name = "cpu" if settings.training.large_steps else faster_device(*work, started=False)
     return torch.device(name)
 
 

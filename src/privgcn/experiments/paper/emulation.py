@@ -27,6 +27,7 @@ from privgcn.errors import ConfigError
 from privgcn.experiments.paper.published import noise_of
 from privgcn.experiments.tasks import Result
 from privgcn.experiments.train_task import parts_and_share
+from privgcn.training.devices import WORDS, faster_device
 from privgcn.training.recipes import PAPER_EPOCHS
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...], device: str = "cpu") -
         scores = _train(graph.to(place), settings, seeds).cpu()
     predicted = scores[torch.from_numpy(corpus.split == TEST)].argmax(-1).T.numpy()
     found = results_of(corpus, {"full-graph": predicted})
-    return [{**result, "private": False} for result in found]
+    return [{**result, "device": device, "private": False} for result in found]
 
 
 def label(settings: Mapping[str, Any]) -> str:
@@ -257,8 +258,19 @@ def _masks(graph: TextGraph, parts: int, order: Any) -> list[Tensor]:
     return weights
 
 
+def device(settings: Mapping[str, Any], replicas: int, asked: str) -> str:
+    """``cpu`` or ``cuda``: what was asked for, or what is faster."""
+    if asked != "auto":
+        return asked
+    size = _documents(settings) * WORDS * settings["hidden"] * replicas
+    return faster_device(settings["epochs"] * settings["parts"], size, started=True)
+
+
 def weight(settings: Mapping[str, Any]) -> float:
     """Document passes, roughly."""
+    return float(_documents(settings) * settings["epochs"] * settings["parts"])
+
+
+def _documents(settings: Mapping[str, Any]) -> int:
     card = DATASETS.get(settings["dataset"])
-    documents = card.documents if card is not None else 1000
-    return float(documents * settings["epochs"] * settings["parts"])
+    return card.documents if card is not None else 1000

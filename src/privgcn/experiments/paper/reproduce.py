@@ -76,6 +76,7 @@ def reproduce(
     quick: bool = False,
     resume: bool = False,
     only_show: bool = False,
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> Reproduction:
     """Runs an experiment, or all of them, and says what came out.
@@ -89,6 +90,8 @@ def reproduce(
         quick: The small size.
         resume: Go on in a folder that has records; failed runs are tried again.
         only_show: Run nothing: make tables and figures of the records that are there.
+        device: Where runs train: ``auto``, ``cpu`` or ``cuda``; default as the environment
+            says, else ``cpu``.
         progress: Shows how far it is.
 
     Raises:
@@ -96,7 +99,7 @@ def reproduce(
             asked for; or no run could work with these datasets or on this device.
         DataNotAvailableError: No data for any experiment.
     """
-    check_device(here=engine.here)
+    where = check_device(device, here=engine.here)
     chosen = list(_with_options(name, datasets, seeds, quick))
     with RecordStore(folder) as store:
         if len(store) and not (resume or only_show):
@@ -104,7 +107,7 @@ def reproduce(
                 f"The results folder {folder} has {len(store)} records of an earlier call. "
                 "Add --resume to go on with them, or name another folder with --out."
             )
-        tasks = list(_tasks(chosen))
+        tasks = list(_tasks(chosen, where))
         if only_show:
             summary = summary_of(tasks, store)
         else:
@@ -169,7 +172,9 @@ def _with_options(
         )
 
 
-def _tasks(chosen: Sequence[tuple[str, Target, Options, list[str]]]) -> Iterator[Task]:
+def _tasks(
+    chosen: Sequence[tuple[str, Target, Options, list[str]]], device: str
+) -> Iterator[Task]:
     """Every configuration once, with the most seeds that any experiment asks for."""
     merged: dict[str, Task] = {}
     for _, target, options, _ in chosen:
@@ -178,4 +183,4 @@ def _tasks(chosen: Sequence[tuple[str, Target, Options, list[str]]]) -> Iterator
             if other is None or len(task.seeds) > len(other.seeds):
                 merged[task.configuration] = task
     for task in merged.values():
-        yield from task.pieces()
+        yield from task.on(device).pieces()
