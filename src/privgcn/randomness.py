@@ -285,7 +285,8 @@ def _gaussians_of_words(words: torch.Tensor) -> torch.Tensor:
 
     coarse, fine, angular = words.chunk(3, dim=1)
     distance = (coarse & (2**63 - 1)).double()
-    distance.add_(fine.double().add_(2.0**63 + 0.5).mul_(2.0**-64)).mul_(2.0**-64)
+    more = fine.double().add_(2.0**63).add_(0.5).mul_(2.0**-64)
+    distance.add_(more).mul_(2.0**-64)
     logs = torch.where(coarse >= 0, distance.log(), (-distance).log1p())
     radius = logs.mul_(-2.0).sqrt_()
     angle = (angular >> 11).double().mul_(2.0 * math.pi * 2.0**-53)

@@ -18,7 +18,8 @@ from privgcn.training.recording import Recording
 
 Progress = Callable[[int, int], None]
 
-_EPOCHS_BETWEEN = 25
+# To ask a device makes the host wait; a seed that has stopped stays as it is anyway.
+_EPOCHS_BETWEEN = {"cpu": 1, "cuda": 25}
 # Parts whose steps become one recording.
 _MOST_RECORDED = 32
 
@@ -62,8 +63,7 @@ def train_plain(
         if stopper is not None:
             stopper.look()
 
-    # To ask a device would make the host wait; a seed that has stopped stays as it is anyway.
-    between = 1 if device.type == "cpu" else _EPOCHS_BETWEEN
+    between = _EPOCHS_BETWEEN[device.type]
     few = len(blocks) <= _MOST_RECORDED
     advance = Recording(pass_over_all, device if few else torch.device("cpu"), [masks])
     with torch.no_grad():

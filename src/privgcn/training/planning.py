@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,8 @@ from privgcn.privacy.schedule import make_schedule, steps_per_epoch
 _COLUMN = "column:"
 _CALM = 20.0
 _LONGEST_STEP = 2000.0
+# Threads that plan alike wait for the first of them: it remembers what it computed.
+_ONE_AT_A_TIME = threading.Lock()
 
 
 def make_plan(
@@ -73,7 +76,8 @@ def plan_for_units(
     }
     if privacy.noise_multiplier is not None:
         return PrivacyPlan(noise_multiplier=privacy.noise_multiplier, **fields)
-    return PrivacyPlan.for_epsilon(float(privacy.epsilon or 0), **fields)
+    with _ONE_AT_A_TIME:
+        return PrivacyPlan.for_epsilon(float(privacy.epsilon or 0), **fields)
 
 
 def signal_over_noise(plan: PrivacyPlan, features: int) -> float:

@@ -7,6 +7,7 @@ places, and nothing in it may ask the device for a value. On a CPU a step is sim
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -57,13 +58,16 @@ class Recording:
         for each in self._draws:
             each.record_into(graph)
         torch.cuda.current_stream().synchronize()
-        # Other threads may go on with work of their own in the meantime.
+        # Other threads may go on with work of their own in the meantime. What they leave
+        # behind must not be cleared away by a thread that records.
         with _ONE_AT_A_TIME:
+            gc.disable()
             graph.capture_begin(capture_error_mode="thread_local")
             try:
                 self._step()
             finally:
                 graph.capture_end()
+                gc.enable()
         return graph
 
 
