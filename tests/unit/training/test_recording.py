@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,13 +10,16 @@ import torch
 
 from brute_force import random_graph
 from privgcn.config import Settings, parse_settings
-from privgcn.graph import TextGraph
+from privgcn.graph import DenseRows, TextGraph
 from privgcn.models import make_model
 from privgcn.privacy.mechanism import clipping
+from privgcn.privacy.mechanism.cutting import cut_as_planned
+from privgcn.privacy.mechanism.device_gradients import DeviceGradients
 from privgcn.randomness import DeviceReplicas, DeviceSource, RandomSource
 from privgcn.training import plain, recording
-from privgcn.training.fit import fit
+from privgcn.training.fit import PrivateTrainer, fit
 from privgcn.training.plain import train_plain
+from privgcn.training.planning import make_plan
 from privgcn.training.recording import Recording, own_stream
 
 ON_CUDA = [
@@ -82,6 +86,33 @@ def test_how_often_the_host_asks_does_not_move_where_a_seed_stops(
     assert epochs[0] < epochs[1] < epochs[2] == 200
     for other in found[1:]:
         assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "epoch", "all"])
+@pytest.mark.parametrize("large", [True, False])
+def test_seeds_that_sample_share_a_pass_as_a_device_takes_it(
+    monkeypatch: pytest.MonkeyPatch, sampling: str, large: bool
+) -> None:
+    """The trainer of a device, on the CPU: each seed gives what it gives alone."""
+    monkeypatch.setattr(clipping, "_MOST_IN_PAIRS", 4 if large else 64)
+    dense = replace(GRAPH, features=DenseRows(GRAPH.features.dense()))
+    chosen = settings(**{"privacy.sampling": sampling})
+    assert chosen.privacy is not None
+    model = make_model("gcn", 8, GRAPH.classes, hidden=5, dropout=0.5)
+    plan = make_plan(chosen.privacy, dense, epochs=6, seed=0, columns={})
+    cpu = torch.device("cpu")
+
+    def trained(seeds: list[int]) -> list[torch.Tensor]:
+        masks = DeviceReplicas(seeds, "dropout", cpu)
+        source = DeviceReplicas(seeds, "noise", cpu)
+        gradients = DeviceGradients(model, cut_as_planned(dense, plan, {}), plan, masks)
+        first = model.initial(seeds)
+        return PrivateTrainer(first, gradients, plan, chosen.training, source).run()
+
+    three = trained([1, 2, 3])
+    for replica, seed in enumerate([1, 2, 3]):
+        for one, other in zip(three, trained([seed]), strict=True):
+            torch.testing.assert_close(one[..., replica, :], other[..., 0, :])
 
 
 @contextmanager
