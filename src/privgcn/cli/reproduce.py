@@ -42,6 +42,10 @@ def reproduce(
     workers: Annotated[
         int | None, typer.Option(help="Processes of --engine local (default: one per core).")
     ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="Where runs train: auto (what is faster), cpu or cuda."),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the records in the results folder.")
     ] = False,
@@ -90,7 +94,7 @@ def reproduce(
     done = run(
         experiment,
         folder,
-        make_engine(engine, workers=workers, address=address),
+        make_engine(engine, workers=workers, address=address, device=device),
         datasets=None if datasets is None else [d.strip() for d in datasets.split(",")],
         seeds=seeds,
         quick=quick,
@@ -98,6 +102,7 @@ def reproduce(
         only_show=only_show,
         mixed=mixed,
         command=command,
+        device=device,
         progress=make_progress(),
     )
     page = write_pages(folder, done)

@@ -32,12 +32,19 @@ class Optimiser:
         # Plain steps are one line; PyTorch's take a second to import its compiler.
         self.inner: torch.optim.Optimizer | None = None
         if settings.optimizer == "adam":
-            self.inner = torch.optim.Adam(self.parameters, lr=self.rate)
+            # On a device the count of steps lies there too, so that a step can be recorded.
+            there = self.parameters[0].is_cuda
+            self.inner = torch.optim.Adam(self.parameters, lr=self.rate, capturable=there)
         self.steps = 0
         self._path: list[Tensor] | None = [] if settings.large_steps else None
 
     def step(self, gradients: Sequence[Tensor]) -> None:
         """One step along ``gradients``."""
+        self.move(gradients)
+        self.steps += 1
+
+    def move(self, gradients: Sequence[Tensor]) -> None:
+        """The same, but does not count: for a step that is recorded and replayed."""
         if self._path is not None:
             self._path.append(self.parameters[0].detach().clone())
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
@@ -47,7 +54,6 @@ class Optimiser:
                 parameter.grad = gradient
         if self.inner is not None:
             self.inner.step()
-        self.steps += 1
 
     def result(self) -> list[Tensor]:
         """The last iterate; of large steps, which swing to and fro, the mean of two."""
@@ -83,7 +89,7 @@ class Optimiser:
             parameter.copy_(state[f"parameter.{number}"])
             self._inner_state(parameter).update(
                 {
-                    name: state[f"{name}.{number}"].clone()
+                    name: state[f"{name}.{number}"].to(parameter.device, copy=True)
                     for name in ("step", "exp_avg", "exp_avg_sq")
                     if f"{name}.{number}" in state
                 }

@@ -161,11 +161,15 @@ def test_patience_stops_each_seed_on_its_own() -> None:
     weights = [torch.arange(4.0).view(1, 2, 2).clone()]
     stopper = emulation._Stopper(graph, 1, weights)
     scores = torch.zeros(len(graph), 2, 2)
-    assert not stopper.all_stopped(scores)
+    stopper.look(scores)
+    assert not stopper.all_stopped()
     worse = scores.clone()
     worse[:, 0] = torch.nn.functional.one_hot(1 - graph.labels, 2).float()
-    assert not stopper.all_stopped(worse), "only the first seed got worse"
+    stopper.look(worse)
+    assert not stopper.all_stopped(), "only the first seed got worse"
     weights[0].zero_()
+    stopper.look(scores)
+    assert not stopper.all_stopped()
     assert stopper.result()[0].tolist() == [[[0.0, 1.0], [0.0, 0.0]]]
 
 

@@ -9,7 +9,7 @@ from privgcn.errors import ConfigError
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.paper import emulation
 from privgcn.experiments.predictions import pack, unpack
-from privgcn.experiments.tasks import Task, run_task
+from privgcn.experiments.tasks import Task, make_task, run_task
 from privgcn.experiments.train_task import check_device, resolve, weight
 
 AUTO = {"dataset": "clinic", "recipe": "auto", "epsilon": 1.0, "fraction": 0.5}
@@ -110,8 +110,31 @@ def test_seeds_that_share_no_work_are_tasks_of_their_own(letters: str) -> None:
             task.run_key(3),
             task.run_key(4),
         ]
-    together = Task("train", resolve({**AUTO, "dataset": letters}), (3, 4))
+    matched = Task("train", resolve({**AUTO, "dataset": letters}), (3, 4))
+    assert len(matched.pieces()) == 2, "each seed is matched by itself"
+    together = Task("train", resolve({"dataset": letters, "recipe": "plain"}), (3, 4))
     assert together.pieces() == [together]
+    on_device = Task("train", resolve(sampled), (3, 4)).on("cuda")
+    assert on_device.pieces() == [on_device], "a device samples for all seeds in one pass"
+
+
+def test_a_task_runs_where_it_is_faster_and_keeps_its_name(letters: str) -> None:
+    short = Task("train", resolve({**AUTO, "dataset": "cora"}), (0, 1))
+    long = Task(
+        "train", resolve({"dataset": "cora", "recipe": "paper-split", "epsilon": 1}), (0,)
+    )
+    released = make_task(
+        emulation.KIND, {"dataset": "pubmed", "optimizer": "sgd", "epsilon": 2}, (0,)
+    )
+    assert [task.on("auto").device for task in (short, long, released)] == [
+        "cpu",
+        "cuda",
+        "cuda",
+    ]
+    assert [task.on("cuda").device for task in (short, long)] == ["cuda", "cuda"]
+    assert long.on("cpu").device == "cpu"
+    assert long.on("cuda").with_seeds([4]).device == "cuda"
+    assert long.on("cuda").run_key(0) == long.run_key(0)
 
 
 def test_more_work_weighs_more() -> None:
@@ -146,6 +169,9 @@ def test_cuda_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(ConfigError, match=r"finds no CUDA device\. Got 'cuda'"):
         check_device()
+    with pytest.raises(ConfigError, match="option --device must be cpu or auto"):
+        check_device("cuda")
+    assert check_device("auto") == "cpu"
     assert check_device(here=False) == "cuda", "a cluster may have what this machine has not"
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert check_device() == "cuda"

@@ -33,12 +33,14 @@ from privgcn.errors import ConfigError
 from privgcn.experiments.paper.published import noise_of
 from privgcn.experiments.tasks import Result
 from privgcn.experiments.train_task import encoding, parts_and_share
+from privgcn.training.devices import WORDS, faster_device
 from privgcn.training.recipes import PAPER_EPOCHS
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from privgcn.graph import TextGraph
+    from privgcn.randomness import Draws
 
 KIND = __name__
 """The kind of these tasks."""
@@ -72,6 +74,8 @@ _AXES = {
 }
 _AXES |= {"sound"}
 _HIDDEN, _DROPOUT, _CLIP_NORM = 32, 0.5, 1.0
+# To ask a device makes the host wait; a seed that has stopped stays as it is anyway.
+_EPOCHS_BETWEEN = {"cpu": 1, "cuda": 25}
 
 
 def resolve(point: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +139,7 @@ def claimed_noise(optimizer: str, epsilon: float, parts: int, epochs: int) -> fl
     return round(found.noise_multiplier, 2)
 
 
-def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
+def run(settings: dict[str, Any], seeds: tuple[int, ...], device: str = "cpu") -> list[Result]:
     """Trains without clipping on the whole graph, and scores the test documents."""
     import torch
 
@@ -144,14 +148,16 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
     from privgcn.experiments.predictions import results_of
     from privgcn.experiments.subsampling import corpus_for_runs
     from privgcn.runs.train import Prepared
+    from privgcn.training.recording import own_stream
 
     corpus = corpus_for_runs(settings["dataset"], settings["fraction"])
     graph = Prepared.of(corpus, Settings().changed(settings["features"])).graph
-    with torch.no_grad():
-        scores = _train(graph, settings, seeds)
+    place = torch.device(device)
+    with torch.no_grad(), own_stream(place):
+        scores = _train(graph.to(place), settings, seeds).cpu()
     predicted = scores[torch.from_numpy(corpus.split == TEST)].argmax(-1).T.numpy()
     found = results_of(corpus, {"full-graph": predicted})
-    return [{**result, "private": False} for result in found]
+    return [{**result, "device": device, "private": False} for result in found]
 
 
 def label(settings: Mapping[str, Any]) -> str:
@@ -167,9 +173,11 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
     """Scores of all documents after training, ``[documents, R, classes]``."""
     import torch
 
+    from privgcn.graph.rows import densified
     from privgcn.models import make_model
     from privgcn.models.stack import loss_gradient
-    from privgcn.randomness import SeededReplicas
+    from privgcn.randomness import seeded_draws
+    from privgcn.training.recording import Recording
 
     model = make_model(
         "gcn",
@@ -178,13 +186,21 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
         hidden=settings["hidden"],
         dropout=settings["dropout"],
     )
-    parameters = [torch.nn.Parameter(p, requires_grad=False) for p in model.initial(seeds)]
-    make: Any = torch.optim.Adam if settings["optimizer"] == "adam" else torch.optim.SGD
-    optimiser = make(
-        parameters, lr=settings["learning_rate"], weight_decay=settings["weight_decay"]
+    device = graph.edges.device
+    features = (
+        densified(graph.features, torch.float32) if graph.edges.is_cuda else graph.features
     )
-    noise = SeededReplicas(seeds, "as-released noise")
-    dropout = SeededReplicas(seeds, "as-released dropout")
+    parameters = [
+        torch.nn.Parameter(p.to(device), requires_grad=False) for p in model.initial(seeds)
+    ]
+    options = {"lr": settings["learning_rate"], "weight_decay": settings["weight_decay"]}
+    optimiser: torch.optim.Optimizer
+    if settings["optimizer"] == "adam":
+        optimiser = torch.optim.Adam(parameters, **options, capturable=graph.edges.is_cuda)
+    else:
+        optimiser = torch.optim.SGD(parameters, **options)
+    noise = seeded_draws(seeds, "as-released noise", device)
+    dropout = seeded_draws(seeds, "as-released dropout", device)
     # Seeds share the masks and the order of visits, whichever of them train together.
     order = torch.Generator().manual_seed(0)
     sound = set(settings["sound"])
@@ -192,72 +208,98 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
     weights = [_mask(graph, part) for part in members]
     whole = graph.propagation()
     matrix = _training_graph(graph, members, sound).propagation()
+    own = torch.empty_like(weights[0])
     scale = settings["noise_multiplier"] * _CLIP_NORM
+
+    def gradients(masks: Draws | None) -> list[Tensor]:
+        """Of the documents that ``own`` weighs."""
+        tape = model.forward(parameters, features, matrix, masks)
+        rows = loss_gradient(tape.scores, graph.labels, own)
+        layers = model.backward(parameters, tape, rows, matrix, dropped=masks is not None)
+        made = [tensor for layer in layers for tensor in layer.totals()]
+        return _clipped(made) if "clip" in sound else made
+
+    def move(sums: list[Tensor]) -> None:
+        if scale > 0:
+            draws = noise.normal([one.shape for one in sums])
+            sums = [one.add_(draw, alpha=scale) for one, draw in zip(sums, draws, strict=True)]
+        for parameter, gradient in zip(parameters, sums, strict=True):
+            parameter.grad = gradient
+        optimiser.step()
+
     stopper = _Stopper(graph, settings["patience"], parameters)
-    for epoch in range(settings["epochs"]):
-        dropping = settings["dropout"] > 0 and (epoch == 0 or "dropout" in sound)
-        masks = dropout if dropping else None
+    if "sampling" in sound:
+
+        def advance(sample: Sequence[int], masks: Draws | None) -> None:
+            totals = [torch.zeros_like(parameter) for parameter in parameters]
+            for part in sample:
+                own.copy_(weights[part])
+                totals = [t + g for t, g in zip(totals, gradients(masks), strict=True)]
+            move(totals)
+
+    else:
+        usual = dropout if "dropout" in sound and settings["dropout"] > 0 else None
+        recorded = Recording(lambda: move(gradients(usual)), device, [noise, usual])
+
+        def advance(sample: Sequence[int], masks: Draws | None) -> None:
+            own.copy_(weights[sample[0]])
+            if masks is usual:
+                recorded()
+            else:
+                move(gradients(masks))
+
+    look = Recording(
+        lambda: stopper.look(model.scores(parameters, features, whole)), device, []
+    )
+    between = _EPOCHS_BETWEEN[device.type]
+    for epoch in range(1, settings["epochs"] + 1):
+        dropping = settings["dropout"] > 0 and (epoch == 1 or "dropout" in sound)
         visits = torch.randperm(len(weights), generator=order)
         for sample in _sampled(visits, order) if "sampling" in sound else visits[:, None]:
-            gradients = [torch.zeros_like(parameter) for parameter in parameters]
-            for part in sample.tolist():
-                tape = model.forward(parameters, graph.features, matrix, masks)
-                rows = loss_gradient(tape.scores, graph.labels, weights[part])
-                layers = model.backward(
-                    parameters, tape, rows, matrix, dropped=masks is not None
-                )
-                own = [tensor for layer in layers for tensor in layer.totals()]
-                own = _clipped(own) if "clip" in sound else own
-                gradients = [total + more for total, more in zip(gradients, own, strict=True)]
-            if scale > 0:
-                draws = noise.normal([gradient.shape for gradient in gradients])
-                gradients = [
-                    g.add_(draw, alpha=scale) for g, draw in zip(gradients, draws, strict=True)
-                ]
-            for parameter, gradient in zip(parameters, gradients, strict=True):
-                parameter.grad = gradient
-            optimiser.step()
-        if settings["patience"] and stopper.all_stopped(
-            model.scores(parameters, graph.features, whole)
-        ):
-            break
-    return model.scores(stopper.result(), graph.features, whole)
+            advance(sample.tolist(), dropout if dropping else None)
+        if settings["patience"]:
+            look()
+            if epoch % between == 0 and stopper.all_stopped():
+                break
+    return model.scores(stopper.result(), features, whole)
 
 
 class _Stopper:
     """Stops each seed on its own, and keeps the parameters it had when it stopped."""
 
     def __init__(self, graph: TextGraph, patience: int, parameters: Sequence[Tensor]) -> None:
-        self._rows = (graph.split == 1) & (graph.labels >= 0)
+        import torch
+
+        self._rows = torch.nonzero((graph.split == 1) & (graph.labels >= 0))[:, 0]
         self._labels = graph.labels[self._rows]
         self._patience = patience
         self._parameters = parameters
+        self._kept = [parameter.detach().clone() for parameter in parameters]
         replicas = parameters[0].shape[-2]
-        self._lowest = [float("inf")] * replicas
-        self._waited = [0] * replicas
-        self._kept: dict[int, list[Tensor]] = {}
+        self._lowest = torch.full((replicas,), torch.inf, device=graph.labels.device)
+        self._waited = torch.zeros_like(self._lowest)
 
-    def all_stopped(self, scores: Tensor) -> bool:
+    def look(self, scores: Tensor) -> None:
+        """Notes the validation loss, and keeps the parameters of seeds that go on."""
+        import torch
+
+        going = self._waited < self._patience
         scores = scores[self._rows]
         right = scores.gather(2, self._labels[:, None, None].expand(-1, scores.shape[1], 1))
-        losses = (scores.logsumexp(-1) - right[:, :, 0]).mean(0).tolist()
-        for replica, loss in enumerate(losses):
-            if replica in self._kept:
-                continue
-            if loss > self._lowest[replica]:
-                self._waited[replica] += 1
-            else:
-                self._lowest[replica], self._waited[replica] = loss, 0
-            if self._waited[replica] >= self._patience:
-                self._kept[replica] = [p[..., replica, :].clone() for p in self._parameters]
-        return len(self._kept) == len(losses)
+        losses = (scores.logsumexp(-1) - right[:, :, 0]).mean(0)
+        worse = losses > self._lowest
+        waited = torch.where(worse, self._waited + 1, 0.0)
+        self._lowest.copy_(torch.where(going & ~worse, losses, self._lowest))
+        self._waited.copy_(torch.where(going, waited, self._waited))
+        for kept, parameter in zip(self._kept, self._parameters, strict=True):
+            kept.copy_(torch.where(going[:, None], parameter, kept))
+
+    def all_stopped(self) -> bool:
+        return bool((self._waited >= self._patience).all())
 
     def result(self) -> list[Tensor]:
-        made = [parameter.detach().clone() for parameter in self._parameters]
-        for replica, kept in self._kept.items():
-            for tensor, values in zip(made, kept, strict=True):
-                tensor[..., replica, :] = values
-        return made
+        made = self._kept if self._patience else self._parameters
+        return [parameter.detach().clone() for parameter in made]
 
 
 def _parts(graph: TextGraph, parts: int, order: Any) -> list[Tensor]:
@@ -265,14 +307,15 @@ def _parts(graph: TextGraph, parts: int, order: Any) -> list[Tensor]:
     import torch
 
     train = torch.nonzero((graph.split == 0) & (graph.labels >= 0))[:, 0]
-    return list(train[torch.randperm(len(train), generator=order)].tensor_split(parts))
+    shuffled = torch.randperm(len(train), generator=order).to(train.device)
+    return list(train[shuffled].tensor_split(parts))
 
 
 def _mask(graph: TextGraph, members: Tensor) -> Tensor:
     """Loss weights of a "subgraph": the mean over its documents, nothing cut."""
     import torch
 
-    weight = torch.zeros(len(graph))
+    weight = torch.zeros(len(graph), device=members.device)
     weight[members] = 1.0 / max(1, len(members))
     return weight
 
@@ -283,7 +326,7 @@ def _training_graph(graph: TextGraph, members: Sequence[Tensor], sound: set[str]
 
     if not sound & {"apart", "cut"}:
         return graph
-    part = torch.full((len(graph),), -1)
+    part = torch.full((len(graph),), -1, device=graph.edges.device)
     for number, rows in enumerate(members):
         part[rows] = number if "cut" in sound else 0
     ends = part[graph.edges]
@@ -307,8 +350,19 @@ def _clipped(gradients: Sequence[Tensor]) -> list[Tensor]:
     return [gradient * factors for gradient in gradients]
 
 
+def device(settings: Mapping[str, Any], replicas: int, asked: str) -> str:
+    """``cpu`` or ``cuda``: what was asked for, or what is faster."""
+    if asked != "auto":
+        return asked
+    size = _documents(settings) * WORDS * settings["hidden"] * replicas
+    return faster_device(settings["epochs"] * settings["parts"], size, started=True)
+
+
 def weight(settings: Mapping[str, Any]) -> float:
     """Document passes, roughly."""
+    return float(_documents(settings) * settings["epochs"] * settings["parts"])
+
+
+def _documents(settings: Mapping[str, Any]) -> int:
     card = DATASETS.get(settings["dataset"])
-    documents = card.documents if card is not None else 1000
-    return float(documents * settings["epochs"] * settings["parts"])
+    return card.documents if card is not None else 1000

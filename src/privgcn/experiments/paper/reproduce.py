@@ -82,6 +82,7 @@ def reproduce(
     only_show: bool = False,
     mixed: bool = False,
     command: str = "privgcn reproduce",
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> Reproduction:
     """Runs an experiment, or all of them, and says what came out.
@@ -98,6 +99,8 @@ def reproduce(
         only_show: Run nothing: make tables and figures of the records that are there.
         mixed: Go on beside records that other code made; every page then says so.
         command: What the user typed, for the pages.
+        device: Where runs train: ``auto``, ``cpu`` or ``cuda``; default as the environment
+            says, else ``cpu``.
         progress: Shows how far it is.
 
     Raises:
@@ -106,7 +109,7 @@ def reproduce(
             or on this device.
         DataNotAvailableError: No data for any experiment.
     """
-    check_device(here=engine.here)
+    where = check_device(device, here=engine.here)
     chosen: list[tuple[str, Target, Options, list[str]]]
     if isinstance(name, Declared):
         chosen = [("declared", *declared_target(name), [])]
@@ -118,7 +121,7 @@ def reproduce(
                 f"The results folder {folder} has {len(store)} records of an earlier call. "
                 "Add --resume to go on with them, or name another folder with --out."
             )
-        tasks = list(_tasks(chosen))
+        tasks = list(_tasks(chosen, where))
         others = [code for code in store.codes_of(tasks) if code != code_identity()]
         if others and not (only_show or mixed):
             raise ConfigError(
@@ -209,7 +212,9 @@ def _with_options(
         )
 
 
-def _tasks(chosen: Sequence[tuple[str, Target, Options, list[str]]]) -> Iterator[Task]:
+def _tasks(
+    chosen: Sequence[tuple[str, Target, Options, list[str]]], device: str
+) -> Iterator[Task]:
     """Every configuration once, with the most seeds that any experiment asks for."""
     merged: dict[str, Task] = {}
     for _, target, options, _ in chosen:
@@ -218,4 +223,4 @@ def _tasks(chosen: Sequence[tuple[str, Target, Options, list[str]]]) -> Iterator
             if other is None or len(task.seeds) > len(other.seeds):
                 merged[task.configuration] = task
     for task in merged.values():
-        yield from task.pieces()
+        yield from task.on(device).pieces()
