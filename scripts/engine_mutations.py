@@ -100,8 +100,8 @@ ENGINE: tuple[Mutation, ...] = (
                 samples = self.original_samples(number)
                 if samples is not None:
                     share = self.plan.schedule.expected_parts / max(1, len(samples[0]))
-                    move = self.optimiser.__class__.move
-                    self.optimiser.move = lambda mean: move(
+                    step = self.optimiser.__class__.step
+                    self.optimiser.step = lambda mean: step(
                         self.optimiser, [tensor * share for tensor in mean]
                     )
                 return samples

@@ -329,10 +329,10 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         f"{PUBLIC}::test_training_says_nothing",
         swap(
             "PrivateTrainer._move",
-            "self.optimiser.move(any_released)",
+            "self.optimiser.step(any_released)",
             """
             print(float(sums[0].norm()))
-            self.optimiser.move(any_released)
+            self.optimiser.step(any_released)
             """,
         ),
     ),

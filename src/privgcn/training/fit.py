@@ -386,8 +386,10 @@ class PrivateTrainer:
         self._sampled, self._form = self._samples(number), None
         if isinstance(self.gradients, DeviceGradients):
             self._form = self.gradients.place(self._sampled)
+        counted = self.optimiser.steps
         self._advance(self._form)
-        self.optimiser.steps += 1
+        # A replay moves the weights, but counts nothing.
+        self.optimiser.steps = counted + 1
 
     def _move(self) -> None:
         """What a step does to the weights, once: clipped sum, noise, step."""
@@ -396,7 +398,7 @@ class PrivateTrainer:
             sums = gradients.placed_sum(parameters, self._form)
         else:
             sums = gradients.clipped_sum(parameters, self._sampled)
-        self.optimiser.move(noisy_mean(sums, self.plan, self.source))
+        self.optimiser.step(noisy_mean(sums, self.plan, self.source))
 
     def _samples(self, number: int) -> Samples:
         """What each replica's step uses; drawn anew for each replica."""

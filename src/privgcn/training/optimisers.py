@@ -40,11 +40,6 @@ class Optimiser:
 
     def step(self, gradients: Sequence[Tensor]) -> None:
         """One step along ``gradients``."""
-        self.move(gradients)
-        self.steps += 1
-
-    def move(self, gradients: Sequence[Tensor]) -> None:
-        """The same, but does not count: for a step that is recorded and replayed."""
         if self._path is not None:
             self._path.append(self.parameters[0].detach().clone())
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
@@ -54,6 +49,7 @@ class Optimiser:
                 parameter.grad = gradient
         if self.inner is not None:
             self.inner.step()
+        self.steps += 1
 
     def result(self) -> list[Tensor]:
         """The last iterate; of large steps, which swing to and fro, the mean of two."""

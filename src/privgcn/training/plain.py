@@ -59,7 +59,7 @@ def train_plain(
 
     def pass_over_all() -> None:
         for block in blocks:
-            optimiser.move(plain_gradient(model, optimiser.parameters, block, masks))
+            optimiser.step(plain_gradient(model, optimiser.parameters, block, masks))
         if stopper is not None:
             stopper.look()
 
