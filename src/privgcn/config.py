@@ -81,8 +81,8 @@ class TrainingSettings(_Section):
         parts: Parts of a non-private run; each is one step of an epoch.
         memory: GiB that feature rows may take in memory, counted from public numbers. Those
             of larger corpora stay on disk: no bit of a private model depends on it.
-        device: Where training runs; ``auto`` takes CUDA where there is any. Noise is always
-            drawn on the CPU.
+        device: Where training runs; ``auto`` takes what is faster at the run's size. Noise of
+            a releasable run is always drawn by the cipher, on the CPU.
     """
 
     optimizer: Literal["sgd", "adam"] = "adam"

@@ -109,7 +109,7 @@ class DenseRows:
         for own in self._stretches():
             # Row after row in memory: else a sum's order depends on how many rows there are.
             rows = self.values[own].double().contiguous()
-            sums[own] = (rows.square_() if power == 2 else rows.abs_().pow_(power)).sum(1)
+            sums[own] = (rows.square() if power == 2 else rows.abs() ** power).sum(1)
         return sums
 
     def finite(self) -> DenseRows:

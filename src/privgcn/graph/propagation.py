@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
 from privgcn.graph.on_disk import RowsOnDisk, lies_on_disk, propagation_on_disk
-from privgcn.graph.rows import Rows, SparseRows
+from privgcn.graph.rows import SparseRows
 
 
 def propagation_matrix(edges: Tensor, documents: int) -> SparseRows:
@@ -36,7 +38,14 @@ def propagation_of(edges: Tensor, documents: int) -> SparseRows | RowsOnDisk:
     return propagation_matrix(edges, documents)
 
 
-def propagate(matrix: Rows | None, values: Tensor, hops: int) -> Tensor:
+class Links(Protocol):
+    """A propagation matrix, however it is stored."""
+
+    def times(self, table: Tensor) -> Tensor:
+        """The product with a table of one row per document."""
+
+
+def propagate(matrix: Links | None, values: Tensor, hops: int) -> Tensor:
     """Applies the matrix ``hops`` times to ``[n, ...]``; ``None`` stands for no links."""
     if matrix is None or hops == 0:
         return values

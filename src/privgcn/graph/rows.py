@@ -24,6 +24,9 @@ from privgcn.graph.exact import powers_above
 if TYPE_CHECKING:
     from privgcn.graph.on_disk import RowsOnDisk
 
+# Of rows that a device keeps without gaps: one gibibyte in float64.
+_MOST_CELLS = 1 << 27
+
 
 def segment_positions(starts: Tensor, lengths: Tensor) -> Tensor:
     """Positions of all segments ``starts[i] .. starts[i] + lengths[i]``, one after another."""
@@ -222,6 +225,13 @@ class SparseRows:
 
 
 Rows: TypeAlias = "SparseRows | DenseRows | RowsOnDisk"
+
+
+def densified(rows: Rows, dtype: torch.dtype) -> Rows:
+    """The same rows without gaps where that is not much: a device multiplies these faster."""
+    if rows.shape[0] * rows.width > _MOST_CELLS:
+        return rows
+    return DenseRows(rows.dense().to(dtype))
 
 
 def rows_of(matrix: Any) -> Rows:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.unit.runs.small_corpus import DOCUMENTS, small_corpus
 
 from privgcn.corpus import folder as corpus_folder
 from privgcn.corpus import load_corpus, scratch
@@ -20,7 +21,6 @@ from privgcn.modes import MODES
 from privgcn.runs.fingerprints import Trained
 from privgcn.runs.train import Prepared, train
 from privgcn.training.recipes import make_settings
-from tests.unit.runs.small_corpus import DOCUMENTS, small_corpus
 
 TINY = {"training.memory": 0.0}
 
