@@ -142,7 +142,7 @@ class HashingWords(WithoutStopWords):
         def column_of(token: str) -> int:
             # As scikit-learn hashes; a negative sign is the complement.
             hashed = murmurhash3_32(token.encode("utf-8", "surrogatepass"))
-            column = abs(hashed) % self.dimension
+            column = int(abs(hashed) % self.dimension)
             return column if hashed >= 0 else ~column
 
         columns = _Found(column_of)
