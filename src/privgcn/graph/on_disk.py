@@ -245,6 +245,13 @@ def in_memory(rows: Rows) -> InMemory:
     return rows.read() if isinstance(rows, RowsOnDisk) else rows
 
 
+def sparse_in_memory(rows: Rows) -> SparseRows:
+    """The same sparse rows, in memory."""
+    found = in_memory(rows)
+    assert isinstance(found, SparseRows)
+    return found
+
+
 def _values_of(rows: InMemory) -> list[Tensor]:
     """What a file keeps of rows."""
     return [rows.columns, rows.values] if isinstance(rows, SparseRows) else [rows.values]

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from privgcn.errors import ConfigError
-from privgcn.graph.on_disk import RowsOnDisk, in_memory, stretch_by_stretch
+from privgcn.graph.on_disk import RowsOnDisk, in_memory, sparse_in_memory, stretch_by_stretch
 from privgcn.graph.propagation import propagation_of
 from privgcn.graph.rows import Rows, SparseRows, segment_positions
 from privgcn.graph.textgraph import TextGraph
@@ -124,8 +124,7 @@ class PartitionedGraph:
         offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
         matrix = None
         if self.matrix is not None:
-            taken = in_memory(self.matrix.select(rows))
-            assert isinstance(taken, SparseRows)
+            taken = sparse_in_memory(self.matrix.select(rows))
             # A row's links stay inside its part, so they move by the shift of the part.
             shift = torch.repeat_interleave(offsets[:-1] - starts, sizes)
             columns = taken.columns + torch.repeat_interleave(shift, taken.lengths)
