@@ -38,7 +38,14 @@ _BLOCK_BYTES = 16
 _NEAR_END = np.uint64(1 << 53)
 
 
-class Draws(Protocol):
+class UniformBytes(Protocol):
+    """Where dropout masks come from."""
+
+    def uniform_bytes(self, shape: Shape) -> npt.NDArray[np.uint8]:
+        """Independent uniform bytes."""
+
+
+class Draws(UniformBytes, Protocol):
     """Random numbers for tensors with a replica dimension."""
 
     @property
@@ -47,9 +54,6 @@ class Draws(Protocol):
 
     def normal(self, shapes: Sequence[Shape]) -> list[torch.Tensor]:
         """Independent float64 draws of N(0, 1), one tensor for each shape."""
-
-    def uniform_bytes(self, shape: Shape) -> npt.NDArray[np.uint8]:
-        """Independent uniform bytes."""
 
     def of_replica(self, number: int) -> RandomSource:
         """Where one replica's own choices come from."""

@@ -34,7 +34,7 @@ from privgcn.graph.exact import (
 )
 from privgcn.graph.propagation import propagate
 from privgcn.graph.rows import Rows, SparseRows
-from privgcn.randomness import Draws
+from privgcn.randomness import UniformBytes
 
 # Passes values on where others are positive: the backward pass of a ReLU, in one go.
 threshold_backward = torch.ops.aten.threshold_backward
@@ -142,7 +142,7 @@ class LayerStack:
         parameters: Sequence[Tensor],
         features: Rows,
         matrix: SparseRows | None,
-        masks: Draws | None = None,
+        masks: UniformBytes | None = None,
         *,
         bits: int | None = None,
     ) -> Tape:
@@ -222,7 +222,7 @@ def kept_share(dropout: float) -> float:
     return min(255, max(1, round(256 * (1.0 - dropout)))) / 256
 
 
-def dropout_mask(like: Tensor, dropout: float, masks: Draws) -> Tensor:
+def dropout_mask(like: Tensor, dropout: float, masks: UniformBytes) -> Tensor:
     """A random mask of 0 and 1/kept, from one byte per unit.
 
     A byte of a block cipher costs a hundredth of a ``bernoulli_`` draw.

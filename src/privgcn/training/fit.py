@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from privgcn.config import Settings, TrainingSettings
-from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.errors import ConfigError, PrivacyContractError, RankLostError
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.models import LayerStack, make_model
-from privgcn.privacy.mechanism.centre import released_centre
+from privgcn.privacy.mechanism.centre import clipped_row_means, released_centre
 from privgcn.privacy.mechanism.cutting import cut_as_planned
 from privgcn.privacy.mechanism.noise import noisy_mean
 from privgcn.privacy.mechanism.part_gradients import GradientSource, Samples, StackGradients
@@ -32,6 +32,8 @@ from privgcn.training.checkpoint import Checkpoint, fingerprint
 from privgcn.training.optimisers import Optimiser
 from privgcn.training.plain import train_plain
 from privgcn.training.planning import make_plan, with_rate
+from privgcn.training.ranks import Team
+from privgcn.training.shared_parts import SharedGradients, Task, seeded_masks
 
 Progress = Callable[[int, int], None]
 
@@ -114,6 +116,7 @@ def fit(
     columns: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     checkpoint_folder: Path | None = None,
+    team: Team | None = None,
 ) -> Fit:
     """Trains as the settings say, one replica per seed.
 
@@ -125,6 +128,7 @@ def fit(
         columns: Extra columns of the training documents, for a public partition.
         progress: Called with steps done and steps in all.
         checkpoint_folder: Where a private run leaves its state to be resumed.
+        team: The ranks that a private run shares its parts with; this is rank 0.
     """
     seeds = [settings.seed] if seeds is None else list(seeds)
     device = _device(settings.training.device)
@@ -168,6 +172,7 @@ def fit(
                 columns=columns,
                 progress=progress,
                 checkpoint_folder=folder,
+                team=team,
             ),
         )
     plan = make_plan(
@@ -189,9 +194,13 @@ def fit(
             "documents": fingerprint(train, columns or {}),
         }
         checkpoint = Checkpoint(checkpoint_folder, purpose)
-    trainer = _private_trainer(model, train, plan, settings, seeds, columns or {}, checkpoint)
+    trainer = _private_trainer(
+        model, train, plan, settings, seeds, columns or {}, checkpoint, team
+    )
     with threads_worth(_public_step_size(train, plan, model) * len(seeds)):
         parameters = trainer.run(progress, checkpoint)
+    if isinstance(trainer.gradients, SharedGradients):
+        trainer.gradients.close()
     return Fit(
         model,
         [p.cpu() for p in parameters],
@@ -248,6 +257,7 @@ def _private_trainer(
     seeds: Sequence[int],
     columns: Mapping[str, Any],
     checkpoint: Checkpoint | None,
+    team: Team | None,
 ) -> PrivateTrainer:
     device = _device(settings.training.device)
     state = None if checkpoint is None else checkpoint.load()
@@ -257,25 +267,29 @@ def _private_trainer(
     masks: Draws
     if reproducible:
         source = SeededReplicas(seeds, f"noise and samples from step {begun}")
-        masks = SeededReplicas(seeds, f"dropout from step {begun}")
+        masks = seeded_masks(seeds, begun)
     else:
         # Dropout masks are as secret as the noise: which of them a part gets depends on what
         # else was sampled, and on how many documents an owner has. Known masks would tell.
         source, masks = RandomSource.secret(), RandomSource.secret()
     graph = cut_as_planned(train.to(device), plan, columns)
+    short = settings.training.large_steps
+    shared = None
+    if team is not None:
+        task = Task(model, plan, seeds, begun, reproducible and model.dropout > 0, short)
+        shared = SharedGradients(team, graph, task, device)
+        graph = shared.graph
     centre = None
     if _takes_centre(train, settings) and plan.steps > 1:
         own = source.of_replica(0)
-        centre = state[CENTRE].to(device) if state else released_centre(graph, plan, own)
-        rows = DenseRows(graph.features.dense())
-        graph = graph.with_features(rows.centred(centre[:, 0]))
-    gradients = StackGradients(
-        model,
-        graph,
-        plan,
-        masks,
-        short_residuals=settings.training.large_steps,
-    )
+        means = clipped_row_means if shared is None else shared.row_means
+        centre = state[CENTRE].to(device) if state else released_centre(graph, plan, own, means)
+        if shared is None:
+            rows = DenseRows(graph.features.dense())
+            graph = graph.with_features(rows.centred(centre[:, 0]))
+        else:
+            shared.centre(centre)
+    gradients = shared or StackGradients(model, graph, plan, masks, short_residuals=short)
     first = model.initial(seeds, zero=len(model.layers) == 1)
     parameters = [parameter.to(device) for parameter in first]
     training = with_rate(settings.training, plan)
@@ -320,7 +334,7 @@ class PrivateTrainer:
             raise PrivacyContractError(
                 f"Private training takes a PrivacyPlan and nothing looser. Got {plan!r}."
             )
-        parts = gradients.graph.parts
+        parts = gradients.parts
         if gradients.plan != plan or parts != plan.schedule.parts:
             raise PrivacyContractError(
                 "Private training takes gradients that were made for its own plan: clip norm "
@@ -340,12 +354,27 @@ class PrivateTrainer:
         """Takes the steps that are left, and returns the parameters."""
         with torch.no_grad():
             while self.released < self.plan.steps:
-                self.step()
+                with self._state_kept(checkpoint):
+                    self.step()
                 if checkpoint is not None:
                     checkpoint.offer(self._state)
                 if progress is not None:
                     progress(self.released, self.plan.steps)
         return self.optimiser.result()
+
+    @contextmanager
+    def _state_kept(self, checkpoint: Checkpoint | None) -> Iterator[None]:
+        """Writes the state down if a rank is lost: that is before a step releases anything."""
+        try:
+            yield
+        except RankLostError as error:
+            if checkpoint is None:
+                raise
+            checkpoint.write(self._state())
+            raise RankLostError(
+                f"{error} The state after {self.released} of {self.plan.steps} steps was "
+                "kept. Run the same command again, with or without torchrun, to go on."
+            ) from None
 
     @property
     def released(self) -> int:

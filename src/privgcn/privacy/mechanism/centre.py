@@ -8,6 +8,7 @@ swing. One release of the plan, the first, therefore is the mean of the rows the
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -49,7 +50,15 @@ def clipped_row_means(graph: PartitionedGraph, plan: PrivacyPlan, samples: Sampl
     return sums.clipped_sum([rows], included=included)[0][..., 0]
 
 
-def released_centre(graph: PartitionedGraph, plan: PrivacyPlan, source: RandomSource) -> Tensor:
+RowMeans = Callable[[PartitionedGraph, PrivacyPlan, Samples], Tensor]
+
+
+def released_centre(
+    graph: PartitionedGraph,
+    plan: PrivacyPlan,
+    source: RandomSource,
+    row_means: RowMeans = clipped_row_means,
+) -> Tensor:
     """The noisy centre of all rows ``[features, 1]``: one release of the plan.
 
     The noise is known, so the mean is shrunk by as much of its length as the noise explains
@@ -60,7 +69,7 @@ def released_centre(graph: PartitionedGraph, plan: PrivacyPlan, source: RandomSo
         One Gaussian release of the plan's noise on a sum of vectors clipped to its norm.
     """
     sampled = plan.schedule.sample(0, source)
-    sums = clipped_row_means(graph, plan, None if sampled is None else [sampled])
+    sums = row_means(graph, plan, None if sampled is None else [sampled])
     (mean,) = noisy_mean([sums], plan, source)
     mean /= plan.clip_norm
     variance = (plan.noise_multiplier / plan.schedule.expected_parts) ** 2

@@ -16,7 +16,7 @@ from privgcn.models.stack import LayerStack, loss_gradient
 from privgcn.privacy.mechanism.clipping import ClippedSums
 from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.randomness import Draws
+from privgcn.randomness import UniformBytes
 
 # The parts each replica samples in a step, or ``None``: all parts, for every replica.
 Samples = Sequence[npt.NDArray[np.int64]] | None
@@ -31,7 +31,10 @@ class GradientSource(Protocol):
     """Something that sums clipped part gradients."""
 
     plan: PrivacyPlan
-    graph: PartitionedGraph
+
+    @property
+    def parts(self) -> int:
+        """How many parts there are, sampled or not."""
 
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
         """The sum over the sampled parts of clipped part gradients, in units of the norm.
@@ -40,13 +43,25 @@ class GradientSource(Protocol):
         """
 
 
+class _Drawn:
+    """Masks that were drawn before, layer by layer."""
+
+    def __init__(self, masks: Sequence[npt.NDArray[np.uint8]]) -> None:
+        self._left = iter(masks)
+
+    def uniform_bytes(self, shape: Sequence[int]) -> npt.NDArray[np.uint8]:
+        """Those of the next hidden layer."""
+        return next(self._left)
+
+
 class StackGradients:
     """The fast path: hand-written gradients, norms without gradient copies.
 
     Guarantees:
         Each part's gradient is computed from that part alone and enters the sum scaled, as
         a whole, to norm at most the plan's. Replicas have samples of their own. No sampled
-        part: the sum is zero. Which parts are computed together, and how, moves no bit.
+        part: the sum is zero. Which parts are computed together, and how, moves no bit:
+        dropout masks, too, are drawn for all sampled parts at once, in their order.
     """
 
     def __init__(
@@ -54,7 +69,7 @@ class StackGradients:
         model: LayerStack,
         graph: PartitionedGraph,
         plan: PrivacyPlan,
-        dropout: Draws | None,
+        dropout: UniformBytes | None,
         *,
         short_residuals: bool = False,
     ) -> None:
@@ -64,10 +79,17 @@ class StackGradients:
         self.longest = plan.clip_norm if short_residuals else None
         self.dropout = dropout if model.dropout > 0 and len(model.layers) > 1 else None
 
+    @property
+    def parts(self) -> int:
+        """How many parts there are, sampled or not."""
+        return self.graph.parts
+
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
         """The sum over the sampled parts of part gradients clipped to the clip norm."""
+        replicas = parameters[0].shape[-2]
         if samples is None:
-            return self._sum(self._everything, parameters, None)
+            masks = self._masks(len(self.graph), replicas)
+            return self._sum(self._everything, parameters, None, masks)
         included = np.zeros((self.graph.parts, len(samples)), dtype=bool)
         for replica, parts in enumerate(samples):
             included[parts, replica] = True
@@ -76,26 +98,41 @@ class StackGradients:
         if len(used) == 0:
             return totals
         mask = torch.from_numpy(included[used]).to(self.graph.labels.device)
+        ends = np.cumsum(self._sizes[used])
+        masks = self._masks(int(ends[-1]), replicas)
         if not self._worth_preparing(len(used)):
-            return self._sum(self._of_parts(used), parameters, mask)
+            return self._sum(self._of_parts(used), parameters, mask, masks)
         for row, part in enumerate(used.tolist()):
             # Only the replicas that sampled this part compute its gradient. Views, if all did.
             own = slice(None) if included[part].all() else torch.nonzero(mask[row])[:, 0]
             taken = [parameter[..., own, :] for parameter in parameters]
-            sums = self._sum(self._single(part), taken, None)
+            rows = slice(int(ends[row] - self._sizes[part]), int(ends[row]))
+            drawn = [own_rows[rows][:, included[part]] for own_rows in masks]
+            sums = self._sum(self._single(part), taken, None, drawn)
             for total, more in zip(totals, sums, strict=True):
                 total[..., own, :] += more
         return totals
 
+    def _masks(self, rows: int, replicas: int) -> list[npt.NDArray[np.uint8]]:
+        """Bytes for the dropout masks of so many rows, one array for each hidden layer."""
+        if self.dropout is None:
+            return []
+        hidden = [layer.outputs for layer in self.model.layers[:-1]]
+        return [self.dropout.uniform_bytes((rows, replicas, width)) for width in hidden]
+
     def _sum(
-        self, block: ClippedSums, parameters: Sequence[Tensor], included: Tensor | None
+        self,
+        block: ClippedSums,
+        parameters: Sequence[Tensor],
+        included: Tensor | None,
+        masks: Sequence[npt.NDArray[np.uint8]],
     ) -> list[Tensor]:
         graph = block.graph
         tape = self.model.forward(
             parameters,
             graph.features,
             graph.matrix,
-            self.dropout,
+            _Drawn(masks) if masks else None,
             bits=grid_of(self.plan).input_bits,
         )
         rows = loss_gradient(
@@ -110,6 +147,10 @@ class StackGradients:
         parts = self.graph.parts
         few = parts <= _FEW_PARTS and used <= _FEW_IN_STEP
         return few or len(self.graph) >= _LARGE_PART * parts
+
+    @cached_property
+    def _sizes(self) -> npt.NDArray[np.int64]:
+        return np.asarray(self.graph.sizes.cpu())
 
     @cached_property
     def _everything(self) -> ClippedSums:
