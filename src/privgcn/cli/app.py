@@ -116,6 +116,9 @@ def main() -> None:
     """
     # Threads of a busy machine must sleep, not spin, while they wait for each other.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if "RANK" in os.environ:
+        # Of a rank that is lost we tell ourselves, in one line.
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     try:
         app()
     except PrivGCNError as error:

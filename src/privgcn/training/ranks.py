@@ -1,7 +1,8 @@
 """The processes that train one model together, and the messages between them.
 
-``torchrun`` starts the processes and tells each its rank by environment variables. Rank 0 leads:
-it reads, cuts, draws and writes. The others wait for their parts and compute sums over them.
+``torchrun`` starts the processes and tells each its rank by environment variables. Rank 0
+leads: it reads, cuts, draws and writes. The others wait for their parts and compute sums over
+them.
 
 Messages are tensors and safetensors, never pickles: whoever sends one cannot run code. They are
 not encrypted, and sums travel before noise is added to them. Ranks and the network between them
