@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load
 
 from privgcn.privacy.plan import PrivacyPlan
+from privgcn.training.checkpoint import Checkpoint
 from privgcn.training.fit import Fit, fit
 from rank_cases import CASES, LONG, NOISE, STEPS_BEFORE_THE_LOSS, program, started
 
@@ -127,6 +128,21 @@ def test_after_a_loss_any_number_of_ranks_goes_on_with_the_same_plan(lost: Path)
     assert fitted.plan == whole.plan
     # Fresh noise: a resumed run never takes again what it took before.
     assert fitted.serialised() == alone != whole.serialised()
+
+
+def test_told_to_end_a_run_keeps_its_last_whole_step(tmp_path: Path) -> None:
+    """As torchrun does when a rank is lost: no step is left half taken."""
+    with started(2, program("long", str(tmp_path))) as processes:
+        wait_for(tmp_path / "now")
+        processes[0].send_signal(signal.SIGTERM)
+        (tmp_path / "go").touch()
+        leader, other = (ended(process) for process in processes)
+    assert leader[:2] == (4, "")
+    assert leader[2].count("\n") == 1
+    assert f"after {STEPS_BEFORE_THE_LOSS} of" in leader[2]
+    assert other == (4, "", "")
+    state = Checkpoint(tmp_path / "state", {}).path
+    assert int(load(state.read_bytes())["steps"]) == STEPS_BEFORE_THE_LOSS
 
 
 def test_if_rank_0_is_lost_the_next_one_says_so(tmp_path: Path) -> None:

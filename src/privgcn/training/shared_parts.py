@@ -10,7 +10,9 @@ more ``GradientSource``. Exact sums have no order, so the result has the same bi
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -218,7 +220,8 @@ class SharedGradients:
     def row_means(self, graph: PartitionedGraph, plan: PrivacyPlan, samples: Samples) -> Tensor:
         """Clipped sums of the mean directions of all parts, as in one process."""
         self._order(_ROW_MEANS, samples)
-        return self._collected(self._own.row_means(samples))[:, None]
+        total = self._collected(self._own.row_means(samples))
+        return total[:, None].to(graph.offsets.device)
 
     def centre(self, centre: Tensor) -> None:
         """Has every rank take the released centre off its rows."""
@@ -237,8 +240,9 @@ class SharedGradients:
         ]
 
     def close(self) -> None:
-        """Ends the training on all ranks."""
-        self._order(_END, None)
+        """Ends the training on all ranks; all steps are taken, so none is missed any more."""
+        with suppress(RankLostError):
+            self._order(_END, None)
         self._team.end_steps()
 
     def _order(self, what: int, samples: Samples, parameters: Tensor | None = None) -> None:
@@ -282,6 +286,10 @@ def _serve(team: Team, message: Message) -> None:
     share = Share(*message.words["share"])
     cuda = message.words["device"] == "cuda" and torch.cuda.is_available()
     device = torch.device("cuda" if cuda else "cpu")
+    if cuda:
+        # Processes of one machine have a GPU each, as far as there are so many.
+        local = int(os.environ.get("LOCAL_RANK", "0"))
+        torch.cuda.set_device(local % torch.cuda.device_count())
     graph = _graph_of(message, device)
     own = OwnParts(task, graph, share, task.masks(message.tensors["sizes"].numpy(), share))
     shapes = [p.shape for p in task.model.initial(task.seeds, zero=True)]
