@@ -2,9 +2,9 @@
 
     python benchmarks/ranks.py [--json FILE] [--latency 50e-6] [--gigabits 10]
 
-Measured here: CPU seconds of one rank's sum against its documents (one thread, every document a
-part, ten classes), the same for noise and optimiser on rank 0, and the bytes that two real ranks
-send each other in a step. From these follows, on paper, the time of a step on up to 1000
+Measured here: CPU seconds of one rank's sum against its documents (one thread, every document
+a part, ten classes), the same for noise and optimiser on rank 0, and the bytes that two real
+ranks send each other in a step. From these follows, on paper, the time of a step on up to 1000
 machines; ``docs/performance.md`` has the formula.
 """
 
@@ -113,10 +113,12 @@ class Counting(Team):
     sent = added = 0
 
     def from_leader(self, tensor: Tensor) -> Tensor:
+        """Counted."""
         self.sent += tensor.nbytes
         return super().from_leader(tensor)
 
     def sum_for_leader(self, tensor: Tensor) -> Tensor:
+        """Counted."""
         self.added += tensor.nbytes
         return super().sum_for_leader(tensor)
 

@@ -33,6 +33,9 @@ from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import RandomSource, SeededReplicas, UniformBytes
 from privgcn.training.ranks import Message, Ranks, Team
 
+DROPOUT = "dropout from step {}"
+"""What the masks of a seeded run are drawn for, on one rank or several."""
+
 _END, _ROW_MEANS, _CENTRE, _GRADIENTS = range(4)
 _EVERYTHING = -1
 
@@ -88,7 +91,7 @@ class SharedMasks:
         self._before = int(self._sizes[used[used < self._share.first]].sum())
         self._after = int(self._sizes[used[used >= self._share.last]].sum())
 
-    def uniform_bytes(self, shape: Sequence[int]) -> npt.NDArray[np.uint8]:
+    def uniform_bytes(self, shape: Sequence[int]) -> npt.NDArray[np.uint8] | Tensor:
         """The bytes of this share's rows."""
         rows, *rest = shape
         drawn = self._source.uniform_bytes((self._before + rows + self._after, *rest))
@@ -118,7 +121,8 @@ class Task(NamedTuple):
         """Where a rank's dropout masks come from."""
         if not self.shared_masks:
             return RandomSource.secret()
-        return SharedMasks(seeded_masks(self.seeds, self.begun), sizes, share)
+        source = SeededReplicas(self.seeds, DROPOUT.format(self.begun))
+        return SharedMasks(source, sizes, share)
 
     def to_dict(self) -> dict[str, Any]:
         """In plain values."""
@@ -131,11 +135,6 @@ class Task(NamedTuple):
         layers = tuple(Layer(*layer) for layer in fields.pop("layers"))
         model = LayerStack(layers=layers, **fields)
         return cls(**{**record, "model": model, "plan": PrivacyPlan.from_dict(record["plan"])})
-
-
-def seeded_masks(seeds: Sequence[int], begun: int) -> SeededReplicas:
-    """Where the dropout masks of an experiment come from, on one rank or several."""
-    return SeededReplicas(seeds, f"dropout from step {begun}")
 
 
 class OwnParts:

@@ -20,16 +20,16 @@ from privgcn.privacy.mechanism.cutting import cut_as_planned
 from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.part_gradients import Samples, StackGradients
 from privgcn.privacy.partition import PartitionFacts
-from privgcn.randomness import RandomSource
+from privgcn.randomness import RandomSource, SeededReplicas
 from privgcn.training.ranks import Message, Ranks
 from privgcn.training.shared_parts import (
+    DROPOUT,
     OwnParts,
     Share,
     Task,
     _graph_of,
     _message,
     _selected,
-    seeded_masks,
 )
 
 PARTS = 7
@@ -100,7 +100,7 @@ def test_sums_over_ranks_are_those_of_one_process(size: int, kind: str, sparse: 
     sizes = pieces.sizes.numpy()
     shares = [Share.of(PARTS, Ranks(number, size)) for number in range(size)]
     ranks = [as_sent(_selected(pieces, share), task, share, sizes) for share in shares]
-    masks = seeded_masks(SEEDS, 0)
+    masks = SeededReplicas(SEEDS, DROPOUT.format(0))
     alone = StackGradients(
         task.model, pieces, task.plan, masks, short_residuals=task.short_residuals
     )
@@ -162,7 +162,7 @@ def test_masks_of_a_run_that_may_be_released_are_every_ranks_own_secret() -> Non
 def test_masks_do_not_depend_on_what_is_computed_together(hidden: int) -> None:
     """Parts one by one, all at once, or over ranks: each row has its own bytes of the step."""
     pieces = cut(random_graph(60, 9), random_parts(60, PARTS, 0), PARTS)
-    masks, sizes = seeded_masks(SEEDS, 0), pieces.sizes.numpy()
+    masks, sizes = SeededReplicas(SEEDS, DROPOUT.format(0)), pieces.sizes.numpy()
     shares = [Share.of(PARTS, Ranks(number, 3)) for number in range(3)]
     task = task_of(pieces, "gcn")
     own = [task.masks(sizes, share) for share in shares]

@@ -12,14 +12,18 @@ import torch
 from torch import Tensor
 
 from privgcn.graph.parts import PartitionedGraph
-from privgcn.models.stack import LayerStack, loss_gradient
+from privgcn.models.stack import LayerGradient, LayerStack, loss_gradient
 from privgcn.privacy.mechanism.clipping import ClippedSums
 from privgcn.privacy.mechanism.noise_grid import grid_of
+from privgcn.privacy.mechanism.slots import SlotBlock
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import UniformBytes
 
 # The parts each replica samples in a step, or ``None``: all parts, for every replica.
 Samples = Sequence[npt.NDArray[np.int64]] | None
+
+# Bytes for dropout masks, on the host or on a device.
+Masks = npt.NDArray[np.uint8] | Tensor
 
 # Parts of at least this many documents are worth their own prepared copy.
 _LARGE_PART = 32
@@ -46,10 +50,10 @@ class GradientSource(Protocol):
 class _Drawn:
     """Masks that were drawn before, layer by layer."""
 
-    def __init__(self, masks: Sequence[npt.NDArray[np.uint8]]) -> None:
+    def __init__(self, masks: Sequence[Masks]) -> None:
         self._left = iter(masks)
 
-    def uniform_bytes(self, shape: Sequence[int]) -> npt.NDArray[np.uint8]:
+    def uniform_bytes(self, shape: Sequence[int]) -> Masks:
         """Those of the next hidden layer."""
         return next(self._left)
 
@@ -113,7 +117,7 @@ class StackGradients:
                 total[..., own, :] += more
         return totals
 
-    def _masks(self, rows: int, replicas: int) -> list[npt.NDArray[np.uint8]]:
+    def _masks(self, rows: int, replicas: int) -> list[Masks]:
         """Bytes for the dropout masks of so many rows, one array for each hidden layer."""
         if self.dropout is None:
             return []
@@ -125,22 +129,24 @@ class StackGradients:
         block: ClippedSums,
         parameters: Sequence[Tensor],
         included: Tensor | None,
-        masks: Sequence[npt.NDArray[np.uint8]],
+        masks: Sequence[Masks],
     ) -> list[Tensor]:
-        graph = block.graph
-        tape = self.model.forward(
-            parameters,
-            graph.features,
-            graph.matrix,
-            _Drawn(masks) if masks else None,
-            bits=grid_of(self.plan).input_bits,
-        )
-        rows = loss_gradient(
-            tape.scores, graph.labels, graph.loss_weights, longest=self.longest
-        )
-        dropped = self.dropout is not None
-        gradients = self.model.backward(parameters, tape, rows, graph.matrix, dropped=dropped)
+        gradients = self._rows(block.graph, parameters, _Drawn(masks) if masks else None)
         return block.clipped_sum(gradients, included=included)
+
+    def _rows(
+        self,
+        block: PartitionedGraph | SlotBlock,
+        parameters: Sequence[Tensor],
+        masks: UniformBytes | None,
+    ) -> list[LayerGradient]:
+        """The gradient rows of documents, each from its own part."""
+        matrix, bits = block.matrix, grid_of(self.plan).input_bits
+        tape = self.model.forward(parameters, block.features, matrix, masks, bits=bits)
+        rows = loss_gradient(
+            tape.scores, block.labels, block.loss_weights, longest=self.longest
+        )
+        return self.model.backward(parameters, tape, rows, matrix, dropped=masks is not None)
 
     def _worth_preparing(self, used: int) -> bool:
         """Whether parts are better taken one by one than gathered for this step."""
