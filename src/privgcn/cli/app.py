@@ -28,7 +28,7 @@ from privgcn.cli import (
     tune,
     verify,
 )
-from privgcn.errors import ConfigError, PrivGCNError, RankLostError
+from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, RankLostError
 from privgcn.training.ranks import Ranks
 
 app = typer.Typer(
@@ -122,8 +122,9 @@ def main() -> None:
     try:
         app()
     except PrivGCNError as error:
-        # Of several ranks the first speaks for all, unless it is the one that is lost.
-        if isinstance(error, RankLostError) or os.environ.get("RANK", "0") == "0":
+        # Of several ranks the first speaks for all, but for what only another can know.
+        own = isinstance(error, RankLostError | PrivacyContractError)
+        if own or os.environ.get("RANK", "0") == "0":
             # One line, whatever a file or an argument contained.
             line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(error))
             print(f"Error: {line}", file=sys.stderr)

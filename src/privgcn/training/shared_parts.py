@@ -21,7 +21,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from privgcn.errors import RankLostError
+from privgcn import __version__
+from privgcn.errors import PrivacyContractError, RankLostError
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.graph.rows import Rows, SparseRows
@@ -281,6 +282,13 @@ def assist(ranks: Ranks) -> None:
 
 
 def _serve(team: Team, message: Message) -> None:
+    theirs = message.words["version"]
+    if theirs != __version__:
+        # Another version may sum on another grid, and that is not what was accounted for.
+        raise PrivacyContractError(
+            f"All ranks must have the same version of privgcn. Rank {team.ranks.number} has "
+            f"{__version__}, and rank 0 has {theirs}."
+        )
     task = Task.from_dict(message.words["task"])
     share = Share(*message.words["share"])
     cuda = message.words["device"] == "cuda" and torch.cuda.is_available()
@@ -345,6 +353,7 @@ def _message(
             parts = (rows.offsets, rows.columns, rows.values)
             tensors |= {f"{name}.{n}": part for n, part in enumerate(parts)}
     words = {
+        "version": __version__,
         "task": task.to_dict(),
         "share": [share.first, share.last],
         "classes": graph.classes,

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brute_force import plan_for, random_graph
+from privgcn.errors import PrivacyContractError
 from privgcn.graph import cut, random_parts
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.models import make_model
@@ -21,7 +22,7 @@ from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.part_gradients import Samples, StackGradients
 from privgcn.privacy.partition import PartitionFacts
 from privgcn.randomness import RandomSource, SeededReplicas
-from privgcn.training.ranks import Message, Ranks
+from privgcn.training.ranks import Message, Ranks, Team
 from privgcn.training.shared_parts import (
     DROPOUT,
     OwnParts,
@@ -30,6 +31,7 @@ from privgcn.training.shared_parts import (
     _graph_of,
     _message,
     _selected,
+    _serve,
 )
 
 PARTS = 7
@@ -142,6 +144,15 @@ def test_a_rank_holds_its_own_documents_only() -> None:
         )
         seen += order
     assert sorted(seen) == list(range(60))
+
+
+def test_a_rank_of_another_version_computes_nothing() -> None:
+    """It might sum on another grid than the one that was accounted for."""
+    pieces = cut(random_graph(60, 9), random_parts(60, PARTS, 0), PARTS)
+    share = Share.of(PARTS, Ranks(0, 2))
+    tensors, words = _message(pieces, task_of(pieces, "gcn"), share, pieces.sizes.numpy())
+    with pytest.raises(PrivacyContractError, match="same version"):
+        _serve(Team(Ranks(1, 2)), Message(tensors, {**words, "version": "0.0.1"}))
 
 
 def test_masks_of_a_run_that_may_be_released_are_every_ranks_own_secret() -> None:

@@ -65,6 +65,12 @@ def released_centre(
     (James and Stein), and is zero where too little is left to be worth taking off. Both only
     look at what was released.
 
+    Args:
+        graph: The training documents, cut as planned.
+        plan: Of the run.
+        source: Of sample and noise.
+        row_means: Sums the clipped row means; over several ranks it asks all of them.
+
     Guarantees:
         One Gaussian release of the plan's noise on a sum of vectors clipped to its norm.
     """
