@@ -21,7 +21,7 @@ from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.part_gradients import Samples, StackGradients
 from privgcn.privacy.mechanism.slots import PartTables, SlotDraws, Slots, slots_for
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.randomness import Draws
+from privgcn.randomness import UniformBytes
 
 
 class DeviceGradients(StackGradients):
@@ -37,7 +37,7 @@ class DeviceGradients(StackGradients):
         model: LayerStack,
         graph: PartitionedGraph,
         plan: PrivacyPlan,
-        dropout: Draws | None,
+        dropout: UniformBytes | None,
         *,
         short_residuals: bool = False,
     ) -> None:
@@ -72,15 +72,16 @@ class DeviceGradients(StackGradients):
 
     def placed_sum(self, parameters: Sequence[Tensor], recording: int | None) -> list[Tensor]:
         """The sum over the parts that were placed."""
-        if recording is None:
-            return self._sum(self._everything, parameters, None)
-        if not self._side_by_side:
-            return self._sum(self._everything, parameters, self._included)
-        slots, replicas = self._slots[recording], parameters[0].shape[-2]
+        replicas = parameters[0].shape[-2]
+        if recording is None or not self._side_by_side:
+            included = None if recording is None else self._included
+            masks = self._masks(len(self.graph), replicas)
+            return self._sum(self._everything, parameters, included, masks)
+        slots = self._slots[recording]
         block = self._tables.block(slots)
-        masks = None if self.dropout is None else SlotDraws(self.dropout, slots, replicas)
+        drawn = None if self.dropout is None else SlotDraws(self.dropout, slots, replicas)
         own = [parameter.index_select(-2, slots.replicas) for parameter in parameters]
-        rows = self._rows(block, own, masks)
+        rows = self._rows(block, own, drawn)
         vectors = clipped_parts(rows, self.plan.clip_norm, grid_of(self.plan))
         totals = [torch.zeros_like(p, dtype=torch.float64) for p in parameters]
         for total, vector in zip(totals, vectors, strict=True):

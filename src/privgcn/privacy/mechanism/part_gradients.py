@@ -14,15 +14,18 @@ from torch import Tensor
 
 from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.parts import PartitionedGraph
-from privgcn.models.stack import LayerGradient, LayerStack, loss_gradient
+from privgcn.models.stack import LayerGradient, LayerStack, loss_gradient, mask_bytes
 from privgcn.privacy.mechanism.clipping import ClippedSums
 from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.slots import SlotBlock
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.randomness import Draws
+from privgcn.randomness import UniformBytes
 
 # The parts each replica samples in a step, or ``None``: all parts, for every replica.
 Samples = Sequence[npt.NDArray[np.int64]] | None
+
+# Bytes for dropout masks, on the host or on a device.
+Masks = npt.NDArray[np.uint8] | Tensor
 
 # Documents times replicas that cost as much as one more pass does by itself.
 _ONE_PASS = 2000
@@ -35,7 +38,10 @@ class GradientSource(Protocol):
     """Something that sums clipped part gradients."""
 
     plan: PrivacyPlan
-    graph: PartitionedGraph
+
+    @property
+    def parts(self) -> int:
+        """How many parts there are, sampled or not."""
 
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
         """The sum over the sampled parts of clipped part gradients, in units of the norm.
@@ -44,13 +50,25 @@ class GradientSource(Protocol):
         """
 
 
+class _Drawn:
+    """Masks that were drawn before, layer by layer."""
+
+    def __init__(self, masks: Sequence[Masks]) -> None:
+        self._left = iter(masks)
+
+    def uniform_bytes(self, shape: Sequence[int]) -> Masks:
+        """Those of the next hidden layer."""
+        return next(self._left)
+
+
 class StackGradients:
     """The fast path: hand-written gradients, norms without gradient copies.
 
     Guarantees:
         Each part's gradient is computed from that part alone and enters the sum scaled, as
         a whole, to norm at most the plan's. Replicas have samples of their own. No sampled
-        part: the sum is zero. Which parts are computed together, and how, moves no bit.
+        part: the sum is zero. Which parts are computed together, and how, moves no bit:
+        dropout masks, too, are drawn for all sampled parts at once, in their order.
     """
 
     def __init__(
@@ -58,7 +76,7 @@ class StackGradients:
         model: LayerStack,
         graph: PartitionedGraph,
         plan: PrivacyPlan,
-        dropout: Draws | None,
+        dropout: UniformBytes | None,
         *,
         short_residuals: bool = False,
     ) -> None:
@@ -68,12 +86,19 @@ class StackGradients:
         self.longest = plan.clip_norm if short_residuals else None
         self.dropout = dropout if model.dropout > 0 and len(model.layers) > 1 else None
 
+    @property
+    def parts(self) -> int:
+        """How many parts there are, sampled or not."""
+        return self.graph.parts
+
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
         """The sum over the sampled parts of part gradients clipped to the clip norm."""
         if isinstance(self.graph.features, RowsOnDisk):
             return self._sum_of_blocks(parameters, samples)
+        replicas = parameters[0].shape[-2]
         if samples is None:
-            return self._sum(self._everything, parameters, None)
+            masks = self._masks(len(self.graph), replicas)
+            return self._sum(self._everything, parameters, None, masks)
         included = np.zeros((self.graph.parts, len(samples)), dtype=bool)
         for replica, parts in enumerate(samples):
             included[parts, replica] = True
@@ -81,19 +106,23 @@ class StackGradients:
         if len(used) == 0:
             return [torch.zeros_like(p, dtype=torch.float64) for p in parameters]
         wanted = included[used]
+        masks = self._masks(int(self._sizes[used].sum()), replicas)
         if wanted.all():
-            return self._sum(self._sampled(used), parameters, None)
+            return self._sum(self._sampled(used), parameters, None, masks)
         kinds, kind_of = np.unique(wanted, axis=0, return_inverse=True)
         if not self._worth_passes(wanted, len(kinds)):
             mask = torch.from_numpy(wanted).to(self.graph.labels.device)
-            return self._sum(self._sampled(used), parameters, mask)
+            return self._sum(self._sampled(used), parameters, mask, masks)
         totals = [torch.zeros_like(p, dtype=torch.float64) for p in parameters]
+        kind_of_row = np.repeat(kind_of.ravel(), self._sizes[used])
         for number, kind in enumerate(kinds):
             # Parts that the same replicas sampled, for these replicas alone.
             own = torch.from_numpy(np.flatnonzero(kind)).to(self.graph.labels.device)
             taken = [parameter[..., own, :] for parameter in parameters]
             block = self._sampled(used[kind_of.ravel() == number])
-            for total, more in zip(totals, self._sum(block, taken, None), strict=True):
+            drawn = [mask[kind_of_row == number][:, kind] for mask in masks]
+            sums = self._sum(block, taken, None, drawn)
+            for total, more in zip(totals, sums, strict=True):
                 total[..., own, :] += more
         return totals
 
@@ -109,21 +138,34 @@ class StackGradients:
         for own, graph in self.graph.blocks(used):
             mask = None if samples is None else torch.from_numpy(included[used[own].numpy()])
             block = ClippedSums(graph, self.plan.clip_norm, grid_of(self.plan))
-            for total, more in zip(totals, self._sum(block, parameters, mask), strict=True):
+            masks = self._masks(len(graph), parameters[0].shape[-2])
+            sums = self._sum(block, parameters, mask, masks)
+            for total, more in zip(totals, sums, strict=True):
                 total += more
         return totals
 
+    def _masks(self, rows: int, replicas: int) -> list[Masks]:
+        """Bytes for the dropout masks of so many rows, one array for each hidden layer."""
+        if self.dropout is None:
+            return []
+        hidden = [mask_bytes(layer.outputs) for layer in self.model.layers[:-1]]
+        return [self.dropout.uniform_bytes((rows, replicas, width)) for width in hidden]
+
     def _sum(
-        self, block: ClippedSums, parameters: Sequence[Tensor], included: Tensor | None
+        self,
+        block: ClippedSums,
+        parameters: Sequence[Tensor],
+        included: Tensor | None,
+        masks: Sequence[Masks],
     ) -> list[Tensor]:
-        gradients = self._rows(block.graph, parameters, self.dropout)
+        gradients = self._rows(block.graph, parameters, _Drawn(masks) if masks else None)
         return block.clipped_sum(gradients, included=included)
 
     def _rows(
         self,
         block: PartitionedGraph | SlotBlock,
         parameters: Sequence[Tensor],
-        masks: Draws | None,
+        masks: UniformBytes | None,
     ) -> list[LayerGradient]:
         """The gradient rows of documents, each from its own part."""
         matrix, bits = block.matrix, grid_of(self.plan).input_bits
@@ -137,6 +179,10 @@ class StackGradients:
         """Whether a pass for each set of replicas costs less than one for all of them."""
         spared = (wanted.size - wanted.sum()) * len(self.graph) / self.graph.parts
         return bool(spared > (passes - 1) * _ONE_PASS)
+
+    @cached_property
+    def _sizes(self) -> npt.NDArray[np.int64]:
+        return np.asarray(self.graph.sizes.cpu())
 
     @cached_property
     def _everything(self) -> ClippedSums:
