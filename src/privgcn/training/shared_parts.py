@@ -265,20 +265,19 @@ def assist(ranks: Ranks) -> None:
     """What every rank but the first does: it serves trainings until rank 0 has no more.
 
     Raises:
-        RankLostError: Rank 0 is gone, and nobody else can say so.
-        SystemExit: Another rank is gone, and rank 0 says so.
+        RankLostError: Another rank is gone; without a word, where rank 0 can say so.
     """
     with Team(ranks) as team:
         try:
             while (message := team.receive()) is not None:
                 _serve(team, message)
-        except RankLostError as error:
+        except RankLostError:
             if ranks.number == 1 and team.leader_was_lost():
                 raise RankLostError(
                     "Rank 0 was lost. Run the same command again, with or without torchrun, "
                     "to go on from its last checkpoint."
                 ) from None
-            raise SystemExit(error.exit_code) from None
+            raise RankLostError from None
 
 
 def _serve(team: Team, message: Message) -> None:
