@@ -24,9 +24,10 @@ from torch import Tensor
 from privgcn import __version__
 from privgcn.errors import PrivacyContractError, RankLostError
 from privgcn.graph.dense_rows import DenseRows
+from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.graph.rows import Rows, SparseRows
-from privgcn.models.stack import Layer, LayerStack
+from privgcn.models.stack import Layer, LayerStack, dropout_mask
 from privgcn.privacy.mechanism.centre import clipped_row_means
 from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.part_gradients import Samples, StackGradients
@@ -159,8 +160,7 @@ class OwnParts:
 
     def centre(self, centre: Tensor) -> None:
         """Takes the released centre off every row."""
-        rows = DenseRows(self.graph.features.dense())
-        self.graph = self.graph.with_features(rows.centred(centre[:, 0]))
+        self.graph = self.graph.with_features(self.graph.features.centred(centre[:, 0]))
 
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> Tensor:
         """The sum of the clipped gradients of the sampled parts."""
@@ -171,7 +171,8 @@ class OwnParts:
             # The other ranks' masks are drawn all the same: the next step's come after them.
             if isinstance(self.masks, SharedMasks):
                 for layer in task.model.layers[:-1]:
-                    self.masks.uniform_bytes((0, len(task.seeds), layer.outputs))
+                    nothing = torch.empty(0, len(task.seeds), layer.outputs)
+                    dropout_mask(nothing, task.model.dropout, self.masks)
             return torch.zeros(sum(p.numel() for p in parameters), dtype=torch.int64)
         if self._gradients is None:
             self._gradients = StackGradients(
@@ -336,7 +337,11 @@ def _parameter_count(model: LayerStack, replicas: int) -> int:
 
 
 def _selected(graph: PartitionedGraph, share: Share) -> PartitionedGraph:
-    return graph.select(torch.arange(share.first, share.last, device=graph.offsets.device))
+    """A rank's own parts, in memory: rows on disk are read here, a share after another."""
+    own = graph.select(torch.arange(share.first, share.last, device=graph.offsets.device))
+    if isinstance(own.features, RowsOnDisk):
+        own = own.with_features(own.features.part(0, len(own)))
+    return own
 
 
 def _message(
@@ -348,7 +353,7 @@ def _message(
     for name, rows in (("features", graph.features), ("matrix", graph.matrix)):
         if isinstance(rows, DenseRows):
             tensors[name] = rows.values
-        elif rows is not None:
+        elif isinstance(rows, SparseRows):
             parts = (rows.offsets, rows.columns, rows.values)
             tensors |= {f"{name}.{n}": part for n, part in enumerate(parts)}
     words = {
