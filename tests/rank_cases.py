@@ -216,5 +216,5 @@ if __name__ == "__main__":
             assert joined is not None
             work(Path(sys.argv[2]), joined)
     except RankLostError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        print(f"Error: {error}", file=sys.stderr, flush=True)
+        os._exit(error.exit_code)

@@ -124,8 +124,11 @@ def main() -> None:
     except PrivGCNError as error:
         # Of several ranks the first speaks for all, but for what only another can know.
         own = isinstance(error, RankLostError | PrivacyContractError)
-        if own or os.environ.get("RANK", "0") == "0":
+        if str(error) and (own or os.environ.get("RANK", "0") == "0"):
             # One line, whatever a file or an argument contained.
             line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(error))
-            print(f"Error: {line}", file=sys.stderr)
+            print(f"Error: {line}", file=sys.stderr, flush=True)
+        if isinstance(error, RankLostError):
+            # Half-open connections may abort a process that clears them away.
+            os._exit(error.exit_code)
         sys.exit(error.exit_code)

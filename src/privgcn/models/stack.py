@@ -261,9 +261,8 @@ def loss_gradient(
     documents, replicas, classes = scores.shape
     places = torch.arange(0, gradient.numel(), classes, device=labels.device)
     # A label outside the classes would be a place in another document's row.
-    if labels.dim() == 1:
-        labels, weights = labels[:, None], weights[:, None]
-    places = places.view(documents, replicas) + labels.clamp(0, classes - 1)
+    known = labels.clamp(0, classes - 1)
+    places = places.view(documents, replicas) + (known if known.ndim == 2 else known[:, None])
     ones = gradient.new_ones(()).expand(places.numel())
     gradient.view(-1).index_add_(0, places.view(-1), ones, alpha=-1.0)
     if longest is not None:
@@ -271,4 +270,4 @@ def loss_gradient(
         squares = (gradient / powers).square_()
         norms = exact_sums(squares).sqrt_().float().mul_(powers)
         gradient.mul_((longest / norms.clamp_(min=1e-9)).clamp_(max=1.0))
-    return gradient.mul_(weights[..., None])
+    return gradient.mul_(weights[..., None] if weights.ndim == 2 else weights[:, None, None])

@@ -24,10 +24,10 @@ from torch import Tensor
 from privgcn import __version__
 from privgcn.errors import PrivacyContractError, RankLostError
 from privgcn.graph.dense_rows import DenseRows
-from privgcn.graph.on_disk import sparse_in_memory
+from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.graph.rows import Rows, SparseRows
-from privgcn.models.stack import Layer, LayerStack
+from privgcn.models.stack import Layer, LayerStack, dropout_mask
 from privgcn.privacy.mechanism.centre import clipped_row_means
 from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.part_gradients import Samples, StackGradients
@@ -160,8 +160,7 @@ class OwnParts:
 
     def centre(self, centre: Tensor) -> None:
         """Takes the released centre off every row."""
-        rows = DenseRows(self.graph.features.dense())
-        self.graph = self.graph.with_features(rows.centred(centre[:, 0]))
+        self.graph = self.graph.with_features(self.graph.features.centred(centre[:, 0]))
 
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> Tensor:
         """The sum of the clipped gradients of the sampled parts."""
@@ -172,7 +171,8 @@ class OwnParts:
             # The other ranks' masks are drawn all the same: the next step's come after them.
             if isinstance(self.masks, SharedMasks):
                 for layer in task.model.layers[:-1]:
-                    self.masks.uniform_bytes((0, len(task.seeds), mask_bytes(layer.outputs)))
+                    nothing = torch.empty(0, len(task.seeds), layer.outputs)
+                    dropout_mask(nothing, task.model.dropout, self.masks)
             return torch.zeros(sum(p.numel() for p in parameters), dtype=torch.int64)
         if self._gradients is None:
             self._gradients = StackGradients(
@@ -266,20 +266,19 @@ def assist(ranks: Ranks) -> None:
     """What every rank but the first does: it serves trainings until rank 0 has no more.
 
     Raises:
-        RankLostError: Rank 0 is gone, and nobody else can say so.
-        SystemExit: Another rank is gone, and rank 0 says so.
+        RankLostError: Another rank is gone; without a word, where rank 0 can say so.
     """
     with Team(ranks) as team:
         try:
             while (message := team.receive()) is not None:
                 _serve(team, message)
-        except RankLostError as error:
+        except RankLostError:
             if ranks.number == 1 and team.leader_was_lost():
                 raise RankLostError(
                     "Rank 0 was lost. Run the same command again, with or without torchrun, "
                     "to go on from its last checkpoint."
                 ) from None
-            raise SystemExit(error.exit_code) from None
+            raise RankLostError from None
 
 
 def _serve(team: Team, message: Message) -> None:
@@ -338,7 +337,11 @@ def _parameter_count(model: LayerStack, replicas: int) -> int:
 
 
 def _selected(graph: PartitionedGraph, share: Share) -> PartitionedGraph:
-    return graph.select(torch.arange(share.first, share.last, device=graph.offsets.device))
+    """A rank's own parts, in memory: rows on disk are read here, a share after another."""
+    own = graph.select(torch.arange(share.first, share.last, device=graph.offsets.device))
+    if isinstance(own.features, RowsOnDisk):
+        own = own.with_features(own.features.part(0, len(own)))
+    return own
 
 
 def _message(
@@ -350,8 +353,7 @@ def _message(
     for name, rows in (("features", graph.features), ("matrix", graph.matrix)):
         if isinstance(rows, DenseRows):
             tensors[name] = rows.values
-        elif rows is not None:
-            rows = sparse_in_memory(rows)
+        elif isinstance(rows, SparseRows):
             parts = (rows.offsets, rows.columns, rows.values)
             tensors |= {f"{name}.{n}": part for n, part in enumerate(parts)}
     words = {

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from brute_force import plan_for, random_graph
 from privgcn.errors import PrivacyContractError
 from privgcn.graph import cut, random_parts
+from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.models import make_model
 from privgcn.privacy.mechanism.centre import clipped_row_means
@@ -114,6 +115,17 @@ def test_sums_over_ranks_are_those_of_one_process(size: int, kind: str, sparse: 
         assert isinstance(counted, torch.Tensor)
         assert counted.dtype == torch.int64
         assert torch.equal(counted.double() * step, torch.cat([s.reshape(-1) for s in sums]))
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_rows_on_disk_are_shared_like_rows_in_memory(sparse: bool) -> None:
+    pieces = cut(random_graph(60, 9, sparse=sparse), random_parts(60, PARTS, 0), PARTS)
+    on_disk = pieces.with_features(RowsOnDisk.of(pieces.features))
+    for number in range(3):
+        share = Share.of(PARTS, Ranks(number, 3))
+        found, expected = (_selected(each, share).features for each in (on_disk, pieces))
+        assert type(found) is type(expected)
+        assert torch.equal(found.dense(), expected.dense())
 
 
 @pytest.mark.parametrize("size", [1, 2, 9])

@@ -72,16 +72,15 @@ class DeviceGradients(StackGradients):
 
     def placed_sum(self, parameters: Sequence[Tensor], recording: int | None) -> list[Tensor]:
         """The sum over the parts that were placed."""
-        replicas = parameters[0].shape[-2]
-        if recording is None or not self._side_by_side:
-            included = None if recording is None else self._included
-            masks = self._masks(len(self.graph), replicas)
-            return self._sum(self._everything, parameters, included, masks)
-        slots = self._slots[recording]
+        if recording is None:
+            return self._sum(self._everything, parameters, None)
+        if not self._side_by_side:
+            return self._sum(self._everything, parameters, self._included)
+        slots, replicas = self._slots[recording], parameters[0].shape[-2]
         block = self._tables.block(slots)
-        drawn = None if self.dropout is None else SlotDraws(self.dropout, slots, replicas)
+        masks = None if self.dropout is None else SlotDraws(self.dropout, slots, replicas)
         own = [parameter.index_select(-2, slots.replicas) for parameter in parameters]
-        rows = self._rows(block, own, drawn)
+        rows = self._rows(block, own, masks)
         vectors = clipped_parts(rows, self.plan.clip_norm, grid_of(self.plan))
         totals = [torch.zeros_like(p, dtype=torch.float64) for p in parameters]
         for total, vector in zip(totals, vectors, strict=True):

@@ -24,9 +24,6 @@ from privgcn.randomness import UniformBytes
 # The parts each replica samples in a step, or ``None``: all parts, for every replica.
 Samples = Sequence[npt.NDArray[np.int64]] | None
 
-# Bytes for dropout masks, on the host or on a device.
-Masks = npt.NDArray[np.uint8] | Tensor
-
 # Documents times replicas that cost as much as one more pass does by itself.
 _ONE_PASS = 2000
 # Samples are kept if there are no more than this of their size, while all that are kept have
@@ -50,25 +47,13 @@ class GradientSource(Protocol):
         """
 
 
-class _Drawn:
-    """Masks that were drawn before, layer by layer."""
-
-    def __init__(self, masks: Sequence[Masks]) -> None:
-        self._left = iter(masks)
-
-    def uniform_bytes(self, shape: Sequence[int]) -> Masks:
-        """Those of the next hidden layer."""
-        return next(self._left)
-
-
 class StackGradients:
     """The fast path: hand-written gradients, norms without gradient copies.
 
     Guarantees:
         Each part's gradient is computed from that part alone and enters the sum scaled, as
         a whole, to norm at most the plan's. Replicas have samples of their own. No sampled
-        part: the sum is zero. Which parts are computed together, and how, moves no bit:
-        dropout masks, too, are drawn for all sampled parts at once, in their order.
+        part: the sum is zero. Which parts are computed together, and how, moves no bit.
     """
 
     def __init__(
@@ -95,10 +80,8 @@ class StackGradients:
         """The sum over the sampled parts of part gradients clipped to the clip norm."""
         if isinstance(self.graph.features, RowsOnDisk):
             return self._sum_of_blocks(parameters, samples)
-        replicas = parameters[0].shape[-2]
         if samples is None:
-            masks = self._masks(len(self.graph), replicas)
-            return self._sum(self._everything, parameters, None, masks)
+            return self._sum(self._everything, parameters, None)
         included = np.zeros((self.graph.parts, len(samples)), dtype=bool)
         for replica, parts in enumerate(samples):
             included[parts, replica] = True
@@ -144,21 +127,10 @@ class StackGradients:
                 total += more
         return totals
 
-    def _masks(self, rows: int, replicas: int) -> list[Masks]:
-        """Bytes for the dropout masks of so many rows, one array for each hidden layer."""
-        if self.dropout is None:
-            return []
-        hidden = [mask_bytes(layer.outputs) for layer in self.model.layers[:-1]]
-        return [self.dropout.uniform_bytes((rows, replicas, width)) for width in hidden]
-
     def _sum(
-        self,
-        block: ClippedSums,
-        parameters: Sequence[Tensor],
-        included: Tensor | None,
-        masks: Sequence[Masks],
+        self, block: ClippedSums, parameters: Sequence[Tensor], included: Tensor | None
     ) -> list[Tensor]:
-        gradients = self._rows(block.graph, parameters, _Drawn(masks) if masks else None)
+        gradients = self._rows(block.graph, parameters, self.dropout)
         return block.clipped_sum(gradients, included=included)
 
     def _rows(
@@ -179,10 +151,6 @@ class StackGradients:
         """Whether a pass for each set of replicas costs less than one for all of them."""
         spared = (wanted.size - wanted.sum()) * len(self.graph) / self.graph.parts
         return bool(spared > (passes - 1) * _ONE_PASS)
-
-    @cached_property
-    def _sizes(self) -> npt.NDArray[np.int64]:
-        return np.asarray(self.graph.sizes.cpu())
 
     @cached_property
     def _everything(self) -> ClippedSums:
