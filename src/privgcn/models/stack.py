@@ -220,22 +220,15 @@ def kept_share(dropout: float) -> float:
     return min(255, max(1, round(256 * (1.0 - dropout)))) / 256
 
 
-def mask_bytes(width: int) -> int:
-    """Bytes that the mask of a row takes.
-
-    Whole words: so the masks of a row are the same in whatever blocks rows come.
-    """
-    return -(-width // 8) * 8
-
-
 def dropout_mask(like: Tensor, dropout: float, masks: UniformBytes) -> Tensor:
     """A random mask of 0 and 1/kept, from one byte per unit.
 
     A byte of a block cipher costs a hundredth of a ``bernoulli_`` draw.
     """
     kept = kept_share(dropout)
+    # Whole words for each row: so the masks of a row are the same in whatever blocks rows come.
     *rows, width = like.shape
-    drawn = masks.uniform_bytes((*rows, mask_bytes(width)))[..., :width]
+    drawn = masks.uniform_bytes((*rows, -(-width // 8) * 8))[..., :width]
     mask = torch.as_tensor(drawn < round(kept * 256))
     return mask.to(like.device, like.dtype).mul_(1.0 / kept)
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.parts import PartitionedGraph
-from privgcn.models.stack import LayerGradient, LayerStack, loss_gradient, mask_bytes
+from privgcn.models.stack import LayerGradient, LayerStack, loss_gradient
 from privgcn.privacy.mechanism.clipping import ClippedSums
 from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.slots import SlotBlock
@@ -89,23 +89,19 @@ class StackGradients:
         if len(used) == 0:
             return [torch.zeros_like(p, dtype=torch.float64) for p in parameters]
         wanted = included[used]
-        masks = self._masks(int(self._sizes[used].sum()), replicas)
         if wanted.all():
-            return self._sum(self._sampled(used), parameters, None, masks)
+            return self._sum(self._sampled(used), parameters, None)
         kinds, kind_of = np.unique(wanted, axis=0, return_inverse=True)
         if not self._worth_passes(wanted, len(kinds)):
             mask = torch.from_numpy(wanted).to(self.graph.labels.device)
-            return self._sum(self._sampled(used), parameters, mask, masks)
+            return self._sum(self._sampled(used), parameters, mask)
         totals = [torch.zeros_like(p, dtype=torch.float64) for p in parameters]
-        kind_of_row = np.repeat(kind_of.ravel(), self._sizes[used])
         for number, kind in enumerate(kinds):
             # Parts that the same replicas sampled, for these replicas alone.
             own = torch.from_numpy(np.flatnonzero(kind)).to(self.graph.labels.device)
             taken = [parameter[..., own, :] for parameter in parameters]
             block = self._sampled(used[kind_of.ravel() == number])
-            drawn = [mask[kind_of_row == number][:, kind] for mask in masks]
-            sums = self._sum(block, taken, None, drawn)
-            for total, more in zip(totals, sums, strict=True):
+            for total, more in zip(totals, self._sum(block, taken, None), strict=True):
                 total[..., own, :] += more
         return totals
 
@@ -121,9 +117,7 @@ class StackGradients:
         for own, graph in self.graph.blocks(used):
             mask = None if samples is None else torch.from_numpy(included[used[own].numpy()])
             block = ClippedSums(graph, self.plan.clip_norm, grid_of(self.plan))
-            masks = self._masks(len(graph), parameters[0].shape[-2])
-            sums = self._sum(block, parameters, mask, masks)
-            for total, more in zip(totals, sums, strict=True):
+            for total, more in zip(totals, self._sum(block, parameters, mask), strict=True):
                 total += more
         return totals
 
