@@ -6,7 +6,6 @@ others are trained, scored and forgotten; nobody chooses among them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from privgcn.evaluation.intervals import over_seeds
@@ -51,29 +50,3 @@ def repeated_scores(trial: Trial, count: int) -> dict[str, Any]:
 def composed_epsilon(plan: PrivacyPlan, count: int) -> float:
     """What so many runs of one plan on the same documents cost together, at its delta."""
     return epsilon_of_releases(plan.releases * count, delta=plan.delta, accountant="pld")
-
-
-def repeat_lines(repeats: dict[str, Any], delta: float | None) -> list[str]:
-    """The scores over seeds in words, and what publishing them would cost."""
-    seeds: Sequence[int] = repeats["seeds"]
-    lines = []
-    for mode, rows in repeats["modes"].items():
-        if "micro_f1" in rows:
-            row = rows["micro_f1"]
-            low, high = row["interval"]
-            spread = "" if row["std"] is None else f" ± {row['std']:.3f}"
-            lines.append(
-                f"{mode}: micro-F1 {row['mean']:.3f}{spread} over {len(seeds)} seeds, 95 % "
-                f"{low:.3f} to {high:.3f}; the model, seed {repeats['model']}: "
-                f"{row['values'][0]:.3f}."
-            )
-    if repeats["composed_epsilon"] is not None:
-        from privgcn.privacy.statement_text import round_up
-
-        lines.append(
-            f"Each seed trained on the private documents: publishing the scores of all "
-            f"{len(seeds)} beside the model would be {len(seeds)} releases, epsilon at most "
-            f"{round_up(repeats['composed_epsilon'])} together at delta {delta:g}. Keep them "
-            "to yourself; the guarantee is that of the model alone."
-        )
-    return lines
