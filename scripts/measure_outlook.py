@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,12 @@ from privgcn.corpus import load_corpus
 from privgcn.experiments.grid import Grid
 from privgcn.experiments.results import Results
 from privgcn.files import write_atomically
-from privgcn.training.outlook import Measured, Outlooks, coverage
+from privgcn.training.outlook import Measured, coverage, fitted_curve
 
 TABLE = ROOT / "src" / "privgcn" / "training" / "outlook.toml"
 TEXT_KINDS = ("minilm", "static", "hashing")
 Point = dict[str, str]
+Row = dict[str, Any]
 
 
 def point(dataset: str, features: str, unit: str = "document") -> Point:
@@ -59,7 +61,7 @@ def points(folders: Sequence[Path]) -> Iterator[Point]:
             yield point(str(folder.resolve()), kind)
 
 
-def rows(results: Results, chosen: Sequence[Point]) -> list[dict[str, Any]]:
+def rows(results: Results, chosen: Sequence[Point]) -> list[Row]:
     """The measured runs, one row each."""
     return [
         row
@@ -69,35 +71,48 @@ def rows(results: Results, chosen: Sequence[Point]) -> list[dict[str, Any]]:
     ]
 
 
-def table(
-    measured: list[dict[str, Any]], held_out: list[dict[str, Any]], seeds: int
-) -> dict[str, Any]:
-    """What is written: how the planner does on corpora it has not seen, and all runs."""
-    known = [Measured.model_validate(row) for row in measured]
-    unseen = [Measured.model_validate(row) for row in held_out]
+def left_out_coverage(runs: Sequence[Measured]) -> float:
+    """How often the planner is right about a corpus that it has not seen."""
+    groups = sorted({run.group for run in runs})
+    return statistics.fmean(
+        coverage(
+            fitted_curve([run for run in runs if run.group != name]),
+            [run for run in runs if run.group == name],
+        )
+        for name in groups
+    )
+
+
+def table(measured: list[Row], held_out: list[Row], seeds: int) -> dict[str, Any]:
+    """What is written: all runs, the curve of the measured ones, and how right it is."""
+    known, unseen = ([Measured.model_validate(row) for row in r] for r in (measured, held_out))
+    curve = fitted_curve(known)
     provenance = {
         "made_by": f"scripts/measure_outlook.py --seeds {seeds}",
         "recipe": "auto",
         "scores": "micro F1 on the test documents, one run each",
         "plain": "the better of logistic and propagated regression without privacy",
         "noise": "noise multiplier over the square root of the steps",
-        "left_out": f"{coverage(known, None):.3f} of the runs of a corpus lie in the interval "
-        "that the other development corpora give",
+        "covered_left_out": round(left_out_coverage(known), 3),
     }
     if unseen:
-        share = coverage(known, unseen)
-        provenance["held_out"] = f"{share:.3f} of the runs of the corpora held out lie in it"
-    return {"provenance": provenance, "measured": measured, "held_out": held_out}
+        provenance["covered_held_out"] = round(coverage(curve, unseen), 3)
+    return {
+        "provenance": provenance,
+        "curve": curve.model_dump(mode="json"),
+        "measured": measured,
+        "held_out": held_out,
+    }
 
 
 def write(path: Path, found: dict[str, Any]) -> None:
     columns = list(Measured.model_fields)
-    text = to_toml({"provenance": found["provenance"]})
     lists = [f"columns = {json.dumps(columns)}"]
     for name in ("measured", "held_out"):
         lines = [f"    {json.dumps([row[key] for key in columns])}," for row in found[name]]
         lists.append("\n".join([f"{name} = [", *lines, "]"]))
-    write_atomically(path, "\n".join([*lists, "", text]))
+    tables = to_toml({name: found[name] for name in ("provenance", "curve")})
+    write_atomically(path, "\n".join([*lists, "", tables]))
 
 
 def main() -> None:

@@ -33,8 +33,8 @@ Predict = Callable[[TextGraph, Tensor, Mode], Classes]
 
 REFERENCES = ("gcn", "propagated regression", "mlp", "logistic regression")
 _HOPS = {"logistic regression": 0, "propagated regression": 2}
-_STRENGTHS = (1.0, 10.0, 100.0)
-_ITERATIONS = 200
+STRENGTHS = (1.0, 10.0, 100.0)
+_ITERATIONS = 100
 # Where there are no validation documents, so many training documents take their place.
 _HELD_BACK = 0.2
 
@@ -61,6 +61,7 @@ def references(
     fitted: Fit | None = None,
     among: Sequence[str] = REFERENCES,
     modes: Iterable[Mode] = tuple(MODES),
+    strengths: Sequence[float] = STRENGTHS,
 ) -> dict[Mode, Reference]:
     """Trains the models without privacy and chooses the best for each inference mode.
 
@@ -70,6 +71,8 @@ def references(
         fitted: What this run trained on the documents already.
         among: Which models.
         modes: Which inference modes.
+        strengths: Of the regressions, inverse to their regularisation; for each mode the
+            validation documents choose.
 
     Raises:
         PrivacyContractError: The settings are those of a private run.
@@ -84,7 +87,7 @@ def references(
     candidates: dict[str, list[Predict]] = {}
     for name in among:
         if name in _HOPS:
-            candidates[name] = _regressions(graph, _HOPS[name])
+            candidates[name] = _regressions(graph, _HOPS[name], strengths)
         else:
             candidates[name] = [_network(graph, settings.changed({"model.kind": name}), fitted)]
     return {mode: _chosen(graph, mode, candidates) for mode in modes}
@@ -117,7 +120,7 @@ def _network(graph: TextGraph, settings: Settings, fitted: Fit | None) -> Predic
     return predict
 
 
-def _regressions(graph: TextGraph, hops: int) -> list[Predict]:
+def _regressions(graph: TextGraph, hops: int, strengths: Sequence[float]) -> list[Predict]:
     """Logistic regression, of several strengths, on features that travelled some hops."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -129,7 +132,7 @@ def _regressions(graph: TextGraph, hops: int) -> list[Predict]:
         only = int(labels[known].max(initial=0))
         return [lambda graph, rows, mode: np.full(len(rows), only, dtype=np.int64)]
     models = []
-    for strength in _STRENGTHS:
+    for strength in strengths:
         model = LogisticRegression(C=strength, max_iter=_ITERATIONS, tol=1e-3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
