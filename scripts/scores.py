@@ -101,7 +101,11 @@ def tables(results: Results, rows: Sequence[str], splits: bool) -> dict[str, Tab
         (*row, best(results, *row[:2]))
         for row in cells(
             score,
-            [((title, mode), {**ROWS[title], "mode": mode}) for title in rows for mode in MODES],
+            [
+                ((title, mode), {**ROWS[title], "mode": mode})
+                for title in rows
+                for mode in MODES
+            ],
             columns.values(),
         )
     )

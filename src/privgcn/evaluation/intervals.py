@@ -21,7 +21,7 @@ _DRAWS = 1000
 Interval = tuple[float, float]
 
 
-def wilson(right: int, documents: int, level: float = LEVEL) -> Interval:
+def wilson(right: float, documents: int, level: float = LEVEL) -> Interval:
     """The Wilson score interval of a share (Wilson, 1927), for accuracy and micro F1.
 
     Args:
@@ -66,7 +66,7 @@ def over_seeds(values: Sequence[float], documents: int, level: float = LEVEL) ->
     """Mean, sample standard deviation and interval of one score over several seeds.
 
     The interval is that of the mean: what the seeds leave open (Student's t) and what the test
-    documents leave open, which all seeds share.
+    documents leave open, which all seeds share (as of a share; for macro F1 that is rough).
 
     Args:
         values: One score for each seed.
@@ -77,12 +77,15 @@ def over_seeds(values: Sequence[float], documents: int, level: float = LEVEL) ->
 
     mean = statistics.fmean(values)
     std = statistics.stdev(values) if len(values) > 1 else None
-    spread = _quantile(level) ** 2 * mean * (1 - mean) / documents
+    of_seeds = 0.0
     if std is not None:
-        of_seeds = float(t.ppf((1 + level) / 2, len(values) - 1)) * std
-        spread += of_seeds**2 / len(values)
-    low, high = max(0.0, mean - math.sqrt(spread)), min(1.0, mean + math.sqrt(spread))
-    return {"values": list(values), "mean": mean, "std": std, "interval": [low, high]}
+        of_seeds = float(t.ppf((1 + level) / 2, len(values) - 1)) * std / len(values) ** 0.5
+    low, high = (
+        mean + math.copysign(math.hypot(end - mean, of_seeds), side)
+        for end, side in zip(wilson(mean * documents, documents, level), (-1, 1), strict=True)
+    )
+    ends = [max(0.0, low), min(1.0, high)]
+    return {"values": list(values), "mean": mean, "std": std, "interval": ends}
 
 
 def with_intervals(scores: dict[str, Any]) -> dict[str, Any]:

@@ -86,9 +86,7 @@ def _run_table(runs: Sequence[RunRecord]) -> Table:
         )
         dataset = f"{run.dataset} (synthetic)" if run.scores.synthetic else run.dataset
         documents = max((entry.documents or 0 for entry in modes.values()), default=0)
-        rows.append(
-            (run.name, dataset, run.settings.recipe, *claim, documents or None, *shown)
-        )
+        rows.append((run.name, dataset, run.settings.recipe, *claim, documents or None, *shown))
     outside = [mode for mode, facts in MODES.items() if not facts.covered]
     columns = ["run", "dataset", "recipe", "epsilon", "delta", "protects", "releasable"]
     columns += ["test documents", *(name for mode in MODES for name in (mode, f"{mode}, 95 %"))]

@@ -254,7 +254,9 @@ def repeat_table(scores: Scores) -> Table | None:
             row = repeats.modes[mode].get(measure)
             if row is not None:
                 over = MeanStd(row.mean, row.std)
-                rows.append((mode, MEASURES[measure], over, _between(row.interval), row.values[0]))
+                rows.append(
+                    (mode, MEASURES[measure], over, _between(row.interval), row.values[0])
+                )
     notes = [
         f"Seeds {repeats.seeds[0]} to {repeats.seeds[-1]}. The model is that of seed "
         f"{repeats.model}, named beforehand; the others were scored and forgotten."

@@ -141,9 +141,7 @@ class Trial:
         return {key: table[key] for key in (*HEADLINE, "documents", "intervals")}
 
     def _table(self, predicted: npt.NDArray[np.int64]) -> dict[str, Any]:
-        return with_intervals(
-            classification_scores(self.truth, predicted, self.corpus.classes)
-        )
+        return with_intervals(classification_scores(self.truth, predicted, self.corpus.classes))
 
 
 def train(

@@ -96,12 +96,6 @@ class Measured(BaseModel):
         """The quantity by which runs are compared."""
         return signal_of(self.units, self.classes, self.features, self.noise)
 
-    @property
-    def reach(self) -> float:
-        """How much of the way from guessing to the score without privacy this run goes."""
-        way = max(self.plain - self.majority, 0.1)
-        return min(max((self.own_graph - self.majority) / way, -0.5), 1.3)
-
 
 class Curve(BaseModel):
     """From signal and number of classes to reach and score.
@@ -112,7 +106,8 @@ class Curve(BaseModel):
         slope: How steep the reach is there.
         weights: Of one, the logarithm of the reach and that of the number of classes; they add
             up to the log odds of the score.
-        spread: Half of the width of the interval at the top.
+        below: How far the interval goes below the middle, at the top.
+        above: How far it goes above.
         widening: How much wider it is, relatively, where nothing is reached.
         least: The smallest signal that was measured.
         most: The largest one.
@@ -124,7 +119,8 @@ class Curve(BaseModel):
     half: float
     slope: float
     weights: tuple[float, float, float]
-    spread: float
+    below: float
+    above: float
     widening: float
     least: float
     most: float
@@ -138,8 +134,9 @@ class Curve(BaseModel):
         signals, counts = np.array([math.log(signal)]), np.array([math.log(classes)])
         reach = _reach(signals, self.top, self.half, self.slope)
         middle = float(_score(reach, counts, np.array(self.weights))[0])
-        width = self.spread * (1 + self.widening * (1 - float(reach[0]) / self.top))
-        return max(0.0, middle - width), min(1.0, middle + width)
+        wider = 1 + self.widening * (1 - float(reach[0]) / self.top)
+        low, high = middle - self.below * wider, middle + self.above * wider
+        return min(max(0.0, low), 1.0), max(0.0, min(1.0, high))
 
 
 @dataclass(frozen=True)
@@ -272,7 +269,9 @@ def outlook(
             f"The 'features' of {_OWNER} must be given for the kind {kind!r}. Known without: "
             f"{', '.join(FEATURES)}."
         )
-    features = require_count(FEATURES[kind] if features is None else features, "features", _OWNER)
+    features = require_count(
+        FEATURES[kind] if features is None else features, "features", _OWNER
+    )
     if unit not in (None, "document", "person"):
         raise ConfigError(
             f"The 'unit' of {_OWNER} must be document or person, as recipe 'auto' has it. "
@@ -372,14 +371,15 @@ def fitted_curve(runs: Sequence[Measured]) -> Curve:
     for name, own in parts.items():
         others = _least_squares([run for run in runs if run.group != name])
         reach, middle = _predicted(others, own)
-        errors.append(np.abs(np.array([run.own_graph for run in own]) - middle))
+        errors.append(np.array([run.own_graph for run in own]) - middle)
         reaches.append(reach)
         tops.append(np.full(len(own), others[0]))
         mass.append(np.full(len(own), 1 / len(own)))
     error, weight = np.concatenate(errors), np.concatenate(mass)
     missed = 1 - np.concatenate(reaches) / np.concatenate(tops)
-    widening = _widening(error, missed, weight)
     level = min(1.0, COVERED * (len(groups) + 1) / len(groups))
+    widening = _widening(np.abs(error), missed, weight)
+    low, high = _shortest(error / (1 + widening * missed), weight, level)
     top, half, slope, weights = _least_squares(runs)
     signals = [run.signal for run in runs]
     return Curve(
@@ -387,7 +387,8 @@ def fitted_curve(runs: Sequence[Measured]) -> Curve:
         half=round(half, 4),
         slope=round(slope, 4),
         weights=tuple(round(float(one), 4) for one in weights),
-        spread=round(_quantile(error / (1 + widening * missed), weight, level), 4),
+        below=round(-low, 4),
+        above=round(high, 4),
         widening=round(widening, 4),
         least=round(min(signals), 4),
         most=round(max(signals), 4),
@@ -412,10 +413,11 @@ def _least_squares(runs: Sequence[Measured]) -> Fitted:
     names = [run.group for run in runs]
     mass = np.array([1 / names.count(name) for name in names])
     signals = np.log([run.signal for run in runs])
-    reach = np.array([run.reach for run in runs])
+    gained = np.array([run.own_graph - run.majority for run in runs])
+    way = np.array([run.plain - run.majority for run in runs])
 
     def errors(numbers: Vector) -> Vector:
-        return np.sqrt(mass) * (_reach(signals, *numbers) - reach)
+        return np.sqrt(mass) * (_reach(signals, *numbers) * way - gained)
 
     top, half, slope = least_squares(errors, [0.9, -1.0, 1.5], loss="soft_l1", f_scale=0.1).x
     reached, classes = _reach(signals, top, half, slope), np.log([run.classes for run in runs])
@@ -452,8 +454,12 @@ def _widening(error: Vector, missed: Vector, mass: Vector) -> float:
     return float(max(0.0, slope / start)) if start > 0 else 0.0
 
 
-def _quantile(values: Vector, mass: Vector, level: float) -> float:
+def _shortest(values: Vector, mass: Vector, level: float) -> tuple[float, float]:
+    """The ends of the shortest interval that holds a share of the mass, and zero."""
     order = np.argsort(values)
-    below = np.cumsum(mass[order])
-    place = np.searchsorted(below, level * below[-1] - 1e-9)
-    return float(values[order][min(int(place), len(values) - 1)])
+    values, below = values[order], np.concatenate([[0.0], np.cumsum(mass[order])])
+    wanted = level * below[-1] - 1e-9
+    ends = np.searchsorted(below[1:], below[:-1] + wanted)
+    pairs = [(i, end) for i, end in enumerate(ends.tolist()) if end < len(values)]
+    first, last = min(pairs, key=lambda pair: values[pair[1]] - values[pair[0]])
+    return min(0.0, float(values[first])), max(0.0, float(values[last]))
