@@ -3,8 +3,7 @@
 Trains on corpora of many kinds at several sizes and budgets, and writes
 ``src/privgcn/training/outlook.toml``:
 
-    PRIVGCN_DATA=... python scripts/measure_outlook.py [--seeds 2] \\
-        [--corpus FOLDER ...] [--held-out FOLDER ...]
+    PRIVGCN_DATA=... python scripts/measure_outlook.py --corpus FOLDER ... --held-out FOLDER ...
 
 The planner is made of the development corpora alone: our own datasets and ``--corpus``. Those
 held out are stored beside them, and a test counts how often the planner is right about them.

@@ -101,9 +101,9 @@ def train_and_write(
 ) -> dict[str, Any]:
     """Trains, scores and writes a run folder; returns what ``--json`` prints."""
     from privgcn.cli.progress import progress_bar
+    from privgcn.cli.score_lines import outlook_lines
     from privgcn.corpus import load_corpus
     from privgcn.corpus.catalogue import resolved_source
-    from privgcn.cli.score_lines import outlook_lines
     from privgcn.features import choose
     from privgcn.runs import train
     from privgcn.runs.expected import outlook_of
@@ -134,8 +134,8 @@ def train_and_write(
     if seeds > 1:
         last = settings.seed + seeds - 1
         typer.echo(
-            f"The model is that of seed {settings.seed}, whatever it scores. Seeds up to {last} "
-            "only show how far the score varies.",
+            f"The model is that of seed {settings.seed}, whatever it scores. Seeds up to "
+            f"{last} only show how far the score varies.",
             err=True,
         )
     folder = out if out is not None else _default_folder(settings, corpus.name)

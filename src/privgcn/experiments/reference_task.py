@@ -39,7 +39,7 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
     results = []
     for seed in seeds:
         found = references(ready.graph, chosen.changed({"seed": seed}))
-        best = {mode: one.predicted[one.best][None] for mode, one in found.items()}
+        best = {str(mode): one.predicted[one.best][None] for mode, one in found.items()}
         (result,) = results_of(corpus, best)
         results.append({**result, "best": {mode: one.best for mode, one in found.items()}})
     return results

@@ -186,14 +186,15 @@ def mode_table(scores: Scores, *, private: bool) -> Table:
         (f"baseline: {name}", None, entry, _BASELINES.get(name, ""))
         for name, entry in scores.baselines.items()
     ]
-    columns = ["mode", "guarantee", *_SHOWN_COLUMNS, "what is seen"]
-    rows = [
+    columns: list[str] = ["mode", "guarantee", *_SHOWN_COLUMNS, "what is seen"]
+    rows: list[list[str | float | None]] = [
         [name, guarantee, *(cell for name in _SHOWN for cell in entry.cells(name)), sees]
         for name, guarantee, entry, sees in entries
     ]
     if not private:
-        for line in (columns, *rows):
-            del line[1]
+        del columns[1]
+        for row in rows:
+            del row[1]
     return Table(
         title=f"Scores on the {scores.documents()}, by inference mode, and of the baselines",
         columns=tuple(columns),

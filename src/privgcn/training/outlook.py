@@ -7,9 +7,9 @@ root of the number of features among which the noise spreads.
 
 - the *reach*: how much of the way from guessing to the score without privacy a run goes. It
   hardly depends on the corpus, and says whether a budget is worth it;
-- the *interval* of the score itself, which also depends on how hard the corpus is. Nobody knows
-  that beforehand, so the interval is as wide as it must be to hold four of five runs on a corpus
-  that was not measured (``fitted_curve``).
+- the *interval* of the score itself, which also depends on how hard the corpus is. Nobody
+  knows that beforehand, so the interval is as wide as it must be to hold four of five runs on a
+  corpus that was not measured (``fitted_curve``).
 """
 
 from __future__ import annotations
@@ -417,14 +417,14 @@ def _least_squares(runs: Sequence[Measured]) -> Fitted:
     way = np.array([run.plain - run.majority for run in runs])
 
     def errors(numbers: Vector) -> Vector:
-        return np.sqrt(mass) * (_reach(signals, *numbers) * way - gained)
+        return np.asarray(np.sqrt(mass) * (_reach(signals, *numbers) * way - gained))
 
     top, half, slope = least_squares(errors, [0.9, -1.0, 1.5], loss="soft_l1", f_scale=0.1).x
     reached, classes = _reach(signals, top, half, slope), np.log([run.classes for run in runs])
     scores = np.array([run.own_graph for run in runs])
 
     def misses(weights: Vector) -> Vector:
-        return np.sqrt(mass) * (_score(reached, classes, weights) - scores)
+        return np.asarray(np.sqrt(mass) * (_score(reached, classes, weights) - scores))
 
     weights = least_squares(misses, [1.0, 1.0, 0.0], loss="soft_l1", f_scale=0.1).x
     return float(top), float(half), float(slope), weights

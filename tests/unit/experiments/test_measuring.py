@@ -16,8 +16,8 @@ from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.results import Results
 from privgcn.experiments.store import RecordStore
 from privgcn.report.formats import NOTHING
-from privgcn.training.outlook import Curve, fitted_curve
 from privgcn.training import outlook
+from privgcn.training.outlook import Curve, fitted_curve
 
 SCRIPTS = str(Path(__file__).parents[3] / "scripts")
 if SCRIPTS not in sys.path:

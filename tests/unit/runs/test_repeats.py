@@ -1,4 +1,4 @@
-"""Several seeds show how far a score varies; the model is that of the first, and the only one."""
+"""Several seeds show how far a score varies; the model is that of the first."""
 
 from __future__ import annotations
 
