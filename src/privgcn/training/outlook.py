@@ -46,6 +46,9 @@ DEFAULT_KIND = "minilm"
 GUESSING, USEFUL = 0.3, 0.75
 """A reach below the first is hardly better than guessing; from the second on a budget pays."""
 
+# The interval is made for a little more than it promises: which corpora happened to be measured
+# moves what it holds on others by several hundredths.
+_AIM = 0.85
 _ENCODERS = {"minilm", "static", "transformer", "word-vectors"}
 _EPSILONS = (0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 15, 20)
 _MOST_TIMES = 1000
@@ -191,7 +194,8 @@ class Setup:
         return Expectation(
             curve.reach(signal),
             curve.interval(signal, self.classes),
-            curve.least <= signal <= curve.most,
+            # Beyond the largest signal, scores stay about as they are.
+            curve.least <= signal <= 10 * curve.most,
         )
 
 
@@ -377,7 +381,7 @@ def fitted_curve(runs: Sequence[Measured]) -> Curve:
         mass.append(np.full(len(own), 1 / len(own)))
     error, weight = np.concatenate(errors), np.concatenate(mass)
     missed = 1 - np.concatenate(reaches) / np.concatenate(tops)
-    level = min(1.0, COVERED * (len(groups) + 1) / len(groups))
+    level = min(1.0, _AIM * (len(groups) + 1) / len(groups))
     widening = _widening(np.abs(error), missed, weight)
     low, high = _shortest(error / (1 + widening * missed), weight, level)
     top, half, slope, weights = _least_squares(runs)
