@@ -180,7 +180,7 @@ GRID: tuple[Mutation, ...] = (
     mutation(
         "a large part is added up as it comes",
         _CANCEL,
-        swap("ClippedSums._vector", "rounded(outputs[own], any_unit)", "outputs[own].double()"),
+        swap("_multiplied_out", "rounded(outputs, any_unit)", "outputs.double()"),
     ),
     mutation(
         "the room for rounding is not paid in small parts",
@@ -248,7 +248,7 @@ GRID: tuple[Mutation, ...] = (
     mutation(
         "large parts share one unit",
         _LOUD,
-        swap("ClippedSums._vector", "lengths[own].sum(0)", "lengths.sum(0)"),
+        swap("ClippedSums._vector", "lengths[own]", "lengths"),
     ),
     mutation(
         "one large part chooses the method of all",
@@ -332,6 +332,6 @@ GRID: tuple[Mutation, ...] = (
     mutation(
         "a norm that threads add up",
         f"{CLIPPING}::test_how_many_threads_add_up_a_norm_moves_no_bit",
-        swap("_joint_norms", "torch.split(any_rows, any_size)", "(any_rows.double(),)"),
+        swap("_joint_norms", "upper_sums(any_rows)", "any_rows.sum(0)"),
     ),
 )

@@ -79,6 +79,17 @@ def exact_sums(values: Tensor) -> Tensor:
     return values.add(least).sub_(least).sum(-1, keepdim=True, dtype=torch.float64)
 
 
+def upper_sums(values: Tensor) -> Tensor:
+    """Sums over the first dimension of float64 numbers that are not negative, from above.
+
+    Each number is rounded up, relative to the largest, so far that sums are exact: no order
+    and no device changes a bit. Of n numbers the sum is too large by a relative n^2 2^-51
+    at most.
+    """
+    units = powers_above(values.amax(0)) * 2.0 ** -product_bits(len(values))
+    return (values / units).ceil_().sum(0).mul_(units)
+
+
 def exact_weights(weight: Tensor, bits: int) -> Tensor:
     """Weights ``[k, R, m]`` cut to the digits that rows of ``bits`` digits leave them.
 

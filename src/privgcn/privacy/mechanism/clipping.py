@@ -24,7 +24,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from privgcn.graph.exact import EXACT_BITS, GridRows, powers_above, rounded, rows_on_grid
+from privgcn.graph.exact import (
+    EXACT_BITS,
+    GridRows,
+    powers_above,
+    rounded,
+    rows_on_grid,
+    upper_sums,
+)
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.graph.rows import Rows, SparseRows
 from privgcn.models.stack import LayerGradient, transposed_product
@@ -36,7 +43,11 @@ _MOST_IN_PAIRS = 64
 # Norms and scales are float64, so they are off by far less.
 _ROUNDING = 2.0**-30
 _UNIT_ROUNDOFF = 2.0**-53
-_ONE_THREAD = 512
+
+
+def worth_multiplying_out(documents: int) -> bool:
+    """Whether the gradient of a part with so many documents is multiplied out."""
+    return documents > _MOST_IN_PAIRS
 
 
 class _Layer(NamedTuple):
@@ -114,12 +125,7 @@ class ClippedSums:
     def _layer(self, gradient: LayerGradient) -> _Layer:
         inputs, outputs, bias_rows = gradient
         if isinstance(inputs, Tensor | GridRows):
-            if isinstance(inputs, Tensor):
-                inputs = rows_on_grid(inputs, self.grid.input_bits)
-            elif inputs.bits > self.grid.input_bits:
-                inputs = rows_on_grid(inputs.values, self.grid.input_bits)
-            values, powers, _ = inputs
-            return _Layer(values, powers, _row_squares(values), outputs, bias_rows)
+            return _dense_layer(inputs, outputs, bias_rows, self.grid)
         return _Layer(*self._features, outputs, bias_rows)
 
     # -- parts with few documents ---------------------------------------------------------
@@ -136,7 +142,7 @@ class ClippedSums:
         scales = scales[..., None] / self.clip_norm
         # Neither those left out nor those that are not finite.
         kept = scales > 0
-        everything = bool(kept.all())
+        everything = _all(kept)
 
         def on_grid(rows: Tensor, unit: Tensor | float) -> Tensor:
             # Rows of a dropped part are replaced: zero times infinity is no zero.
@@ -256,22 +262,63 @@ class ClippedSums:
         }
 
     def _vector(self, part: int, layers: Sequence[_Layer], lengths: Tensor) -> list[Tensor]:
-        """The clipped gradient of one part, on the grid.
-
-        Its rows are first rounded to a grid of their own, relative to all that they could
-        add up to: so the gradient is exact, and its norm is the one that is clipped.
-        """
+        """The clipped gradient of one part, on the grid."""
         own = slice(self._bounds[part], self._bounds[part + 1])
-        digits = EXACT_BITS - self.grid.input_bits
-        unit = powers_above(lengths[own].sum(0)[:, None]) * 2.0**-digits
-        vector: list[Tensor] = []
-        for inputs, powers, _, outputs, bias_rows in layers:
-            rows = rounded(outputs[own], unit / powers[own])
-            large = inputs[own] if isinstance(inputs, Tensor) else self._large_features[part]
-            vector.append(transposed_product(large, rows))
-            if bias_rows is not None:
-                vector.append(rounded(bias_rows[own], unit).sum(0))
-        return clipped_vector(vector, self.clip_norm, self.grid)
+        rows = [
+            _Layer(
+                inputs[own] if isinstance(inputs, Tensor) else self._large_features[part],
+                powers[own],
+                squares[own],
+                outputs[own],
+                None if bias_rows is None else bias_rows[own],
+            )
+            for inputs, powers, squares, outputs, bias_rows in layers
+        ]
+        return _multiplied_out(rows, lengths[own], self.clip_norm, self.grid)
+
+
+def clipped_parts(
+    gradients: Sequence[LayerGradient], clip_norm: float, grid: Grid
+) -> list[Tensor]:
+    """The clipped gradients of parts that lie side by side, ``[..., parts, k]`` each.
+
+    The replica dimension of the rows counts parts: all rows of it are one part's, on whichever
+    replica. For parts with many documents; the vectors are those that ``ClippedSums`` adds up.
+    """
+    layers = []
+    for inputs, outputs, bias_rows in gradients:
+        assert isinstance(inputs, Tensor | GridRows)
+        layers.append(_dense_layer(inputs, outputs, bias_rows, grid))
+    return _multiplied_out(layers, _lengths(layers), clip_norm, grid)
+
+
+def _dense_layer(
+    inputs: Tensor | GridRows, outputs: Tensor, bias_rows: Tensor | None, grid: Grid
+) -> _Layer:
+    if isinstance(inputs, Tensor):
+        inputs = rows_on_grid(inputs, grid.input_bits)
+    elif inputs.bits > grid.input_bits:
+        inputs = rows_on_grid(inputs.values, grid.input_bits)
+    values, powers, _ = inputs
+    return _Layer(values, powers, _row_squares(values), outputs, bias_rows)
+
+
+def _multiplied_out(
+    layers: Sequence[_Layer], lengths: Tensor, clip_norm: float, grid: Grid
+) -> list[Tensor]:
+    """The clipped gradient of one part, from its own rows.
+
+    They are first rounded to a grid of their own, relative to all that they could add up to:
+    so the gradient is exact, and its norm is the one that is clipped.
+    """
+    digits = EXACT_BITS - grid.input_bits
+    unit = powers_above(upper_sums(lengths)[:, None]) * 2.0**-digits
+    vector: list[Tensor] = []
+    for inputs, powers, _, outputs, bias_rows in layers:
+        vector.append(transposed_product(inputs, rounded(outputs, unit / powers)))
+        if bias_rows is not None:
+            vector.append(rounded(bias_rows, unit).sum(0))
+    return clipped_vector(vector, clip_norm, grid)
 
 
 def clipped_vector(vector: Sequence[Tensor], clip_norm: float, grid: Grid) -> list[Tensor]:
@@ -290,7 +337,12 @@ def clipped_vector(vector: Sequence[Tensor], clip_norm: float, grid: Grid) -> li
     made = [
         tensor.double().mul_(scales / grid.step).round_().mul_(grid.step) for tensor in vector
     ]
-    return made if bool(kept.all()) else [torch.where(kept, tensor, 0.0) for tensor in made]
+    return made if _all(kept) else [torch.where(kept, tensor, 0.0) for tensor in made]
+
+
+def _all(kept: Tensor) -> bool:
+    """Whether nothing was dropped; a device is not asked, as the host would wait for it."""
+    return not kept.is_cuda and bool(kept.all())
 
 
 def _lengths(layers: Sequence[_Layer]) -> Tensor:
@@ -314,6 +366,4 @@ def _row_squares(rows: Tensor) -> Tensor:
 def _joint_norms(tensors: Sequence[Tensor]) -> Tensor:
     """The norm of each replica over all tensors together ``[R]``."""
     rows = [_row_squares(tensor).reshape(-1, tensor.shape[-2]) for tensor in tensors]
-    # In pieces that one thread adds up: how many threads there are must not move a bit.
-    pieces = [piece.sum(0) for own in rows for piece in torch.split(own, _ONE_THREAD)]
-    return torch.stack(pieces).sum(0).sqrt()
+    return upper_sums(torch.cat(rows)).sqrt()
