@@ -158,6 +158,6 @@ def test_plan_says_noise_steps_and_score() -> None:
     low, high = record["expected"]["micro_f1"]
     assert 0 < low < high < 1
     assert 0 < record["expected"]["reach"] < 1.2
-    text = call(*arguments, "--epsilon", "0.2")
-    assert "1,208 documents at epsilon 0.2: expect no better than guessing" in text
+    text = call(*arguments, "--epsilon", "0.1")
+    assert "1,208 documents at epsilon 0.1: expect no better than guessing" in text
     assert "you need about" in text

@@ -54,7 +54,9 @@ def test_scores_stand_beside_baselines_by_mode(build, statement, scores):
 
 
 def test_a_plain_run_stands_beside_the_best_reference(build, scores):
-    scores["references"] = references(best="logistic regression", **{"logistic regression": 0.61})
+    scores["references"] = references(
+        best="logistic regression", **{"logistic regression": 0.61}
+    )
     scores["modes"] = {"own-graph": scores["modes"]["own-graph"]}
     text = text_of(Report.of_run(build.settings(None), None, scores).html())
 
