@@ -35,6 +35,8 @@ REFERENCES = ("gcn", "propagated regression", "mlp", "logistic regression")
 _HOPS = {"logistic regression": 0, "propagated regression": 2}
 STRENGTHS = (1.0, 10.0, 100.0)
 _ITERATIONS = 100
+# Stored values times classes from which on one strength must do: a fit takes a minute there.
+_MUCH = 200_000_000
 # Where there are no validation documents, so many training documents take their place.
 _HELD_BACK = 0.2
 
@@ -131,6 +133,8 @@ def _regressions(graph: TextGraph, hops: int, strengths: Sequence[float]) -> lis
     if len(np.unique(labels[known])) < 2:
         only = int(labels[known].max(initial=0))
         return [lambda graph, rows, mode: np.full(len(rows), only, dtype=np.int64)]
+    if rows.size * graph.classes > _MUCH:
+        strengths = strengths[len(strengths) // 2 :][:1]
     models = []
     for strength in strengths:
         model = LogisticRegression(C=strength, max_iter=_ITERATIONS, tol=1e-3)

@@ -19,6 +19,8 @@ def outlook_of(corpus: Corpus, settings: Settings) -> Outlook | None:
 
     Features that learn from the documents have no size before that.
     """
+    if settings.privacy is None:
+        return None
     train, features = corpus.train, settings.features
     featurizer = make_featurizer(
         features.kind,
@@ -27,7 +29,7 @@ def outlook_of(corpus: Corpus, settings: Settings) -> Outlook | None:
         language=features.language,
         documents=public_size(corpus, settings),
     )
-    if settings.privacy is None or (featurizer.learns and featurizer.kind != "given"):
+    if featurizer.learns and featurizer.kind != "given":
         return None
     units = int((corpus.split == TRAIN).sum())
     if settings.privacy.unit == "person":

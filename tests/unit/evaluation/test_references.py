@@ -10,7 +10,8 @@ import torch
 
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
 from privgcn.errors import PrivacyContractError
-from privgcn.evaluation.references import REFERENCES, references
+from privgcn.evaluation import references as references_module
+from privgcn.evaluation.references import REFERENCES, STRENGTHS, references
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.training.recipes import make_settings
@@ -101,3 +102,20 @@ def test_private_settings_are_refused() -> None:
     graph = _graph(noise=1.0, alike=0.9)
     with pytest.raises(PrivacyContractError, match="no epsilon counts that"):
         references(graph, make_settings("auto", epsilon=1.0))
+
+
+def test_much_data_are_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    fitted = []
+    fit = LogisticRegression.fit
+    monkeypatch.setattr(
+        LogisticRegression, "fit", lambda self, *rest: fitted.append(self.C) or fit(self, *rest)
+    )
+    graph = _graph(noise=1.0, alike=0.7)
+    references(graph, SETTINGS, among=("logistic regression",))
+    assert fitted == list(STRENGTHS)
+    fitted.clear()
+    monkeypatch.setattr(references_module, "_MUCH", 100)
+    references(graph, SETTINGS, among=("logistic regression",))
+    assert fitted == [STRENGTHS[1]]
