@@ -85,7 +85,7 @@ def test_train_json_has_what_the_contract_names(tmp_path, letters) -> None:
     assert {"run", "dataset", "seconds", "settings", "statement", "scores"} <= set(record)
     assert set(record["scores"]) == {"alone", "own-graph", "full-graph"}
     for row in record["scores"].values():
-        assert set(row) == {"micro_f1", "macro_f1", "accuracy"}
+        assert set(row) == {"micro_f1", "macro_f1", "accuracy", "documents", "intervals"}
     assert record["statement"]["epsilon"] <= 8
     assert record["scores"]["own-graph"]["micro_f1"] > 0.9
 
