@@ -23,10 +23,12 @@ from privgcn.cli.options import (
     Unit,
 )
 from privgcn.cli.output import Overwrite, print_json
+from privgcn.errors import ConfigError
 
 if TYPE_CHECKING:
     from privgcn.config import Settings
     from privgcn.runs.train import Trial
+    from privgcn.training.ranks import Team
 
 
 def train(
@@ -69,8 +71,15 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a classifier on documents and links, privately when given an epsilon."""
+    from privgcn.training.ranks import Ranks
     from privgcn.training.recipes import by_command_line, resolve
 
+    ranks = Ranks.of_environment()
+    if not ranks.leads:
+        from privgcn.training.shared_parts import assist
+
+        assist(ranks)
+        return
     flags = {
         "recipe": recipe,
         "seed": seed,
@@ -88,8 +97,9 @@ def train(
         "privacy.sampling": sampling,
         "privacy.reproducible": reproducible,
     }
-    settings = resolve(*by_command_line(flags, overrides, config))
-    record = train_and_write(settings, out, overwrite=overwrite, seeds=seeds)
+    with ranks.joined() as team:
+        settings = resolve(*by_command_line(flags, overrides, config))
+        record = train_and_write(settings, out, overwrite=overwrite, seeds=seeds, team=team)
     if as_json:
         print_json(record)
     else:
@@ -97,7 +107,12 @@ def train(
 
 
 def train_and_write(
-    settings: Settings, out: Path | None, *, overwrite: bool = False, seeds: int = 1
+    settings: Settings,
+    out: Path | None,
+    *,
+    overwrite: bool = False,
+    seeds: int = 1,
+    team: Team | None = None,
 ) -> dict[str, Any]:
     """Trains, scores and writes a run folder; returns what ``--json`` prints."""
     from privgcn.cli.progress import progress_bar
@@ -111,6 +126,11 @@ def train_and_write(
     from privgcn.training.checkpoint import clear_checkpoint
 
     begun = time.perf_counter()
+    if team is not None and settings.privacy is None:
+        raise ConfigError(
+            "Training without privacy runs in one process. Leave out torchrun, or add "
+            "--epsilon 1."
+        )
     source = resolved_source(str(settings.data.source))
     settings = settings.changed({"data.source": source})
     if out is not None:
@@ -142,7 +162,9 @@ def train_and_write(
     check_target(folder, overwrite=overwrite)
     unfinished = unfinished_place(folder)
     with progress_bar("training") as progress:
-        trial = train.train(corpus, settings, progress=progress, checkpoint_folder=unfinished)
+        trial = train.train(
+            corpus, settings, progress=progress, checkpoint_folder=unfinished, team=team
+        )
     record = score_and_write(folder, trial, overwrite=overwrite, seeds=seeds)
     clear_checkpoint(unfinished)
     return {**record, "seconds": round(time.perf_counter() - begun, 3)}

@@ -33,6 +33,7 @@ from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs.assumptions import check_owners, statement_of
 from privgcn.runs.model import Model, graph_of
 from privgcn.training.fit import Fit, Progress, fit
+from privgcn.training.ranks import Team
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +75,7 @@ class Prepared:
         *,
         progress: Progress | None = None,
         checkpoint_folder: Path | None = None,
+        team: Team | None = None,
     ) -> Fit:
         """Trains on the training documents; validation documents may stop a plain run."""
         visible = None
@@ -87,6 +89,7 @@ class Prepared:
             columns=self.corpus.train.columns,
             progress=progress,
             checkpoint_folder=checkpoint_folder,
+            team=team,
         )
 
     def trial(self, fitted: Fit, statement: PrivacyStatement | None) -> Trial:
@@ -151,6 +154,7 @@ def train(
     *,
     progress: Progress | None = None,
     checkpoint_folder: Path | None = None,
+    team: Team | None = None,
 ) -> Trial:
     """Trains on the training documents of a corpus.
 
@@ -161,6 +165,7 @@ def train(
             replica, of the settings' own seed: replicas have no statement.
         progress: Called with steps done and steps in all.
         checkpoint_folder: Where a private run leaves its state to be resumed.
+        team: The ranks that a private run shares its parts with; this is rank 0.
 
     Raises:
         DataError: Nobody could train on the corpus.
@@ -169,7 +174,9 @@ def train(
     corpus.check_trainable()
     check_owners(corpus, settings.privacy.unit if settings.privacy else None)
     ready = Prepared.of(corpus, settings)
-    fitted = ready.fit(settings, seeds, progress=progress, checkpoint_folder=checkpoint_folder)
+    fitted = ready.fit(
+        settings, seeds, progress=progress, checkpoint_folder=checkpoint_folder, team=team
+    )
     alone = seeds is None
     return ready.trial(
         fitted, statement_of(fitted, corpus.train, ready.featurizer) if alone else None
