@@ -371,7 +371,7 @@ WISHES: tuple[Mutation, ...] = (
     mutation(
         "a private run trains again for a baseline",
         f"{REPLICAS}::test_a_private_run_trains_once_on_private_documents",
-        swap("baseline_scores", "settings.privacy is None", "True"),
+        swap("score_table", "settings.privacy is None", "True"),
     ),
 )
 

@@ -57,6 +57,10 @@ class DataNotAvailableError(DataError):
     exit_code = 3
 
 
+class PrivacyWarning(UserWarning):
+    """What is done is allowed, and voids a claim that one might read into it."""
+
+
 class NotCalibratedError(PrivGCNError):
     """No noise multiplier reaches the asked-for epsilon."""
 

@@ -21,7 +21,9 @@ from privgcn.config import Settings
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
 from privgcn.evaluation.baselines import majority, sees_no_links, uniform
+from privgcn.evaluation.intervals import with_intervals
 from privgcn.evaluation.metrics import HEADLINE, classification_scores
+from privgcn.evaluation.references import references
 from privgcn.features import Featurizer, make_featurizer
 from privgcn.graph.textgraph import TextGraph
 from privgcn.modes import MODES, Mode
@@ -133,8 +135,16 @@ class Trial:
         ]
         for mode in modes:
             for table, predicted in zip(tables, self.predictions(mode), strict=True):
-                table[mode] = classification_scores(self.truth, predicted, self.corpus.classes)
+                table[mode] = self._table(predicted)
         return tables
+
+    def headline(self, predicted: npt.NDArray[np.int64]) -> dict[str, Any]:
+        """The main scores of predictions for the test documents, with their intervals."""
+        table = self._table(predicted)
+        return {key: table[key] for key in (*HEADLINE, "documents", "intervals")}
+
+    def _table(self, predicted: npt.NDArray[np.int64]) -> dict[str, Any]:
+        return with_intervals(classification_scores(self.truth, predicted, self.corpus.classes))
 
 
 def train(
@@ -174,9 +184,13 @@ def train(
 
 
 def score_table(trial: Trial) -> dict[str, Any]:
-    """The content of ``scores.json``: scores by inference mode, beside the baselines."""
-    corpus = trial.corpus
-    return {
+    """The content of ``scores.json``: scores by inference mode, beside what they must beat.
+
+    Guarantees:
+        The private documents of a private run are not trained on again.
+    """
+    corpus, settings = trial.corpus, trial.model.fitted.settings
+    table = {
         "dataset": corpus.name,
         "synthetic": corpus.facts.synthetic,
         "features": trial.model.featurizer.dimension,
@@ -184,17 +198,16 @@ def score_table(trial: Trial) -> dict[str, Any]:
         "modes": trial.scores[0],
         "baselines": baseline_scores(trial),
     }
+    if settings.privacy is None:
+        table["references"] = reference_scores(trial)
+    return table
 
 
 def baseline_scores(trial: Trial) -> dict[str, dict[str, Any]]:
-    """Scores that a result must beat: majority, random, and the same recipe without links.
+    """Scores that a result must beat, and that cost nothing: majority, random, graph-blind.
 
     For a linear model without hops in training, the graph-blind baseline is the released
-    model itself, scoring each document alone. Otherwise a graph-blind ``mlp`` is trained,
-    if there is no privacy to lose.
-
-    Guarantees:
-        The private documents of a private run are not trained on again.
+    model itself, scoring each document alone.
     """
     truth, classes = trial.truth, trial.corpus.classes
     settings = trial.model.fitted.settings
@@ -204,11 +217,24 @@ def baseline_scores(trial: Trial) -> dict[str, dict[str, Any]]:
     }
     if sees_no_links(settings):
         named["graph-blind linear"] = trial.predictions("alone")[0]
-    elif settings.privacy is None:
-        blind = train(trial.corpus, settings.changed({"model.kind": "mlp"}))
-        named["graph-blind mlp"] = blind.predictions("alone")[0]
-    tables = {n: classification_scores(truth, p, classes) for n, p in named.items()}
-    return {n: {key: table[key] for key in HEADLINE} for n, table in tables.items()}
+    return {name: trial.headline(predicted) for name, predicted in named.items()}
+
+
+def reference_scores(trial: Trial) -> dict[Mode, dict[str, Any]]:
+    """For each inference mode, the non-private references and which of them is the best.
+
+    They are trained on the training documents, so only a non-private run has them.
+    """
+    fitted = trial.model.fitted
+    found = references(trial.graph, fitted.settings, fitted=fitted)
+    return {
+        mode: {
+            "best": one.best,
+            "validation": one.validation,
+            "scores": {name: trial.headline(row) for name, row in one.predicted.items()},
+        }
+        for mode, one in found.items()
+    }
 
 
 def public_size(corpus: Corpus, settings: Settings) -> int:
