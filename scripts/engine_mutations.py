@@ -310,8 +310,8 @@ ENGINE: tuple[Mutation, ...] = (
         f"{CENTRE}::test_no_document_moves_the_sum_by_more_than_the_clip_norm",
         swap(
             "clipped_row_means",
-            "sums.clipped_sum([rows], included=included)[0][..., 0]",
-            "graph.features.dense().double().sum(0)[:, None]",
+            "sums.clipped_sum([rows], included=chosen)[0][..., 0]",
+            "block.features.dense().double().sum(0)[:, None]",
         ),
     ),
     mutation(

@@ -322,8 +322,8 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         f"{ORDER}::test_training_takes_off_the_released_centre_and_no_other",
         swap(
             "_private_trainer",
-            "rows.centred(centre[:, 0])",
-            "rows.centred(torch.nn.functional.normalize(rows.values).mean(0))",
+            "any_rows.centred(centre[:, 0])",
+            "any_rows.centred(torch.nn.functional.normalize(any_rows.dense()).mean(0))",
         ),
     ),
     mutation(
