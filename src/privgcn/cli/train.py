@@ -23,6 +23,7 @@ from privgcn.cli.options import (
     Unit,
 )
 from privgcn.cli.output import Overwrite, print_json
+from privgcn.cli.progress import shown_stages
 
 if TYPE_CHECKING:
     from privgcn.config import Settings
@@ -81,7 +82,8 @@ def train(
         "privacy.reproducible": reproducible,
     }
     settings = resolve(*by_command_line(flags, overrides, config))
-    record = train_and_write(settings, out, overwrite=overwrite)
+    with shown_stages():
+        record = train_and_write(settings, out, overwrite=overwrite)
     if as_json:
         print_json(record)
     else:
@@ -92,7 +94,7 @@ def train_and_write(
     settings: Settings, out: Path | None, *, overwrite: bool = False
 ) -> dict[str, Any]:
     """Trains, scores and writes a run folder; returns what ``--json`` prints."""
-    from privgcn.cli.progress import progress_bar
+    from privgcn import stages
     from privgcn.corpus import load_corpus
     from privgcn.corpus.catalogue import resolved_source
     from privgcn.features import choose
@@ -105,6 +107,7 @@ def train_and_write(
     settings = settings.changed({"data.source": source})
     if out is not None:
         check_target(out, overwrite=overwrite)
+    stages.begin("reading")
     corpus = load_corpus(source, classes=settings.data.classes, seed=settings.seed)
     if corpus.read_report is not None:
         typer.echo(str(corpus.read_report), err=True)
@@ -122,8 +125,7 @@ def train_and_write(
     folder = out if out is not None else _default_folder(settings, corpus.name)
     check_target(folder, overwrite=overwrite)
     unfinished = unfinished_place(folder)
-    with progress_bar("training") as progress:
-        trial = train.train(corpus, settings, progress=progress, checkpoint_folder=unfinished)
+    trial = train.train(corpus, settings, checkpoint_folder=unfinished)
     record = score_and_write(folder, trial, overwrite=overwrite)
     clear_checkpoint(unfinished)
     return {**record, "seconds": round(time.perf_counter() - begun, 3)}
@@ -131,14 +133,12 @@ def train_and_write(
 
 def score_and_write(folder: Path, trial: Trial, *, overwrite: bool) -> dict[str, Any]:
     """Scores a trained model and writes its run folder with a report."""
-    from privgcn.cli.progress import progress_bar
     from privgcn.report import Report
     from privgcn.runs.run import write_run
 
-    with progress_bar("scoring"):
-        return write_run(
-            folder, trial, lambda *found: Report.of_run(*found).html(), overwrite=overwrite
-        )
+    return write_run(
+        folder, trial, lambda *found: Report.of_run(*found).html(), overwrite=overwrite
+    )
 
 
 def print_run(folder: Path) -> None:

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from privgcn.errors import ConfigError, DataError
 from privgcn.features.base import FITTED, Featurizer, texts_of
+from privgcn.stages import counted
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -121,7 +122,7 @@ class HashingWords(WithoutStopWords):
         hasher = HashingVectorizer(
             n_features=self.dimension, analyzer=analyse, norm=None, dtype=np.float32
         )
-        counts = hasher.transform(texts_of(corpus, self.kind)).tocsr()
+        counts = hasher.transform(counted(texts_of(corpus, self.kind))).tocsr()
         counts.eliminate_zeros()
         counts.data = np.sign(counts.data) * np.log1p(np.abs(counts.data))
         return normalize(counts, copy=False)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from privgcn import stages
 from privgcn.config import Settings
 from privgcn.corpus import Corpus, load_corpus
 from privgcn.corpus.catalogue import resolved_source
@@ -198,6 +199,7 @@ def write_run(
     settings, statement = model.fitted.settings, model.statement
     unit = None if settings.privacy is None else settings.privacy.unit
     scores = score_table(trial)
+    stages.begin("report")
     files = {
         **model_files(model),
         SCORES: json.dumps(scores, indent=1) + "\n",

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from privgcn import stages
 from privgcn.config import Settings
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
@@ -109,6 +110,7 @@ class Trial:
 
     def predictions(self, mode: Mode) -> npt.NDArray[np.int64]:
         """Predicted class of each test document, ``[R, documents]``."""
+        stages.begin(f"prediction {mode}")
         rows = rows_with_split(self.graph, TEST)
         scores = scores_in_mode(self.model.fitted, self.graph, rows, mode)
         return np.asarray(scores.argmax(-1).T.numpy())
@@ -149,7 +151,7 @@ def train(
         settings: Everything that decides the run.
         seeds: One replica each, in one pass, for experiments. A released model is one
             replica, of the settings' own seed: replicas have no statement.
-        progress: Called with steps done and steps in all.
+        progress: Called with steps done and steps in all; default ``privgcn.stages``.
         checkpoint_folder: Where a private run leaves its state to be resumed.
 
     Raises:
@@ -158,8 +160,15 @@ def train(
     """
     corpus.check_trainable()
     check_owners(corpus, settings.privacy.unit if settings.privacy else None)
+    stages.begin("features")
     ready = Prepared.of(corpus, settings)
-    fitted = ready.fit(settings, seeds, progress=progress, checkpoint_folder=checkpoint_folder)
+    stages.begin("training")
+    fitted = ready.fit(
+        settings,
+        seeds,
+        progress=stages.advance if progress is None else progress,
+        checkpoint_folder=checkpoint_folder,
+    )
     alone = seeds is None
     return ready.trial(
         fitted, statement_of(fitted, corpus.train, ready.featurizer) if alone else None

@@ -401,7 +401,7 @@ class _LargeParts:
 
     def _side_by_side(self, rows: Tensor) -> Tensor:
         """Rows ``[parts, longest, ...]`` in float64, zero where a part has no more."""
-        return pad_sequence(torch.split(rows.double(), self.sizes), batch_first=True)
+        return pad_sequence(list(torch.split(rows.double(), self.sizes)), batch_first=True)
 
     def sums(self, rows: Tensor) -> Tensor:
         """The sum of each part's rows ``[parts, R, outputs]``."""
