@@ -79,8 +79,8 @@ class TrainingSettings(_Section):
         patience: Epochs without a better validation loss before training stops; 0 trains
             to the end. Private runs never stop early.
         parts: Parts of a non-private run; each is one step of an epoch.
-        device: Where training runs; ``auto`` takes CUDA where there is any. Noise is always
-            drawn on the CPU.
+        device: Where training runs; ``auto`` takes what is faster at the run's size. Noise of
+            a releasable run is always drawn by the cipher, on the CPU.
     """
 
     optimizer: Literal["sgd", "adam"] = "adam"

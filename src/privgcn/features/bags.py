@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import numpy as np
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from privgcn.errors import ConfigError, DataError
 from privgcn.features.base import FITTED, Featurizer, texts_of
@@ -42,7 +42,10 @@ def _different(words: list[str]) -> list[str]:
 
 Count = Annotated[int, Field(ge=1)]
 Words = Annotated[list[str], AfterValidator(_different)]
-Language = Literal["english", None]
+# Settings files have no null, so that "none" says it there.
+Language = Annotated[
+    Literal["english", None], BeforeValidator(lambda value: None if value == "none" else value)
+]
 
 
 def stop_list(language: Language) -> list[str]:
@@ -58,7 +61,7 @@ class WithoutStopWords(Featurizer):
     """Leaves out a list of words, and keeps the list as it was in training.
 
     Args:
-        stop_words: ``"english"`` or None.
+        stop_words: ``"english"``, or None (``"none"`` in a file).
     """
 
     stop_words: Language = "english"
@@ -134,7 +137,7 @@ class _Vocabulary(Featurizer):
     Args:
         min_count: Smallest number of occurrences of a word.
         max_count: Largest, or None.
-        stop_words: ``"english"`` or None.
+        stop_words: ``"english"``, or None (``"none"`` in a file).
     """
 
     learns = True

@@ -88,7 +88,7 @@ class DenseRows:
         """Float64 sum over each row of ``|value| ** power``."""
         # Row after row in memory: else a sum's order depends on how many rows there are.
         pieces = [
-            (rows.double().contiguous().abs_() ** power).sum(1)
+            (rows.double().contiguous().abs() ** power).sum(1)
             for rows in torch.split(self.values, _ROWS_AT_ONCE)
         ]
         return torch.cat(pieces)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
@@ -28,7 +30,14 @@ def propagation_matrix(edges: Tensor, documents: int) -> SparseRows:
     return SparseRows(offsets, target[order], values[order], documents)
 
 
-def propagate(matrix: SparseRows | None, values: Tensor, hops: int) -> Tensor:
+class Links(Protocol):
+    """A propagation matrix, however it is stored."""
+
+    def times(self, table: Tensor) -> Tensor:
+        """The product with a table of one row per document."""
+
+
+def propagate(matrix: Links | None, values: Tensor, hops: int) -> Tensor:
     """Applies the matrix ``hops`` times to ``[n, ...]``; ``None`` stands for no links."""
     if matrix is None or hops == 0:
         return values

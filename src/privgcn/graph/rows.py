@@ -21,6 +21,9 @@ from torch.nn.functional import embedding_bag
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.exact import powers_above
 
+# Of rows that a device keeps without gaps: one gibibyte in float64.
+_MOST_CELLS = 1 << 27
+
 
 def segment_positions(starts: Tensor, lengths: Tensor) -> Tensor:
     """Positions of all segments ``starts[i] .. starts[i] + lengths[i]``, one after another."""
@@ -208,6 +211,13 @@ class SparseRows:
 
 
 Rows = SparseRows | DenseRows
+
+
+def densified(rows: Rows, dtype: torch.dtype) -> Rows:
+    """The same rows without gaps where that is not much: a device multiplies these faster."""
+    if rows.shape[0] * rows.width > _MOST_CELLS:
+        return rows
+    return DenseRows(rows.dense().to(dtype))
 
 
 def rows_of(matrix: Any) -> Rows:

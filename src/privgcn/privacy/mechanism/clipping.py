@@ -49,6 +49,11 @@ _UNIT_ROUNDOFF = 2.0**-53
 _AT_ONCE = 1 << 19
 
 
+def worth_multiplying_out(documents: int) -> bool:
+    """Whether the gradient of a part with so many documents is multiplied out."""
+    return documents > _MOST_IN_PAIRS
+
+
 class _Layer(NamedTuple):
     """The rows of one layer: inputs on their grid, outputs still to be scaled.
 
@@ -138,12 +143,7 @@ class ClippedSums:
     def _layer(self, gradient: LayerGradient) -> _Layer:
         inputs, outputs, bias_rows = gradient
         if isinstance(inputs, Tensor | GridRows):
-            if isinstance(inputs, Tensor):
-                inputs = rows_on_grid(inputs, self.grid.input_bits)
-            elif inputs.bits > self.grid.input_bits:
-                inputs = rows_on_grid(inputs.values, self.grid.input_bits)
-            values, powers, _ = inputs
-            return _Layer(values, powers, _row_squares(values), outputs, bias_rows)
+            return _dense_layer(inputs, outputs, bias_rows, self.grid)
         return _Layer(*self._features, outputs, bias_rows)
 
     # -- parts with few documents ---------------------------------------------------------
@@ -160,7 +160,7 @@ class ClippedSums:
         scales = scales[..., None] / self.clip_norm
         # Neither those left out nor those that are not finite.
         kept = scales > 0
-        everything = bool(kept.all())
+        everything = _all(kept)
 
         def on_grid(rows: Tensor, unit: Tensor | float) -> Tensor:
             # Rows of a dropped part are replaced: zero times infinity is no zero.
@@ -436,7 +436,7 @@ def clipped_vectors(
     if included is not None:
         scales = torch.where(included, scales, 0.0)
     kept = scales > 0
-    everything = bool(kept.all())
+    everything = _all(kept)
     scales = scales / grid.step
     sums: list[Tensor] = []
     for tensor in vectors:
@@ -466,6 +466,55 @@ def _digits_lost(width: int) -> float:
     to is at most twice the largest coordinate.
     """
     return float(2.0 ** (1 - pair_digits(width)) * width**0.5)
+
+
+def clipped_parts(
+    gradients: Sequence[LayerGradient], clip_norm: float, grid: Grid
+) -> list[Tensor]:
+    """The clipped gradients of parts that lie side by side, ``[..., parts, k]`` each.
+
+    The replica dimension of the rows counts parts: all rows of it are one part's, on whichever
+    replica. For parts with many documents; the vectors are those that ``ClippedSums`` adds up.
+    """
+    layers = []
+    for inputs, outputs, bias_rows in gradients:
+        assert isinstance(inputs, Tensor | GridRows)
+        layers.append(_dense_layer(inputs, outputs, bias_rows, grid))
+    return _multiplied_out(layers, _lengths(layers), clip_norm, grid)
+
+
+def _dense_layer(
+    inputs: Tensor | GridRows, outputs: Tensor, bias_rows: Tensor | None, grid: Grid
+) -> _Layer:
+    if isinstance(inputs, Tensor):
+        inputs = rows_on_grid(inputs, grid.input_bits)
+    elif inputs.bits > grid.input_bits:
+        inputs = rows_on_grid(inputs.values, grid.input_bits)
+    values, powers, _ = inputs
+    return _Layer(values, powers, _row_squares(values), outputs, bias_rows)
+
+
+def _multiplied_out(
+    layers: Sequence[_Layer], lengths: Tensor, clip_norm: float, grid: Grid
+) -> list[Tensor]:
+    """The clipped gradient of one part, from its own rows.
+
+    They are first rounded to a grid of their own, relative to all that they could add up to:
+    so the gradient is exact, and its norm is the one that is clipped.
+    """
+    digits = EXACT_BITS - grid.input_bits
+    unit = powers_above(upper_sums(lengths)[:, None]) * 2.0**-digits
+    vector: list[Tensor] = []
+    for inputs, powers, _, outputs, bias_rows in layers:
+        vector.append(transposed_product(inputs, rounded(outputs, unit / powers)))
+        if bias_rows is not None:
+            vector.append(rounded(bias_rows, unit).sum(0))
+    return clipped_vector(vector, clip_norm, grid)
+
+
+def _all(kept: Tensor) -> bool:
+    """Whether nothing was dropped; a device is not asked, as the host would wait for it."""
+    return not kept.is_cuda and bool(kept.all())
 
 
 def _lengths(layers: Sequence[_Layer]) -> Tensor:

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from privgcn.graph.parts import PartitionedGraph
-from privgcn.models.stack import LayerStack, loss_gradient
+from privgcn.models.stack import LayerGradient, LayerStack, loss_gradient
 from privgcn.privacy.mechanism.clipping import ClippedSums
 from privgcn.privacy.mechanism.noise_grid import grid_of
+from privgcn.privacy.mechanism.slots import SlotBlock
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import Draws
 
@@ -96,20 +97,22 @@ class StackGradients:
     def _sum(
         self, block: ClippedSums, parameters: Sequence[Tensor], included: Tensor | None
     ) -> list[Tensor]:
-        graph = block.graph
-        tape = self.model.forward(
-            parameters,
-            graph.features,
-            graph.matrix,
-            self.dropout,
-            bits=grid_of(self.plan).input_bits,
-        )
-        rows = loss_gradient(
-            tape.scores, graph.labels, graph.loss_weights, longest=self.longest
-        )
-        dropped = self.dropout is not None
-        gradients = self.model.backward(parameters, tape, rows, graph.matrix, dropped=dropped)
+        gradients = self._rows(block.graph, parameters, self.dropout)
         return block.clipped_sum(gradients, included=included)
+
+    def _rows(
+        self,
+        block: PartitionedGraph | SlotBlock,
+        parameters: Sequence[Tensor],
+        masks: Draws | None,
+    ) -> list[LayerGradient]:
+        """The gradient rows of documents, each from its own part."""
+        matrix, bits = block.matrix, grid_of(self.plan).input_bits
+        tape = self.model.forward(parameters, block.features, matrix, masks, bits=bits)
+        rows = loss_gradient(
+            tape.scores, block.labels, block.loss_weights, longest=self.longest
+        )
+        return self.model.backward(parameters, tape, rows, matrix, dropped=masks is not None)
 
     def _worth_passes(self, wanted: npt.NDArray[np.bool_], passes: int) -> bool:
         """Whether a pass for each set of replicas costs less than one for all of them."""
