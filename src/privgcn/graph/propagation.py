@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from privgcn.graph.on_disk import RowsOnDisk, lies_on_disk, propagation_on_disk
 from privgcn.graph.rows import SparseRows
 
 
@@ -28,6 +29,13 @@ def propagation_matrix(edges: Tensor, documents: int) -> SparseRows:
     scale = degree.double().rsqrt()
     values = (scale[source] * scale[target]).float()
     return SparseRows(offsets, target[order], values[order], documents)
+
+
+def propagation_of(edges: Tensor, documents: int) -> SparseRows | RowsOnDisk:
+    """The same matrix; of links on disk, on disk."""
+    if lies_on_disk(edges):
+        return propagation_on_disk(edges, documents)
+    return propagation_matrix(edges, documents)
 
 
 class Links(Protocol):

@@ -22,7 +22,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.exact import (
     GridRows,
     exact_sums,
@@ -88,7 +87,7 @@ def product(
     """
     if isinstance(inputs, GridRows):
         return product(inputs.values, exact_weights(weight, inputs.bits))
-    if bits is not None and isinstance(inputs, DenseRows):
+    if bits is not None and not isinstance(inputs, Tensor) and inputs.is_dense:
         return product(inputs, exact_weights(weight, bits))
     width, replicas, outputs = weight.shape
     if not isinstance(inputs, Tensor):
@@ -175,7 +174,7 @@ class LayerStack:
     def scores_alone(self, parameters: Sequence[Tensor], features: Rows) -> Tensor:
         """The same of documents without links: no bit depends on the other documents."""
         bits = product_bits(features.width) // 2
-        rows = features.on_grid(bits) if isinstance(features, DenseRows) else features
+        rows = features.on_grid(bits) if features.is_dense else features
         return self.forward(parameters, rows, None, bits=bits).scores
 
     def backward(
@@ -227,7 +226,10 @@ def dropout_mask(like: Tensor, dropout: float, masks: Draws) -> Tensor:
     A byte of a block cipher costs a hundredth of a ``bernoulli_`` draw.
     """
     kept = kept_share(dropout)
-    mask = torch.as_tensor(masks.uniform_bytes(like.shape) < round(kept * 256))
+    # Whole words for each row: so the masks of a row are the same in whatever blocks rows come.
+    *rows, width = like.shape
+    drawn = masks.uniform_bytes((*rows, -(-width // 8) * 8))[..., :width]
+    mask = torch.as_tensor(drawn < round(kept * 256))
     return mask.to(like.device, like.dtype).mul_(1.0 / kept)
 
 
@@ -252,9 +254,8 @@ def loss_gradient(
     documents, replicas, classes = scores.shape
     places = torch.arange(0, gradient.numel(), classes, device=labels.device)
     # A label outside the classes would be a place in another document's row.
-    places = places.view(documents, replicas) + labels.clamp(0, classes - 1).reshape(
-        documents, -1
-    )
+    known = labels.clamp(0, classes - 1)
+    places = places.view(documents, replicas) + (known if known.ndim == 2 else known[:, None])
     ones = gradient.new_ones(()).expand(places.numel())
     gradient.view(-1).index_add_(0, places.view(-1), ones, alpha=-1.0)
     if longest is not None:

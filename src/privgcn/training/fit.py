@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from privgcn.config import Settings, TrainingSettings
-from privgcn.errors import PrivacyContractError
-from privgcn.graph.dense_rows import DenseRows
+from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.textgraph import TextGraph
 from privgcn.models import LayerStack, make_model
 from privgcn.privacy.mechanism.centre import released_centre
@@ -90,8 +90,7 @@ class Fit:
         """Documents as the model sees them; of one replica, as each has its own centre."""
         if self.centre is None:
             return graph
-        rows = DenseRows(graph.features.dense()).centred(self.centre[:, 0])
-        return replace(graph, features=rows)
+        return replace(graph, features=graph.features.centred(self.centre[:, 0]))
 
     def serialised(self, metadata: dict[str, str] | None = None) -> bytes:
         """The parameters by name, as safetensors bytes."""
@@ -209,7 +208,7 @@ def fit(
 
 def _takes_centre(train: TextGraph, settings: Settings) -> bool:
     """Whether the first release is the rows' mean: a matter of settings and storage only."""
-    return settings.training.large_steps and isinstance(train.features, DenseRows)
+    return settings.training.large_steps and train.features.is_dense
 
 
 def _one_by_one(
@@ -240,7 +239,7 @@ def _public_step_size(train: TextGraph, plan: PrivacyPlan, model: LayerStack) ->
     How long a run takes may be seen, so how many words somebody writes must not set threads.
     """
     width = train.features.width
-    words = width if isinstance(train.features, DenseRows) else min(width, WORDS)
+    words = width if train.features.is_dense else min(width, WORDS)
     return plan.units * words * model.layers[0].outputs
 
 
@@ -271,8 +270,7 @@ def _private_trainer(
     if _takes_centre(train, settings) and plan.steps > 1:
         own = source.of_replica(0)
         centre = state[CENTRE].to(device) if state else released_centre(graph, plan, own)
-        rows = DenseRows(graph.features.dense())
-        graph = graph.with_features(rows.centred(centre[:, 0]))
+        graph = graph.with_features(graph.features.centred(centre[:, 0]))
     kind = StackGradients if device.type == "cpu" else DeviceGradients
     gradients = kind(
         model,
@@ -294,15 +292,21 @@ def training_device(train: TextGraph, settings: Settings, replicas: int) -> torc
     """Where a run trains; ``auto`` takes what is faster, by public numbers alone.
 
     Raises:
-        ConfigError: The settings name a device that is not there.
+        ConfigError: The settings name a device that is not there, or one for rows on disk.
     """
     name = check_device(settings.training.device)
-    if name == "auto" and not cuda_is_there():
+    on_disk = isinstance(train.features, RowsOnDisk)
+    if on_disk and name == "cuda":
+        raise ConfigError(
+            "The 'training.device' of rows on disk must be 'cpu'. Got 'cuda'. Raise "
+            "training.memory to what the rows take, in GiB, or leave the device out."
+        )
+    if name == "auto" and (on_disk or not cuda_is_there()):
         name = "cpu"
     if name == "auto":
         _, units = members_of(train, member_of(settings.privacy))
         width = train.features.width
-        width = width if isinstance(train.features, DenseRows) else min(width, WORDS)
+        width = width if train.features.is_dense else min(width, WORDS)
         work = work_of(settings, units, replicas, width=width)
         name = "cpu" if settings.training.large_steps else faster_device(*work, started=False)
     return torch.device(name)

@@ -86,7 +86,7 @@ class RowPairs:
         """
         if isinstance(rows, SparseRows):
             return rows.inner_products(self.first, self.second)[:, None]
-        table = rows if isinstance(rows, Tensor) else rows.values[:, None]
+        table = rows if isinstance(rows, Tensor) else rows.dense()[:, None]
         found = torch.empty(len(self), table.shape[1], dtype=torch.float64, device=table.device)
         for block in self.blocks:
             found[block.places] = block.products(table)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.models.stack import LayerGradient, LayerStack, loss_gradient
 from privgcn.privacy.mechanism.clipping import ClippedSums
@@ -69,6 +70,8 @@ class StackGradients:
 
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
         """The sum over the sampled parts of part gradients clipped to the clip norm."""
+        if isinstance(self.graph.features, RowsOnDisk):
+            return self._sum_of_blocks(parameters, samples)
         if samples is None:
             return self._sum(self._everything, parameters, None)
         included = np.zeros((self.graph.parts, len(samples)), dtype=bool)
@@ -92,6 +95,22 @@ class StackGradients:
             block = self._sampled(used[kind_of.ravel() == number])
             for total, more in zip(totals, self._sum(block, taken, None), strict=True):
                 total[..., own, :] += more
+        return totals
+
+    def _sum_of_blocks(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
+        """The same, a block of parts after another: sums are exact and have no order."""
+        included = np.ones((self.graph.parts, parameters[0].shape[-2]), dtype=bool)
+        if samples is not None:
+            included[:] = False
+            for replica, parts in enumerate(samples):
+                included[parts, replica] = True
+        used = torch.from_numpy(np.flatnonzero(included.any(axis=1)))
+        totals = [torch.zeros_like(p, dtype=torch.float64) for p in parameters]
+        for own, graph in self.graph.blocks(used):
+            mask = None if samples is None else torch.from_numpy(included[used[own].numpy()])
+            block = ClippedSums(graph, self.plan.clip_norm, grid_of(self.plan))
+            for total, more in zip(totals, self._sum(block, parameters, mask), strict=True):
+                total += more
         return totals
 
     def _sum(

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from privgcn.graph.exact import GridRows
+from privgcn.graph.on_disk import sparse_in_memory
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.graph.rows import SparseRows
 from privgcn.randomness import Draws, RandomSource
@@ -117,7 +118,11 @@ class PartTables:
         self.powers = laid_out(graph.features.powers.double(), 1.0)
         self.labels = laid_out(graph.labels, -1)
         self.loss_weights = laid_out(graph.loss_weights, 0.0)
-        self.links = None if graph.matrix is None else _links(graph, graph.matrix, rows)
+        self.links = (
+            None
+            if graph.matrix is None
+            else _links(graph, sparse_in_memory(graph.matrix), rows)
+        )
         self.parts, self.rows = parts, rows
 
     def block(self, slots: Slots) -> SlotBlock:
