@@ -25,7 +25,6 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.exact import (
     EXACT_BITS,
     GridRows,
@@ -280,7 +279,9 @@ class ClippedSums:
     def _large_blocks(self, numbers: int) -> list[_LargeParts]:
         """All large parts, as many at once as ``numbers`` of one gradient allow."""
         if numbers not in self._blocks:
-            most = max(1, _AT_ONCE // numbers)
+            # Dense rows become float64 a few at a time; their product outweighs the rest.
+            dense = not isinstance(self._features[0], SparseRows)
+            most = 1 if dense else max(1, _AT_ONCE // numbers)
             self._blocks[numbers] = [
                 _LargeParts.of(self.graph, self._features[0], like[begin : begin + most])
                 for like in self._large
@@ -349,7 +350,7 @@ class _LargeParts:
         rows: Their documents, part after part.
         part_of_row: Place of each document's part among these parts.
         sizes: Documents in each part.
-        features: Feature rows; sparse ones with columns of their own for each part.
+        features: Feature rows; of several parts, each with columns of its own.
         by_part: Adds up the documents of each part.
     """
 
@@ -389,21 +390,16 @@ class _LargeParts:
     def products(self, inputs: Rows | Tensor, outputs: Tensor) -> Tensor:
         """The gradient of each part ``[parts, inputs, R, outputs]``, from exact rows."""
         parts, (_, replicas, width) = len(self.sizes), outputs.shape
-        rows: Rows | Tensor = self.features
-        if isinstance(inputs, Tensor):
-            rows = inputs[self.rows]
-        if parts == 1 or isinstance(rows, SparseRows):
-            made = transposed_product(rows, outputs).contiguous()
-            return made.view(parts, -1, replicas, width)
-        if isinstance(rows, DenseRows):
-            rows = rows.values[:, None].expand(-1, replicas, -1)
-        assert isinstance(rows, Tensor)
-        one, other = self._side_by_side(rows), self._side_by_side(outputs)
-        return torch.einsum("plri,plro->piro", one, other).contiguous()
+        if isinstance(inputs, Tensor) and parts > 1:
+            one, other = self._side_by_side(inputs[self.rows]), self._side_by_side(outputs)
+            return torch.einsum("plri,plro->piro", one, other).contiguous()
+        rows = inputs[self.rows] if isinstance(inputs, Tensor) else self.features
+        made = transposed_product(rows, outputs).contiguous()
+        return made.view(parts, -1, replicas, width)
 
     def _side_by_side(self, rows: Tensor) -> Tensor:
-        """Rows ``[parts, longest, ...]`` in float64, zero where a part has no more."""
-        return pad_sequence(list(torch.split(rows.double(), self.sizes)), batch_first=True)
+        """Rows ``[parts, longest, ...]``, zero where a part has no more."""
+        return pad_sequence(list(torch.split(rows, self.sizes)), batch_first=True)
 
     def sums(self, rows: Tensor) -> Tensor:
         """The sum of each part's rows ``[parts, R, outputs]``."""
