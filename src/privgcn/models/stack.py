@@ -254,8 +254,8 @@ def loss_gradient(
     documents, replicas, classes = scores.shape
     places = torch.arange(0, gradient.numel(), classes, device=labels.device)
     # A label outside the classes would be a place in another document's row.
-    known = labels.clamp(0, classes - 1)
-    places = places.view(documents, replicas) + (known if known.ndim == 2 else known[:, None])
+    known = labels.clamp(0, classes - 1).reshape(documents, *labels.shape[1:] or (1,))
+    places = places.view(documents, replicas) + known
     ones = gradient.new_ones(()).expand(places.numel())
     gradient.view(-1).index_add_(0, places.view(-1), ones, alpha=-1.0)
     if longest is not None:
@@ -263,4 +263,4 @@ def loss_gradient(
         squares = (gradient / powers).square_()
         norms = exact_sums(squares).sqrt_().float().mul_(powers)
         gradient.mul_((longest / norms.clamp_(min=1e-9)).clamp_(max=1.0))
-    return gradient.mul_(weights.reshape(documents, -1, 1))
+    return gradient.mul_(weights.reshape(documents, *weights.shape[1:] or (1,), 1))
