@@ -320,8 +320,8 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         f"{ORDER}::test_training_takes_off_the_released_centre_and_no_other",
         swap(
             "_private_trainer",
-            "rows.centred(centre[:, 0])",
-            "rows.centred(torch.nn.functional.normalize(rows.values).mean(0))",
+            "features.centred(centre[:, 0])",
+            "features.centred(torch.nn.functional.normalize(graph.features.dense()).mean(0))",
         ),
     ),
     mutation(
