@@ -90,7 +90,7 @@ def test_replicas_count_their_own_samples() -> None:
 def test_a_device_needs_rows_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     settings = make_settings(epsilon=4.0, changes={"training.device": "cuda"})
-    with pytest.raises(ConfigError, match="training.memory"):
+    with pytest.raises(ConfigError, match="Raise training"):
         fit(_on_disk(_graph(dense=True)), settings)
 
 

@@ -396,7 +396,7 @@ class _LargeParts:
             made = transposed_product(rows, outputs).contiguous()
             return made.view(parts, -1, replicas, width)
         if not isinstance(rows, Tensor):
-            rows = rows.values[:, None].expand(-1, replicas, -1)
+            rows = rows.dense()[:, None].expand(-1, replicas, -1)
         one, other = self._side_by_side(rows), self._side_by_side(outputs)
         return torch.einsum("plri,plro->piro", one, other).contiguous()
 
