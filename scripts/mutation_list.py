@@ -320,8 +320,9 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         f"{ORDER}::test_training_takes_off_the_released_centre_and_no_other",
         swap(
             "_private_trainer",
-            "features.centred(centre[:, 0])",
-            "features.centred(torch.nn.functional.normalize(graph.features.dense()).mean(0))",
+            "graph.features.centred(centre[:, 0])",
+            "graph.features.centred("
+            "torch.nn.functional.normalize(graph.features.dense()).mean(0))",
         ),
     ),
     mutation(
