@@ -16,6 +16,7 @@ FIT = "tests/unit/training/test_fit.py"
 PRIVATE = "tests/unit/training/test_private.py"
 ROWS = "tests/unit/graph/test_rows.py"
 ORDER = "tests/unit/training/test_order_of_releases.py"
+ON_DISK = "tests/unit/training/test_on_disk.py"
 SECRETS = "tests/unit/test_secret_draws.py"
 
 _FOLLOWS = (
@@ -312,6 +313,35 @@ ENGINE: tuple[Mutation, ...] = (
             "clipped_row_means",
             "sums.clipped_sum([rows], included=chosen)[0][..., 0]",
             "block.features.dense().double().sum(0)[:, None]",
+        ),
+    ),
+    mutation(
+        "rows on disk: a block counts parts that were not sampled",
+        f"{ON_DISK}::test_replicas_count_their_own_samples",
+        swap(
+            "StackGradients._sum_of_blocks",
+            "self._sum(block, parameters, mask)",
+            "self._sum(block, parameters, None)",
+        ),
+    ),
+    mutation(
+        "rows on disk: the road follows how many documents people have",
+        "tests/unit/runs/test_beyond_memory.py::"
+        "test_how_many_documents_people_have_does_not_choose_the_road",
+        swap(
+            "graph_of",
+            "len(corpus.owner_names or ()) * _DOCUMENTS_EACH if person else len(corpus)",
+            "len(corpus)",
+        ),
+    ),
+    mutation(
+        "rows on disk: files that others could find",
+        "tests/unit/corpus/test_scratch.py::"
+        "test_a_scratch_file_has_no_name_and_no_rights_for_others",
+        swap(
+            "Scratch.__init__",
+            "tempfile.TemporaryFile()",
+            "tempfile.NamedTemporaryFile(delete=False)",
         ),
     ),
     mutation(

@@ -322,8 +322,9 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         f"{ORDER}::test_training_takes_off_the_released_centre_and_no_other",
         swap(
             "_private_trainer",
-            "any_rows.centred(centre[:, 0])",
-            "any_rows.centred(torch.nn.functional.normalize(any_rows.dense()).mean(0))",
+            "graph.features.centred(centre[:, 0])",
+            "graph.features.centred("
+            "torch.nn.functional.normalize(graph.features.dense()).mean(0))",
         ),
     ),
     mutation(

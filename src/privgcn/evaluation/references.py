@@ -23,7 +23,8 @@ from privgcn.config import Settings
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
 from privgcn.errors import PrivacyContractError
 from privgcn.graph.on_disk import in_memory, sparse_in_memory
-from privgcn.graph.rows import SparseRows, normalised
+from privgcn.graph.rows import normalised
+from privgcn.graph.sparse_rows import SparseRows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.modes import MODES, Mode
 from privgcn.prediction.inference import scores_in_mode

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,11 @@ from torch import Tensor
 from privgcn.corpus import scratch
 from privgcn.corpus.scratch import ChosenRows, Scratch, each_stretch, is_mapped, let_go
 from privgcn.graph.dense_rows import ROWS_AT_ONCE, DenseRows
-from privgcn.graph.rows import Rows, SparseRows
+from privgcn.graph.sparse_rows import SparseRows
 
 InMemory = DenseRows | SparseRows
-Change = Callable[[InMemory], Rows]
+Rows: TypeAlias = "InMemory | RowsOnDisk"
+Change = Callable[[InMemory], "Rows"]
 
 # What is computed with at once: much more would be new memory from the system each time.
 _BLOCK_BYTES = 1 << 24

@@ -12,7 +12,8 @@ from privgcn.errors import DataError, MissingExtraError
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.on_disk import RowsOnDisk, stretch_by_stretch
 from privgcn.graph.propagation import propagation_of
-from privgcn.graph.rows import Rows, SparseRows, rows_of
+from privgcn.graph.rows import Rows, rows_of
+from privgcn.graph.sparse_rows import SparseRows
 
 if TYPE_CHECKING:
     from privgcn.corpus import Corpus

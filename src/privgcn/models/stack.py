@@ -254,8 +254,8 @@ def loss_gradient(
     documents, replicas, classes = scores.shape
     places = torch.arange(0, gradient.numel(), classes, device=labels.device)
     # A label outside the classes would be a place in another document's row.
-    known = labels.clamp(0, classes - 1)
-    places = places.view(documents, replicas) + (known if known.ndim == 2 else known[:, None])
+    known = labels.clamp(0, classes - 1).reshape(documents, *labels.shape[1:] or (1,))
+    places = places.view(documents, replicas) + known
     ones = gradient.new_ones(()).expand(places.numel())
     gradient.view(-1).index_add_(0, places.view(-1), ones, alpha=-1.0)
     if longest is not None:

@@ -24,7 +24,8 @@ from privgcn.graph.on_disk import (
     stretch_by_stretch,
 )
 from privgcn.graph.propagation import propagation_matrix
-from privgcn.graph.rows import SparseRows, rows_of
+from privgcn.graph.rows import rows_of
+from privgcn.graph.sparse_rows import SparseRows
 
 ROWS = 211
 

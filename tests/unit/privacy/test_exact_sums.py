@@ -20,7 +20,7 @@ from brute_force import plan_for, random_graph
 from privgcn.graph import DenseRows, TextGraph, dense_rows, random_parts
 from privgcn.graph.exact import GridRows, rows_on_grid
 from privgcn.graph.parts import PartitionedGraph, cut
-from privgcn.graph.rows import SparseRows
+from privgcn.graph.sparse_rows import SparseRows
 from privgcn.models import make_model
 from privgcn.models.stack import LayerGradient, product
 from privgcn.privacy.mechanism.centre import clipped_row_means

@@ -35,7 +35,8 @@ from privgcn.graph.exact import (
     upper_sums,
 )
 from privgcn.graph.parts import PartitionedGraph
-from privgcn.graph.rows import Rows, SparseRows, segment_positions
+from privgcn.graph.rows import Rows
+from privgcn.graph.sparse_rows import SparseRows, segment_positions
 from privgcn.models.stack import LayerGradient, transposed_product
 from privgcn.privacy.mechanism.noise_grid import MOST_REACH, Grid
 from privgcn.privacy.mechanism.pairs import RowPairs, pair_digits
