@@ -43,7 +43,9 @@ _UNCLIPPED = {
         "norms.isfinite().double()",
     ),
     "parts of many documents": swap(
-        "clipped_vector", "(room / norms).clamp_(max=1.0)", "norms.isfinite().double()"
+        "clipped_vector",
+        "(room * norms.reciprocal()).clamp_(max=1.0)",
+        "norms.isfinite().double()",
     ),
 }
 

@@ -35,8 +35,9 @@ from privgcn.graph.exact import (
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.graph.rows import Rows, SparseRows
 from privgcn.models.stack import LayerGradient, transposed_product
-from privgcn.privacy.mechanism.noise_grid import MOST_REACH, Grid
+from privgcn.privacy.mechanism.noise_grid import MOST_REACH
 from privgcn.privacy.mechanism.pairs import RowPairs
+from privgcn.privacy.mechanism.together import AnyGrid
 
 # Parts with more documents have their gradient multiplied out: pairs would cost more.
 _MOST_IN_PAIRS = 64
@@ -82,7 +83,7 @@ class ClippedSums:
 
     graph: PartitionedGraph
     clip_norm: float
-    grid: Grid
+    grid: AnyGrid
 
     def clipped_sum(
         self, gradients: Sequence[LayerGradient], *, included: Tensor | None = None
@@ -278,7 +279,7 @@ class ClippedSums:
 
 
 def clipped_parts(
-    gradients: Sequence[LayerGradient], clip_norm: float, grid: Grid
+    gradients: Sequence[LayerGradient], clip_norm: float, grid: AnyGrid
 ) -> list[Tensor]:
     """The clipped gradients of parts that lie side by side, ``[..., parts, k]`` each.
 
@@ -293,7 +294,7 @@ def clipped_parts(
 
 
 def _dense_layer(
-    inputs: Tensor | GridRows, outputs: Tensor, bias_rows: Tensor | None, grid: Grid
+    inputs: Tensor | GridRows, outputs: Tensor, bias_rows: Tensor | None, grid: AnyGrid
 ) -> _Layer:
     if isinstance(inputs, Tensor):
         inputs = rows_on_grid(inputs, grid.input_bits)
@@ -304,7 +305,7 @@ def _dense_layer(
 
 
 def _multiplied_out(
-    layers: Sequence[_Layer], lengths: Tensor, clip_norm: float, grid: Grid
+    layers: Sequence[_Layer], lengths: Tensor, clip_norm: float, grid: AnyGrid
 ) -> list[Tensor]:
     """The clipped gradient of one part, from its own rows.
 
@@ -321,7 +322,7 @@ def _multiplied_out(
     return clipped_vector(vector, clip_norm, grid)
 
 
-def clipped_vector(vector: Sequence[Tensor], clip_norm: float, grid: Grid) -> list[Tensor]:
+def clipped_vector(vector: Sequence[Tensor], clip_norm: float, grid: AnyGrid) -> list[Tensor]:
     """A vector scaled as a whole to norm at most one clip norm, in units of it, on the grid.
 
     Tensors in float64 are overwritten.
@@ -332,7 +333,7 @@ def clipped_vector(vector: Sequence[Tensor], clip_norm: float, grid: Grid) -> li
     norms = _joint_norms(vector)[:, None]
     entries = sum(tensor.numel() for tensor in vector) / len(norms)
     room = clip_norm * (1.0 - _ROUNDING - 0.5 * entries**0.5 * grid.step)
-    scales = (room / norms).clamp_(max=1.0) / clip_norm
+    scales = (room * norms.reciprocal()).clamp_(max=1.0) / clip_norm
     kept = scales > 0
     made = [
         tensor.double().mul_(scales / grid.step).round_().mul_(grid.step) for tensor in vector

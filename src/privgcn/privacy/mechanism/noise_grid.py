@@ -12,9 +12,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, overload
 
 from privgcn.graph.exact import EXACT_BITS
 from privgcn.privacy.plan import PrivacyPlan
+
+if TYPE_CHECKING:
+    from privgcn.privacy.mechanism.together import AnyGrid, AnyPlan, PlansTogether, ReplicaGrids
 
 MOST_REACH = 32.0
 """How many clip norms the terms of one part's vector may have before they cancel."""
@@ -58,6 +62,14 @@ class Grid:
         return 2.0 ** (self.input_bits - self.bits)
 
 
-def grid_of(plan: PrivacyPlan) -> Grid:
+@overload
+def grid_of(plan: PrivacyPlan) -> Grid: ...
+@overload
+def grid_of(plan: PlansTogether) -> ReplicaGrids: ...
+@overload
+def grid_of(plan: AnyPlan) -> AnyGrid: ...
+def grid_of(plan: AnyPlan) -> AnyGrid:
     """The grid of a plan's sums and noise; it follows from the plan alone."""
+    if not isinstance(plan, PrivacyPlan):
+        return plan.grid
     return Grid.of(plan.noise_multiplier, plan.schedule.parts)

@@ -16,7 +16,7 @@ from privgcn.models.stack import LayerGradient, LayerStack, loss_gradient
 from privgcn.privacy.mechanism.clipping import ClippedSums
 from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.slots import SlotBlock
-from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.mechanism.together import AnyPlan
 from privgcn.randomness import Draws
 
 # The parts each replica samples in a step, or ``None``: all parts, for every replica.
@@ -31,7 +31,7 @@ _FEW_PARTS, _FEW_IN_STEP = 1000, 4
 class GradientSource(Protocol):
     """Something that sums clipped part gradients."""
 
-    plan: PrivacyPlan
+    plan: AnyPlan
     graph: PartitionedGraph
 
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
@@ -54,7 +54,7 @@ class StackGradients:
         self,
         model: LayerStack,
         graph: PartitionedGraph,
-        plan: PrivacyPlan,
+        plan: AnyPlan,
         dropout: Draws | None,
         *,
         short_residuals: bool = False,
