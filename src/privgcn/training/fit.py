@@ -340,8 +340,7 @@ def _private_trainer(
     )
     first = model.initial(seeds, zero=len(model.layers) == 1)
     parameters = [parameter.to(device) for parameter in first]
-    training = settings.training
-    training = with_rate(training, plan) if isinstance(plan, PrivacyPlan) else training
+    training = with_rate(settings.training, plan)
     trainer = PrivateTrainer(parameters, gradients, plan, training, source, centre=centre)
     if state is not None:
         trainer.optimiser.restore(state)
