@@ -35,9 +35,8 @@ from privgcn.graph.exact import (
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.graph.rows import Rows, SparseRows
 from privgcn.models.stack import LayerGradient, transposed_product
-from privgcn.privacy.mechanism.noise_grid import MOST_REACH
+from privgcn.privacy.mechanism.noise_grid import MOST_REACH, AnyGrid
 from privgcn.privacy.mechanism.pairs import RowPairs
-from privgcn.privacy.mechanism.together import AnyGrid
 
 # Parts with more documents have their gradient multiplied out: pairs would cost more.
 _MOST_IN_PAIRS = 64

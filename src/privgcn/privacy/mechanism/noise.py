@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from privgcn.privacy.mechanism.noise_grid import grid_of
-from privgcn.privacy.mechanism.together import AnyGrid, AnyPlan
+from privgcn.privacy.mechanism.noise_grid import AnyGrid, grid_of
+from privgcn.privacy.mechanism.together import AnyPlan
 from privgcn.randomness import Draws
 
 

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import Protocol
+
+from torch import Tensor
 
 from privgcn.graph.exact import EXACT_BITS
 from privgcn.privacy.plan import PrivacyPlan
-
-if TYPE_CHECKING:
-    from privgcn.privacy.mechanism.together import AnyGrid, AnyPlan, PlansTogether, ReplicaGrids
 
 MOST_REACH = 32.0
 """How many clip norms the terms of one part's vector may have before they cancel."""
@@ -62,13 +61,40 @@ class Grid:
         return 2.0 ** (self.input_bits - self.bits)
 
 
-@overload
-def grid_of(plan: PrivacyPlan) -> Grid: ...
-@overload
-def grid_of(plan: PlansTogether) -> ReplicaGrids: ...
-@overload
-def grid_of(plan: AnyPlan) -> AnyGrid: ...
-def grid_of(plan: AnyPlan) -> AnyGrid:
+@dataclass(frozen=True, eq=False)
+class ReplicaGrids:
+    """The grids of replicas that get different noise.
+
+    Attributes:
+        step: The distance of two neighbours ``[R, 1]``, in clip norms.
+        input_bits: Digits of input rows below their own largest entry; the same for all.
+    """
+
+    step: Tensor
+    input_bits: int
+
+    @property
+    def output_step(self) -> Tensor:
+        """The step of output-gradient rows, whose products with input rows lie on the grid."""
+        return self.step * 2.0**self.input_bits
+
+    def of(self, replicas: Tensor) -> ReplicaGrids:
+        """The grids of some of the replicas, which may be named more than once."""
+        return ReplicaGrids(self.step.index_select(0, replicas), self.input_bits)
+
+
+AnyGrid = Grid | ReplicaGrids
+
+
+class OnOwnGrids(Protocol):
+    """Plans whose replicas have grids of their own."""
+
+    @property
+    def grid(self) -> ReplicaGrids:
+        """The grid of each replica."""
+
+
+def grid_of(plan: PrivacyPlan | OnOwnGrids) -> AnyGrid:
     """The grid of a plan's sums and noise; it follows from the plan alone."""
     if not isinstance(plan, PrivacyPlan):
         return plan.grid

@@ -13,33 +13,11 @@ import torch
 from torch import Tensor
 
 from privgcn.errors import PrivacyContractError
-from privgcn.privacy.mechanism.noise_grid import Grid, grid_of
+from privgcn.privacy.mechanism.noise_grid import Grid, ReplicaGrids
 from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import AnySchedule
 from privgcn.privacy.units import Unit
-
-
-@dataclass(frozen=True, eq=False)
-class ReplicaGrids:
-    """The grids of replicas that get different noise.
-
-    Attributes:
-        step: The distance of two neighbours ``[R, 1]``, in clip norms.
-        input_bits: Digits of input rows below their own largest entry; the same for all.
-    """
-
-    step: Tensor
-    input_bits: int
-
-    @property
-    def output_step(self) -> Tensor:
-        """The step of output-gradient rows, whose products with input rows lie on the grid."""
-        return self.step * 2.0**self.input_bits
-
-    def of(self, replicas: Tensor) -> ReplicaGrids:
-        """The grids of some of the replicas, which may be named more than once."""
-        return ReplicaGrids(self.step.index_select(0, replicas), self.input_bits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +80,7 @@ class PlansTogether:
     @cached_property
     def grid(self) -> ReplicaGrids:
         """The grid of each replica's own plan."""
-        grids = [grid_of(plan) for plan in self.plans]
+        grids = [_grid(plan) for plan in self.plans]
         return ReplicaGrids(self._of_each([grid.step for grid in grids]), grids[0].input_bits)
 
     def _of_each(self, values: list[float]) -> Tensor:
@@ -114,10 +92,13 @@ def alike(plans: Sequence[PrivacyPlan]) -> bool:
     first = plans[0]
     return all(
         replace(plan, noise_multiplier=first.noise_multiplier) == first
-        and grid_of(plan).input_bits == grid_of(first).input_bits
+        and _grid(plan).input_bits == _grid(first).input_bits
         for plan in plans
     )
 
 
+def _grid(plan: PrivacyPlan) -> Grid:
+    return Grid.of(plan.noise_multiplier, plan.schedule.parts)
+
+
 AnyPlan = PrivacyPlan | PlansTogether
-AnyGrid = Grid | ReplicaGrids
