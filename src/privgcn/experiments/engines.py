@@ -74,11 +74,16 @@ def reason_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
+def one_thread() -> dict[str, str]:
+    """Variables of a process that computes on one thread, from its imports on."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    policy = os.environ.get("OMP_WAIT_POLICY", "passive")
+    return {**dict.fromkeys(names, "1"), "OMP_WAIT_POLICY": policy}
+
+
 def use_one_thread() -> None:
     """Tasks run side by side, one core each: threads inside a task would only collide."""
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = "1"
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.update(one_thread())
     if "torch" in sys.modules:
         import torch
 

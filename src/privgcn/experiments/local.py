@@ -16,13 +16,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from typing import Any
 
 from privgcn.errors import ConfigError
-from privgcn.experiments.engines import Outcome, outcomes_of
+from privgcn.experiments.engines import Outcome, one_thread, outcomes_of
 from privgcn.experiments.tasks import Task, imports
 
 _GRACE_SECONDS = 2.0
@@ -53,11 +53,7 @@ class LocalEngine:
         for task in tasks:
             companies.setdefault(task.company, []).append(task)
         waiting: dict[str, deque[Company]] = {"cpu": deque(), "cuda": deque()}
-        kinds = {company[0].kind for company in companies.values()}
-        # Seconds for a process, and far more for many at once: so one does it for all.
-        _fresh_processes().set_forkserver_preload(
-            sorted({name for kind in kinds for name in imports(kind)})
-        )
+        _import_once({company[0].kind for company in companies.values()})
         for company in companies.values():
             waiting[company[0].device].append(company)
         team: list[_Worker] = []
@@ -160,6 +156,27 @@ def _fresh_processes() -> ForkServerContext | SpawnContext:
     if "forkserver" in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("forkserver")
     return multiprocessing.get_context("spawn")
+
+
+def _import_once(kinds: set[str]) -> None:
+    """Starts the process that workers are copies of, with what their tasks import.
+
+    That takes seconds in one process, and far more in many at once.
+    """
+    context, theirs = _fresh_processes(), one_thread()
+    before = {name: os.environ.get(name) for name in theirs}
+    if isinstance(context, SpawnContext):
+        return
+    context.set_forkserver_preload(sorted({name for kind in kinds for name in imports(kind)}))
+    os.environ.update(theirs)
+    try:
+        with _interrupts_held():
+            forkserver.ensure_running()
+    finally:
+        for name, value in before.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
 
 
 @contextmanager
