@@ -273,6 +273,7 @@ def test_every_replay_draws_what_comes_next(secret: bool, device: str) -> None:
     assert len(found[0].unique()) == found[0].numel(), "every coordinate has its own draw"
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.parametrize("changes", CASES)
 @pytest.mark.parametrize("device", [pytest.param("cuda", marks=ON_CUDA)])
 def test_a_step_never_waits_for_the_device(
