@@ -33,7 +33,7 @@ from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs.assumptions import check_owners, statement_of
 from privgcn.runs.model import Model, graph_of
-from privgcn.training.fit import Fit, Progress, fit
+from privgcn.training.fit import Fit, Progress, fit, fit_together
 from privgcn.training.ranks import Team
 
 
@@ -189,6 +189,21 @@ def train(
     return ready.trial(
         fitted, statement_of(fitted, corpus.train, ready.featurizer) if alone else None
     )
+
+
+def train_together(
+    corpus: Corpus, runs: Sequence[tuple[Settings, Sequence[int]]]
+) -> list[Trial]:
+    """Trains as several private settings with the same features say, in one pass if it can be.
+
+    For experiments: the models have no statement.
+    """
+    corpus.check_trainable()
+    for settings, _ in runs:
+        check_owners(corpus, settings.privacy.unit if settings.privacy else None)
+    ready = Prepared.of(corpus, runs[0][0])
+    fits = fit_together(ready.train, runs, columns=corpus.train.columns)
+    return [ready.trial(fitted, None) for fitted in fits]
 
 
 def score_table(trial: Trial) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from privgcn.graph.parts import PartitionedGraph
 from privgcn.graph.rows import Rows
 from privgcn.graph.sparse_rows import SparseRows, segment_positions
 from privgcn.models.stack import LayerGradient, transposed_product
-from privgcn.privacy.mechanism.noise_grid import MOST_REACH, Grid
+from privgcn.privacy.mechanism.noise_grid import MOST_REACH, AnyGrid
 from privgcn.privacy.mechanism.pairs import RowPairs, pair_digits
 
 # Parts with more documents have their gradient multiplied out: pairs would cost more.
@@ -87,7 +87,7 @@ class ClippedSums:
 
     graph: PartitionedGraph
     clip_norm: float
-    grid: Grid
+    grid: AnyGrid
     prepared: tuple[Rows, Tensor, Tensor] | None = None
 
     def clipped_sum(
@@ -412,7 +412,7 @@ class _LargeParts:
 def clipped_vectors(
     vectors: Sequence[Tensor],
     clip_norm: float,
-    grid: Grid,
+    grid: AnyGrid,
     included: Tensor | None = None,
 ) -> list[Tensor]:
     """The sum of vectors ``[n, ..., R, k]``, each scaled to norm at most one clip norm.
@@ -428,12 +428,12 @@ def clipped_vectors(
     Guarantees:
         Rounding to the grid is paid for before. A vector that is not finite becomes zero.
     """
-    norms = _joint_norms(vectors)
+    norms = _joint_norms(vectors)[..., None]
     entries = sum(tensor[0].numel() for tensor in vectors) / norms.shape[1]
     room = clip_norm * (1.0 - _ROUNDING - 0.5 * entries**0.5 * grid.step)
-    scales = (room / norms).clamp_(max=1.0) / clip_norm
+    scales = (room * norms.reciprocal()).clamp_(max=1.0) / clip_norm
     if included is not None:
-        scales = torch.where(included, scales, 0.0)
+        scales = torch.where(included[..., None], scales, 0.0)
     kept = scales > 0
     everything = _all(kept)
     scales = scales / grid.step
@@ -448,7 +448,7 @@ def clipped_vectors(
     return sums
 
 
-def clipped_vector(vector: Sequence[Tensor], clip_norm: float, grid: Grid) -> list[Tensor]:
+def clipped_vector(vector: Sequence[Tensor], clip_norm: float, grid: AnyGrid) -> list[Tensor]:
     """One vector ``[..., R, k]`` scaled as a whole; see :func:`clipped_vectors`."""
     return clipped_vectors([tensor[None] for tensor in vector], clip_norm, grid)
 
@@ -468,7 +468,7 @@ def _digits_lost(width: int) -> float:
 
 
 def clipped_parts(
-    gradients: Sequence[LayerGradient], clip_norm: float, grid: Grid
+    gradients: Sequence[LayerGradient], clip_norm: float, grid: AnyGrid
 ) -> list[Tensor]:
     """The clipped gradients of parts that lie side by side, ``[..., parts, k]`` each.
 
@@ -483,7 +483,7 @@ def clipped_parts(
 
 
 def _dense_layer(
-    inputs: Tensor | GridRows, outputs: Tensor, bias_rows: Tensor | None, grid: Grid
+    inputs: Tensor | GridRows, outputs: Tensor, bias_rows: Tensor | None, grid: AnyGrid
 ) -> _Layer:
     if isinstance(inputs, Tensor):
         inputs = rows_on_grid(inputs, grid.input_bits)
@@ -494,7 +494,7 @@ def _dense_layer(
 
 
 def _multiplied_out(
-    layers: Sequence[_Layer], lengths: Tensor, clip_norm: float, grid: Grid
+    layers: Sequence[_Layer], lengths: Tensor, clip_norm: float, grid: AnyGrid
 ) -> list[Tensor]:
     """The clipped gradient of one part, from its own rows.
 
