@@ -22,6 +22,7 @@ from torch import Tensor
 from privgcn.config import Settings
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
 from privgcn.errors import PrivacyContractError
+from privgcn.graph.on_disk import sparse_in_memory
 from privgcn.graph.rows import normalised
 from privgcn.graph.sparse_rows import SparseRows
 from privgcn.graph.textgraph import TextGraph
@@ -162,7 +163,7 @@ def _propagated(graph: TextGraph, hops: int) -> Any:
     rows = normalised(graph.features, "l2")
     values = rows.to_scipy() if isinstance(rows, SparseRows) else rows.dense().numpy()
     for _ in range(hops):
-        values = graph.propagation().to_scipy() @ values
+        values = sparse_in_memory(graph.propagation()).to_scipy() @ values
     return values
 
 
