@@ -44,7 +44,9 @@ _UNCLIPPED = {
         "norms.isfinite().double()",
     ),
     "parts of many documents": swap(
-        "clipped_vectors", "(room / norms).clamp_(max=1.0)", "norms.isfinite().double()"
+        "clipped_vectors",
+        "(room * norms.reciprocal()).clamp_(max=1.0)",
+        "norms.isfinite().double()",
     ),
 }
 

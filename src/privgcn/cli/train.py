@@ -23,6 +23,7 @@ from privgcn.cli.options import (
     Unit,
 )
 from privgcn.cli.output import Overwrite, print_json
+from privgcn.cli.progress import shown_stages
 from privgcn.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def train(
         "privacy.sampling": sampling,
         "privacy.reproducible": reproducible,
     }
-    with ranks.joined() as team:
+    with ranks.joined() as team, shown_stages():
         settings = resolve(*by_command_line(flags, overrides, config))
         record = train_and_write(settings, out, overwrite=overwrite, seeds=seeds, team=team)
     if as_json:
@@ -115,7 +116,7 @@ def train_and_write(
     team: Team | None = None,
 ) -> dict[str, Any]:
     """Trains, scores and writes a run folder; returns what ``--json`` prints."""
-    from privgcn.cli.progress import progress_bar
+    from privgcn import stages
     from privgcn.cli.score_lines import outlook_lines
     from privgcn.corpus import load_corpus
     from privgcn.corpus.catalogue import resolved_source
@@ -135,6 +136,7 @@ def train_and_write(
     settings = settings.changed({"data.source": source})
     if out is not None:
         check_target(out, overwrite=overwrite)
+    stages.begin("reading")
     corpus = load_corpus(source, classes=settings.data.classes, seed=settings.seed)
     if corpus.read_report is not None:
         typer.echo(str(corpus.read_report), err=True)
@@ -161,10 +163,7 @@ def train_and_write(
     folder = out if out is not None else _default_folder(settings, corpus.name)
     check_target(folder, overwrite=overwrite)
     unfinished = unfinished_place(folder)
-    with progress_bar("training") as progress:
-        trial = train.train(
-            corpus, settings, progress=progress, checkpoint_folder=unfinished, team=team
-        )
+    trial = train.train(corpus, settings, checkpoint_folder=unfinished, team=team)
     record = score_and_write(folder, trial, overwrite=overwrite, seeds=seeds)
     clear_checkpoint(unfinished)
     return {**record, "seconds": round(time.perf_counter() - begun, 3)}
@@ -174,18 +173,16 @@ def score_and_write(
     folder: Path, trial: Trial, *, overwrite: bool, seeds: int = 1
 ) -> dict[str, Any]:
     """Scores a trained model and writes its run folder with a report."""
-    from privgcn.cli.progress import progress_bar
     from privgcn.report import Report
     from privgcn.runs.run import write_run
 
-    with progress_bar("scoring"):
-        return write_run(
-            folder,
-            trial,
-            lambda *found: Report.of_run(*found).html(),
-            overwrite=overwrite,
-            seeds=seeds,
-        )
+    return write_run(
+        folder,
+        trial,
+        lambda *found: Report.of_run(*found).html(),
+        overwrite=overwrite,
+        seeds=seeds,
+    )
 
 
 def print_run(folder: Path) -> None:

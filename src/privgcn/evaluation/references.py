@@ -160,7 +160,7 @@ def _regressions(graph: TextGraph, hops: int, strengths: Sequence[float]) -> lis
 
 def _propagated(graph: TextGraph, hops: int) -> Any:
     """Rows of unit length that travelled along the links."""
-    rows = normalised(graph.features, "l2")
+    rows = in_memory(normalised(graph.features, "l2"))
     values = rows.to_scipy() if isinstance(rows, SparseRows) else rows.dense().numpy()
     for _ in range(hops):
         values = sparse_in_memory(graph.propagation()).to_scipy() @ values

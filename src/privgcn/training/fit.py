@@ -24,9 +24,10 @@ from privgcn.graph.textgraph import TextGraph
 from privgcn.models import LayerStack, make_model
 from privgcn.privacy.mechanism.centre import clipped_row_means, released_centre
 from privgcn.privacy.mechanism.cutting import cut_as_planned, members_of
-from privgcn.privacy.mechanism.device_gradients import DeviceGradients
+from privgcn.privacy.mechanism.device_gradients import DeviceGradients, side_by_side
 from privgcn.privacy.mechanism.noise import noisy_mean
 from privgcn.privacy.mechanism.part_gradients import GradientSource, Samples, StackGradients
+from privgcn.privacy.mechanism.together import AnyPlan, PlansTogether, alike
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import Draws, secret_draws, seeded_draws
 from privgcn.training.checkpoint import Checkpoint, fingerprint
@@ -131,15 +132,7 @@ def fit(
     """
     seeds = [settings.seed] if seeds is None else list(seeds)
     device = training_device(train, settings, len(seeds))
-    model_settings = settings.model
-    model = make_model(
-        model_settings.kind,
-        train.features.width,
-        train.classes,
-        hidden=model_settings.hidden,
-        hops=model_settings.hops,
-        dropout=model_settings.dropout,
-    )
+    model = _model(train, settings)
     if settings.privacy is None:
         size = train.features.stored * model.layers[0].outputs * len(seeds)
         with threads_worth(size), own_stream(device):
@@ -213,6 +206,70 @@ def fit(
     )
 
 
+def fit_together(
+    train: TextGraph,
+    runs: Sequence[tuple[Settings, Sequence[int]]],
+    *,
+    columns: Mapping[str, Any] | None = None,
+) -> list[Fit]:
+    """Trains as several private settings say, each with seeds of its own; for experiments.
+
+    On a device, runs that differ in nothing but their noise share one pass where sampled
+    parts lie side by side. Each gives what it gives alone.
+    """
+    device = training_device(train, runs[0][0], sum(len(seeds) for _, seeds in runs))
+    plans = [] if device.type == "cpu" else _plans_in_one_pass(train, runs, columns or {})
+    if not plans:
+        return [fit(train, chosen, seeds=seeds, columns=columns) for chosen, seeds in runs]
+    settings, everyone = runs[0][0], [seed for _, seeds in runs for seed in seeds]
+    each = [plan for plan, (_, seeds) in zip(plans, runs, strict=True) for _ in seeds]
+    together = PlansTogether(tuple(each), device)
+    model = _model(train, settings)
+    trainer = _private_trainer(
+        model, train, together, settings, everyone, device, columns or {}, None, None
+    )
+    with own_stream(device):
+        found = [parameter.cpu() for parameter in trainer.run()]
+    fits, begin = [], 0
+    for plan, (chosen, seeds) in zip(plans, runs, strict=True):
+        own = [p[..., begin : begin + len(seeds), :].contiguous() for p in found]
+        fits.append(Fit(model, own, chosen, plan, trainer.source.releasable))
+        begin += len(seeds)
+    return fits
+
+
+def _plans_in_one_pass(
+    train: TextGraph, runs: Sequence[tuple[Settings, Sequence[int]]], columns: Mapping[str, Any]
+) -> list[PrivacyPlan]:
+    """The plan of each of several runs that can share a pass; none if they cannot."""
+    first = runs[0][0]
+    plans = []
+    for settings, _ in runs:
+        privacy = settings.privacy
+        if privacy is None or settings.training != first.training or len(runs) == 1:
+            return []
+        if settings.model != first.model or not privacy.reproducible:
+            return []
+        epochs = settings.training.epochs
+        plans.append(
+            make_plan(privacy, train, epochs=epochs, seed=settings.seed, columns=columns)
+        )
+    fixed = first.training.reach is None and not first.training.large_steps
+    return plans if fixed and alike(plans) and side_by_side(plans[0]) else []
+
+
+def _model(train: TextGraph, settings: Settings) -> LayerStack:
+    chosen = settings.model
+    return make_model(
+        chosen.kind,
+        train.features.width,
+        train.classes,
+        hidden=chosen.hidden,
+        hops=chosen.hops,
+        dropout=chosen.dropout,
+    )
+
+
 def _takes_centre(train: TextGraph, settings: Settings) -> bool:
     """Whether the first release is the rows' mean: a matter of settings and storage only."""
     return settings.training.large_steps and train.features.is_dense
@@ -253,7 +310,7 @@ def _public_step_size(train: TextGraph, plan: PrivacyPlan, model: LayerStack) ->
 def _private_trainer(
     model: LayerStack,
     train: TextGraph,
-    plan: PrivacyPlan,
+    plan: AnyPlan,
     settings: Settings,
     seeds: Sequence[int],
     device: torch.device,
@@ -277,11 +334,12 @@ def _private_trainer(
     short = settings.training.large_steps
     shared = None
     if team is not None:
+        assert isinstance(plan, PrivacyPlan)  # experiments alone train several together
         task = Task(model, plan, seeds, begun, reproducible and model.dropout > 0, short)
         shared = SharedGradients(team, graph, task, device)
         graph = shared.graph
     centre = None
-    if _takes_centre(train, settings) and plan.steps > 1:
+    if _takes_centre(train, settings) and isinstance(plan, PrivacyPlan) and plan.steps > 1:
         own = source.of_replica(0)
         means = clipped_row_means if shared is None else shared.row_means
         centre = state[CENTRE].to(device) if state else released_centre(graph, plan, own, means)
@@ -339,13 +397,13 @@ class PrivateTrainer:
         self,
         parameters: Sequence[Tensor],
         gradients: GradientSource,
-        plan: PrivacyPlan,
+        plan: AnyPlan,
         settings: TrainingSettings,
         source: Draws,
         *,
         centre: Tensor | None = None,
     ) -> None:
-        if type(plan) is not PrivacyPlan:
+        if type(plan) not in (PrivacyPlan, PlansTogether):
             raise PrivacyContractError(
                 f"Private training takes a PrivacyPlan and nothing looser. Got {plan!r}."
             )
@@ -361,6 +419,11 @@ class PrivateTrainer:
         self.source = source
         self.centre = centre
         self.replicas = parameters[0].shape[-2]
+        if isinstance(plan, PlansTogether) and len(plan.plans) != self.replicas:
+            raise PrivacyContractError(
+                f"Plans in one pass are one for each replica. Got {len(plan.plans)} for "
+                f"{self.replicas}."
+            )
         self.optimiser = Optimiser(parameters, settings)
         self._sampled: Samples = None
         self._form: int | None = None

@@ -205,7 +205,7 @@ def test_rows_that_cancel_have_no_order(
 def test_dense_rows_may_be_doubled_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     values, owners = torch.randn(100, 7), torch.arange(100) // 2
     whole = linear_sum(owned(values, owners, dense=True))
-    monkeypatch.setattr(dense_rows, "_ROWS_AT_ONCE", 9)
+    monkeypatch.setattr(dense_rows, "ROWS_AT_ONCE", 9)
     assert torch.equal(linear_sum(owned(values, owners, dense=True)), whole)
 
 

@@ -18,7 +18,7 @@ from privgcn.models.stack import LayerGradient, LayerStack, loss_gradient
 from privgcn.privacy.mechanism.clipping import ClippedSums
 from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.slots import SlotBlock
-from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.mechanism.together import AnyPlan
 from privgcn.randomness import UniformBytes
 
 # The parts each replica samples in a step, or ``None``: all parts, for every replica.
@@ -36,7 +36,9 @@ _FEW_READS = 2
 class GradientSource(Protocol):
     """Something that sums clipped part gradients."""
 
-    plan: PrivacyPlan
+    @property
+    def plan(self) -> AnyPlan:
+        """What the gradients are clipped for."""
 
     @property
     def parts(self) -> int:
@@ -62,7 +64,7 @@ class StackGradients:
         self,
         model: LayerStack,
         graph: PartitionedGraph,
-        plan: PrivacyPlan,
+        plan: AnyPlan,
         dropout: UniformBytes | None,
         *,
         short_residuals: bool = False,
