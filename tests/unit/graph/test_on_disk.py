@@ -116,6 +116,17 @@ def test_laying_out_gives_the_order_and_keeps_neighbours_near(
 
 
 @both
+def test_settled_rows_are_the_changed_ones(make: Callable[[], InMemory]) -> None:
+    chosen = torch.arange(1, ROWS, 2)
+    far = RowsOnDisk.of(make()).select(chosen)
+    assert isinstance(far, RowsOnDisk)
+    settled = far.on_grid(5).settled()
+    assert settled.changes == ()
+    assert lies_on_disk(settled.kept.values)
+    assert _same(settled, make().select(chosen).on_grid(5))
+
+
+@both
 def test_rows_that_are_in_order_are_not_copied(make: Callable[[], InMemory]) -> None:
     far = RowsOnDisk.of(make())
     assert far.laid_out(torch.arange(3, ROWS, 2)).kept is far.kept

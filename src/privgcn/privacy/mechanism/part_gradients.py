@@ -29,6 +29,8 @@ _ONE_PASS = 2000
 # Samples are kept if there are no more than this of their size, while all that are kept have
 # at most so many times the documents of all parts.
 _FEW_SAMPLES, _MOST_KEPT = 1000, 4
+# Rows on disk that are read more often are worth writing once, as they are used.
+_FEW_READS = 2
 
 
 class GradientSource(Protocol):
@@ -69,7 +71,10 @@ class StackGradients:
     ) -> None:
         self.model = model
         self.plan = plan
-        self.graph = graph.with_features(graph.features.on_grid(grid_of(plan).input_bits))
+        rows = graph.features.on_grid(grid_of(plan).input_bits)
+        if isinstance(rows, RowsOnDisk) and plan.steps > _FEW_READS:
+            rows = rows.settled()
+        self.graph = graph.with_features(rows)
         self.longest = plan.clip_norm if short_residuals else None
         self.dropout = dropout if model.dropout > 0 and len(model.layers) > 1 else None
 
