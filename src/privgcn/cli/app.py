@@ -13,6 +13,7 @@ import typer
 from privgcn import __version__
 from privgcn.cli import (
     account,
+    audit,
     cache,
     calibrate,
     datasets,
@@ -72,6 +73,7 @@ for verb, command in (
     ("account", account.account),
     ("calibrate", calibrate.calibrate),
     ("verify", verify.verify),
+    ("audit", audit.audit),
     ("release", release.release),
     ("report", report.report),
     ("reproduce", reproduce.reproduce),
@@ -102,7 +104,7 @@ def _every_verb(
 
 
 def main() -> None:
-    """Runs the command line: exit code 0, 2 (user), 3 (data not available), 130 or 1 (bug)."""
+    """Runs the command line: exit code 0, 2 (user), 3 (no data), 4 (audit), 130, 1 (bug)."""
     # Threads of a busy machine must sleep, not spin, while they wait for each other.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:

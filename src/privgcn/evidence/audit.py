@@ -22,7 +22,8 @@ from privgcn.evidence.bounds import (
 )
 from privgcn.evidence.canaries import plan_of_training, worst_case
 from privgcn.evidence.many_runs import ManyRuns, many_runs
-from privgcn.evidence.one_run import Counted
+from privgcn.evidence.one_run import Counted, can_hold_canaries, one_run
+from privgcn.evidence.subject import Subject
 from privgcn.privacy.accounting.events import GaussianRelease
 from privgcn.privacy.plan import PrivacyPlan
 
@@ -255,3 +256,40 @@ def _reasons(
     if seen.repeated:
         reasons.append(f"{seen.repeated} runs drew noise that another run drew as well")
     return reasons
+
+
+def audit_subject(
+    subject: Subject,
+    *,
+    runs: int | None = None,
+    canaries: int = 2_000,
+    confidence: float = 0.95,
+) -> Audit:
+    """Audits a run or a corpus: worst cases in many runs, and canaries among its documents.
+
+    Args:
+        subject: What is audited.
+        runs: On each of two neighbours; default as many as a minute allows.
+        canaries: Documents or persons that may join the subject's own in one more training;
+            0, or parts that hold more than one unit: none.
+        confidence: With which the bounds hold together.
+    """
+    settings, plan = subject.settings, subject.plan
+    counted: Sequence[Counted] = ()
+    if canaries and can_hold_canaries(settings, plan):
+        counted = one_run(
+            subject.ready.train,
+            settings,
+            plan,
+            columns=subject.corpus.train.columns,
+            canaries=canaries,
+        )
+    return audit(
+        settings,
+        plan,
+        dense=subject.dense,
+        claim=subject.claim,
+        runs=runs,
+        confidence=confidence,
+        canaries=counted,
+    )

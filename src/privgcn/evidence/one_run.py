@@ -23,7 +23,7 @@ from privgcn.errors import PrivacyContractError
 from privgcn.evidence.canaries import LOUD, Neighbours, check_alike, with_noise_of
 from privgcn.evidence.releases import Observer, observing
 from privgcn.graph.dense_rows import DenseRows
-from privgcn.graph.rows import Rows, rows_of
+from privgcn.graph.rows import Rows, SparseRows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.prediction.inference import scores_in_mode
 from privgcn.privacy.plan import PrivacyPlan
@@ -146,8 +146,7 @@ def canary_scores(
     check_alike(private, trained, plan, columns)
     known = torch.arange(len(everyone)) < len(train)
     targets = torch.nonzero(~known)[:, 0]
-    alone = [_silent(graph, known) for graph in (everyone, nobody)]
-    pair = Neighbours(*alone, private, targets)
+    pair = Neighbours(_silent(everyone, known), _silent(nobody, known), private, targets)
     observer = _ColumnObserver(pair, width=train.features.width)
     with observing(observer):
         fitted = fit(trained, private, seeds=[private.seed], columns=columns)
@@ -189,12 +188,17 @@ def _joined(
 
 
 def _with_columns(rows: Rows, sizes: npt.NDArray[np.float64]) -> Rows:
-    from scipy.sparse import block_diag, csr_matrix, diags_array
-
+    """The rows, and below them one row for each size, in a column of its own."""
+    own = torch.from_numpy(sizes).float()
     if isinstance(rows, DenseRows):
-        own = torch.diag(torch.from_numpy(sizes).float())
-        return DenseRows(torch.block_diag(rows.dense(), own))
-    return rows_of(csr_matrix(block_diag([rows.to_scipy(), diags_array(sizes)])))
+        return DenseRows(torch.block_diag(rows.dense(), torch.diag(own)))
+    filled = own != 0
+    return SparseRows(
+        torch.cat([rows.offsets, rows.offsets[-1] + filled.cumsum(0)]),
+        torch.cat([rows.columns, rows.width + torch.nonzero(filled)[:, 0]]),
+        torch.cat([rows.values, own[filled]]),
+        rows.width + len(own),
+    )
 
 
 def _silent(graph: TextGraph, known: Tensor) -> TextGraph:

@@ -23,7 +23,7 @@ from privgcn.evidence.canaries import Neighbours
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.privacy.mechanism import noise
-from privgcn.privacy.mechanism.centre import clipped_row_means
+from privgcn.privacy.mechanism.centre import clipped_row_means, released_centre
 from privgcn.privacy.mechanism.cutting import cut_as_planned
 from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.privacy.plan import PrivacyPlan
@@ -153,7 +153,6 @@ class Observer:
 def observing(observer: Observer) -> Iterator[None]:
     """Lets an observer see what is released in this block."""
     clipped_sum, noisy = StackGradients.clipped_sum, noise.noisy
-    released_centre = training.released_centre
 
     def summed(self: StackGradients, parameters: Any, samples: Any) -> list[Tensor]:
         present, absent = observer.sources(self)
