@@ -13,6 +13,7 @@ import typer
 from privgcn import __version__
 from privgcn.cli import (
     account,
+    attack,
     audit,
     cache,
     calibrate,
@@ -74,6 +75,7 @@ for verb, command in (
     ("calibrate", calibrate.calibrate),
     ("verify", verify.verify),
     ("audit", audit.audit),
+    ("attack", attack.attack),
     ("release", release.release),
     ("report", report.report),
     ("reproduce", reproduce.reproduce),

@@ -191,7 +191,10 @@ def _with_columns(rows: Rows, sizes: npt.NDArray[np.float64]) -> Rows:
     """The rows, and below them one row for each size, in a column of its own."""
     own = torch.from_numpy(sizes).float()
     if isinstance(rows, DenseRows):
-        return DenseRows(torch.block_diag(rows.dense(), torch.diag(own)))
+        wide = torch.zeros(len(rows.values) + len(own), rows.width + len(own))
+        wide[: len(rows.values), : rows.width] = rows.values
+        wide[len(rows.values) :, rows.width :] = torch.diag(own)
+        return DenseRows(wide)
     filled = own != 0
     return SparseRows(
         torch.cat([rows.offsets, rows.offsets[-1] + filled.cumsum(0)]),
