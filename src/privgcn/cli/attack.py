@@ -12,7 +12,7 @@ from privgcn.cli.options import AsJson, Config, Delta, Features, Overrides, Seed
 from privgcn.cli.output import print_json
 
 if TYPE_CHECKING:
-    from privgcn.evidence.attacks import Attacks
+    from privgcn.evidence.attack_record import Attacks
 
 
 def attack(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from privgcn.config import Settings
-from privgcn.errors import ConfigError, DataError
+from privgcn.errors import ConfigError
+from privgcn.evidence.attack_record import NO_MODEL, AttackRow, Attacks
 from privgcn.evidence.inference_attacks import (
     answers,
     inferred_column,
@@ -18,65 +17,12 @@ from privgcn.evidence.inference_attacks import (
     text_vectors,
 )
 from privgcn.evidence.membership import Members, membership
-from privgcn.evidence.roc import FALSE_POSITIVES, Measured, auc, true_positives
+from privgcn.evidence.roc import FALSE_POSITIVES, auc, true_positives
 from privgcn.evidence.subject import Subject
-from privgcn.files import read_bounded
 from privgcn.modes import MODES, Mode
 from privgcn.training.recipes import make_settings
 
-NO_MODEL = "texts alone"
-"""Name of what can be told without any model."""
-
-_MOST_BYTES = 1 << 20
 _LABEL = "label"
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class AttackRow(_Record):
-    """One attack on one kind of model in one inference mode.
-
-    Attributes:
-        attack: What is attacked.
-        model: ``without privacy``, the epsilon of a private model, or no model at all.
-        inference: The mode in which predictions are given; ``None`` without a model.
-        covered: Whether the guarantee covers this; false without one.
-        positives: Targets of which the answer is yes.
-        auc: Area under the curve, and its 95 % interval; 0.5 is chance.
-        others: The same of documents that trained no model: what is no leak of training.
-        tpr: True-positive rates at the false-positive rates of ``FALSE_POSITIVES``.
-    """
-
-    attack: Literal["document membership", "person membership", "links", "column"]
-    model: str
-    inference: str | None
-    covered: bool
-    positives: int
-    auc: Measured
-    others: Measured | None
-    tpr: tuple[Measured, ...]
-
-
-class Attacks(_Record):
-    """Everything that was tried on one corpus.
-
-    Attributes:
-        source: The documents.
-        epsilon: Of the private models; ``None`` if none was attacked.
-        unit: What they protect.
-        shadows: Models of each kind that membership was told by.
-        column: The column that was inferred, if any.
-        rows: The attacks.
-    """
-
-    source: str
-    epsilon: float | None
-    unit: str | None
-    shadows: int
-    column: str | None
-    rows: tuple[AttackRow, ...]
 
 
 def attack(
@@ -136,21 +82,6 @@ def attack(
         column=column,
         rows=tuple(sorted(rows, key=lambda row: row.attack)),
     )
-
-
-def read_attacks(path: Path) -> Attacks:
-    """Reads what ``privgcn attack --out`` wrote.
-
-    Raises:
-        DataError: It is something else.
-    """
-    text = read_bounded(path, most=_MOST_BYTES)
-    try:
-        return Attacks.model_validate_json(text)
-    except ValidationError:
-        raise DataError(
-            f"The file {path} holds no attacks. Write it with 'privgcn attack --out {path}'."
-        ) from None
 
 
 def _row(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from privgcn.evidence.attacks import NO_MODEL, AttackRow, Attacks
+from privgcn.evidence.attack_record import NO_MODEL, AttackRow, Attacks
 from privgcn.evidence.roc import FALSE_POSITIVES, Measured
 from privgcn.report.figures import Figure, Point, Series
 from privgcn.report.scores import COVERED, NOT_COVERED
