@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from privgcn.corpus.corpus import TRAIN
+from privgcn.errors import ConfigError
 from privgcn.evidence.membership import Members
 from privgcn.graph.textgraph import TextGraph
 from privgcn.modes import Mode
@@ -69,6 +70,11 @@ def inferred_column(
     names, codes = np.unique(values.astype(str), return_inverse=True)
     training = (graph.split == TRAIN).numpy()
     outside = np.flatnonzero(~training)
+    if len(np.unique(codes[outside])) < 2:
+        raise ConfigError(
+            "The column of an attack must have two values at least among documents that do "
+            "not train: whoever guesses it learns from them. Choose another column."
+        )
     logs = np.log(np.clip(vectors, 1e-9, None))
     logs = (logs - logs[outside].mean(0)) / np.maximum(logs[outside].std(0), 1e-9)
 
@@ -81,7 +87,9 @@ def inferred_column(
         true = codes[asked][:, None] == np.arange(len(names))
         return Members(table[true], table[~true])
 
-    half = np.arange(len(outside)) % 2 == 0
+    # Every second document of each value.
+    half = np.zeros(len(outside), dtype=bool)
+    half[np.argsort(codes[outside], kind="stable")[::2]] = True
     return (
         scored(outside, np.flatnonzero(training)),
         scored(outside[half], outside[~half]),

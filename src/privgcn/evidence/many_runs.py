@@ -31,7 +31,7 @@ from privgcn.training.fit import Fit, fit
 # Runs that fix the threshold of a black-box guess before the rest are guessed.
 _SET_ASIDE = 5
 # Runs that train alone, and canaries with a column each in one run.
-_FEW, _CANARIES = 32, 500
+_FEW, _CANARIES = 12, 500
 
 Array = npt.NDArray[np.float64]
 
