@@ -36,7 +36,8 @@ def call(*arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def letters(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("letters")
+    folder = tmp_path_factory.mktemp("own") / "letters"
+    folder.mkdir()
     words = {"heart": "pulse pressure valve beat", "skin": "rash itch cream spot"}
     lines, links = [], ["source,target"]
     for number in range(120):
@@ -65,7 +66,10 @@ def attacks(tmp_path_factory: pytest.TempPathFactory, run: Path) -> Path:
     out = tmp_path_factory.mktemp("evidence") / "attacks.json"
     shown = call("attack", str(run), "--shadows", "4", "--column", "ward", "--out", str(out))
     assert "document membership" in shown
-    assert f"privgcn report RUN --evidence {out}" in shown.replace("\n", " ")
+    assert f"privgcn report RUN --evidence {out}" in shown
+    # Tables fit on a terminal.
+    assert all(len(line) <= 80 for line in shown.splitlines() if "±" in line)
+    assert "TPR at 0.1% FPR" in shown
     return out
 
 

@@ -13,6 +13,7 @@ from privgcn.cli.output import print_json
 
 if TYPE_CHECKING:
     from privgcn.evidence.attack_record import Attacks
+    from privgcn.evidence.roc import Measured
 
 
 def attack(
@@ -67,17 +68,33 @@ def attack(
 
 
 def _print(found: Attacks) -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    from privgcn.report.evidence import attack_table
+    from privgcn.evidence.roc import FALSE_POSITIVES
+    from privgcn.report.evidence import attack_name, attack_notes
 
-    shown = attack_table(found)
-    table = Table(title=shown.title, title_justify="left")
-    for number, name in enumerate(shown.columns):
-        table.add_column(name, justify="right" if number > 3 else "left")
-    for row in shown.rows:
-        table.add_row(*shown.texts(row))
-    Console().print(table)
-    for note in shown.notes:
+    rates = [f"TPR at {rate:.1%} FPR" for rate in FALSE_POSITIVES]
+    for attack in dict.fromkeys(row.attack for row in found.rows):
+        rows = [row for row in found.rows if row.attack == attack]
+        others = any(row.others is not None for row in rows)
+        title = Text(f"{found.source}: {attack_name(attack, found.column)}")
+        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        for name in ("model", "inference"):
+            table.add_column(name)
+        for name in ("AUC", *rates, *(["AUC of others"] if others else [])):
+            table.add_column(name, justify="right")
+        for row in rows:
+            numbers = [row.auc, *row.tpr, *([row.others] if row.others else [])]
+            table.add_row(row.model, row.inference or "-", *map(_short, numbers))
+        Console().print(table)
+    for note in (*attack_notes(found), "No guarantee covers inference full-graph."):
         typer.echo(note)
+
+
+def _short(value: Measured) -> str:
+    """A number and the farther end of its interval."""
+    spread = max(value.high - value.value, value.value - value.low)
+    return f"{value.value:.3f} ±{spread:.3f}"

@@ -20,7 +20,7 @@ def attack_table(found: Attacks) -> Table:
         title=f"Attacks on models of {found.source}",
         columns=("attack", "model", "inference", "guarantee", "AUC", *rates, "AUC of others"),
         rows=tuple(_cells(row, found.column) for row in found.rows),
-        notes=_notes(found),
+        notes=attack_notes(found),
     )
 
 
@@ -40,18 +40,22 @@ def attack_figure(found: Attacks) -> Figure:
             )
             for model in models
         ),
-        notes=_notes(found),
+        notes=attack_notes(found),
     )
+
+
+def attack_name(attack: str, column: str | None) -> str:
+    """What is attacked, in words."""
+    return f"column {column}" if attack == "column" else attack
 
 
 def _cells(row: AttackRow, column: str | None) -> tuple[Cell, ...]:
     guarantee = None
     if row.inference is not None and row.model.startswith("epsilon"):
         guarantee = COVERED if row.covered else NOT_COVERED
-    name = f"column {column}" if row.attack == "column" else row.attack
     others = None if row.others is None else _text(row.others)
     numbers = (_text(row.auc), *map(_text, row.tpr), others)
-    return name, row.model, row.inference, guarantee, *numbers
+    return attack_name(row.attack, column), row.model, row.inference, guarantee, *numbers
 
 
 def _text(value: Measured) -> str:
@@ -63,7 +67,8 @@ def _point(row: AttackRow) -> Point:
     return Point(place, row.auc.value, (row.auc.high - row.auc.low) / 2 / _WIDE)
 
 
-def _notes(found: Attacks) -> tuple[str, ...]:
+def attack_notes(found: Attacks) -> tuple[str, ...]:
+    """How to read the numbers."""
     notes = [
         f"AUC {_CHANCE:g} is chance; ranges are 95 % intervals. Attacks show what these "
         "adversaries found, not what others could.",
