@@ -21,7 +21,7 @@ from privgcn.evidence.bounds import (
     one_run_epsilon,
 )
 from privgcn.evidence.canaries import plan_of_training, worst_case
-from privgcn.evidence.many_runs import ManyRuns, many_runs
+from privgcn.evidence.many_runs import ManyRuns, many_runs, trains_alone
 from privgcn.evidence.one_run import Counted, can_hold_canaries, one_run
 from privgcn.evidence.subject import Subject
 from privgcn.privacy.accounting.events import GaussianRelease
@@ -137,10 +137,12 @@ def audit(
         raise ConfigError(
             f"The 'confidence' of an audit must be from 0.5 to below 1. Got {confidence}."
         )
-    runs = usual_runs(plan) if runs is None else runs
+    pair = worst_case(settings, plan, dense=dense)
+    if runs is None:
+        alone = trains_alone(settings, pair.present) and not can_hold_canaries(settings, plan)
+        runs = _FEWEST if alone else usual_runs(plan)
     if runs < _AT_LEAST:
         raise ConfigError(f"The 'runs' of an audit must be at least {_AT_LEAST}. Got {runs}.")
-    pair = worst_case(settings, plan, dense=dense)
     seen = many_runs(pair, plan, runs)
     (release,) = plan_of_training(plan).releases
     if not isinstance(release, GaussianRelease):

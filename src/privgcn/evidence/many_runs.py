@@ -16,10 +16,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from privgcn.config import Settings
 from privgcn.evidence.bits import decide
 from privgcn.evidence.canaries import Neighbours
-from privgcn.evidence.one_run import CanaryScores, Counted, canary_scores
-from privgcn.evidence.releases import KEPT, KEPT_RUNS, Observer, observing
+from privgcn.evidence.one_run import CanaryScores, Counted, can_hold_canaries, canary_scores
+from privgcn.evidence.releases import KEPT, KEPT_RUNS, Observer, observing, samples_hide
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.prediction.inference import scores_in_mode
@@ -108,7 +109,10 @@ def many_runs(pair: Neighbours, plan: PrivacyPlan, runs: int) -> ManyRuns:
         plan: Of the audited run.
         runs: On each of the two.
     """
-    few = min(runs, _FEW) if _trains_alone(pair) else runs
+    columns = trains_alone(pair.settings, pair.present) and can_hold_canaries(
+        pair.settings, plan
+    )
+    few = min(runs, _FEW) if columns else runs
     short = max(1, math.ceil(KEPT / steps_per_epoch(plan.schedule)))
     brief = pair.settings.changed(
         {"training.epochs": min(short, pair.settings.training.epochs)}
@@ -146,7 +150,7 @@ def many_runs(pair: Neighbours, plan: PrivacyPlan, runs: int) -> ManyRuns:
             guessed("repetition", "noise that repeats between steps"),
             guessed("companion", "noise that repeats between runs"),
         ),
-        None if plan.schedule.name == "poisson" else _bit_guesses(present, absent),
+        None if samples_hide(plan) else _bit_guesses(present, absent),
         _threshold_guesses(margins[0], margins[1]),
         max(present.largest_move, absent.largest_move),
         math.sqrt(float(np.mean(present.squared_moves))),
@@ -154,10 +158,9 @@ def many_runs(pair: Neighbours, plan: PrivacyPlan, runs: int) -> ManyRuns:
     )
 
 
-def _trains_alone(pair: Neighbours) -> bool:
+def trains_alone(settings: Settings, graph: TextGraph) -> bool:
     """Whether each replica releases a centre of its own."""
-    dense = isinstance(pair.present.features, DenseRows)
-    return dense and pair.settings.training.large_steps
+    return settings.training.large_steps and isinstance(graph.features, DenseRows)
 
 
 def _by_columns(pair: Neighbours, plan: PrivacyPlan, runs: int) -> CanaryScores:
@@ -174,7 +177,11 @@ def _by_columns(pair: Neighbours, plan: PrivacyPlan, runs: int) -> CanaryScores:
 def _passes(pair: Neighbours, runs: int) -> list[list[int]]:
     """Seeds that train in one pass."""
     seeds = range(runs)
-    return [[seed] for seed in seeds] if _trains_alone(pair) else [list(seeds)]
+    return (
+        [[seed] for seed in seeds]
+        if trains_alone(pair.settings, pair.present)
+        else [list(seeds)]
+    )
 
 
 def _trained(

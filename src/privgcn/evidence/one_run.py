@@ -70,8 +70,9 @@ class _ColumnObserver(Observer):
 
 
 def can_hold_canaries(settings: Settings, plan: PrivacyPlan) -> bool:
-    """Whether canaries can have parts and columns of their own."""
-    return plan.part_is_unit and settings.model.kind == "linear"
+    """Whether canaries can have parts and columns of their own, all of them in a step."""
+    together = plan.schedule.name != "epoch"
+    return plan.part_is_unit and together and settings.model.kind == "linear"
 
 
 class CanaryScores(NamedTuple):
@@ -133,8 +134,9 @@ def canary_scores(
     """
     if not can_hold_canaries(settings, plan):
         raise PrivacyContractError(
-            "Canaries in one run need a linear model and parts 'each'. Got model "
-            f"'{settings.model.kind}' and parts of kind '{plan.partition.kind}'. Use many runs."
+            "Canaries in one run need a linear model, parts 'each' and no sampling 'epoch'. "
+            f"Got model '{settings.model.kind}', parts of kind '{plan.partition.kind}' and "
+            f"sampling '{plan.schedule.name}'. Use many runs."
         )
     drawn = RandomSource.secret().uniform_bytes((len(there),))
     labels = torch.from_numpy(drawn.astype(np.int64)) % train.classes

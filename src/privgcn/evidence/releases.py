@@ -15,7 +15,6 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -37,6 +36,11 @@ KEPT_RUNS = 256
 
 # Sums of both neighbours, tensor by tensor.
 Pair = tuple[list[Tensor], list[Tensor]]
+
+
+def samples_hide(plan: PrivacyPlan) -> bool:
+    """Whether chance, unknown to an adversary, decides which parts a step uses."""
+    return plan.composition.sampling_probability < 1.0
 
 
 @dataclass(eq=False)
@@ -100,7 +104,7 @@ class Observer:
         moves = (present - absent).square().sum(1)
         self.largest_move = max(self.largest_move, math.sqrt(float(moves.max())))
         self.squared_moves += float(moves.mean())
-        sampled = self._plan.schedule.name == "poisson"
+        sampled = samples_hide(self._plan)
         self.likelihood = self.likelihood + self._ratio(seen, present, absent).numpy()
         # What noise each hypothesis leaves; under sampling, the unit may have been left out.
         left = [[seen - sums, seen] if sampled else [seen - sums] for sums in (present, absent)]
@@ -124,7 +128,7 @@ class Observer:
             raise ValueError("no release was announced")
         twice = 2.0 * self._plan.noise_multiplier**2
         near, far = ((seen - sums).square().sum(1) / twice for sums in (present, absent))
-        if self._plan.schedule.name != "poisson":
+        if not samples_hide(self._plan):
             return far - near
         rate = self._plan.composition.sampling_probability
         unsampled = math.log1p(-rate) - seen.square().sum(1) / twice
@@ -156,14 +160,16 @@ def observing(observer: Observer) -> Iterator[None]:
 
     def summed(self: StackGradients, parameters: Any, samples: Any) -> list[Tensor]:
         present, absent = observer.sources(self)
-        known = None if self.plan.schedule.name == "poisson" else samples
+        known = None if samples_hide(self.plan) else samples
         pair = clipped_sum(present, parameters, known), clipped_sum(absent, parameters, known)
         observer.expect(self.plan, pair)
         return clipped_sum(self, parameters, samples)
 
     def centred(graph: PartitionedGraph, plan: PrivacyPlan, source: Any) -> Tensor:
+        first = None if samples_hide(plan) else plan.schedule.sample(0, source)
+        known = None if first is None else [first]
         present, absent = (
-            [clipped_row_means(g, plan, None)[:, None]] for g in observer.graphs(plan)
+            [clipped_row_means(g, plan, known)[:, None]] for g in observer.graphs(plan)
         )
         observer.expect(plan, (present, absent))
         made = released_centre(graph, plan, source)
@@ -199,8 +205,3 @@ def _closer(left: Sequence[Sequence[Tensor]], other: Sequence[Sequence[Tensor]])
         pairs = [(a[:, :size] - b[:, :size]).square().sum(1) for a in mine for b in theirs]
         distances.append(torch.stack(pairs).amin(0))
     return distances[1] - distances[0]
-
-
-def guesses(numbers: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Whether each number speaks for ``present``."""
-    return np.asarray(numbers) > 0.0

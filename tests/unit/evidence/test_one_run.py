@@ -68,5 +68,5 @@ def test_the_documents_themselves_are_left_as_they_are() -> None:
 def test_parts_of_several_units_hold_no_canaries() -> None:
     settings = make_settings("paper-split", epsilon=1.0)
     plan = plan_for_units(settings.privacy, 60, epochs=5, seed=0, columns={})
-    with pytest.raises(PrivacyContractError, match="linear model and parts 'each'"):
+    with pytest.raises(PrivacyContractError, match="linear model, parts 'each'"):
         one_run(random_graph(60, 12, 4), settings, plan, columns={}, canaries=10)
