@@ -71,7 +71,6 @@ def worst_case(settings: Settings, plan: PrivacyPlan, *, dense: bool) -> Neighbo
             "model.hidden": min(settings.model.hidden, _HIDDEN),
             # Who does not know the masks knows less; this attacker needs none.
             "model.dropout": 0.0,
-            "training.device": "cpu",
             "privacy.parts": "each" if plan.part_is_unit else parts,
         }
     )
@@ -133,6 +132,7 @@ def with_noise_of(settings: Settings, plan: PrivacyPlan) -> Settings:
     rate = plan.composition.sampling_probability
     return settings.changed(
         {
+            "training.device": "cpu",
             "privacy.epsilon": None,
             "privacy.noise_multiplier": plan.noise_multiplier,
             "privacy.sampling_probability": rate if plan.schedule.name == "poisson" else None,

@@ -21,7 +21,6 @@ from privgcn.evidence.bits import decide
 from privgcn.evidence.canaries import Neighbours
 from privgcn.evidence.one_run import CanaryScores, Counted, can_hold_canaries, canary_scores
 from privgcn.evidence.releases import KEPT, KEPT_RUNS, Observer, observing, samples_hide
-from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.prediction.inference import scores_in_mode
 from privgcn.privacy.mechanism.noise_grid import grid_of
@@ -160,7 +159,7 @@ def many_runs(pair: Neighbours, plan: PrivacyPlan, runs: int) -> ManyRuns:
 
 def trains_alone(settings: Settings, graph: TextGraph) -> bool:
     """Whether each replica releases a centre of its own."""
-    return settings.training.large_steps and isinstance(graph.features, DenseRows)
+    return settings.training.large_steps and graph.features.is_dense
 
 
 def _by_columns(pair: Neighbours, plan: PrivacyPlan, runs: int) -> CanaryScores:

@@ -19,10 +19,11 @@ import torch
 from torch import Tensor
 
 from privgcn.config import Settings
-from privgcn.errors import PrivacyContractError
+from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.evidence.canaries import LOUD, Neighbours, check_alike, with_noise_of
 from privgcn.evidence.releases import Observer, observing
 from privgcn.graph.dense_rows import DenseRows
+from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.rows import Rows, SparseRows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.prediction.inference import scores_in_mode
@@ -191,6 +192,11 @@ def _joined(
 
 def _with_columns(rows: Rows, sizes: npt.NDArray[np.float64]) -> Rows:
     """The rows, and below them one row for each size, in a column of its own."""
+    if isinstance(rows, RowsOnDisk):
+        raise ConfigError(
+            "Canaries join rows in memory, and these lie on disk. Use --canaries 0, or raise "
+            "training.memory to what the rows take, in GiB."
+        )
     own = torch.from_numpy(sizes).float()
     if isinstance(rows, DenseRows):
         wide = torch.zeros(len(rows.values) + len(own), rows.width + len(own))

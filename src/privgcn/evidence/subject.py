@@ -10,7 +10,6 @@ from privgcn.config import Settings
 from privgcn.corpus import Corpus, load_corpus
 from privgcn.corpus.catalogue import resolved_source
 from privgcn.errors import ConfigError
-from privgcn.graph.dense_rows import DenseRows
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.runs.assumptions import check_owners
 from privgcn.runs.run import Run
@@ -86,7 +85,7 @@ class Subject:
     @property
     def dense(self) -> bool:
         """Whether features are dense."""
-        return isinstance(self.ready.graph.features, DenseRows)
+        return self.ready.graph.features.is_dense
 
     def with_settings(self, settings: Settings) -> Subject:
         """The same documents and features for another run."""
