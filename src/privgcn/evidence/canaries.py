@@ -92,20 +92,28 @@ def worst_case(settings: Settings, plan: PrivacyPlan, *, dense: bool) -> Neighbo
     if plan.schedule.name != "poisson":
         # Under sampling the others stay silent: who is sampled beside the unit is unknown.
         rows[:, 1], labels[:] = 1.0, 1
-    rows[mates] = torch.tensor([-_QUIET * size, 0.0])
+    # The opposite gradient: a row turned around, or, as units of a hidden layer would not turn
+    # with it, the other one of two labels.
+    hidden = small.model.kind != "linear"
+    opposed = bool(mates.any()) or plan.relation == "replace"
+    sign, label = (1.0, 1) if hidden else (-1.0, 0)
+    rows[mates] = torch.tensor([sign * _QUIET * size, 0.0])
     loud = LOUD * size * (_QUIET if bool(mates.any()) else 1.0)
     rows[members] = torch.tensor([loud, 0.0])
-    labels[mates | members] = 0
+    labels[mates], labels[members] = label, 0
     others = torch.nonzero(part_of != part_of[0])[:, 0]
     first = int(torch.nonzero(members)[0])
     links = torch.stack([torch.full_like(others, first), others])
     links = torch.stack([links.amin(0), links.amax(0)])
     split = torch.zeros(len(owners), dtype=torch.int8)
-    present = TextGraph(_rows(rows, dense), links, labels, CLASSES, split, owners)
-    gone = torch.where(members[:, None], -rows if plan.relation == "replace" else 0.0, rows)
-    absent = replace(present, features=_rows(gone, dense))
+    classes = 2 if hidden and opposed else CLASSES
+    present = TextGraph(_rows(rows, dense), links, labels, classes, split, owners)
     if plan.relation == "remove":
-        absent = replace(absent, labels=torch.where(members, -1, labels), edges=links[:, :0])
+        absent = without(present, *torch.nonzero(members)[:, 0].tolist())
+    else:
+        turned = torch.where(members[:, None], sign * rows, rows)
+        labels = torch.where(members, label, labels)
+        absent = replace(present, features=_rows(turned, dense), labels=labels)
     check_alike(small, present, plan, {})
     return Neighbours(present, absent, small, torch.nonzero(members)[:, 0])
 
