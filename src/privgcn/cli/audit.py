@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from privgcn.evidence.audit import Audit
     from privgcn.evidence.subject import Subject
 
-BROKEN = 4
+BROKEN = 5
 """Exit code of an audit that found a claim broken."""
 
 RunOrSource = Annotated[

@@ -165,14 +165,14 @@ def observing(observer: Observer) -> Iterator[None]:
         observer.expect(self.plan, pair)
         return clipped_sum(self, parameters, samples)
 
-    def centred(graph: PartitionedGraph, plan: PrivacyPlan, source: Any) -> Tensor:
+    def centred(graph: PartitionedGraph, plan: PrivacyPlan, source: Any, *sums: Any) -> Tensor:
         first = None if samples_hide(plan) else plan.schedule.sample(0, source)
         known = None if first is None else [first]
         present, absent = (
             [clipped_row_means(g, plan, known)[:, None]] for g in observer.graphs(plan)
         )
         observer.expect(plan, (present, absent))
-        made = released_centre(graph, plan, source)
+        made = released_centre(graph, plan, source, *sums)
         observer._centre = made
         return made
 

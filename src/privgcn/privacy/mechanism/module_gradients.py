@@ -58,6 +58,11 @@ class ModuleGradients:
         self._gradient = grad(self._loss)
         self._starts = graph.offsets.tolist()
 
+    @property
+    def parts(self) -> int:
+        """How many parts there are, sampled or not."""
+        return self.graph.parts
+
     def initial(self) -> list[Tensor]:
         """The module's own parameters, as one replica."""
         return [p.detach().clone().unsqueeze(-2) for p in self.module.parameters()]
