@@ -13,6 +13,8 @@ import typer
 from privgcn import __version__
 from privgcn.cli import (
     account,
+    attack,
+    audit,
     cache,
     calibrate,
     datasets,
@@ -80,6 +82,8 @@ for verb, command in (
     ("account", account.account),
     ("calibrate", calibrate.calibrate),
     ("verify", verify.verify),
+    ("audit", audit.audit),
+    ("attack", attack.attack),
     ("release", release.release),
     ("report", report.report),
     ("reproduce", reproduce.reproduce),
@@ -112,7 +116,8 @@ def _every_verb(
 def main() -> None:
     """Runs the command line.
 
-    The exit code is 0, 2 (user), 3 (data not available), 4 (a rank was lost), 130 or 1 (bug).
+    The exit code is 0, 2 (user), 3 (data not available), 4 (a rank was lost), 5 (an audit found
+    a claim broken), 130 or 1 (bug).
     """
     # Threads of a busy machine must sleep, not spin, while they wait for each other.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")

@@ -18,8 +18,12 @@ def report(
         ),
     ],
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    evidence: Annotated[
+        Path | None,
+        typer.Option(help="Attacks on the documents of one run, from 'privgcn attack --out'."),
+    ] = None,
 ) -> None:
     """Make one self-contained HTML page: guarantee, scores, curves, settings."""
     from privgcn.report import Report
 
-    typer.echo(f"report: {Report.of_folders(runs).save(out)}")
+    typer.echo(f"report: {Report.of_folders(runs, evidence=evidence).save(out)}")
