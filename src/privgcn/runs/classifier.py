@@ -11,17 +11,18 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from privgcn.config import Settings
 from privgcn.corpus import Corpus
-from privgcn.corpus.corpus import NO_LABEL, TRAIN, VALIDATION
+from privgcn.corpus.corpus import TRAIN, VALIDATION
+from privgcn.corpus.frames import is_missing
 from privgcn.errors import ConfigError, DataError
 from privgcn.modes import check_mode
 from privgcn.prediction.inference import scores_in_mode
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs.folder import write_folder
+from privgcn.runs.inputs import documents_in, training_documents, truth_beside
 from privgcn.runs.model import Model, model_files
 from privgcn.runs.run import Run
 from privgcn.runs.train import train, with_split
@@ -60,6 +61,12 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         >>> corpus = load_corpus("clinic")
         >>> model = GraphClassifier(epsilon=1.0, unit="person").fit(corpus.train)
         >>> labels = model.predict(corpus.test, inference="own-graph")
+
+        >>> texts, topics = ["the invoice", "a lost parcel"] * 50, ["billing", "delivery"] * 50
+        >>> model = GraphClassifier(epsilon=2.0, delta=1e-4, features="static")
+        >>> model = model.fit(texts, topics, classes=["billing", "delivery"])
+        >>> model.predict(["an invoice is missing"]).tolist()
+        ['billing']
     """
 
     classes_: npt.NDArray[Any]
@@ -90,38 +97,57 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.reproducible = reproducible
         self.settings = settings
 
-    def fit(self, X: Any, y: Any = None, *, validation: Corpus | None = None) -> Self:
-        """Trains on the documents of a corpus, or on arrays of vectors and labels.
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        links: Any = None,
+        owners: Any = None,
+        classes: Sequence[Any] | None = None,
+        validation: Corpus | None = None,
+    ) -> Self:
+        """Trains on documents, in whatever form they are.
 
         Args:
-            X: A ``Corpus``; all its documents train. Or vectors, without links.
-            y: Labels, where ``X`` are vectors.
+            X: Texts; a frame (pandas, polars, pyarrow, ``datasets``, or a mapping) with the
+                column ``text`` and optionally ``label``, ``owner``, ``id`` and ``split``; a
+                ``Corpus``, all of whose documents train; a PyTorch Geometric ``Data``, whose
+                ``train_mask`` counts; or vectors.
+            y: Labels, where ``X`` has none.
+            links: Pairs of rows, or of ids where documents have an ``id``; a frame with
+                ``source`` and ``target``; a square sparse matrix; or an ``edge_index``.
+            owners: The person that each document belongs to, where ``X`` does not say it.
+            classes: The class set, where it is public knowledge. Otherwise it is read off
+                the labels, and the statement says so.
             validation: Documents on which a non-private run may decide to stop; a private
                 run never stops early.
         """
-        corpus = X if isinstance(X, Corpus) else self._corpus_of_arrays(X, y)
-        if isinstance(X, Corpus):
-            self.classes_ = np.asarray(corpus.classes)
+        documents, self.classes_ = training_documents(
+            self, X, y, links=links, owners=owners, classes=classes
+        )
+        if documents.texts is not None and hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
         settings = self._make_settings()
-        documents = with_split(corpus, TRAIN)
         if validation is not None and settings.privacy is None:
-            documents = _joined(corpus, validation)
+            documents = _joined(X, validation)
         return self._take(replace(train(documents, settings).model, classes=self.classes_))
 
-    def predict_proba(self, X: Any, *, inference: str = "own-graph") -> npt.NDArray[np.float64]:
+    def predict_proba(
+        self, X: Any, *, links: Any = None, inference: str = "own-graph"
+    ) -> npt.NDArray[np.float64]:
         """Class probabilities of each document.
 
         Args:
-            X: A ``Corpus`` of new documents, or vectors.
+            X: Documents in any form that ``fit`` takes; labels are not read.
+            links: Links among these documents.
             inference: ``alone``, ``own-graph``, or ``full-graph``, which needs a view of a
-                whole corpus and is not covered by the guarantee.
+                whole corpus and is not covered by the guarantee. Neither is any mode if
+                training documents are among ``X``.
         """
         check_is_fitted(self, "_model")
         mode = check_mode(inference)
-        corpus = X
-        if not isinstance(X, Corpus):
-            vectors = validate_data(self, X, reset=False, accept_sparse="csr")
-            corpus = corpus_of_arrays(vectors, None, self._model.classes)
+        corpus = documents_in(self, X, links=links)
         rows = torch.arange(len(corpus))
         if mode == "full-graph":
             if corpus.whole is None:
@@ -134,20 +160,40 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scores = scores_in_mode(model.fitted, model.graph(corpus), rows, mode)[:, 0]
         return np.asarray(scores.double().softmax(-1).numpy())
 
-    def predict(self, X: Any, *, inference: str = "own-graph") -> npt.NDArray[Any]:
+    def predict_log_proba(
+        self, X: Any, *, links: Any = None, inference: str = "own-graph"
+    ) -> npt.NDArray[np.float64]:
+        """The logarithm of ``predict_proba``."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X, links=links, inference=inference))
+
+    def predict(
+        self, X: Any, *, links: Any = None, inference: str = "own-graph"
+    ) -> npt.NDArray[Any]:
         """The class label of each document."""
-        best = self.predict_proba(X, inference=inference).argmax(axis=1)
+        best = self.predict_proba(X, links=links, inference=inference).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def score(self, X: Any, y: Any = None, *, inference: str = "own-graph") -> float:
-        """Accuracy, which is micro F1 for one label per document."""
-        predicted = self.predict(X, inference=inference)
-        if isinstance(X, Corpus):
-            known = X.labels >= 0
-            if not known.any():
-                raise DataError("Scoring needs labels, and no document here has one.")
-            return float((predicted[known] == self.classes_[X.labels[known]]).mean())
-        return float((predicted == np.asarray(y)).mean())
+    def score(
+        self, X: Any, y: Any = None, *, links: Any = None, inference: str = "own-graph"
+    ) -> float:
+        """Accuracy, which is micro F1 for one label per document.
+
+        Documents without a label do not count. Of a ``Data`` with a ``test_mask``, the test
+        documents count.
+        """
+        check_is_fitted(self, "_model")
+        documents, truth = truth_beside(X, y, self.classes_)
+        predicted = self.predict(documents, links=links, inference=inference)
+        if len(truth) != len(predicted):
+            raise DataError(
+                f"Scoring needs one label for each of the {len(predicted)} documents. Got "
+                f"{len(truth)}."
+            )
+        known = np.array([not is_missing(label) for label in truth], dtype=bool)
+        if not known.any():
+            raise DataError("Scoring needs labels, and no document here has one.")
+        return float((predicted[known] == truth[known]).mean())
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Writes the model into a folder: safetensors and JSON, atomically, no pickle.
@@ -227,22 +273,6 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
         return resolve(by_parameter(parameters), by_mapping(self.settings, "settings"))
 
-    def _corpus_of_arrays(self, X: Any, y: Any) -> Corpus:
-        if y is None:
-            raise ValueError(
-                "GraphClassifier requires y to be passed, but the target y is None: "
-                "give a Corpus, or vectors and labels."
-            )
-        X, y = validate_data(self, X, y, accept_sparse="csr")
-        check_classification_targets(y)
-        self.classes_ = np.unique(y)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "GraphClassifier needs at least two classes to tell apart. "
-                f"Got {len(self.classes_)} class: {self.classes_}."
-            )
-        return corpus_of_arrays(X, y, self.classes_)
-
 
 def _joined(train: Corpus, validation: Corpus) -> Corpus:
     """Training and validation documents of one whole corpus, with all links among them."""
@@ -255,34 +285,6 @@ def _joined(train: Corpus, validation: Corpus) -> Corpus:
     rows = np.concatenate([train.rows, validation.rows])
     codes = np.repeat([TRAIN, VALIDATION], [len(train), len(validation)])
     return with_split(whole.select(rows), codes)
-
-
-def corpus_of_arrays(
-    vectors: Any, labels: Any, classes: Sequence[Any] | npt.NDArray[Any]
-) -> Corpus:
-    """A corpus of training documents with the given vectors and no links.
-
-    Args:
-        vectors: ``[documents, features]``, dense or sparse.
-        labels: One of ``classes`` for each document, or ``None``.
-        classes: The sorted class labels.
-    """
-    documents = vectors.shape[0]
-    codes = np.full(documents, NO_LABEL, dtype=np.int64)
-    if labels is not None:
-        codes = np.searchsorted(np.asarray(classes), labels).astype(np.int64)
-    with np.errstate(over="ignore"):
-        # Too large for float32 becomes infinite, and such a row counts as empty.
-        rows = vectors.astype(np.float32)
-    return Corpus(
-        name="arrays",
-        ids=np.arange(documents).astype(str),
-        vectors=rows,
-        labels=codes,
-        classes=tuple(str(name) for name in classes),
-        edges=np.empty((2, 0), dtype=np.int64),
-        split=np.zeros(documents, dtype=np.int8),
-    )
 
 
 def parameters_of(settings: Settings) -> dict[str, Any]:
