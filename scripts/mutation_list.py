@@ -166,7 +166,7 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         f"{FIT}::test_how_much_somebody_writes_sets_no_threads",
         swap(
             "_public_step_size",
-            "plan.units * words * model.layers[0].outputs",
+            "plan.units * words * any_outputs",
             "train.features.stored * model.layers[0].outputs",
         ),
     ),

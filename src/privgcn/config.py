@@ -54,9 +54,9 @@ class FeatureSettings(_Section):
 
 
 class ModelSettings(_Section):
-    """Which model scores the documents."""
+    """Which model scores the documents; ``module`` is one that the user brings."""
 
-    kind: Literal["gcn", "linear", "mlp"] = "gcn"
+    kind: Literal["gcn", "linear", "mlp", "module"] = "gcn"
     hidden: int = Field(32, ge=1, le=1_000_000)
     hops: int = Field(2, ge=0, le=1000)
     dropout: float = Field(0.5, ge=0, lt=1)

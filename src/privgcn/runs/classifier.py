@@ -12,18 +12,20 @@ import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
+from torch import nn
 
 from privgcn.config import Settings
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TRAIN, VALIDATION
 from privgcn.corpus.frames import is_missing
 from privgcn.errors import ConfigError, DataError
+from privgcn.models import ModuleModel
 from privgcn.modes import check_mode
 from privgcn.prediction.inference import scores_in_mode
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs.folder import write_folder
 from privgcn.runs.inputs import documents_in, training_documents, truth_beside
-from privgcn.runs.model import Model, model_files
+from privgcn.runs.model import Model, model_files, read_model
 from privgcn.runs.run import Run
 from privgcn.runs.train import train, with_split
 from privgcn.training.recipes import by_mapping, by_parameter, make_settings, resolve
@@ -45,7 +47,12 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         unit: What is protected: ``document``, ``person``, ``part`` or ``graph``.
         relation: ``remove`` or ``replace``.
         recipe: ``auto`` (the default), ``plain``, ``paper-full`` or ``paper-split``.
+        parts: How the training graph is cut: ``each`` document (or owner) by itself, a
+            number of parts, or ``column:NAME`` for a column declared public.
         optimizer: ``sgd`` or ``adam``.
+        module: A model of your own: any ``torch.nn.Module`` that maps features
+            ``[documents, features]`` and an ``edge_index`` to scores. Its scores for some
+            documents must depend on these alone. It is copied, never changed.
         features: A feature kind; by default given vectors, or an encoder for text.
         seed: Of partition and first weights (by default 0). Noise is never seeded by it.
         reproducible: Seeds noise and samples too; such a model must not be released.
@@ -55,6 +62,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes_: The class labels.
         statement_: What may be claimed about the model; ``None`` without privacy.
         settings_: All settings of the fit.
+        module_: The trained copy of ``module``.
 
     Examples:
         >>> from privgcn import GraphClassifier, load_corpus
@@ -71,6 +79,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     classes_: npt.NDArray[Any]
     statement_: PrivacyStatement | None
+    module_: nn.Module
 
     def __init__(
         self,
@@ -79,8 +88,10 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         unit: str | None = None,
         relation: str | None = None,
+        parts: int | str | None = None,
         recipe: str | None = None,
         optimizer: str | None = None,
+        module: nn.Module | None = None,
         features: str | None = None,
         seed: int | None = None,
         reproducible: bool | None = None,
@@ -90,8 +101,10 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.delta = delta
         self.unit = unit
         self.relation = relation
+        self.parts = parts
         self.recipe = recipe
         self.optimizer = optimizer
+        self.module = module
         self.features = features
         self.seed = seed
         self.reproducible = reproducible
@@ -131,7 +144,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         settings = self._make_settings()
         if validation is not None and settings.privacy is None:
             documents = _joined(X, validation)
-        return self._take(replace(train(documents, settings).model, classes=self.classes_))
+        trained = train(documents, settings, module=self.module).model
+        return self._take(replace(trained, classes=self.classes_))
 
     def predict_proba(
         self, X: Any, *, links: Any = None, inference: str = "own-graph"
@@ -208,31 +222,40 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         saved = replace(
             self._model,
-            parameters=self.get_params(),
+            parameters={n: v for n, v in self.get_params().items() if n != "module"},
             feature_names=None if names is None else tuple(map(str, names)),
         )
         write_folder(Path(folder), "model", model_files(saved), overwrite=overwrite)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Self:
+    def load(cls, folder: str | Path, *, module: nn.Module | None = None) -> Self:
         """Reads a model that ``save``, ``privgcn train`` or ``privgcn release`` wrote.
 
+        Args:
+            folder: Where.
+            module: A module of the class that was trained, where it was your own: files
+                hold weights and no code.
+
         Raises:
+            ConfigError: It was a module of somebody's own, and ``module`` is no such module.
             DataError: A file was edited, removed or added, or cannot be read.
             PrivacyContractError: The claim does not hold.
         """
-        return cls.of_run(Run(Path(folder)))
+        return cls.of_run(Run(Path(folder)), module=module)
 
     @classmethod
-    def of_run(cls, run: Run) -> Self:
+    def of_run(cls, run: Run, *, module: nn.Module | None = None) -> Self:
         """The classifier as it was when the model was saved; its claim is checked first."""
         statement = run.statement  # checked before anything else is read
-        saved = replace(run.model, statement=statement)
+        saved = replace(read_model(run.stored, module), statement=statement)
+        brought = saved.fitted.model
+        if isinstance(brought, ModuleModel) and brought.module is None:
+            brought.fresh()  # says which class is needed
         parameters = saved.parameters
         if parameters is None:
             parameters = parameters_of(saved.fitted.settings)
         try:
-            model = cls(**parameters)
+            model = cls(**parameters, module=module)
         except TypeError as error:
             raise DataError(f"The model has unknown parameters: {error}.") from None
         if saved.feature_names is not None:
@@ -245,6 +268,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = model.featurizer.dimension
         self.settings_ = model.fitted.settings
         self.statement_ = model.statement
+        if isinstance(model.fitted.model, ModuleModel):
+            self.module_ = model.fitted.model.trained(model.fitted.parameters)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -264,7 +289,9 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "recipe": self.recipe,
             "seed": self.seed,
             "training.optimizer": self.optimizer,
+            "model.kind": None if self.module is None else "module",
             "features.kind": self.features,
+            "privacy.parts": self.parts,
             "privacy.epsilon": self.epsilon,
             "privacy.delta": self.delta,
             "privacy.unit": self.unit,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 
 from privgcn.config import Settings
 from privgcn.corpus import Corpus
@@ -72,6 +73,7 @@ class Prepared:
         *,
         progress: Progress | None = None,
         checkpoint_folder: Path | None = None,
+        module: nn.Module | None = None,
     ) -> Fit:
         """Trains on the training documents; validation documents may stop a plain run."""
         visible = None
@@ -85,6 +87,7 @@ class Prepared:
             columns=self.corpus.train.columns,
             progress=progress,
             checkpoint_folder=checkpoint_folder,
+            module=module,
         )
 
     def trial(self, fitted: Fit, statement: PrivacyStatement | None) -> Trial:
@@ -141,6 +144,7 @@ def train(
     *,
     progress: Progress | None = None,
     checkpoint_folder: Path | None = None,
+    module: nn.Module | None = None,
 ) -> Trial:
     """Trains on the training documents of a corpus.
 
@@ -151,6 +155,7 @@ def train(
             replica, of the settings' own seed: replicas have no statement.
         progress: Called with steps done and steps in all.
         checkpoint_folder: Where a private run leaves its state to be resumed.
+        module: The user's own model, where ``model.kind`` is ``module``.
 
     Raises:
         DataError: Nobody could train on the corpus.
@@ -159,7 +164,9 @@ def train(
     corpus.check_trainable()
     check_owners(corpus, settings.privacy.unit if settings.privacy else None)
     ready = Prepared.of(corpus, settings)
-    fitted = ready.fit(settings, seeds, progress=progress, checkpoint_folder=checkpoint_folder)
+    fitted = ready.fit(
+        settings, seeds, progress=progress, checkpoint_folder=checkpoint_folder, module=module
+    )
     alone = seeds is None
     return ready.trial(
         fitted, statement_of(fitted, corpus.train, ready.featurizer) if alone else None

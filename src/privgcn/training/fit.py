@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from privgcn.config import Settings, TrainingSettings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.textgraph import TextGraph
-from privgcn.models import LayerStack, make_model
+from privgcn.models import AnyModel, ModuleModel, make_model
 from privgcn.privacy.mechanism.centre import released_centre
 from privgcn.privacy.mechanism.cutting import cut_as_planned
+from privgcn.privacy.mechanism.module_gradients import ModuleGradients
 from privgcn.privacy.mechanism.noise import noisy_mean
 from privgcn.privacy.mechanism.part_gradients import GradientSource, Samples, StackGradients
 from privgcn.privacy.plan import PrivacyPlan
@@ -65,7 +66,7 @@ class Fit:
             with the model; ``None`` takes those of this version.
     """
 
-    model: LayerStack
+    model: AnyModel
     parameters: list[Tensor]
     settings: Settings
     plan: PrivacyPlan | None = None
@@ -97,7 +98,7 @@ class Fit:
         """The parameters by name, as safetensors bytes."""
         from safetensors.torch import save
 
-        tensors = dict(zip(self.model.parameter_names(), self.parameters, strict=True))
+        tensors = self.model.named(self.parameters)
         if self.path is not None:
             tensors[PATH] = self.path
         if self.centre is not None:
@@ -114,6 +115,7 @@ def fit(
     columns: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     checkpoint_folder: Path | None = None,
+    module: nn.Module | None = None,
 ) -> Fit:
     """Trains as the settings say, one replica per seed.
 
@@ -125,20 +127,13 @@ def fit(
         columns: Extra columns of the training documents, for a public partition.
         progress: Called with steps done and steps in all.
         checkpoint_folder: Where a private run leaves its state to be resumed.
+        module: The user's own model, where ``model.kind`` is ``module``.
     """
     seeds = [settings.seed] if seeds is None else list(seeds)
     device = _device(settings.training.device)
-    model_settings = settings.model
-    model = make_model(
-        model_settings.kind,
-        train.features.width,
-        train.classes,
-        hidden=model_settings.hidden,
-        hops=model_settings.hops,
-        dropout=model_settings.dropout,
-    )
+    model = _model(settings, train, module)
     if settings.privacy is None:
-        size = train.features.stored * model.layers[0].outputs * len(seeds)
+        size = train.features.stored * _first_outputs(model, train) * len(seeds)
         with threads_worth(size):
             parameters = train_plain(
                 model,
@@ -203,6 +198,29 @@ def fit(
     )
 
 
+def _model(settings: Settings, train: TextGraph, module: nn.Module | None) -> AnyModel:
+    width, classes = train.features.width, train.classes
+    chosen = settings.model
+    if module is not None and chosen.kind == "module":
+        return ModuleModel.of(module, width, classes)
+    if module is not None:
+        raise ConfigError(
+            f"A module of the user's own needs model.kind 'module'. Got '{chosen.kind}'."
+        )
+    return make_model(
+        chosen.kind,
+        width,
+        classes,
+        hidden=chosen.hidden,
+        hops=chosen.hops,
+        dropout=chosen.dropout,
+    )
+
+
+def _first_outputs(model: AnyModel, train: TextGraph) -> int:
+    return model.layers[0].outputs if model.layers else train.classes
+
+
 def _takes_centre(train: TextGraph, settings: Settings) -> bool:
     """Whether the first release is the rows' mean: a matter of settings and storage only."""
     return settings.training.large_steps and isinstance(train.features, DenseRows)
@@ -230,18 +248,18 @@ def _one_by_one(
     )
 
 
-def _public_step_size(train: TextGraph, plan: PrivacyPlan, model: LayerStack) -> int:
+def _public_step_size(train: TextGraph, plan: PrivacyPlan, model: AnyModel) -> int:
     """Multiplications of a step's largest product, about, from public numbers alone.
 
     How long a run takes may be seen, so how many words somebody writes must not set threads.
     """
     width = train.features.width
     words = width if isinstance(train.features, DenseRows) else min(width, _WORDS)
-    return plan.units * words * model.layers[0].outputs
+    return plan.units * words * _first_outputs(model, train)
 
 
 def _private_trainer(
-    model: LayerStack,
+    model: AnyModel,
     train: TextGraph,
     plan: PrivacyPlan,
     settings: Settings,
@@ -269,13 +287,12 @@ def _private_trainer(
         centre = state[CENTRE].to(device) if state else released_centre(graph, plan, own)
         rows = DenseRows(graph.features.dense())
         graph = graph.with_features(rows.centred(centre[:, 0]))
-    gradients = StackGradients(
-        model,
-        graph,
-        plan,
-        masks,
-        short_residuals=settings.training.large_steps,
-    )
+    gradients: GradientSource
+    if isinstance(model, ModuleModel):
+        gradients = ModuleGradients(model.fresh(), graph, plan, masks.of_replica(0))
+    else:
+        short = settings.training.large_steps
+        gradients = StackGradients(model, graph, plan, masks, short_residuals=short)
     first = model.initial(seeds, zero=len(model.layers) == 1)
     parameters = [parameter.to(device) for parameter in first]
     training = with_rate(settings.training, plan)

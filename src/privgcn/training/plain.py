@@ -10,7 +10,8 @@ from torch import Tensor
 from privgcn.config import TrainingSettings
 from privgcn.graph.parts import PartitionedGraph, cut, random_parts
 from privgcn.graph.textgraph import TextGraph
-from privgcn.models.stack import LayerStack, loss_gradient
+from privgcn.models import AnyModel, ModuleModel
+from privgcn.models.stack import loss_gradient
 from privgcn.randomness import Draws, SeededReplicas
 from privgcn.training.optimisers import Optimiser
 
@@ -18,7 +19,7 @@ Progress = Callable[[int, int], None]
 
 
 def train_plain(
-    model: LayerStack,
+    model: AnyModel,
     graph: TextGraph,
     settings: TrainingSettings,
     seeds: Sequence[int],
@@ -30,7 +31,7 @@ def train_plain(
     """Trains one replica per seed on the training documents and the links among them.
 
     Args:
-        model: The layer stack.
+        model: The layer stack, or the user's own module.
         graph: Training documents.
         settings: Optimiser, epochs, patience, parts.
         seeds: One replica each.
@@ -48,7 +49,9 @@ def train_plain(
     stopper = None
     if visible is not None and settings.patience > 0 and bool((visible.split == 1).any()):
         stopper = _EarlyStop(model, visible, settings.patience, optimiser)
-    with torch.no_grad():
+    # A module of the user's own draws its dropout masks from PyTorch's generator.
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(seeds[0])
         for epoch in range(settings.epochs):
             for block in blocks:
                 optimiser.step(plain_gradient(model, optimiser.parameters, block, masks))
@@ -69,12 +72,16 @@ def _blocks(graph: TextGraph, parts: int, seed: int) -> list[PartitionedGraph]:
 
 
 def plain_gradient(
-    model: LayerStack,
+    model: AnyModel,
     parameters: Sequence[Tensor],
     block: PartitionedGraph,
     masks: Draws | None,
 ) -> list[Tensor]:
     """The gradient of the mean loss over the labelled documents of a block."""
+    if isinstance(model, ModuleModel):
+        return model.gradient(
+            parameters, block.features, block.matrix, block.labels, block.loss_weights
+        )
     tape = model.forward(parameters, block.features, block.matrix, masks)
     rows = loss_gradient(tape.scores, block.labels, block.loss_weights)
     layers = model.backward(parameters, tape, rows, block.matrix, dropped=masks is not None)
@@ -85,7 +92,7 @@ class _EarlyStop:
     """Remembers each replica's parameters of the lowest validation loss."""
 
     def __init__(
-        self, model: LayerStack, visible: TextGraph, patience: int, optimiser: Optimiser
+        self, model: AnyModel, visible: TextGraph, patience: int, optimiser: Optimiser
     ) -> None:
         self.model = model
         self.features = visible.features
