@@ -12,6 +12,8 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from privgcn.cli.output import voice
+
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -19,6 +21,7 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
+        disable=voice() == "quiet",
     )
     with bar:
         task = bar.add_task(label, total=1)
