@@ -170,9 +170,9 @@ def _read(
     settings = settings.changed({"data.source": source})
     if out is not None:
         check_target(out, overwrite=overwrite)
+    corpus = load_corpus(source, classes=settings.data.classes, seed=settings.seed)
     if settings.privacy is None:
         note("NOT PRIVATE: no --epsilon was given.")
-    corpus = load_corpus(source, classes=settings.data.classes, seed=settings.seed)
     note(str(_report(corpus)))
     if corpus.read_report is None and corpus.num_classes <= _MOST_CLASSES:
         # Of the catalogue, and so public; how often a class occurs is private otherwise.
