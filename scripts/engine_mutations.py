@@ -43,7 +43,7 @@ _UNCLIPPED = {
         "norms.isfinite().double()",
     ),
     "parts of many documents": swap(
-        "clipped_vector", "(room / norms).clamp_(max=1.0)", "norms.isfinite().double()"
+        "clipped_vectors", "(room / norms).clamp_(max=1.0)", "norms.isfinite().double()"
     ),
 }
 
@@ -142,7 +142,7 @@ ENGINE: tuple[Mutation, ...] = (
     mutation(
         "a large part that is not finite poisons the sum",
         (_NOT_FINITE, f"{CLIPPING}::test_a_vector_that_no_scale_can_tame_is_zero"),
-        swap("clipped_vector", "torch.where(kept, any_vector, 0.0)", "any_vector"),
+        swap("clipped_vectors", "torch.where(kept.view(own), made, 0.0)", "made"),
     ),
     mutation(
         "features that are not finite poison the sum",
@@ -283,7 +283,7 @@ ENGINE: tuple[Mutation, ...] = (
     mutation(
         "float32 pair norms",
         f"{CLIPPING}::test_inner_products_of_pairs_keep_what_float32_would_lose",
-        swap("RowPairs.products", "any_rows.double()", "any_rows.clone()"),
+        swap("_Block.products", "any_rows.double()", "any_rows.clone()"),
     ),
     mutation(
         "more steps than the plan",

@@ -328,7 +328,7 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         "training tells how long its sum is",
         f"{PUBLIC}::test_training_says_nothing",
         swap(
-            "PrivateTrainer.step",
+            "PrivateTrainer._move",
             "self.optimiser.step(any_released)",
             """
             print(float(sums[0].norm()))
@@ -440,10 +440,11 @@ RANDOMNESS: tuple[Mutation, ...] = (
         f"{NOISE}::test_two_releasable_runs_differ_in_noise_and_samples",
         swap(
             "_private_trainer",
-            "source, masks = RandomSource.secret(), RandomSource.secret()",
+            "source, masks = secret_draws(device), secret_draws(device)",
             """
+            from privgcn.randomness import RandomSource
             source = RandomSource.reproducible(seeds[0], "noise")
-            source.releasable, masks = True, RandomSource.secret()
+            source.releasable, masks = True, secret_draws(device)
             """,
         ),
     ),
@@ -452,9 +453,10 @@ RANDOMNESS: tuple[Mutation, ...] = (
         f"{NOISE}::test_no_part_of_a_releasable_run_is_seeded",
         swap(
             "_private_trainer",
-            "source, masks = RandomSource.secret(), RandomSource.secret()",
+            "source, masks = secret_draws(device), secret_draws(device)",
             """
-            source = RandomSource.secret()
+            from privgcn.randomness import RandomSource
+            source = secret_draws(device)
             masks = RandomSource.reproducible(seeds[0], "dropout")
             """,
         ),
@@ -464,12 +466,13 @@ RANDOMNESS: tuple[Mutation, ...] = (
         f"{SECRETS}::test_training_draws_from_secret_sources_and_no_others",
         swap(
             "_private_trainer",
-            "source, masks = RandomSource.secret(), RandomSource.secret()",
+            "source, masks = secret_draws(device), secret_draws(device)",
             """
             import hashlib, os
+            from privgcn.randomness import RandomSource
             key = hashlib.sha256(os.urandom(3)).digest()
             source = RandomSource(key, releasable=True)
-            masks = RandomSource.secret()
+            masks = secret_draws(device)
             """,
         ),
     ),
@@ -478,8 +481,8 @@ RANDOMNESS: tuple[Mutation, ...] = (
         f"{FIT}::test_a_seed_gives_the_same_run_whatever_trains_beside_it",
         swap(
             "_private_trainer",
-            "SeededReplicas(seeds, f'noise and samples from step {begun}')",
-            "RandomSource.reproducible(seeds[0], f'noise and samples from step {begun}')",
+            "seeded_draws(seeds, f'noise and samples from step {begun}', device)",
+            "seeded_draws(seeds[:1] * len(seeds), f'noise from step {begun}', device)",
         ),
     ),
     mutation(

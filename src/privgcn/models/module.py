@@ -18,7 +18,8 @@ from torch.func import functional_call
 from torch.nn.parameter import is_lazy
 
 from privgcn.errors import ConfigError, DataError, PrivacyContractError, reason
-from privgcn.graph.rows import Rows, SparseRows
+from privgcn.graph.on_disk import sparse_in_memory
+from privgcn.graph.rows import Rows
 from privgcn.models.stack import Layer
 
 _STATISTICS = ("running_", "num_batches_tracked")
@@ -129,7 +130,7 @@ class ModuleModel:
         return module.eval()
 
     def scores(
-        self, parameters: Sequence[Tensor], features: Rows, matrix: SparseRows | None
+        self, parameters: Sequence[Tensor], features: Rows, matrix: Rows | None
     ) -> Tensor:
         """Scores ``[documents, 1, classes]`` in evaluation mode."""
         found = self.trained(parameters)(features.dense(), linked(matrix, features.shape[0]))
@@ -145,7 +146,7 @@ class ModuleModel:
         self,
         parameters: Sequence[Tensor],
         features: Rows,
-        matrix: SparseRows | None,
+        matrix: Rows | None,
         labels: Tensor,
         weights: Tensor,
     ) -> list[Tensor]:
@@ -177,14 +178,13 @@ def weighted_loss(scores: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
     return (losses * weights).sum()
 
 
-def linked(matrix: SparseRows | None, documents: int) -> Tensor:
+def linked(matrix: Rows | None, documents: int) -> Tensor:
     """The links of a propagation matrix in both directions, as PyG's ``edge_index``."""
     if matrix is None:
         return torch.empty((2, 0), dtype=torch.int64)
-    rows = torch.repeat_interleave(
-        torch.arange(documents, device=matrix.columns.device), matrix.lengths
-    )
-    links = torch.stack([rows, matrix.columns])
+    held = sparse_in_memory(matrix)
+    rows = torch.repeat_interleave(torch.arange(documents), held.lengths.cpu())
+    links = torch.stack([rows, held.columns.cpu()])
     return links[:, links[0] != links[1]]
 
 

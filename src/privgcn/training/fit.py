@@ -19,25 +19,25 @@ from torch import Tensor, nn
 
 from privgcn.config import Settings, TrainingSettings
 from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.graph.dense_rows import DenseRows
+from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.textgraph import TextGraph
 from privgcn.models import AnyModel, ModuleModel, make_model
 from privgcn.privacy.mechanism.centre import released_centre
-from privgcn.privacy.mechanism.cutting import cut_as_planned
+from privgcn.privacy.mechanism.cutting import cut_as_planned, members_of
+from privgcn.privacy.mechanism.device_gradients import DeviceGradients
 from privgcn.privacy.mechanism.module_gradients import ModuleGradients
 from privgcn.privacy.mechanism.noise import noisy_mean
 from privgcn.privacy.mechanism.part_gradients import GradientSource, Samples, StackGradients
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.randomness import Draws, RandomSource, SeededReplicas
+from privgcn.randomness import Draws, secret_draws, seeded_draws
 from privgcn.training.checkpoint import Checkpoint, fingerprint
+from privgcn.training.devices import WORDS, check_device, cuda_is_there, faster_device, work_of
 from privgcn.training.optimisers import Optimiser
 from privgcn.training.plain import train_plain
-from privgcn.training.planning import make_plan, with_rate
+from privgcn.training.planning import make_plan, member_of, with_rate
+from privgcn.training.recording import Recording, own_stream
 
 Progress = Callable[[int, int], None]
-
-# Words of a usual document.
-_WORDS = 32
 
 # Multiplications of a step below which waking a second thread costs more than it computes.
 _WORTH_A_SECOND = 8_000_000
@@ -91,8 +91,7 @@ class Fit:
         """Documents as the model sees them; of one replica, as each has its own centre."""
         if self.centre is None:
             return graph
-        rows = DenseRows(graph.features.dense()).centred(self.centre[:, 0])
-        return replace(graph, features=rows)
+        return replace(graph, features=graph.features.centred(self.centre[:, 0]))
 
     def serialised(self, metadata: dict[str, str] | None = None) -> bytes:
         """The parameters by name, as safetensors bytes."""
@@ -130,11 +129,11 @@ def fit(
         module: The user's own model, where ``model.kind`` is ``module``.
     """
     seeds = [settings.seed] if seeds is None else list(seeds)
-    device = _device(settings.training.device)
+    device = training_device(train, settings, len(seeds))
     model = _model(settings, train, module)
     if settings.privacy is None:
         size = train.features.stored * _first_outputs(model, train) * len(seeds)
-        with threads_worth(size):
+        with threads_worth(size), own_stream(device):
             parameters = train_plain(
                 model,
                 train.to(device),
@@ -150,8 +149,9 @@ def fit(
             "A private run must not stop early: the validation loss would be one more query. "
             f"Got patience {settings.training.patience}. Set training.patience to 0."
         )
-    # Which dropout masks a sampled part gets depends on all that was sampled beside it.
+    # On a CPU, which dropout masks a sampled part gets depends on all that was sampled too.
     mixes_masks = settings.privacy.sampling == "poisson" and model.dropout > 0
+    mixes_masks = mixes_masks and device.type == "cpu"
     if len(seeds) > 1 and (mixes_masks or _takes_centre(train, settings)):
         return _one_by_one(
             seeds,
@@ -184,8 +184,11 @@ def fit(
             "documents": fingerprint(train, columns or {}),
         }
         checkpoint = Checkpoint(checkpoint_folder, purpose)
-    trainer = _private_trainer(model, train, plan, settings, seeds, columns or {}, checkpoint)
-    with threads_worth(_public_step_size(train, plan, model) * len(seeds)):
+    trainer = _private_trainer(
+        model, train, plan, settings, seeds, device, columns or {}, checkpoint
+    )
+    size = _public_step_size(train, plan, model) * len(seeds)
+    with threads_worth(size), own_stream(device):
         parameters = trainer.run(progress, checkpoint)
     return Fit(
         model,
@@ -223,7 +226,7 @@ def _first_outputs(model: AnyModel, train: TextGraph) -> int:
 
 def _takes_centre(train: TextGraph, settings: Settings) -> bool:
     """Whether the first release is the rows' mean: a matter of settings and storage only."""
-    return settings.training.large_steps and isinstance(train.features, DenseRows)
+    return settings.training.large_steps and train.features.is_dense
 
 
 def _one_by_one(
@@ -254,7 +257,7 @@ def _public_step_size(train: TextGraph, plan: PrivacyPlan, model: AnyModel) -> i
     How long a run takes may be seen, so how many words somebody writes must not set threads.
     """
     width = train.features.width
-    words = width if isinstance(train.features, DenseRows) else min(width, _WORDS)
+    words = width if train.features.is_dense else min(width, WORDS)
     return plan.units * words * _first_outputs(model, train)
 
 
@@ -264,35 +267,35 @@ def _private_trainer(
     plan: PrivacyPlan,
     settings: Settings,
     seeds: Sequence[int],
+    device: torch.device,
     columns: Mapping[str, Any],
     checkpoint: Checkpoint | None,
 ) -> PrivateTrainer:
-    device = _device(settings.training.device)
     state = None if checkpoint is None else checkpoint.load()
     begun = 0 if state is None else int(state["steps"])
     reproducible = settings.privacy is not None and settings.privacy.reproducible
     source: Draws
     masks: Draws
     if reproducible:
-        source = SeededReplicas(seeds, f"noise and samples from step {begun}")
-        masks = SeededReplicas(seeds, f"dropout from step {begun}")
+        source = seeded_draws(seeds, f"noise and samples from step {begun}", device)
+        masks = seeded_draws(seeds, f"dropout from step {begun}", device)
     else:
         # Dropout masks are as secret as the noise: which of them a part gets depends on what
         # else was sampled, and on how many documents an owner has. Known masks would tell.
-        source, masks = RandomSource.secret(), RandomSource.secret()
+        source, masks = secret_draws(device), secret_draws(device)
     graph = cut_as_planned(train.to(device), plan, columns)
     centre = None
     if _takes_centre(train, settings) and plan.steps > 1:
         own = source.of_replica(0)
         centre = state[CENTRE].to(device) if state else released_centre(graph, plan, own)
-        rows = DenseRows(graph.features.dense())
-        graph = graph.with_features(rows.centred(centre[:, 0]))
+        graph = graph.with_features(graph.features.centred(centre[:, 0]))
     gradients: GradientSource
     if isinstance(model, ModuleModel):
         gradients = ModuleGradients(model.fresh(), graph, plan, masks.of_replica(0))
     else:
+        kind = StackGradients if device.type == "cpu" else DeviceGradients
         short = settings.training.large_steps
-        gradients = StackGradients(model, graph, plan, masks, short_residuals=short)
+        gradients = kind(model, graph, plan, masks, short_residuals=short)
     first = model.initial(seeds, zero=len(model.layers) == 1)
     parameters = [parameter.to(device) for parameter in first]
     training = with_rate(settings.training, plan)
@@ -302,14 +305,35 @@ def _private_trainer(
     return trainer
 
 
-def _device(name: str) -> torch.device:
-    found = torch.cuda.is_available()
-    if name == "cuda" and not found:
+def training_device(train: TextGraph, settings: Settings, replicas: int) -> torch.device:
+    """Where a run trains; ``auto`` takes what is faster, by public numbers alone.
+
+    Raises:
+        ConfigError: The settings name a device that is not there, or one for rows on disk.
+    """
+    name = check_device(settings.training.device)
+    if settings.model.kind == "module":
+        if name == "cuda":
+            raise ConfigError(
+                "The 'training.device' of a module of the user's own must be 'cpu'. Got "
+                "'cuda'. Leave the device out."
+            )
+        return torch.device("cpu")
+    on_disk = isinstance(train.features, RowsOnDisk)
+    if on_disk and name == "cuda":
         raise ConfigError(
-            "The 'training.device' of the settings is 'cuda', but no CUDA device is there. "
-            "Use 'cpu' or 'auto'."
+            "The 'training.device' of rows on disk must be 'cpu'. Got 'cuda'. Raise "
+            "training.memory to what the rows take, in GiB, or leave the device out."
         )
-    return torch.device("cuda" if name == "auto" and found else name.replace("auto", "cpu"))
+    if name == "auto" and (on_disk or not cuda_is_there()):
+        name = "cpu"
+    if name == "auto":
+        _, units = members_of(train, member_of(settings.privacy))
+        width = train.features.width
+        width = width if train.features.is_dense else min(width, WORDS)
+        work = work_of(settings, units, replicas, width=width)
+        name = "cpu" if settings.training.large_steps else faster_device(*work, started=False)
+    return torch.device(name)
 
 
 class PrivateTrainer:
@@ -350,6 +374,12 @@ class PrivateTrainer:
         self.centre = centre
         self.replicas = parameters[0].shape[-2]
         self.optimiser = Optimiser(parameters, settings)
+        self._sampled: Samples = None
+        self._form: int | None = None
+        # Iterates are kept in a list, which no recording could grow.
+        recorded = "cpu" if settings.large_steps else parameters[0].device
+        masks = getattr(gradients, "dropout", None)
+        self._advance = Recording(self._move, torch.device(recorded), [source, masks])
 
     def run(
         self, progress: Progress | None = None, checkpoint: Checkpoint | None = None
@@ -381,7 +411,21 @@ class PrivateTrainer:
                 f"The plan accounts for {self.plan.steps} steps, and all of them were taken. "
                 "Make a plan with more steps."
             )
-        sums = self.gradients.clipped_sum(self.optimiser.parameters, self._samples(number))
+        self._sampled, self._form = self._samples(number), None
+        if isinstance(self.gradients, DeviceGradients):
+            self._form = self.gradients.place(self._sampled)
+        counted = self.optimiser.steps
+        self._advance(self._form)
+        # A replay moves the weights, but counts nothing.
+        self.optimiser.steps = counted + 1
+
+    def _move(self) -> None:
+        """What a step does to the weights, once: clipped sum, noise, step."""
+        parameters, gradients = self.optimiser.parameters, self.gradients
+        if isinstance(gradients, DeviceGradients):
+            sums = gradients.placed_sum(parameters, self._form)
+        else:
+            sums = gradients.clipped_sum(parameters, self._sampled)
         self.optimiser.step(noisy_mean(sums, self.plan, self.source))
 
     def _samples(self, number: int) -> Samples:

@@ -37,16 +37,20 @@ def clipped_row_means(graph: PartitionedGraph, plan: PrivacyPlan, samples: Sampl
         Each part adds a clipped vector on the plan's grid that is computed from that part
         alone. A row without length adds zero.
     """
-    lengths = graph.features.row_sums(2).sqrt() * graph.sizes[graph.part_of_row]
-    shares = torch.where(lengths > 0, plan.clip_norm / lengths, 0.0)
-    rows = LayerGradient(graph.features, shares[:, None, None], None)
     included = None
     if samples is not None:
         included = torch.zeros(graph.parts, 1, dtype=torch.bool)
         included[torch.from_numpy(samples[0])] = True
-        included = included.to(graph.offsets.device)
-    sums = ClippedSums(graph, plan.clip_norm, grid_of(plan))
-    return sums.clipped_sum([rows], included=included)[0][..., 0]
+    device = graph.offsets.device
+    total = torch.zeros(graph.features.width, 1, dtype=torch.float64, device=device)
+    for own, block in graph.blocks(torch.arange(graph.parts, device=device)):
+        lengths = block.features.row_sums(2).sqrt() * block.sizes[block.part_of_row]
+        shares = torch.where(lengths > 0, plan.clip_norm / lengths, 0.0)
+        rows = LayerGradient(block.features, shares[:, None, None], None)
+        chosen = None if included is None else included[own.cpu()].to(device)
+        sums = ClippedSums(block, plan.clip_norm, grid_of(plan))
+        total += sums.clipped_sum([rows], included=chosen)[0][..., 0]
+    return total
 
 
 def released_centre(graph: PartitionedGraph, plan: PrivacyPlan, source: RandomSource) -> Tensor:
