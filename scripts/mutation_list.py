@@ -18,6 +18,8 @@ LOSS = "tests/e2e/test_privacy_loss.py"
 PUBLIC = "tests/unit/training/test_public_facts.py"
 PLANNING = "tests/unit/training/test_planning.py"
 CHECKPOINT = "tests/unit/training/test_checkpoint.py"
+SHARED = "tests/unit/training/test_shared_parts.py"
+RANKS = "tests/e2e/test_ranks.py"
 REGISTRY = "tests/unit/features/test_registry.py"
 FOLDER = "tests/unit/corpus/test_folder.py"
 SPLITS = "tests/unit/corpus/test_splits.py"
@@ -369,7 +371,7 @@ WISHES: tuple[Mutation, ...] = (
     mutation(
         "a private run trains again for a baseline",
         f"{REPLICAS}::test_a_private_run_trains_once_on_private_documents",
-        swap("baseline_scores", "settings.privacy is None", "True"),
+        swap("score_table", "settings.privacy is None", "True"),
     ),
 )
 
@@ -524,8 +526,8 @@ RESUMING: tuple[Mutation, ...] = (
         "tests/unit/privacy/test_centre.py::test_a_resumed_run_keeps_its_centre",
         swap(
             "_private_trainer",
-            "any_stored if state else released_centre(graph, plan, own)",
-            "released_centre(graph, plan, own)",
+            "any_stored if state else released_centre(graph, plan, own, means)",
+            "released_centre(graph, plan, own, means)",
         ),
     ),
     mutation(
@@ -552,6 +554,60 @@ RESUMING: tuple[Mutation, ...] = (
         "a run with other documents goes on from a checkpoint",
         f"{CHECKPOINT}::test_a_state_is_not_taken_once_a_document_was_replaced",
         swap("training.fit:fit", "fingerprint(train, any_columns)", "None"),
+    ),
+)
+
+_SHARES = f"{SHARED}::test_every_part_is_on_one_rank_and_shares_are_even"
+_SAME_BITS = f"{RANKS}::test_several_ranks_leave_the_tensors_of_one"
+
+SHARING: tuple[Mutation, ...] = (
+    mutation(
+        "every rank adds noise of its own",
+        f"{RANKS}::test_noise_is_added_once_secretly_and_anew_in_every_run[2]",
+        swap(
+            "OwnParts._whole",
+            "per_unit = any_number",
+            """
+            from privgcn.privacy.mechanism.noise import noisy
+            per_unit = any_number
+            if self.share.first:
+                sums = noisy(
+                    sums,
+                    grid_of(self.task.plan),
+                    self.task.plan.noise_multiplier,
+                    RandomSource.secret(),
+                )
+            """,
+        ),
+    ),
+    mutation(
+        "neighbouring ranks have a part in common",
+        (_SHARES, f"{SHARED}::test_no_person_is_on_two_ranks[2]"),
+        swap("Share.of", "cls(first, last)", "cls(max(0, first - 1), last)"),
+    ),
+    mutation(
+        "each rank draws a sample of its own",
+        f"{_SAME_BITS}[2-auto, sampled]",
+        swap(
+            "_serve",
+            "samples = np.split(any_parts, any_ends)",
+            "samples = [task.plan.schedule.sample(0, RandomSource.secret())] * replicas",
+        ),
+    ),
+    mutation(
+        "the masks of every run over ranks come from its seed",
+        f"{SHARED}::test_masks_of_a_run_that_may_be_released_are_every_ranks_own_secret",
+        swap("Task.masks", "not self.shared_masks", "False"),
+    ),
+    mutation(
+        "a rank keeps the documents of the others",
+        f"{SHARED}::test_a_rank_holds_its_own_documents_only",
+        swap("_selected", "graph.select(any_parts)", "graph"),
+    ),
+    mutation(
+        "a step goes on without the rank that was lost",
+        f"{RANKS}::test_a_lost_rank_ends_the_run_with_one_clear_line",
+        swap("Team._heard", "raise RankLostError(any_words) from None", "pass"),
     ),
 )
 
@@ -1320,6 +1376,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     *SCHEDULES,
     *RANDOMNESS,
     *RESUMING,
+    *SHARING,
     *ACCOUNTS,
     *LEDGERS,
     *STATEMENTS,

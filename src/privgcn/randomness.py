@@ -41,7 +41,14 @@ _BLOCK_BYTES = 16
 _NEAR_END = np.uint64(1 << 53)
 
 
-class Draws(Protocol):
+class UniformBytes(Protocol):
+    """Where dropout masks come from."""
+
+    def uniform_bytes(self, shape: Shape) -> npt.NDArray[np.uint8] | torch.Tensor:
+        """Independent uniform bytes; a tensor where they were drawn on a device."""
+
+
+class Draws(UniformBytes, Protocol):
     """Random numbers for tensors with a replica dimension."""
 
     @property
@@ -50,9 +57,6 @@ class Draws(Protocol):
 
     def normal(self, shapes: Sequence[Shape]) -> list[torch.Tensor]:
         """Independent float64 draws of N(0, 1), one tensor for each shape."""
-
-    def uniform_bytes(self, shape: Shape) -> npt.NDArray[np.uint8] | torch.Tensor:
-        """Independent uniform bytes; a tensor where they were drawn on a device."""
 
     def of_replica(self, number: int) -> RandomSource:
         """Where one replica's own choices come from."""

@@ -12,6 +12,9 @@ from scipy.sparse import csr_matrix
 from privgcn import Corpus, GraphClassifier
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
 
+# Documents are fitted again and again here, on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore::privgcn.errors.PrivacyWarning")
+
 WORDS = {"billing": "invoice payment amount", "delivery": "parcel courier doorstep"}
 TEXTS = [f"{WORDS[topic]} {row % 7}" for row in range(60) for topic in WORDS]
 LABELS = list(WORDS) * 60

@@ -30,7 +30,8 @@ from privgcn.cli import (
     verify,
 )
 from privgcn.cli.output import print_error, speaking, voice, wants_json
-from privgcn.errors import PrivGCNError
+from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, RankLostError
+from privgcn.training.ranks import Ranks
 
 app = typer.Typer(
     name="privgcn",
@@ -52,10 +53,17 @@ def _stoppable(verb: str, command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def stoppable(*arguments: Any, **options: Any) -> None:
+        ranks = Ranks.of_environment()
+        if verb != "train" and not ranks.alone:
+            raise ConfigError(
+                f"'privgcn {verb}' runs in one process; of all verbs only 'train' shares its "
+                f"work. Got {ranks.size} processes of torchrun. Run it without torchrun."
+            )
         try:
             command(*arguments, **options)
         except KeyboardInterrupt:
-            print(_STOPPED + _GO_ON.get(verb, ""), file=sys.stderr)
+            if ranks.leads:
+                print(_STOPPED + _GO_ON.get(verb, ""), file=sys.stderr)
             raise typer.Exit(130) from None
 
     return stoppable
@@ -103,16 +111,28 @@ def _every_verb(
 
 
 def main() -> None:
-    """Runs the command line: exit code 0, 2 (user), 3 (data not available), 130 or 1 (bug)."""
+    """Runs the command line.
+
+    The exit code is 0, 2 (user), 3 (data not available), 4 (a rank was lost), 130 or 1 (bug).
+    """
     # Threads of a busy machine must sleep, not spin, while they wait for each other.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if "RANK" in os.environ:
+        # Of a rank that is lost we tell ourselves, in one line.
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     try:
         # Typer itself would print a mistake in the words of the command line as a picture.
         sys.exit(app(standalone_mode=not wants_json()))
     except PrivGCNError as error:
         if voice() == "verbose":
             traceback.print_exc()
-        print_error(type(error).__name__, str(error), error.exit_code)
+        # Of several ranks the first speaks for all, but for what only another can know.
+        own = isinstance(error, RankLostError | PrivacyContractError)
+        if str(error) and (own or os.environ.get("RANK", "0") == "0"):
+            print_error(type(error).__name__, str(error), error.exit_code)
+        if isinstance(error, RankLostError):
+            # Half-open connections may abort a process that clears them away.
+            os._exit(error.exit_code)
         sys.exit(error.exit_code)
     except Exception as error:
         if not hasattr(error, "format_message"):

@@ -24,11 +24,13 @@ from privgcn.cli.options import (
     Unit,
 )
 from privgcn.cli.output import Overwrite, detail, names_in, note, print_json, voice
+from privgcn.errors import ConfigError
 
 if TYPE_CHECKING:
     from privgcn.config import Settings
     from privgcn.corpus import Corpus, ReadReport
     from privgcn.runs.train import Trial
+    from privgcn.training.ranks import Team
 
 _MOST_CLASSES = 20
 
@@ -53,6 +55,14 @@ def train(
     language: Language = None,
     classes: Classes = None,
     seed: Seed = None,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            help="Train with so many seeds to see how far the score varies. The first is the "
+            "model; the others are scored and forgotten.",
+            min=1,
+        ),
+    ] = 1,
     device: Device = None,
     reproducible: Annotated[
         bool | None,
@@ -68,8 +78,15 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a classifier on documents and links, privately when given an epsilon."""
+    from privgcn.training.ranks import Ranks
     from privgcn.training.recipes import by_command_line, merged, resolve
 
+    ranks = Ranks.of_environment()
+    if not ranks.leads:
+        from privgcn.training.shared_parts import assist
+
+        assist(ranks)
+        return
     flags = {
         "recipe": recipe,
         "seed": seed,
@@ -88,24 +105,31 @@ def train(
         "privacy.reproducible": reproducible,
     }
     wishes = by_command_line(flags, overrides, config)
-    settings = resolve(*wishes)
-    asks = not as_json and "privacy.unit" not in merged(wishes)
-    if dry_run:
-        record = _dry_run(settings, out, overwrite=overwrite)
-        if as_json:
-            print_json(record)
+    with ranks.joined() as team:
+        settings = resolve(*wishes)
+        if dry_run:
+            record = _dry_run(settings, out, overwrite=overwrite)
         else:
-            typer.echo("Dry run: nothing was trained or written.")
-        return
-    record = train_and_write(settings, out, overwrite=overwrite, asks=asks)
+            asks = not as_json and team is None and "privacy.unit" not in merged(wishes)
+            record = train_and_write(
+                settings, out, overwrite=overwrite, asks=asks, seeds=seeds, team=team
+            )
     if as_json:
         print_json(record)
+    elif dry_run:
+        typer.echo("Dry run: nothing was trained or written.")
     else:
         print_run(Path(record["run"]))
 
 
 def train_and_write(
-    settings: Settings, out: Path | None, *, overwrite: bool = False, asks: bool = False
+    settings: Settings,
+    out: Path | None,
+    *,
+    overwrite: bool = False,
+    asks: bool = False,
+    seeds: int = 1,
+    team: Team | None = None,
 ) -> dict[str, Any]:
     """Trains, scores and writes a run folder; returns what ``--json`` prints.
 
@@ -114,6 +138,8 @@ def train_and_write(
         out: The run folder.
         overwrite: Whether an earlier run there may be replaced.
         asks: Whether nobody said what to protect, so that a person at a terminal is asked.
+        seeds: How many seeds are scored; the model is that of the first.
+        team: The ranks that share the work; this is rank 0.
     """
     from privgcn.cli.progress import progress_bar
     from privgcn.runs import train
@@ -121,13 +147,26 @@ def train_and_write(
     from privgcn.training.checkpoint import clear_checkpoint
 
     begun = time.perf_counter()
+    if team is not None and settings.privacy is None:
+        raise ConfigError(
+            "Training without privacy runs in one process. Leave out torchrun, or add "
+            "--epsilon 1."
+        )
     settings, corpus = _read(settings, out, overwrite=overwrite, asks=asks)
+    if seeds > 1:
+        last = settings.seed + seeds - 1
+        note(
+            f"The model is that of seed {settings.seed}, whatever it scores. Seeds up to "
+            f"{last} only show how far the score varies."
+        )
     folder = out if out is not None else _default_folder(settings, corpus.name)
     check_target(folder, overwrite=overwrite)
     unfinished = unfinished_place(folder)
     with progress_bar("training") as progress:
-        trial = train.train(corpus, settings, progress=progress, checkpoint_folder=unfinished)
-    record = score_and_write(folder, trial, overwrite=overwrite)
+        trial = train.train(
+            corpus, settings, progress=progress, checkpoint_folder=unfinished, team=team
+        )
+    record = score_and_write(folder, trial, overwrite=overwrite, seeds=seeds)
     clear_checkpoint(unfinished)
     return {**record, "seconds": round(time.perf_counter() - begun, 3)}
 
@@ -159,11 +198,13 @@ def _read(
     """Reads the documents and says what they are and how they are protected."""
     import numpy as np
 
+    from privgcn.cli.score_lines import outlook_lines
     from privgcn.config import to_toml
     from privgcn.corpus import load_corpus
     from privgcn.corpus.catalogue import resolved_source
     from privgcn.features import choose
     from privgcn.runs import train
+    from privgcn.runs.expected import outlook_of
     from privgcn.runs.folder import check_target
 
     source = resolved_source(str(settings.data.source))
@@ -186,6 +227,8 @@ def _read(
         note(str(choose(size, language=language)))
     elif corpus.vectors is not None and settings.features.kind is None:
         note(f"Features: the {corpus.vectors.shape[1]:,} numbers given for each document.")
+    for line in outlook_lines(outlook_of(corpus, settings)):
+        note(line)
     detail(to_toml(settings.model_dump()).strip())
     return settings, corpus
 
@@ -229,7 +272,9 @@ def _unit_answer(text: str) -> str:
     return found[0]
 
 
-def score_and_write(folder: Path, trial: Trial, *, overwrite: bool) -> dict[str, Any]:
+def score_and_write(
+    folder: Path, trial: Trial, *, overwrite: bool, seeds: int = 1
+) -> dict[str, Any]:
     """Scores a trained model and writes its run folder with a report."""
     from privgcn.cli.progress import progress_bar
     from privgcn.report import Report
@@ -237,7 +282,11 @@ def score_and_write(folder: Path, trial: Trial, *, overwrite: bool) -> dict[str,
 
     with progress_bar("scoring"):
         return write_run(
-            folder, trial, lambda *found: Report.of_run(*found).html(), overwrite=overwrite
+            folder,
+            trial,
+            lambda *found: Report.of_run(*found).html(),
+            overwrite=overwrite,
+            seeds=seeds,
         )
 
 
@@ -245,13 +294,25 @@ def print_run(folder: Path) -> None:
     """Shows a finished run to a person."""
     from rich.console import Console
 
-    from privgcn.cli.score_lines import guarantee_line, scores_table
+    from privgcn.cli.score_lines import (
+        expected_lines,
+        guarantee_line,
+        reference_lines,
+        repeat_lines,
+        scores_table,
+    )
     from privgcn.evaluation.baselines import baselines_left_out
     from privgcn.runs.run import Run
 
     run = Run(folder)
     Console().print(scores_table(run.scores, private=run.statement is not None))
-    for line in (*baselines_left_out(run.settings), guarantee_line(run.statement)):
+    for line in (
+        *reference_lines(run.scores),
+        *repeat_lines(run.scores, run.statement),
+        *expected_lines(run.scores),
+        *baselines_left_out(run.settings),
+        guarantee_line(run.statement),
+    ):
         typer.echo(line)
     typer.echo(f"Run: {folder}    Report: {folder / 'report.html'}")
     if run.statement is not None:

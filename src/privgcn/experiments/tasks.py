@@ -29,7 +29,10 @@ from privgcn.errors import ConfigError
 RECORD_FORMAT = 2
 """Part of every key: records of another format are other runs, never misread ones."""
 
-KINDS = {"train": "privgcn.experiments.train_task"}
+KINDS = {
+    "train": "privgcn.experiments.train_task",
+    "references": "privgcn.experiments.reference_task",
+}
 """Kinds with a short name; any other kind is named by its module."""
 
 Point = dict[str, Any]

@@ -32,7 +32,7 @@ from privgcn.graph.exact import (
 )
 from privgcn.graph.propagation import Links, propagate
 from privgcn.graph.rows import Rows
-from privgcn.randomness import Draws
+from privgcn.randomness import UniformBytes
 
 # Passes values on where others are positive: the backward pass of a ReLU, in one go.
 threshold_backward = torch.ops.aten.threshold_backward
@@ -144,7 +144,7 @@ class LayerStack:
         parameters: Sequence[Tensor],
         features: Rows | GridRows,
         matrix: Links | None,
-        masks: Draws | None = None,
+        masks: UniformBytes | None = None,
         *,
         bits: int | None = None,
     ) -> Tape:
@@ -224,7 +224,7 @@ def kept_share(dropout: float) -> float:
     return min(255, max(1, round(256 * (1.0 - dropout)))) / 256
 
 
-def dropout_mask(like: Tensor, dropout: float, masks: Draws) -> Tensor:
+def dropout_mask(like: Tensor, dropout: float, masks: UniformBytes) -> Tensor:
     """A random mask of 0 and 1/kept, from one byte per unit.
 
     A byte of a block cipher costs a hundredth of a ``bernoulli_`` draw.
@@ -267,4 +267,4 @@ def loss_gradient(
         squares = (gradient / powers).square_()
         norms = exact_sums(squares).sqrt_().float().mul_(powers)
         gradient.mul_((longest / norms.clamp_(min=1e-9)).clamp_(max=1.0))
-    return gradient.mul_(weights.reshape(documents, -1, 1))
+    return gradient.mul_(weights[..., None] if weights.ndim == 2 else weights[:, None, None])

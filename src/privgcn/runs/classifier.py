@@ -26,6 +26,7 @@ from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs.folder import write_folder
 from privgcn.runs.inputs import documents_in, training_documents, truth_beside
 from privgcn.runs.model import Model, model_files, read_model
+from privgcn.runs.repeated_fits import warn_of_unpaid_search
 from privgcn.runs.run import Run
 from privgcn.runs.train import train, with_split
 from privgcn.training.recipes import by_mapping, by_parameter, make_settings, resolve
@@ -142,6 +143,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if documents.texts is not None and hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         settings = self._make_settings()
+        warn_of_unpaid_search(documents, settings)
         if validation is not None and settings.privacy is None:
             documents = _joined(X, validation)
         trained = train(documents, settings, module=self.module).model

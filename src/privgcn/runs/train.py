@@ -22,7 +22,9 @@ from privgcn.config import Settings
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
 from privgcn.evaluation.baselines import majority, sees_no_links, uniform
+from privgcn.evaluation.intervals import with_intervals
 from privgcn.evaluation.metrics import HEADLINE, classification_scores
+from privgcn.evaluation.references import references
 from privgcn.features import Featurizer, make_featurizer
 from privgcn.graph.textgraph import TextGraph
 from privgcn.modes import MODES, Mode
@@ -32,6 +34,7 @@ from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs.assumptions import check_owners, statement_of
 from privgcn.runs.model import Model, graph_of
 from privgcn.training.fit import Fit, Progress, fit
+from privgcn.training.ranks import Team
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +77,7 @@ class Prepared:
         progress: Progress | None = None,
         checkpoint_folder: Path | None = None,
         module: nn.Module | None = None,
+        team: Team | None = None,
     ) -> Fit:
         """Trains on the training documents; validation documents may stop a plain run."""
         visible = None
@@ -88,6 +92,7 @@ class Prepared:
             progress=progress,
             checkpoint_folder=checkpoint_folder,
             module=module,
+            team=team,
         )
 
     def trial(self, fitted: Fit, statement: PrivacyStatement | None) -> Trial:
@@ -133,8 +138,16 @@ class Trial:
         ]
         for mode in modes:
             for table, predicted in zip(tables, self.predictions(mode), strict=True):
-                table[mode] = classification_scores(self.truth, predicted, self.corpus.classes)
+                table[mode] = self._table(predicted)
         return tables
+
+    def headline(self, predicted: npt.NDArray[np.int64]) -> dict[str, Any]:
+        """The main scores of predictions for the test documents, with their intervals."""
+        table = self._table(predicted)
+        return {key: table[key] for key in (*HEADLINE, "documents", "intervals")}
+
+    def _table(self, predicted: npt.NDArray[np.int64]) -> dict[str, Any]:
+        return with_intervals(classification_scores(self.truth, predicted, self.corpus.classes))
 
 
 def train(
@@ -145,6 +158,7 @@ def train(
     progress: Progress | None = None,
     checkpoint_folder: Path | None = None,
     module: nn.Module | None = None,
+    team: Team | None = None,
 ) -> Trial:
     """Trains on the training documents of a corpus.
 
@@ -156,6 +170,7 @@ def train(
         progress: Called with steps done and steps in all.
         checkpoint_folder: Where a private run leaves its state to be resumed.
         module: The user's own model, where ``model.kind`` is ``module``.
+        team: The ranks that a private run shares its parts with; this is rank 0.
 
     Raises:
         DataError: Nobody could train on the corpus.
@@ -165,7 +180,12 @@ def train(
     check_owners(corpus, settings.privacy.unit if settings.privacy else None)
     ready = Prepared.of(corpus, settings)
     fitted = ready.fit(
-        settings, seeds, progress=progress, checkpoint_folder=checkpoint_folder, module=module
+        settings,
+        seeds,
+        progress=progress,
+        checkpoint_folder=checkpoint_folder,
+        module=module,
+        team=team,
     )
     alone = seeds is None
     return ready.trial(
@@ -174,9 +194,13 @@ def train(
 
 
 def score_table(trial: Trial) -> dict[str, Any]:
-    """The content of ``scores.json``: scores by inference mode, beside the baselines."""
-    corpus = trial.corpus
-    return {
+    """The content of ``scores.json``: scores by inference mode, beside what they must beat.
+
+    Guarantees:
+        The private documents of a private run are not trained on again.
+    """
+    corpus, settings = trial.corpus, trial.model.fitted.settings
+    table = {
         "dataset": corpus.name,
         "synthetic": corpus.facts.synthetic,
         "features": trial.model.featurizer.dimension,
@@ -184,17 +208,16 @@ def score_table(trial: Trial) -> dict[str, Any]:
         "modes": trial.scores[0],
         "baselines": baseline_scores(trial),
     }
+    if settings.privacy is None:
+        table["references"] = reference_scores(trial)
+    return table
 
 
 def baseline_scores(trial: Trial) -> dict[str, dict[str, Any]]:
-    """Scores that a result must beat: majority, random, and the same recipe without links.
+    """Scores that a result must beat, and that cost nothing: majority, random, graph-blind.
 
     For a linear model without hops in training, the graph-blind baseline is the released
-    model itself, scoring each document alone. Otherwise a graph-blind ``mlp`` is trained,
-    if there is no privacy to lose.
-
-    Guarantees:
-        The private documents of a private run are not trained on again.
+    model itself, scoring each document alone.
     """
     truth, classes = trial.truth, trial.corpus.classes
     settings = trial.model.fitted.settings
@@ -204,11 +227,24 @@ def baseline_scores(trial: Trial) -> dict[str, dict[str, Any]]:
     }
     if sees_no_links(settings):
         named["graph-blind linear"] = trial.predictions("alone")[0]
-    elif settings.privacy is None:
-        blind = train(trial.corpus, settings.changed({"model.kind": "mlp"}))
-        named["graph-blind mlp"] = blind.predictions("alone")[0]
-    tables = {n: classification_scores(truth, p, classes) for n, p in named.items()}
-    return {n: {key: table[key] for key in HEADLINE} for n, table in tables.items()}
+    return {name: trial.headline(predicted) for name, predicted in named.items()}
+
+
+def reference_scores(trial: Trial) -> dict[Mode, dict[str, Any]]:
+    """For each inference mode, the non-private references and which of them is the best.
+
+    They are trained on the training documents, so only a non-private run has them.
+    """
+    fitted = trial.model.fitted
+    found = references(trial.graph, fitted.settings, fitted=fitted)
+    return {
+        mode: {
+            "best": one.best,
+            "validation": one.validation,
+            "scores": {name: trial.headline(row) for name, row in one.predicted.items()},
+        }
+        for mode, one in found.items()
+    }
 
 
 def public_size(corpus: Corpus, settings: Settings) -> int:

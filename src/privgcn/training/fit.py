@@ -18,11 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from privgcn.config import Settings, TrainingSettings
-from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.errors import ConfigError, PrivacyContractError, RankLostError
 from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.textgraph import TextGraph
 from privgcn.models import AnyModel, ModuleModel, make_model
-from privgcn.privacy.mechanism.centre import released_centre
+from privgcn.privacy.mechanism.centre import clipped_row_means, released_centre
 from privgcn.privacy.mechanism.cutting import cut_as_planned, members_of
 from privgcn.privacy.mechanism.device_gradients import DeviceGradients
 from privgcn.privacy.mechanism.module_gradients import ModuleGradients
@@ -35,7 +35,9 @@ from privgcn.training.devices import WORDS, check_device, cuda_is_there, faster_
 from privgcn.training.optimisers import Optimiser
 from privgcn.training.plain import train_plain
 from privgcn.training.planning import make_plan, member_of, with_rate
+from privgcn.training.ranks import Team
 from privgcn.training.recording import Recording, own_stream
+from privgcn.training.shared_parts import DROPOUT, SharedGradients, Task
 
 Progress = Callable[[int, int], None]
 
@@ -115,6 +117,7 @@ def fit(
     progress: Progress | None = None,
     checkpoint_folder: Path | None = None,
     module: nn.Module | None = None,
+    team: Team | None = None,
 ) -> Fit:
     """Trains as the settings say, one replica per seed.
 
@@ -127,6 +130,7 @@ def fit(
         progress: Called with steps done and steps in all.
         checkpoint_folder: Where a private run leaves its state to be resumed.
         module: The user's own model, where ``model.kind`` is ``module``.
+        team: The ranks that a private run shares its parts with; this is rank 0.
     """
     seeds = [settings.seed] if seeds is None else list(seeds)
     device = training_device(train, settings, len(seeds))
@@ -163,6 +167,7 @@ def fit(
                 columns=columns,
                 progress=progress,
                 checkpoint_folder=folder,
+                team=team,
             ),
         )
     plan = make_plan(
@@ -185,11 +190,13 @@ def fit(
         }
         checkpoint = Checkpoint(checkpoint_folder, purpose)
     trainer = _private_trainer(
-        model, train, plan, settings, seeds, device, columns or {}, checkpoint
+        model, train, plan, settings, seeds, device, columns or {}, checkpoint, team
     )
     size = _public_step_size(train, plan, model) * len(seeds)
     with threads_worth(size), own_stream(device):
         parameters = trainer.run(progress, checkpoint)
+    if isinstance(trainer.gradients, SharedGradients):
+        trainer.gradients.close()
     return Fit(
         model,
         [p.cpu() for p in parameters],
@@ -270,6 +277,7 @@ def _private_trainer(
     device: torch.device,
     columns: Mapping[str, Any],
     checkpoint: Checkpoint | None,
+    team: Team | None,
 ) -> PrivateTrainer:
     state = None if checkpoint is None else checkpoint.load()
     begun = 0 if state is None else int(state["steps"])
@@ -278,24 +286,37 @@ def _private_trainer(
     masks: Draws
     if reproducible:
         source = seeded_draws(seeds, f"noise and samples from step {begun}", device)
-        masks = seeded_draws(seeds, f"dropout from step {begun}", device)
+        masks = seeded_draws(seeds, DROPOUT.format(begun), device)
     else:
         # Dropout masks are as secret as the noise: which of them a part gets depends on what
         # else was sampled, and on how many documents an owner has. Known masks would tell.
         source, masks = secret_draws(device), secret_draws(device)
     graph = cut_as_planned(train.to(device), plan, columns)
+    short = settings.training.large_steps
+    shared = None
+    if team is not None:
+        if isinstance(model, ModuleModel):
+            raise ConfigError(
+                "A module of the user's own is trained in one process. Leave out torchrun."
+            )
+        task = Task(model, plan, seeds, begun, reproducible and model.dropout > 0, short)
+        shared = SharedGradients(team, graph, task, device)
+        graph = shared.graph
     centre = None
     if _takes_centre(train, settings) and plan.steps > 1:
         own = source.of_replica(0)
-        centre = state[CENTRE].to(device) if state else released_centre(graph, plan, own)
-        graph = graph.with_features(graph.features.centred(centre[:, 0]))
+        means = clipped_row_means if shared is None else shared.row_means
+        centre = state[CENTRE].to(device) if state else released_centre(graph, plan, own, means)
+        if shared is None:
+            graph = graph.with_features(graph.features.centred(centre[:, 0]))
+        else:
+            shared.centre(centre)
     gradients: GradientSource
     if isinstance(model, ModuleModel):
         gradients = ModuleGradients(model.fresh(), graph, plan, masks.of_replica(0))
     else:
         kind = StackGradients if device.type == "cpu" else DeviceGradients
-        short = settings.training.large_steps
-        gradients = kind(model, graph, plan, masks, short_residuals=short)
+        gradients = shared or kind(model, graph, plan, masks, short_residuals=short)
     first = model.initial(seeds, zero=len(model.layers) == 1)
     parameters = [parameter.to(device) for parameter in first]
     training = with_rate(settings.training, plan)
@@ -361,7 +382,7 @@ class PrivateTrainer:
             raise PrivacyContractError(
                 f"Private training takes a PrivacyPlan and nothing looser. Got {plan!r}."
             )
-        parts = gradients.graph.parts
+        parts = gradients.parts
         if gradients.plan != plan or parts != plan.schedule.parts:
             raise PrivacyContractError(
                 "Private training takes gradients that were made for its own plan: clip norm "
@@ -376,8 +397,9 @@ class PrivateTrainer:
         self.optimiser = Optimiser(parameters, settings)
         self._sampled: Samples = None
         self._form: int | None = None
-        # Iterates are kept in a list, which no recording could grow.
-        recorded = "cpu" if settings.large_steps else parameters[0].device
+        # Iterates are kept in a list, which no recording could grow, nor send messages.
+        called = settings.large_steps or isinstance(gradients, SharedGradients)
+        recorded = "cpu" if called else parameters[0].device
         masks = getattr(gradients, "dropout", None)
         self._advance = Recording(self._move, torch.device(recorded), [source, masks])
 
@@ -387,12 +409,27 @@ class PrivateTrainer:
         """Takes the steps that are left, and returns the parameters."""
         with torch.no_grad():
             while self.released < self.plan.steps:
-                self.step()
+                with self._state_kept(checkpoint):
+                    self.step()
                 if checkpoint is not None:
                     checkpoint.offer(self._state)
                 if progress is not None:
                     progress(self.released, self.plan.steps)
         return self.optimiser.result()
+
+    @contextmanager
+    def _state_kept(self, checkpoint: Checkpoint | None) -> Iterator[None]:
+        """Writes the state down if a rank is lost: that is before a step releases anything."""
+        try:
+            yield
+        except RankLostError as error:
+            if checkpoint is None:
+                raise
+            checkpoint.write(self._state())
+            raise RankLostError(
+                f"{error} The state after {self.released} of {self.plan.steps} steps was "
+                "kept. Run the same command again, with or without torchrun, to go on."
+            ) from None
 
     @property
     def released(self) -> int:

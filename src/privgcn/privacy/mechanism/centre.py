@@ -8,6 +8,7 @@ swing. One release of the plan, the first, therefore is the mean of the rows the
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -53,18 +54,32 @@ def clipped_row_means(graph: PartitionedGraph, plan: PrivacyPlan, samples: Sampl
     return total
 
 
-def released_centre(graph: PartitionedGraph, plan: PrivacyPlan, source: RandomSource) -> Tensor:
+RowMeans = Callable[[PartitionedGraph, PrivacyPlan, Samples], Tensor]
+
+
+def released_centre(
+    graph: PartitionedGraph,
+    plan: PrivacyPlan,
+    source: RandomSource,
+    row_means: RowMeans = clipped_row_means,
+) -> Tensor:
     """The noisy centre of all rows ``[features, 1]``: one release of the plan.
 
     The noise is known, so the mean is shrunk by as much of its length as the noise explains
     (James and Stein), and is zero where too little is left to be worth taking off. Both only
     look at what was released.
 
+    Args:
+        graph: The training documents, cut as planned.
+        plan: Of the run.
+        source: Of sample and noise.
+        row_means: Sums the clipped row means; over several ranks it asks all of them.
+
     Guarantees:
         One Gaussian release of the plan's noise on a sum of vectors clipped to its norm.
     """
     sampled = plan.schedule.sample(0, source)
-    sums = clipped_row_means(graph, plan, None if sampled is None else [sampled])
+    sums = row_means(graph, plan, None if sampled is None else [sampled])
     (mean,) = noisy_mean([sums], plan, source)
     mean /= plan.clip_norm
     variance = (plan.noise_multiplier / plan.schedule.expected_parts) ** 2

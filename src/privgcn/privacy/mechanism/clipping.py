@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.exact import (
     EXACT_BITS,
     GridRows,
@@ -394,8 +395,9 @@ class _LargeParts:
         if parts == 1 or isinstance(rows, SparseRows):
             made = transposed_product(rows, outputs).contiguous()
             return made.view(parts, -1, replicas, width)
-        if not isinstance(rows, Tensor):
+        if isinstance(rows, DenseRows):
             rows = rows.values[:, None].expand(-1, replicas, -1)
+        assert isinstance(rows, Tensor)
         one, other = self._side_by_side(rows), self._side_by_side(outputs)
         return torch.einsum("plri,plro->piro", one, other).contiguous()
 

@@ -21,7 +21,7 @@ from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.part_gradients import Samples, StackGradients
 from privgcn.privacy.mechanism.slots import PartTables, SlotDraws, Slots, slots_for
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.randomness import Draws
+from privgcn.randomness import UniformBytes
 
 
 class DeviceGradients(StackGradients):
@@ -37,7 +37,7 @@ class DeviceGradients(StackGradients):
         model: LayerStack,
         graph: PartitionedGraph,
         plan: PrivacyPlan,
-        dropout: Draws | None,
+        dropout: UniformBytes | None,
         *,
         short_residuals: bool = False,
     ) -> None:

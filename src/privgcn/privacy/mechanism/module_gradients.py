@@ -69,6 +69,11 @@ class ModuleGradients:
         self.names = [n for n, p in module.named_parameters() if p.requires_grad]
         self._parts: dict[int, _Part] = {}
 
+    @property
+    def parts(self) -> int:
+        """How many parts there are, sampled or not."""
+        return self.graph.parts
+
     def initial(self) -> list[Tensor]:
         """The module's own parameters, as one replica."""
         held = dict(self.module.named_parameters())

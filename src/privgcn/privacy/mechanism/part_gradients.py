@@ -19,7 +19,7 @@ from privgcn.privacy.mechanism.clipping import ClippedSums
 from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.slots import SlotBlock
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.randomness import Draws
+from privgcn.randomness import UniformBytes
 
 # The parts each replica samples in a step, or ``None``: all parts, for every replica.
 Samples = Sequence[npt.NDArray[np.int64]] | None
@@ -35,7 +35,10 @@ class GradientSource(Protocol):
     """Something that sums clipped part gradients."""
 
     plan: PrivacyPlan
-    graph: PartitionedGraph
+
+    @property
+    def parts(self) -> int:
+        """How many parts there are, sampled or not."""
 
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
         """The sum over the sampled parts of clipped part gradients, in units of the norm.
@@ -58,7 +61,7 @@ class StackGradients:
         model: LayerStack,
         graph: PartitionedGraph,
         plan: PrivacyPlan,
-        dropout: Draws | None,
+        dropout: UniformBytes | None,
         *,
         short_residuals: bool = False,
     ) -> None:
@@ -67,6 +70,11 @@ class StackGradients:
         self.graph = graph.with_features(graph.features.on_grid(grid_of(plan).input_bits))
         self.longest = plan.clip_norm if short_residuals else None
         self.dropout = dropout if model.dropout > 0 and len(model.layers) > 1 else None
+
+    @property
+    def parts(self) -> int:
+        """How many parts there are, sampled or not."""
+        return self.graph.parts
 
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
         """The sum over the sampled parts of part gradients clipped to the clip norm."""
@@ -123,7 +131,7 @@ class StackGradients:
         self,
         block: PartitionedGraph | SlotBlock,
         parameters: Sequence[Tensor],
-        masks: Draws | None,
+        masks: UniformBytes | None,
     ) -> list[LayerGradient]:
         """The gradient rows of documents, each from its own part."""
         matrix, bits = block.matrix, grid_of(self.plan).input_bits

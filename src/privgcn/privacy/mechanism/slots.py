@@ -22,7 +22,7 @@ from privgcn.graph.exact import GridRows
 from privgcn.graph.on_disk import sparse_in_memory
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.graph.rows import SparseRows
-from privgcn.randomness import Draws, RandomSource
+from privgcn.randomness import UniformBytes
 
 _FEWEST = 4
 
@@ -181,24 +181,11 @@ class SlotDraws:
         What a slot gets depends on its replica's own draws, never on what else was sampled.
     """
 
-    def __init__(self, draws: Draws, slots: Slots, replicas: int) -> None:
+    def __init__(self, draws: UniformBytes, slots: Slots, replicas: int) -> None:
         self._draws, self._slots, self._replicas = draws, slots, replicas
-
-    @property
-    def releasable(self) -> bool:
-        """As the draws are."""
-        return self._draws.releasable
-
-    def normal(self, shapes: Sequence[torch.Size | tuple[int, ...]]) -> list[Tensor]:
-        """Noise is for replicas, never for slots."""
-        raise NotImplementedError
 
     def uniform_bytes(self, shape: torch.Size | tuple[int, ...]) -> Tensor:
         """Uniform bytes, the same for two slots of one replica."""
         own = (*shape[:-2], self._replicas, shape[-1])
         drawn = torch.as_tensor(self._draws.uniform_bytes(own))
         return drawn.index_select(-2, self._slots.replicas)
-
-    def of_replica(self, number: int) -> RandomSource:
-        """Where one replica's own choices come from."""
-        return self._draws.of_replica(number)
