@@ -301,12 +301,22 @@ ENGINE: tuple[Mutation, ...] = (
     mutation(
         "a module remembers one part for the next",
         f"{MODULES}::test_a_layer_that_caches_its_links_does_not_carry_them_to_the_next_part",
-        swap("ModuleGradients", "copy.deepcopy(self.module, parameters)", "self.module"),
+        swap("ModuleGradients", "copy.deepcopy(self.module, any_memo)", "self.module"),
     ),
     mutation(
         "a module with batch statistics",
         f"{MODULES}::test_statistics_over_several_parts_are_refused",
-        drop("_refuse_shared_state", "if buffers:\n    raise any_error"),
+        drop("check_module", "if kept:\n    raise any_error"),
+    ),
+    mutation(
+        "a module brings a whole graph along",
+        "tests/unit/models/test_module.py::test_tensors_that_could_be_documents_are_refused",
+        swap("check_module", "any(_documents_in(value))", "False"),
+    ),
+    mutation(
+        "a module draws its masks from the caller's seed",
+        f"{MODULES}::test_the_masks_of_one_part_do_not_depend_on_which_others_were_sampled",
+        swap("ModuleGradients._clipped", "self.dropout.words(1)[0]", "np.uint64(7)"),
     ),
     mutation(
         "the centre of dense rows is not clipped",

@@ -24,6 +24,9 @@ class Watcher(Protocol):
     def advance(self, done: int, total: int) -> None:
         """So much of the stage is done."""
 
+    def end(self) -> None:
+        """The stage has ended, and no other begins yet."""
+
 
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
@@ -33,6 +36,13 @@ def begin(name: str) -> None:
     watcher = _watcher.get()
     if watcher is not None:
         watcher.begin(name)
+
+
+def end() -> None:
+    """The stage ends: something else has the terminal now."""
+    watcher = _watcher.get()
+    if watcher is not None:
+        watcher.end()
 
 
 def advance(done: int, total: int) -> None:

@@ -40,7 +40,8 @@ def attack(
     as_json: AsJson = False,
 ) -> None:
     """Attack models with and without privacy: membership, links, a private column."""
-    from privgcn.cli.progress import progress_bar
+    from privgcn import stages
+    from privgcn.cli.progress import shown_stages
     from privgcn.evidence.attacks import attack as attack_subject
     from privgcn.files import write_atomically
     from privgcn.runs.folder import is_stored
@@ -55,7 +56,8 @@ def attack(
         "privacy.unit": unit,
     }
     subject = subject_of(source, flags, overrides, config)
-    with progress_bar("attacking"):
+    with shown_stages():
+        stages.begin("attacking")
         found = attack_subject(subject, shadows=shadows, column=column)
     if out is not None:
         write_atomically(out, found.model_dump_json(indent=1) + "\n")

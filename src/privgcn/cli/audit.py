@@ -66,7 +66,8 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Measure a lower bound on epsilon by attacks on the engine; fail above the claim."""
-    from privgcn.cli.progress import progress_bar
+    from privgcn import stages
+    from privgcn.cli.progress import shown_stages
     from privgcn.evidence.audit import audit_subject
 
     flags = {
@@ -82,7 +83,8 @@ def audit(
         "privacy.sampling": sampling,
     }
     subject = subject_of(source, flags, overrides, config)
-    with progress_bar("auditing"):
+    with shown_stages():
+        stages.begin("auditing")
         found = audit_subject(subject, runs=repeats, canaries=canaries, confidence=confidence)
     if as_json:
         bound = {"source": source, "epsilon": found.epsilon, "share": found.share}

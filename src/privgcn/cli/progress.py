@@ -23,6 +23,8 @@ def shown_stages() -> Iterator[None]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.progress import TimeRemainingColumn as TimeLeftColumn
 
+    from privgcn.cli.output import voice
+
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -32,6 +34,7 @@ def shown_stages() -> Iterator[None]:
         TimeLeftColumn(),
         console=Console(stderr=True),
         transient=True,
+        disable=voice() == "quiet",
     )
     with bar, watched(_Bar(bar)):
         yield
@@ -46,9 +49,14 @@ class _Bar:
 
     def begin(self, name: str) -> None:
         """The line of the stage before gives way."""
+        self.end()
+        self._task = self._bar.add_task(name, total=None)
+
+    def end(self) -> None:
+        """Takes the line away."""
         if self._task is not None:
             self._bar.remove_task(self._task)
-        self._task = self._bar.add_task(name, total=None)
+        self._task = None
 
     def advance(self, done: int, total: int) -> None:
         """Moves the bar; until then it only says that something runs."""

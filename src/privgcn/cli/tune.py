@@ -20,7 +20,7 @@ from privgcn.cli.options import (
     Source,
     Unit,
 )
-from privgcn.cli.output import Overwrite, print_json
+from privgcn.cli.output import Overwrite, names_in, note, print_json
 
 
 def tune(
@@ -85,7 +85,7 @@ def tune(
         "training.device": device,
         "features.kind": features,
         "data.source": resolved_source(source),
-        "data.classes": None if classes is None else classes.split(","),
+        "data.classes": names_in(classes),
         "privacy.epsilon": epsilon,
         "privacy.delta": delta,
         "privacy.unit": unit,
@@ -97,6 +97,8 @@ def tune(
     chosen_space.check_wishes(merged(wishes))
     count = RunCount(law, expected_runs)
     corpus = load_corpus(source, classes=settings.data.classes, seed=settings.seed)
+    if corpus.read_report is not None:
+        note(str(corpus.read_report))
     folder = out if out is not None else Path("runs") / f"{corpus.name}-tuned"
     check_target(folder, overwrite=overwrite)
     # Nothing of the search is counted: how many runs there are must stay secret.

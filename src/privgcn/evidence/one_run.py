@@ -24,7 +24,8 @@ from privgcn.evidence.canaries import LOUD, Neighbours, check_alike, with_noise_
 from privgcn.evidence.releases import Observer, observing
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.on_disk import RowsOnDisk
-from privgcn.graph.rows import Rows, SparseRows
+from privgcn.graph.rows import Rows
+from privgcn.graph.sparse_rows import SparseRows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.prediction.inference import scores_in_mode
 from privgcn.privacy.plan import PrivacyPlan

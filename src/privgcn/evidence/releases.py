@@ -139,6 +139,7 @@ class Observer:
     def sources(self, source: StackGradients) -> tuple[StackGradients, StackGradients]:
         """Where both neighbours' sums come from, made like the run's own."""
         if id(source) not in self._sources:
+            assert isinstance(source.plan, PrivacyPlan)
             first, second = (
                 StackGradients(
                     source.model,
@@ -159,6 +160,7 @@ def observing(observer: Observer) -> Iterator[None]:
     clipped_sum, noisy = StackGradients.clipped_sum, noise.noisy
 
     def summed(self: StackGradients, parameters: Any, samples: Any) -> list[Tensor]:
+        assert isinstance(self.plan, PrivacyPlan)
         present, absent = observer.sources(self)
         known = None if samples_hide(self.plan) else samples
         pair = clipped_sum(present, parameters, known), clipped_sum(absent, parameters, known)

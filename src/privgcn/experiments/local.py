@@ -10,6 +10,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -184,6 +185,9 @@ def _interrupts_held() -> Iterator[None]:
     """Processes that begin in here never see an interrupt at the keyboard; this one later."""
     # Started first, because its start would let interrupts through again.
     resource_tracker.ensure_running()
+    if sys.platform == "win32":  # each process has its own console events there
+        yield
+        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

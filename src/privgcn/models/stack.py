@@ -119,6 +119,10 @@ class LayerStack:
         kinds = ("weight", "bias") if self.bias else ("weight",)
         return [f"layers.{i}.{kind}" for i in range(len(self.layers)) for kind in kinds]
 
+    def named(self, parameters: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The parameters by name."""
+        return dict(zip(self.parameter_names(), parameters, strict=True))
+
     def initial(self, seeds: Sequence[int], *, zero: bool = False) -> list[Tensor]:
         """First parameters, one replica per seed: Glorot-uniform weights, zero biases."""
         parameters: list[Tensor] = []

@@ -26,7 +26,12 @@ from privgcn.report.scores import (
 )
 from privgcn.report.wording import citations, explained, notice
 
-_MODELS = {"gcn": "graph convolutional network", "linear": "linear model", "mlp": "network"}
+_MODELS = {
+    "gcn": "graph convolutional network",
+    "linear": "linear model",
+    "mlp": "network",
+    "module": "module of the user's own",
+}
 
 
 def check_pair(settings: Settings, statement: PrivacyStatement | None, owner: str) -> None:

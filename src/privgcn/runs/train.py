@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 
 from privgcn import stages
 from privgcn.config import Settings
@@ -76,6 +77,7 @@ class Prepared:
         *,
         progress: Progress | None = None,
         checkpoint_folder: Path | None = None,
+        module: nn.Module | None = None,
         team: Team | None = None,
     ) -> Fit:
         """Trains on the training documents; validation documents may stop a plain run."""
@@ -90,6 +92,7 @@ class Prepared:
             columns=self.corpus.train.columns,
             progress=progress,
             checkpoint_folder=checkpoint_folder,
+            module=module,
             team=team,
         )
 
@@ -156,6 +159,7 @@ def train(
     *,
     progress: Progress | None = None,
     checkpoint_folder: Path | None = None,
+    module: nn.Module | None = None,
     team: Team | None = None,
 ) -> Trial:
     """Trains on the training documents of a corpus.
@@ -167,6 +171,7 @@ def train(
             replica, of the settings' own seed: replicas have no statement.
         progress: Called with steps done and steps in all; default ``privgcn.stages``.
         checkpoint_folder: Where a private run leaves its state to be resumed.
+        module: The user's own model, where ``model.kind`` is ``module``.
         team: The ranks that a private run shares its parts with; this is rank 0.
 
     Raises:
@@ -183,6 +188,7 @@ def train(
         seeds,
         progress=stages.advance if progress is None else progress,
         checkpoint_folder=checkpoint_folder,
+        module=module,
         team=team,
     )
     alone = seeds is None

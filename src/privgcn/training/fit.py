@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from privgcn.config import Settings, TrainingSettings
 from privgcn.errors import ConfigError, PrivacyContractError, RankLostError
 from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.textgraph import TextGraph
-from privgcn.models import LayerStack, make_model
+from privgcn.models import AnyModel, ModuleModel, make_model
 from privgcn.privacy.mechanism.centre import clipped_row_means, released_centre
 from privgcn.privacy.mechanism.cutting import cut_as_planned, members_of
 from privgcn.privacy.mechanism.device_gradients import DeviceGradients, side_by_side
+from privgcn.privacy.mechanism.module_gradients import ModuleGradients
 from privgcn.privacy.mechanism.noise import noisy_mean
 from privgcn.privacy.mechanism.part_gradients import GradientSource, Samples, StackGradients
 from privgcn.privacy.mechanism.together import AnyPlan, PlansTogether, alike
@@ -68,7 +69,7 @@ class Fit:
             with the model; ``None`` takes those of this version.
     """
 
-    model: LayerStack
+    model: AnyModel
     parameters: list[Tensor]
     settings: Settings
     plan: PrivacyPlan | None = None
@@ -99,7 +100,7 @@ class Fit:
         """The parameters by name, as safetensors bytes."""
         from safetensors.torch import save
 
-        tensors = dict(zip(self.model.parameter_names(), self.parameters, strict=True))
+        tensors = self.model.named(self.parameters)
         if self.path is not None:
             tensors[PATH] = self.path
         if self.centre is not None:
@@ -116,6 +117,7 @@ def fit(
     columns: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     checkpoint_folder: Path | None = None,
+    module: nn.Module | None = None,
     team: Team | None = None,
 ) -> Fit:
     """Trains as the settings say, one replica per seed.
@@ -128,13 +130,14 @@ def fit(
         columns: Extra columns of the training documents, for a public partition.
         progress: Called with steps done and steps in all.
         checkpoint_folder: Where a private run leaves its state to be resumed.
+        module: The user's own model, where ``model.kind`` is ``module``.
         team: The ranks that a private run shares its parts with; this is rank 0.
     """
     seeds = [settings.seed] if seeds is None else list(seeds)
     device = training_device(train, settings, len(seeds))
-    model = _model(train, settings)
+    model = _model(settings, train, module)
     if settings.privacy is None:
-        size = train.features.stored * model.layers[0].outputs * len(seeds)
+        size = train.features.stored * _first_outputs(model, train) * len(seeds)
         with threads_worth(size), own_stream(device):
             parameters = train_plain(
                 model,
@@ -224,7 +227,7 @@ def fit_together(
     settings, everyone = runs[0][0], [seed for _, seeds in runs for seed in seeds]
     each = [plan for plan, (_, seeds) in zip(plans, runs, strict=True) for _ in seeds]
     together = PlansTogether(tuple(each), device)
-    model = _model(train, settings)
+    model = _model(settings, train, None)
     trainer = _private_trainer(
         model, train, together, settings, everyone, device, columns or {}, None, None
     )
@@ -258,16 +261,27 @@ def _plans_in_one_pass(
     return plans if fixed and alike(plans) and side_by_side(plans[0]) else []
 
 
-def _model(train: TextGraph, settings: Settings) -> LayerStack:
+def _model(settings: Settings, train: TextGraph, module: nn.Module | None) -> AnyModel:
+    width, classes = train.features.width, train.classes
     chosen = settings.model
+    if module is not None and chosen.kind == "module":
+        return ModuleModel.of(module, width, classes)
+    if module is not None:
+        raise ConfigError(
+            f"A module of the user's own needs model.kind 'module'. Got '{chosen.kind}'."
+        )
     return make_model(
         chosen.kind,
-        train.features.width,
-        train.classes,
+        width,
+        classes,
         hidden=chosen.hidden,
         hops=chosen.hops,
         dropout=chosen.dropout,
     )
+
+
+def _first_outputs(model: AnyModel, train: TextGraph) -> int:
+    return model.layers[0].outputs if model.layers else train.classes
 
 
 def _takes_centre(train: TextGraph, settings: Settings) -> bool:
@@ -297,18 +311,18 @@ def _one_by_one(
     )
 
 
-def _public_step_size(train: TextGraph, plan: PrivacyPlan, model: LayerStack) -> int:
+def _public_step_size(train: TextGraph, plan: PrivacyPlan, model: AnyModel) -> int:
     """Multiplications of a step's largest product, about, from public numbers alone.
 
     How long a run takes may be seen, so how many words somebody writes must not set threads.
     """
     width = train.features.width
     words = width if train.features.is_dense else min(width, WORDS)
-    return plan.units * words * model.layers[0].outputs
+    return plan.units * words * _first_outputs(model, train)
 
 
 def _private_trainer(
-    model: LayerStack,
+    model: AnyModel,
     train: TextGraph,
     plan: AnyPlan,
     settings: Settings,
@@ -335,6 +349,10 @@ def _private_trainer(
     shared = None
     if team is not None:
         assert isinstance(plan, PrivacyPlan)  # experiments alone train several together
+        if isinstance(model, ModuleModel):
+            raise ConfigError(
+                "A module of the user's own is trained in one process. Leave out torchrun."
+            )
         task = Task(model, plan, seeds, begun, reproducible and model.dropout > 0, short)
         shared = SharedGradients(team, graph, task, device)
         graph = shared.graph
@@ -347,8 +365,13 @@ def _private_trainer(
             graph = graph.with_features(graph.features.centred(centre[:, 0]))
         else:
             shared.centre(centre)
-    kind = StackGradients if device.type == "cpu" else DeviceGradients
-    gradients = shared or kind(model, graph, plan, masks, short_residuals=short)
+    gradients: GradientSource
+    if isinstance(model, ModuleModel):
+        assert isinstance(plan, PrivacyPlan)
+        gradients = ModuleGradients(model.fresh(), graph, plan, masks.of_replica(0))
+    else:
+        kind = StackGradients if device.type == "cpu" else DeviceGradients
+        gradients = shared or kind(model, graph, plan, masks, short_residuals=short)
     first = model.initial(seeds, zero=len(model.layers) == 1)
     parameters = [parameter.to(device) for parameter in first]
     training = with_rate(settings.training, plan)
@@ -365,6 +388,13 @@ def training_device(train: TextGraph, settings: Settings, replicas: int) -> torc
         ConfigError: The settings name a device that is not there, or one for rows on disk.
     """
     name = check_device(settings.training.device)
+    if settings.model.kind == "module":
+        if name == "cuda":
+            raise ConfigError(
+                "The 'training.device' of a module of the user's own must be 'cpu'. Got "
+                "'cuda'. Leave the device out."
+            )
+        return torch.device("cpu")
     on_disk = isinstance(train.features, RowsOnDisk)
     if on_disk and name == "cuda":
         raise ConfigError(

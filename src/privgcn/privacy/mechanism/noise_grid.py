@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, overload
 
 from torch import Tensor
 
@@ -94,6 +94,10 @@ class OnOwnGrids(Protocol):
         """The grid of each replica."""
 
 
+@overload
+def grid_of(plan: PrivacyPlan) -> Grid: ...
+@overload
+def grid_of(plan: PrivacyPlan | OnOwnGrids) -> AnyGrid: ...
 def grid_of(plan: PrivacyPlan | OnOwnGrids) -> AnyGrid:
     """The grid of a plan's sums and noise; it follows from the plan alone."""
     if not isinstance(plan, PrivacyPlan):
