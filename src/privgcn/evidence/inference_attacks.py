@@ -70,15 +70,15 @@ def inferred_column(
     names, codes = np.unique(values.astype(str), return_inverse=True)
     training = (graph.split == TRAIN).numpy()
     outside = np.flatnonzero(~training)
-    if len(np.unique(codes[outside])) < 2:
-        raise ConfigError(
-            "The column of an attack must have two values at least among documents that do "
-            "not train: whoever guesses it learns from them. Choose another column."
-        )
     logs = np.log(np.clip(vectors, 1e-9, None))
     logs = (logs - logs[outside].mean(0)) / np.maximum(logs[outside].std(0), 1e-9)
 
     def scored(learned: npt.NDArray[np.int64], asked: npt.NDArray[np.int64]) -> Members:
+        if len(np.unique(codes[learned])) < 2:
+            raise ConfigError(
+                "The column of an attack must have two values at least among documents that "
+                "do not train: whoever guesses it learns from them. Choose another column."
+            )
         guesser = LogisticRegression(max_iter=200).fit(logs[learned], codes[learned])
         table = np.full((len(asked), len(names)), -50.0)
         prior = np.log(np.bincount(codes[learned], minlength=len(names)) / len(learned) + 1e-9)
@@ -90,6 +90,9 @@ def inferred_column(
     # Every second document of each value.
     half = np.zeros(len(outside), dtype=bool)
     half[np.argsort(codes[outside], kind="stable")[::2]] = True
+    if graph.owners is not None:
+        # No person is on both sides: their documents would tell of each other.
+        half = graph.owners.numpy()[outside] % 2 == 0
     return (
         scored(outside, np.flatnonzero(training)),
         scored(outside[half], outside[~half]),
