@@ -22,7 +22,7 @@ from torch import Tensor
 from privgcn.config import Settings
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
 from privgcn.errors import PrivacyContractError
-from privgcn.graph.on_disk import sparse_in_memory
+from privgcn.graph.on_disk import in_memory, sparse_in_memory
 from privgcn.graph.rows import normalised
 from privgcn.graph.sparse_rows import SparseRows
 from privgcn.graph.textgraph import TextGraph
