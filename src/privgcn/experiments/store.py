@@ -24,7 +24,7 @@ from typing import IO, Any, Self
 from privgcn.errors import ConfigError, DataError
 from privgcn.experiments.origin import code_identity
 from privgcn.experiments.tasks import RECORD_FORMAT, Task, canonical, digest
-from privgcn.files import flush_folder, lock, write_atomically
+from privgcn.files import flush_folder, lock, write_atomically, writing
 
 Record = dict[str, Any]
 _TEMPORARY = ".writing-"
@@ -106,11 +106,26 @@ class RecordStore:
         return tuple(seed for seed in task.seeds if task.run_key(seed) not in self)
 
     def add(self, task: Task, results: Sequence[Mapping[str, Any]], seconds: float) -> None:
-        """Stores the records of a task, all of them or none."""
+        """Stores the records of a task, all of them or none.
+
+        Raises:
+            ConfigError: The disk is full or read-only; what was there is unchanged.
+        """
         records = [
             _record(task, seed, result)
             for seed, result in zip(task.seeds, results, strict=True)
         ]
+        with writing(self.folder):
+            self._write(task, records)
+        self._records.update({record["key"]: record for record in records})
+        for record in records:
+            self._failures.pop(record["key"], None)
+        with writing(self.folder):
+            for record in records:
+                (self.folder / "failures" / f"{record['key']}.json").unlink(missing_ok=True)
+            self._note_time(task, seconds)
+
+    def _write(self, task: Task, records: Sequence[Record]) -> None:
         place = self.folder / "records" / task.key
         temporary = place.with_name(_TEMPORARY + task.key)
         shutil.rmtree(temporary, ignore_errors=True)
@@ -122,11 +137,6 @@ class RecordStore:
             self._move_aside(place)
         os.rename(temporary, place)
         flush_folder(place.parent)
-        self._records.update({record["key"]: record for record in records})
-        for record in records:
-            self._failures.pop(record["key"], None)
-            (self.folder / "failures" / f"{record['key']}.json").unlink(missing_ok=True)
-        self._note_time(task, seconds)
 
     def fail(self, task: Task, reason: str) -> None:
         """Stores that the runs of a task failed, and why."""

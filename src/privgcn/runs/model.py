@@ -171,10 +171,10 @@ def read_settings(stored: Stored) -> Settings:
     path = stored.folder / SETTINGS
     try:
         return parse_settings(_without_retired(stored, tomllib.loads(stored.text(SETTINGS))))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise DataError(f"The file {path} is not valid TOML: {error}.") from None
     except ConfigError as error:
         raise DataError(f"The file {path} holds no settings of a run. {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"The file {path} is not valid TOML: {reason(error)}.") from None
 
 
 def _without_retired(stored: Stored, tree: dict[str, Any]) -> dict[str, Any]:
