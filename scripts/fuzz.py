@@ -692,7 +692,8 @@ class Guard:
             return
         if event in _FORBIDDEN:
             self.seen.append(f"{event} {given!r:.200}")
-        elif event in _CHANGES:
+        elif event in _CHANGES and given[-1] in (None, -1):
+            # Otherwise the name is one in a folder that is open, and was looked at then.
             self._inside(event, given[0], ())
         elif event == "open" and not isinstance(given[0], int):
             writes = isinstance(given[2], int) and given[2] & (

@@ -24,7 +24,7 @@ from torch import nn
 from privgcn.config import Settings, parse_settings, to_toml
 from privgcn.corpus import Corpus
 from privgcn.corpus.scratch import ChosenRows
-from privgcn.errors import ConfigError, DataError, PrivGCNError, refusal
+from privgcn.errors import ConfigError, DataError, PrivGCNError, reason, refusal
 from privgcn.features import Featurizer, featurizer_from_state
 from privgcn.graph.on_disk import RowsOnDisk, bytes_of
 from privgcn.graph.rows import normalised, rows_of
