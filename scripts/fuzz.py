@@ -194,7 +194,7 @@ def in_zip(*inner: Mutator) -> Mutator:
         if kind == 0:
             del members[name]
         elif kind == 1:
-            members[draw.choice(("../escape", "/tmp/escape", "a" * 300, name + "x"))] = b"x"
+            members[draw.choice(("../escape", "/tmp/escape", "a" * 200, name + "x"))] = b"x"
         else:
             members[name] = draw.choice(inner)(draw, members[name])
         return packed(members)
@@ -616,8 +616,8 @@ def checkpoint_target() -> Target:
 def attacks_target() -> Target:
     """What ``privgcn attack`` wrote."""
     measured = [0.5, 0.4, 0.6]
-    row = {"attack": "links", "model": "epsilon 1", "mode": "alone", "auc": measured}
-    row |= {"tpr": [measured, measured], "positives": 10, "negatives": 10}
+    row = {"attack": "links", "model": "epsilon 1", "inference": "alone", "auc": measured}
+    row |= {"tpr": [measured, measured], "positives": 10, "covered": True, "others": None}
     record = {"source": "letters", "epsilon": 1.0, "unit": "document", "shadows": 4}
     seed = json.dumps({**record, "column": None, "rows": [row]}).encode()
 

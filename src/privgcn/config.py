@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from privgcn.errors import ConfigError, DataError, brief, reason
+from privgcn.errors import ConfigError, DataError, brief, reason, shown
 from privgcn.files import read_bounded
 
 _MOST_BYTES = 1 << 20
@@ -181,7 +181,9 @@ class Settings(_Section):
                 if key == "privacy" and node.get(key) is None:
                     node[key] = {}
                 if not isinstance(node.get(key), dict):
-                    raise ConfigError(f"There is no setting '{name}'.{_nearest(name)}")
+                    raise ConfigError(
+                        f"There is no setting {shown(name)}.{_nearest(name[:80])}"
+                    )
                 node = node[key]
             node[last] = value
         return parse_settings(tree)
@@ -222,9 +224,11 @@ def parse_settings(tree: Mapping[str, Any]) -> Settings:
             raise ConfigError(f"The settings do not fit together: {rule}.") from None
         name = ".".join(str(key) for key in first["loc"])
         if first["type"] == "extra_forbidden":
-            raise ConfigError(f"There is no setting '{name}'.{_nearest(name)}") from None
+            raise ConfigError(
+                f"There is no setting {shown(name)}.{_nearest(name[:80])}"
+            ) from None
         raise ConfigError(
-            f"The '{name}' of the settings is wrong: {rule[:1].lower()}{rule[1:]}. "
+            f"The {shown(name)} of the settings is wrong: {rule[:1].lower()}{rule[1:]}. "
             f"Got {brief(first['input'])}."
         ) from None
 

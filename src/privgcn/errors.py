@@ -127,4 +127,4 @@ def refusal(
     name = name if field is None else field.title or name
     remedy = f" {field.description}" if field is not None and field.description else ""
     got = "" if first["type"] == "missing" else f" Got {brief(first['input'])}."
-    return ConfigError(f"The '{name}' of {owner} {rule}.{got}{remedy}")
+    return ConfigError(f"The {shown(name)} of {owner} {rule}.{got}{remedy}")

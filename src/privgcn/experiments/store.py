@@ -31,6 +31,8 @@ _TEMPORARY = ".writing-"
 _HASH = re.compile("[0-9a-f]{64}")
 _FIELDS = {"format", "key", "kind", "settings", "seed", "replicas", "code", "result"}
 _FIELDS |= {"digest"}
+# What reading a damaged record may raise.
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class RecordStore:
@@ -192,7 +194,7 @@ class RecordStore:
             (seed,) = failure["seeds"]
             task = Task(failure["kind"], failure["settings"], (seed,))
             made = _failure(task, seed, str(failure["reason"]))
-        except (ValueError, KeyError, TypeError):
+        except _DAMAGE:
             self._set_aside(place)
             return
         if place.stem != task.run_key(seed):
@@ -246,7 +248,7 @@ def _read_record(path: Path) -> Record | None:
         task = Task(record["kind"], record["settings"], tuple(record["replicas"]))
         in_place = record["seed"] in task.seeds and task.key == path.parent.name
         right = in_place and path.stem == record["key"] == task.run_key(record["seed"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except _DAMAGE:
         return None
     return record if right else None
 
