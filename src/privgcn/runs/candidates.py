@@ -54,8 +54,8 @@ class SearchSpace:
         size = math.prod(len(values) for values in self.choices.values())
         if not 2 <= size <= _MOST_CANDIDATES:
             raise ConfigError(
-                f"A search must have 2 to {_MOST_CANDIDATES} candidates. Got {brief(size)}. Name "
-                'values to try, such as --try "training.reach=1,1.5,2".'
+                f"A search must have 2 to {_MOST_CANDIDATES} candidates. Got {brief(size)}. "
+                'Name values to try, such as --try "training.reach=1,1.5,2".'
             )
 
     @classmethod
