@@ -17,6 +17,7 @@ from privgcn.modes import Mode
 from privgcn.prediction.matching import Released, matched_scores
 from privgcn.prediction.matching_numbers import Numbers
 from privgcn.training.fit import Fit
+from privgcn.training.names import along_names, unpulled
 from privgcn.training.planning import signal_over_noise, with_rate
 
 
@@ -69,7 +70,11 @@ def released_of(fitted: Fit) -> list[Released]:
     numbers = numbers_of(fitted)
     # Plain steps from the first weights on: how far they went is the sum of the gradients.
     steps = len(path) - 1
-    sums = (path[0] - path[-1]) * (plan.schedule.expected_parts / (numbers.rate * steps))
+    sums, prior = (path[0] - path[-1]) / numbers.rate, torch.zeros_like(path[0])
+    if fitted.names is not None:
+        sums = unpulled(sums, fitted.names)
+        prior = -numbers.rate * along_names(sums, fitted.names)
+    sums = sums * (plan.schedule.expected_parts / steps)
     sums = sums - sums.mean(-1, keepdim=True)
     return [
         Released(
@@ -79,6 +84,7 @@ def released_of(fitted: Fit) -> list[Released]:
             plan.noise_std / math.sqrt(steps),
             plan.units,
             numbers,
+            prior[:, replica],
         )
         for replica in range(path.shape[2])
     ]

@@ -29,6 +29,7 @@ from privgcn.privacy.mechanism.part_gradients import GradientSource, Samples, St
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import Draws, RandomSource, SeededReplicas
 from privgcn.training.checkpoint import Checkpoint, fingerprint
+from privgcn.training.names import name_directions
 from privgcn.training.optimisers import Optimiser
 from privgcn.training.plain import train_plain
 from privgcn.training.planning import make_plan, with_rate
@@ -43,6 +44,9 @@ _WORTH_A_SECOND = 8_000_000
 
 PATH = "path"
 """Name of the kept iterates among a model's tensors."""
+
+NAMES = "names"
+"""Name of the direction of the class names among a model's tensors."""
 
 CENTRE = "centre"
 """Name of the released centre among a model's tensors."""
@@ -61,6 +65,7 @@ class Fit:
             come from noisy gradients alone and are released with the model.
         centre: What was released of the rows' mean and is taken off every row, ``[inputs, R]``.
         releasable: Whether noise and samples came from a secret source.
+        names: The direction of the class names along which steps were longer, if any.
         matching: The numbers that prediction by matching computes with, as they were saved
             with the model; ``None`` takes those of this version.
     """
@@ -73,6 +78,7 @@ class Fit:
     path: Tensor | None = None
     centre: Tensor | None = None
     matching: Mapping[str, float] | None = None
+    names: Tensor | None = None
 
     @property
     def replicas(self) -> int:
@@ -102,6 +108,8 @@ class Fit:
             tensors[PATH] = self.path
         if self.centre is not None:
             tensors[CENTRE] = self.centre
+        if self.names is not None:
+            tensors[NAMES] = self.names
         return save({name: value.contiguous() for name, value in tensors.items()}, metadata)
 
 
@@ -112,6 +120,7 @@ def fit(
     seeds: Sequence[int] | None = None,
     visible: TextGraph | None = None,
     columns: Mapping[str, Any] | None = None,
+    class_vectors: Tensor | None = None,
     progress: Progress | None = None,
     checkpoint_folder: Path | None = None,
 ) -> Fit:
@@ -123,6 +132,8 @@ def fit(
         seeds: Seeds of the replicas; default the settings' own seed alone.
         visible: Training and validation documents, for early stopping of a non-private run.
         columns: Extra columns of the training documents, for a public partition.
+        class_vectors: The public class names as vectors, ``[classes, features]``; large steps
+            make use of them.
         progress: Called with steps done and steps in all.
         checkpoint_folder: Where a private run leaves its state to be resumed.
     """
@@ -166,6 +177,7 @@ def fit(
                 settings,
                 seeds=[seed],
                 columns=columns,
+                class_vectors=class_vectors,
                 progress=progress,
                 checkpoint_folder=folder,
             ),
@@ -177,6 +189,9 @@ def fit(
         seed=settings.seed,
         columns=columns or {},
     )
+    names = None
+    if class_vectors is not None and settings.training.large_steps:
+        names = name_directions(class_vectors, with_rate(settings.training, plan))
     checkpoint = None
     if checkpoint_folder is not None:
         purpose = {
@@ -186,10 +201,13 @@ def fit(
             "width": train.features.width,
             "classes": train.classes,
             "centre": _takes_centre(train, settings),
+            "names": None if names is None else names.tolist(),
             "documents": fingerprint(train, columns or {}),
         }
         checkpoint = Checkpoint(checkpoint_folder, purpose)
-    trainer = _private_trainer(model, train, plan, settings, seeds, columns or {}, checkpoint)
+    trainer = _private_trainer(
+        model, train, plan, settings, seeds, columns or {}, checkpoint, names
+    )
     with threads_worth(_public_step_size(train, plan, model) * len(seeds)):
         parameters = trainer.run(progress, checkpoint)
     return Fit(
@@ -200,6 +218,7 @@ def fit(
         trainer.source.releasable,
         trainer.optimiser.path(),
         None if trainer.centre is None else trainer.centre.cpu(),
+        names=names,
     )
 
 
@@ -248,6 +267,7 @@ def _private_trainer(
     seeds: Sequence[int],
     columns: Mapping[str, Any],
     checkpoint: Checkpoint | None,
+    names: Tensor | None,
 ) -> PrivateTrainer:
     device = _device(settings.training.device)
     state = None if checkpoint is None else checkpoint.load()
@@ -279,7 +299,10 @@ def _private_trainer(
     first = model.initial(seeds, zero=len(model.layers) == 1)
     parameters = [parameter.to(device) for parameter in first]
     training = with_rate(settings.training, plan)
-    trainer = PrivateTrainer(parameters, gradients, plan, training, source, centre=centre)
+    names = None if names is None else names.to(device)
+    trainer = PrivateTrainer(
+        parameters, gradients, plan, training, source, centre=centre, names=names
+    )
     if state is not None:
         trainer.optimiser.restore(state)
     return trainer
@@ -315,6 +338,7 @@ class PrivateTrainer:
         source: Draws,
         *,
         centre: Tensor | None = None,
+        names: Tensor | None = None,
     ) -> None:
         if type(plan) is not PrivacyPlan:
             raise PrivacyContractError(
@@ -332,7 +356,7 @@ class PrivateTrainer:
         self.source = source
         self.centre = centre
         self.replicas = parameters[0].shape[-2]
-        self.optimiser = Optimiser(parameters, settings)
+        self.optimiser = Optimiser(parameters, settings, names)
 
     def run(
         self, progress: Progress | None = None, checkpoint: Checkpoint | None = None
