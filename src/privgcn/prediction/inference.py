@@ -21,6 +21,10 @@ from privgcn.training.names import along_names, unpulled
 from privgcn.training.planning import signal_over_noise, with_rate
 
 
+# How much of the training's bias counts in a prediction; none where classes are balanced.
+_KEPT = 0.5
+
+
 def scores_in_mode(fitted: Fit, graph: TextGraph, rows: Tensor, mode: Mode) -> Tensor:
     """Class scores ``[rows, R, classes]`` of some documents.
 
@@ -42,7 +46,8 @@ def _scores(fitted: Fit, seen: TextGraph, rows: Tensor, mode: Mode) -> Tensor:
     prediction = fitted.settings.prediction
     with torch.no_grad():
         if mode == "alone":
-            return fitted.model.scores_alone(fitted.parameters, seen.features)
+            scores = fitted.model.scores_alone(fitted.parameters, seen.features)
+            return scores if fitted.bias is None else scores + _KEPT * fitted.bias
         if prediction.method == "matched" and len(rows) > 0:
             return matched_scores(
                 released_of(fitted),
@@ -85,6 +90,7 @@ def released_of(fitted: Fit) -> list[Released]:
             plan.units,
             numbers,
             prior[:, replica],
+            None if fitted.bias is None else fitted.bias[replica],
         )
         for replica in range(path.shape[2])
     ]

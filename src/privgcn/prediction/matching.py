@@ -58,6 +58,7 @@ class Released:
         numbers: What matching computes with.
         prior: Weights that are expected before the match: how far training moved along the
             class names; zero where there are none.
+        bias: What training added to the scores of each class, if anything.
     """
 
     path: Tensor
@@ -67,6 +68,7 @@ class Released:
     units: int
     numbers: Numbers
     prior: Tensor
+    bias: Tensor | None = None
 
 
 def matched_scores(
@@ -309,7 +311,7 @@ class _Problem:
         squares = sight.projected.square().mean(0)
         return cls(
             sight.projected,
-            mean_residuals(released.path, sight.features, longest),
+            mean_residuals(released.path, sight.features, longest, released.bias),
             sight.directions.basis.T @ released.mean_sum,
             (released.noise_std**2 + chance * squares).sqrt()[:, None].expand(-1, classes),
             released.noise_std,
@@ -438,12 +440,15 @@ class _Solution:
         return linear(scaled, self.weights, self.bias).add_(expected)
 
 
-def mean_residuals(path: Tensor, features: Rows, longest: float) -> Tensor:
+def mean_residuals(
+    path: Tensor, features: Rows, longest: float, bias: Tensor | None = None
+) -> Tensor:
     """``[documents, k, j]``: coordinate j of the mean residual if the class were k."""
     classes = path.shape[2]
     total = torch.zeros(features.shape[0], classes, classes)
     for weights in path:
-        shares = features.times(weights).softmax(1)
+        scores = features.times(weights)
+        shares = (scores if bias is None else scores.add_(bias)).softmax(1)
         # The squared length of shares minus a label, for each label.
         squares = (1 - 2 * shares + shares.square().sum(1, keepdim=True)).clamp(min=1e-18)
         shortened = (longest / squares.sqrt()).clamp(max=1.0)

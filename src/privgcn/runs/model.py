@@ -33,7 +33,7 @@ from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verification import DIGEST_KEY
 from privgcn.runs.folder import MODEL, SETTINGS, STATEMENT, WEIGHTS, Stored
-from privgcn.training.fit import CENTRE, NAMES, PATH, Fit
+from privgcn.training.fit import CENTRE, NAMES, PATH, SHARES, Fit
 
 _FORMAT = 4
 # Settings of runs whose statement has schema 1; training.reach chooses all of them now.
@@ -104,6 +104,7 @@ class _Record(BaseModel):
     path: bool
     centred: bool
     names: bool = False
+    shares: bool = False
     plan: dict[str, Any] | None
     releasable: bool
     matching: Numbers | None
@@ -127,6 +128,7 @@ def model_files(model: Model) -> dict[str, str | bytes]:
         "path": fitted.path is not None,
         "centred": fitted.centre is not None,
         "names": fitted.names is not None,
+        "shares": fitted.shares is not None,
         "plan": None if fitted.plan is None else fitted.plan.to_dict(),
         "releasable": fitted.releasable,
         "matching": numbers_of(fitted).model_dump() if matched else None,
@@ -228,6 +230,7 @@ def read_model(stored: Stored) -> Model:
         tensors.get(CENTRE),
         None if record.matching is None else record.matching.model_dump(),
         tensors.get(NAMES),
+        tensors.get(SHARES),
     )
     names = None if record.feature_names is None else tuple(record.feature_names)
     return Model(fitted, featurizer, classes, statement, record.parameters, names)
@@ -251,6 +254,8 @@ def _check_tensors(
         shapes[PATH] = (steps + 1, *shapes["layers.0.weight"])
     if record.centred:
         shapes[CENTRE] = (record.width, 1)
+    if record.shares:
+        shapes[SHARES] = (1, len(record.classes.values))
     if record.names:
         shapes[NAMES] = shapes["layers.0.weight"]
     if tensors.keys() != shapes.keys():

@@ -1,7 +1,7 @@
 """One door to training: settings and training documents in, parameters and plan out.
 
 Private training is clipped sums, noise and a plain optimiser; nothing else touches the data.
-The centre of dense rows is one more clipped, noisy sum, and comes first. No loss and no score
+The outline of dense rows is one more clipped, noisy sum, and comes first. No loss and no score
 of the training documents is computed, printed or stored, nothing stops early, and the last
 (or the averaged) iterate is the result.
 """
@@ -22,7 +22,7 @@ from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.models import LayerStack, make_model
-from privgcn.privacy.mechanism.centre import released_centre
+from privgcn.privacy.mechanism.centre import Outline, released_outline
 from privgcn.privacy.mechanism.cutting import cut_as_planned
 from privgcn.privacy.mechanism.noise import noisy_mean
 from privgcn.privacy.mechanism.part_gradients import GradientSource, Samples, StackGradients
@@ -39,6 +39,9 @@ Progress = Callable[[int, int], None]
 # Words of a usual document.
 _WORDS = 32
 
+# How much of the logarithm of a class's share training adds to its scores.
+_SHARE_OF_BIAS = 0.5
+
 # Multiplications of a step below which waking a second thread costs more than it computes.
 _WORTH_A_SECOND = 8_000_000
 
@@ -47,6 +50,9 @@ PATH = "path"
 
 NAMES = "names"
 """Name of the direction of the class names among a model's tensors."""
+
+SHARES = "shares"
+"""Name of the released shares of the classes among a model's tensors."""
 
 CENTRE = "centre"
 """Name of the released centre among a model's tensors."""
@@ -64,6 +70,7 @@ class Fit:
         path: All iterates, ``[steps + 1, inputs, R, outputs]``, where they were kept. They
             come from noisy gradients alone and are released with the model.
         centre: What was released of the rows' mean and is taken off every row, ``[inputs, R]``.
+        shares: What was released of the classes' shares, ``[R, classes]``.
         releasable: Whether noise and samples came from a secret source.
         names: The direction of the class names along which steps were longer, if any.
         matching: The numbers that prediction by matching computes with, as they were saved
@@ -79,6 +86,12 @@ class Fit:
     centre: Tensor | None = None
     matching: Mapping[str, float] | None = None
     names: Tensor | None = None
+    shares: Tensor | None = None
+
+    @property
+    def bias(self) -> Tensor | None:
+        """What training added to all scores, ``[R, classes]``."""
+        return None if self.shares is None else bias_of(self.shares)
 
     @property
     def replicas(self) -> int:
@@ -90,7 +103,8 @@ class Fit:
         chosen = [p[..., number : number + 1, :].contiguous() for p in self.parameters]
         path = None if self.path is None else self.path[..., number : number + 1, :]
         centre = None if self.centre is None else self.centre[:, number : number + 1]
-        return replace(self, parameters=chosen, path=path, centre=centre)
+        shares = None if self.shares is None else self.shares[number : number + 1]
+        return replace(self, parameters=chosen, path=path, centre=centre, shares=shares)
 
     def seen(self, graph: TextGraph) -> TextGraph:
         """Documents as the model sees them; of one replica, as each has its own centre."""
@@ -108,6 +122,8 @@ class Fit:
             tensors[PATH] = self.path
         if self.centre is not None:
             tensors[CENTRE] = self.centre
+        if self.shares is not None:
+            tensors[SHARES] = self.shares
         if self.names is not None:
             tensors[NAMES] = self.names
         return save({name: value.contiguous() for name, value in tensors.items()}, metadata)
@@ -168,7 +184,7 @@ def fit(
         )
     # Which dropout masks a sampled part gets depends on all that was sampled beside it.
     mixes_masks = settings.privacy.sampling == "poisson" and model.dropout > 0
-    if len(seeds) > 1 and (mixes_masks or _takes_centre(train, settings)):
+    if len(seeds) > 1 and (mixes_masks or _takes_outline(train, settings)):
         return _one_by_one(
             seeds,
             checkpoint_folder,
@@ -200,7 +216,7 @@ def fit(
             "seeds": seeds,
             "width": train.features.width,
             "classes": train.classes,
-            "centre": _takes_centre(train, settings),
+            "outline": _takes_outline(train, settings),
             "names": None if names is None else names.tolist(),
             "documents": fingerprint(train, columns or {}),
         }
@@ -217,13 +233,20 @@ def fit(
         plan,
         trainer.source.releasable,
         trainer.optimiser.path(),
-        None if trainer.centre is None else trainer.centre.cpu(),
+        None if trainer.outline is None else trainer.outline.centre.cpu(),
         names=names,
+        shares=None if trainer.outline is None else trainer.outline.shares.cpu(),
     )
 
 
-def _takes_centre(train: TextGraph, settings: Settings) -> bool:
-    """Whether the first release is the rows' mean: a matter of settings and storage only."""
+def bias_of(shares: Tensor) -> Tensor:
+    """Half of the logarithms of the classes' shares: frequent classes begin ahead."""
+    logs = _SHARE_OF_BIAS * shares.log()
+    return logs - logs.mean(-1, keepdim=True)
+
+
+def _takes_outline(train: TextGraph, settings: Settings) -> bool:
+    """Whether the first release is the outline: a matter of settings and storage only."""
     return settings.training.large_steps and isinstance(train.features, DenseRows)
 
 
@@ -246,6 +269,7 @@ def _one_by_one(
         parameters=parameters,
         path=joined([f.path for f in fits], -2),
         centre=joined([f.centre for f in fits], -1),
+        shares=joined([f.shares for f in fits], 0),
     )
 
 
@@ -283,25 +307,28 @@ def _private_trainer(
         # else was sampled, and on how many documents an owner has. Known masks would tell.
         source, masks = RandomSource.secret(), RandomSource.secret()
     graph = cut_as_planned(train.to(device), plan, columns)
-    centre = None
-    if _takes_centre(train, settings) and plan.steps > 1:
-        own = source.of_replica(0)
-        centre = state[CENTRE].to(device) if state else released_centre(graph, plan, own)
+    outline = None
+    if _takes_outline(train, settings) and plan.steps > 1:
+        if state:
+            outline = Outline(state[CENTRE].to(device), state[SHARES].to(device))
+        else:
+            outline = released_outline(graph, plan, source.of_replica(0))
         rows = DenseRows(graph.features.dense())
-        graph = graph.with_features(rows.centred(centre[:, 0]))
+        graph = graph.with_features(rows.centred(outline.centre[:, 0]))
     gradients = StackGradients(
         model,
         graph,
         plan,
         masks,
         short_residuals=settings.training.large_steps,
+        bias=None if outline is None else bias_of(outline.shares),
     )
     first = model.initial(seeds, zero=len(model.layers) == 1)
     parameters = [parameter.to(device) for parameter in first]
     training = with_rate(settings.training, plan)
     names = None if names is None else names.to(device)
     trainer = PrivateTrainer(
-        parameters, gradients, plan, training, source, centre=centre, names=names
+        parameters, gradients, plan, training, source, outline=outline, names=names
     )
     if state is not None:
         trainer.optimiser.restore(state)
@@ -323,7 +350,7 @@ class PrivateTrainer:
 
     Guarantees:
         Each step is one release of the plan's mechanism; the number of releases is the
-        plan's, a released ``centre`` included, also over a stop and a resume.
+        plan's, a released ``outline`` included, also over a stop and a resume.
 
     Raises:
         PrivacyContractError: ``gradients`` were made for another plan or other parts.
@@ -337,7 +364,7 @@ class PrivateTrainer:
         settings: TrainingSettings,
         source: Draws,
         *,
-        centre: Tensor | None = None,
+        outline: Outline | None = None,
         names: Tensor | None = None,
     ) -> None:
         if type(plan) is not PrivacyPlan:
@@ -354,7 +381,7 @@ class PrivateTrainer:
         self.gradients = gradients
         self.plan = plan
         self.source = source
-        self.centre = centre
+        self.outline = outline
         self.replicas = parameters[0].shape[-2]
         self.optimiser = Optimiser(parameters, settings, names)
 
@@ -373,12 +400,14 @@ class PrivateTrainer:
 
     @property
     def released(self) -> int:
-        """How many of the plan's releases were made; the centre is the first."""
-        return self.optimiser.steps + (0 if self.centre is None else 1)
+        """How many of the plan's releases were made; the outline is the first."""
+        return self.optimiser.steps + (0 if self.outline is None else 1)
 
     def _state(self) -> dict[str, Tensor]:
         state = self.optimiser.state()
-        return state if self.centre is None else {**state, CENTRE: self.centre}
+        if self.outline is None:
+            return state
+        return {**state, CENTRE: self.outline.centre, SHARES: self.outline.shares}
 
     def step(self) -> None:
         """One step of the plan."""

@@ -1,16 +1,19 @@
-"""What all dense feature rows have in common, released once so that it can be taken off.
+"""What is released before the first step: the mean of dense rows, and the share of each class.
 
 Averaged word vectors and encoder outputs all point in much the same direction. That common
 part tells no class from another, takes most of a clipped row's length and makes large steps
-swing. One release of the plan, the first, therefore is the mean of the rows themselves.
+swing; without it, no direction is left that could stand for how frequent a class is. One
+release of the plan, the first, therefore is the mean of the rows and of the labels themselves.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.models.stack import LayerGradient
@@ -27,46 +30,82 @@ WORTH_TAKING = 1 / 3
 SURE = 4.0
 """Standard deviations by which the mean must be longer than noise alone would make it."""
 
+ROW, LABEL = 0.8, 0.6
+"""Lengths of the two parts of a document's vector, row and label: 1 together."""
 
-def clipped_row_means(graph: PartitionedGraph, plan: PrivacyPlan, samples: Samples) -> Tensor:
-    """The sum over parts of the mean direction of a part's rows, ``[features, 1]``.
 
-    In units of the clip norm: directions have length one, so a mean of some is no longer.
+class Outline(NamedTuple):
+    """What was released of the documents as a whole.
+
+    Attributes:
+        centre: What all rows have in common, ``[features, 1]``.
+        shares: Of the classes, positive and adding up to one, ``[1, classes]``.
+    """
+
+    centre: Tensor
+    shares: Tensor
+
+
+def clipped_outline(
+    graph: PartitionedGraph, plan: PrivacyPlan, samples: Samples
+) -> list[Tensor]:
+    """Sums over parts: ``ROW`` times the mean direction of a part's rows ``[features, 1]``,
+    and ``LABEL`` times the mean of its labels ``[1, classes]``.
+
+    In units of the clip norm: a direction and a label have length one each, so that a
+    document's vector has, and a mean of some is no longer.
 
     Guarantees:
-        Each part adds a clipped vector on the plan's grid that is computed from that part
-        alone. A row without length adds zero.
+        Each part adds one clipped vector on the plan's grid, over both sums together, that is
+        computed from that part alone. A row without length adds no direction, a document
+        without label no label.
     """
     lengths = graph.features.row_sums(2).sqrt() * graph.sizes[graph.part_of_row]
-    shares = torch.where(lengths > 0, plan.clip_norm / lengths, 0.0)
-    rows = LayerGradient(graph.features, shares[:, None, None], None)
+    scales = torch.where(lengths > 0, ROW * plan.clip_norm / lengths, 0.0)
+    rows = LayerGradient(graph.features, scales[:, None, None], None)
+    weights = LABEL * plan.clip_norm * graph.loss_weights
+    labels_in = graph.labels.clamp(0, graph.classes - 1)
+    chosen = one_hot(labels_in, graph.classes) * weights[:, None]
+    ones = torch.ones(len(chosen), 1, 1, device=chosen.device)
+    labels = LayerGradient(ones, chosen[:, None], None)
     included = None
     if samples is not None:
         included = torch.zeros(graph.parts, 1, dtype=torch.bool)
         included[torch.from_numpy(samples[0])] = True
         included = included.to(graph.offsets.device)
     sums = ClippedSums(graph, plan.clip_norm, grid_of(plan))
-    return sums.clipped_sum([rows], included=included)[0][..., 0]
+    of_rows, of_labels = sums.clipped_sum([rows, labels], included=included)
+    return [of_rows[..., 0], of_labels[0]]
 
 
-def released_centre(graph: PartitionedGraph, plan: PrivacyPlan, source: RandomSource) -> Tensor:
-    """The noisy centre of all rows ``[features, 1]``: one release of the plan.
+def released_outline(
+    graph: PartitionedGraph, plan: PrivacyPlan, source: RandomSource
+) -> Outline:
+    """The noisy outline of all documents: one release of the plan.
 
     The noise is known, so the mean is shrunk by as much of its length as the noise explains
-    (James and Stein), and is zero where too little is left to be worth taking off. Both only
-    look at what was released.
+    (James and Stein), and is zero where too little is left to be worth taking off. To the
+    share of each class one standard deviation of the noise is added. All of it only looks at
+    what was released.
 
     Guarantees:
         One Gaussian release of the plan's noise on a sum of vectors clipped to its norm.
     """
     sampled = plan.schedule.sample(0, source)
-    sums = clipped_row_means(graph, plan, None if sampled is None else [sampled])
-    (mean,) = noisy_mean([sums], plan, source)
-    mean /= plan.clip_norm
-    variance = (plan.noise_multiplier / plan.schedule.expected_parts) ** 2
+    sums = clipped_outline(graph, plan, None if sampled is None else [sampled])
+    rows, labels = noisy_mean(sums, plan, source)
+    noise = plan.noise_multiplier / plan.schedule.expected_parts
+    shares = (labels / (LABEL * plan.clip_norm)).clamp(min=0) + noise / LABEL
+    return Outline(
+        _shrunk(rows / (ROW * plan.clip_norm), noise / ROW),
+        shares / shares.sum(1, keepdim=True),
+    )
+
+
+def _shrunk(mean: Tensor, noise: float) -> Tensor:
     squares = float(mean.double().square().sum())
-    common = squares - mean.numel() * variance
-    chance = SURE * variance * math.sqrt(2 * mean.numel())
+    common = squares - mean.numel() * noise**2
+    chance = SURE * noise**2 * math.sqrt(2 * mean.numel())
     if common < max(WORTH_TAKING**2, chance):
         return torch.zeros_like(mean)
     return mean * (common / squares)

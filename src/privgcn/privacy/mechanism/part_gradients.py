@@ -43,6 +43,14 @@ class GradientSource(Protocol):
 class StackGradients:
     """The fast path: hand-written gradients, norms without gradient copies.
 
+    Args:
+        model: The layers.
+        graph: The parts of a plan's own cut.
+        plan: Clip norm and grid.
+        dropout: Where masks come from.
+        short_residuals: Whether each document's residual is shortened to the clip norm.
+        bias: Added to all scores, and not trained, ``[R, classes]``.
+
     Guarantees:
         Each part's gradient is computed from that part alone and enters the sum scaled, as
         a whole, to norm at most the plan's. Replicas have samples of their own. No sampled
@@ -57,10 +65,12 @@ class StackGradients:
         dropout: Draws | None,
         *,
         short_residuals: bool = False,
+        bias: Tensor | None = None,
     ) -> None:
         self.model = model
         self.plan = plan
         self.graph = graph.with_features(graph.features.on_grid(grid_of(plan).input_bits))
+        self.bias = bias
         self.longest = plan.clip_norm if short_residuals else None
         self.dropout = dropout if model.dropout > 0 and len(model.layers) > 1 else None
 
@@ -98,8 +108,9 @@ class StackGradients:
             self.dropout,
             bits=grid_of(self.plan).input_bits,
         )
+        scores = tape.scores if self.bias is None else tape.scores + self.bias
         rows = loss_gradient(
-            tape.scores, graph.labels, graph.loss_weights, longest=self.longest
+            scores, graph.labels, graph.loss_weights, longest=self.longest
         )
         dropped = self.dropout is not None
         gradients = self.model.backward(parameters, tape, rows, graph.matrix, dropped=dropped)
