@@ -21,10 +21,6 @@ from privgcn.training.names import along_names, unpulled
 from privgcn.training.planning import signal_over_noise, with_rate
 
 
-# How much of the training's bias counts in a prediction; none where classes are balanced.
-_KEPT = 0.5
-
-
 def scores_in_mode(fitted: Fit, graph: TextGraph, rows: Tensor, mode: Mode) -> Tensor:
     """Class scores ``[rows, R, classes]`` of some documents.
 
@@ -47,8 +43,7 @@ def _scores(fitted: Fit, seen: TextGraph, rows: Tensor, mode: Mode) -> Tensor:
     with torch.no_grad():
         if mode == "alone":
             scores = fitted.model.scores_alone(fitted.parameters, seen.features)
-            return scores if fitted.bias is None else scores + _KEPT * fitted.bias
-        if prediction.method == "matched" and len(rows) > 0:
+        elif prediction.method == "matched" and len(rows) > 0:
             return matched_scores(
                 released_of(fitted),
                 seen,
@@ -56,8 +51,11 @@ def _scores(fitted: Fit, seen: TextGraph, rows: Tensor, mode: Mode) -> Tensor:
                 restart=prediction.restart,
                 hops=prediction.hops,
             )
-        scores = fitted.model.scores(fitted.parameters, seen.features, seen.propagation())
-        return scores[rows]
+        else:
+            links = seen.propagation()
+            scores = fitted.model.scores(fitted.parameters, seen.features, links)[rows]
+        bias = fitted.bias
+        return scores if bias is None else scores + bias.alone * bias.values
 
 
 def released_of(fitted: Fit) -> list[Released]:
@@ -90,7 +88,7 @@ def released_of(fitted: Fit) -> list[Released]:
             plan.units,
             numbers,
             prior[:, replica],
-            None if fitted.bias is None else fitted.bias[replica],
+            None if fitted.bias is None else fitted.bias.replica(replica),
         )
         for replica in range(path.shape[2])
     ]

@@ -39,6 +39,7 @@ from privgcn.prediction.spectrum import (
     personalised_pagerank,
     principal_directions,
 )
+from privgcn.training.class_bias import ClassBias
 
 # What is computed at once, so that memory does not grow with the documents.
 _ROWS_AT_ONCE = 4096
@@ -68,7 +69,7 @@ class Released:
     units: int
     numbers: Numbers
     prior: Tensor
-    bias: Tensor | None = None
+    bias: ClassBias | None = None
 
 
 def matched_scores(
@@ -96,6 +97,8 @@ def _replica_scores(released: Released, sight: _Sight) -> Tensor:
     problem, numbers = _Problem.of(released, sight), released.numbers
     places: _Places = sight.alone
     expected = sight.seen.features.times(released.prior)
+    if released.bias is not None:
+        expected += released.bias.values
     # The first answer tells how far the sum over other documents may stray.
     first = problem.solved(sight, places, expected)
     problem = problem.informed(first.shares())
@@ -107,13 +110,25 @@ def _replica_scores(released: Released, sight: _Sight) -> Tensor:
         solved = [problem.solved(sight, p, p.carried(expected)) for p in sight.linked]
         best = min(solved, key=lambda solution: solution.cost())
     best.run(numbers.rounds // 2, sharpening=numbers.sharpening)
-    # The trained weights themselves count the more, the less noise they carry and the fewer
-    # documents are in sight; less beside links, which they know nothing of.
-    ratio = released.units / len(sight.seen)
-    blend = numbers.linked_blend if linked else numbers.blend
-    share = min(numbers.most_blend, blend * numbers.signal**2 * ratio)
+    found = best.scores(sight.asked)
     own = sight.seen.features.select(sight.asked).times(released.weights)
-    return best.scores(sight.asked).add_(own, alpha=share)
+    if (bias := released.bias) is not None:
+        found += bias.matched * bias.values
+        own += bias.alone * bias.values
+    return found.add_(own, alpha=_share_of(own, found, released, len(sight.seen)))
+
+
+def _share_of(own: Tensor, found: Tensor, released: Released, documents: int) -> float:
+    """How much the trained weights' own scores count beside those of the match.
+
+    The more, the less noise they carry, the fewer documents are in sight to match, and the
+    more often both agree: where they do not, at most one of them knows.
+    """
+    numbers = released.numbers
+    apart = float((own.argmax(1) != found.argmax(1)).float().mean())
+    strength = numbers.signal * released.units / documents
+    share = strength / (apart + numbers.least_apart)
+    return min(numbers.most_blend, numbers.blend * math.pow(share, numbers.blend_power))
 
 
 def links_help(
@@ -308,10 +323,11 @@ class _Problem:
         documents, classes = len(sight.matched), released.weights.shape[1]
         units, longest = released.units, released.numbers.longest
         chance = units * (1 + units / documents) * longest**2 / classes
+        bias = None if released.bias is None else released.bias.values
         squares = sight.projected.square().mean(0)
         return cls(
             sight.projected,
-            mean_residuals(released.path, sight.features, longest, released.bias),
+            mean_residuals(released.path, sight.features, longest, bias),
             sight.directions.basis.T @ released.mean_sum,
             (released.noise_std**2 + chance * squares).sqrt()[:, None].expand(-1, classes),
             released.noise_std,

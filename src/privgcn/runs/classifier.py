@@ -45,6 +45,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         relation: ``remove`` or ``replace``.
         recipe: ``auto`` (the default), ``plain``, ``paper-full`` or ``paper-split``.
         optimizer: ``sgd`` or ``adam``.
+        balanced: Whether rare classes count as much as frequent ones, for macro F1; recipe
+            ``auto`` with an epsilon only.
         features: A feature kind; by default given vectors, or an encoder for text.
         seed: Of partition and first weights (by default 0). Noise is never seeded by it.
         reproducible: Seeds noise and samples too; such a model must not be released.
@@ -74,6 +76,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         relation: str | None = None,
         recipe: str | None = None,
         optimizer: str | None = None,
+        balanced: bool | None = None,
         features: str | None = None,
         seed: int | None = None,
         reproducible: bool | None = None,
@@ -85,6 +88,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.relation = relation
         self.recipe = recipe
         self.optimizer = optimizer
+        self.balanced = balanced
         self.features = features
         self.seed = seed
         self.reproducible = reproducible
@@ -218,6 +222,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "recipe": self.recipe,
             "seed": self.seed,
             "training.optimizer": self.optimizer,
+            "training.balanced": self.balanced,
             "features.kind": self.features,
             "privacy.epsilon": self.epsilon,
             "privacy.delta": self.delta,
@@ -294,10 +299,14 @@ def parameters_of(settings: Settings) -> dict[str, Any]:
     parameters: dict[str, Any] = {
         "recipe": settings.recipe,
         "optimizer": settings.training.optimizer,
+        "balanced": settings.training.balanced,
         "features": settings.features.kind,
         "seed": settings.seed,
     }
-    changes: dict[str, Any] = {"features.kind": settings.features.kind}
+    changes: dict[str, Any] = {
+        "features.kind": settings.features.kind,
+        "training.balanced": settings.training.balanced,
+    }
     if privacy is not None:
         said = ("epsilon", "delta", "unit", "relation", "reproducible")
         parameters |= {name: getattr(privacy, name) for name in said}

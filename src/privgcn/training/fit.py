@@ -1,9 +1,9 @@
 """One door to training: settings and training documents in, parameters and plan out.
 
 Private training is clipped sums, noise and a plain optimiser; nothing else touches the data.
-The outline of dense rows is one more clipped, noisy sum, and comes first. No loss and no score
-of the training documents is computed, printed or stored, nothing stops early, and the last
-(or the averaged) iterate is the result.
+The outline of the documents is one more clipped, noisy sum, and comes first. No loss and no
+score of the training documents is computed, printed or stored, nothing stops early, and the
+last (or the averaged) iterate is the result.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from privgcn.privacy.mechanism.part_gradients import GradientSource, Samples, St
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import Draws, RandomSource, SeededReplicas
 from privgcn.training.checkpoint import Checkpoint, fingerprint
+from privgcn.training.class_bias import ClassBias
 from privgcn.training.names import name_directions
 from privgcn.training.optimisers import Optimiser
 from privgcn.training.plain import train_plain
@@ -39,9 +40,6 @@ Progress = Callable[[int, int], None]
 # Words of a usual document.
 _WORDS = 32
 
-# How much of the logarithm of a class's share training adds to its scores.
-_SHARE_OF_BIAS = 0.5
-
 # Multiplications of a step below which waking a second thread costs more than it computes.
 _WORTH_A_SECOND = 8_000_000
 
@@ -51,11 +49,13 @@ PATH = "path"
 NAMES = "names"
 """Name of the direction of the class names among a model's tensors."""
 
-SHARES = "shares"
-"""Name of the released shares of the classes among a model's tensors."""
+BIAS = "bias"
+"""Name of the bias from the released class shares among a model's tensors."""
 
 CENTRE = "centre"
 """Name of the released centre among a model's tensors."""
+
+_SHARES = "shares"
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Fit:
         path: All iterates, ``[steps + 1, inputs, R, outputs]``, where they were kept. They
             come from noisy gradients alone and are released with the model.
         centre: What was released of the rows' mean and is taken off every row, ``[inputs, R]``.
-        shares: What was released of the classes' shares, ``[R, classes]``.
+        bias: What the released shares of the classes add to scores.
         releasable: Whether noise and samples came from a secret source.
         names: The direction of the class names along which steps were longer, if any.
         matching: The numbers that prediction by matching computes with, as they were saved
@@ -86,12 +86,7 @@ class Fit:
     centre: Tensor | None = None
     matching: Mapping[str, float] | None = None
     names: Tensor | None = None
-    shares: Tensor | None = None
-
-    @property
-    def bias(self) -> Tensor | None:
-        """What training added to all scores, ``[R, classes]``."""
-        return None if self.shares is None else bias_of(self.shares)
+    bias: ClassBias | None = None
 
     @property
     def replicas(self) -> int:
@@ -103,8 +98,8 @@ class Fit:
         chosen = [p[..., number : number + 1, :].contiguous() for p in self.parameters]
         path = None if self.path is None else self.path[..., number : number + 1, :]
         centre = None if self.centre is None else self.centre[:, number : number + 1]
-        shares = None if self.shares is None else self.shares[number : number + 1]
-        return replace(self, parameters=chosen, path=path, centre=centre, shares=shares)
+        bias = None if self.bias is None else self.bias.replica(number)
+        return replace(self, parameters=chosen, path=path, centre=centre, bias=bias)
 
     def seen(self, graph: TextGraph) -> TextGraph:
         """Documents as the model sees them; of one replica, as each has its own centre."""
@@ -122,8 +117,8 @@ class Fit:
             tensors[PATH] = self.path
         if self.centre is not None:
             tensors[CENTRE] = self.centre
-        if self.shares is not None:
-            tensors[SHARES] = self.shares
+        if self.bias is not None:
+            tensors[BIAS] = self.bias.values
         if self.names is not None:
             tensors[NAMES] = self.names
         return save({name: value.contiguous() for name, value in tensors.items()}, metadata)
@@ -226,6 +221,8 @@ def fit(
     )
     with threads_worth(_public_step_size(train, plan, model) * len(seeds)):
         parameters = trainer.run(progress, checkpoint)
+    outline = trainer.outline
+    centre = None if outline is None else outline.centre
     return Fit(
         model,
         [p.cpu() for p in parameters],
@@ -233,21 +230,21 @@ def fit(
         plan,
         trainer.source.releasable,
         trainer.optimiser.path(),
-        None if trainer.outline is None else trainer.outline.centre.cpu(),
+        None if centre is None else centre.cpu(),
         names=names,
-        shares=None if trainer.outline is None else trainer.outline.shares.cpu(),
+        bias=None if outline is None else _bias(outline.shares.cpu(), settings),
     )
 
 
-def bias_of(shares: Tensor) -> Tensor:
-    """Half of the logarithms of the classes' shares: frequent classes begin ahead."""
-    logs = _SHARE_OF_BIAS * shares.log()
-    return logs - logs.mean(-1, keepdim=True)
+def _bias(shares: Tensor, settings: Settings) -> ClassBias:
+    return ClassBias.of_shares(shares, balanced=settings.training.balanced)
 
 
 def _takes_outline(train: TextGraph, settings: Settings) -> bool:
     """Whether the first release is the outline: a matter of settings and storage only."""
-    return settings.training.large_steps and isinstance(train.features, DenseRows)
+    training = settings.training
+    dense = isinstance(train.features, DenseRows)
+    return training.large_steps and (dense or training.balanced)
 
 
 def _one_by_one(
@@ -264,12 +261,16 @@ def _one_by_one(
     parameters = [
         torch.cat(tensors, -2) for tensors in zip(*(f.parameters for f in fits), strict=True)
     ]
+    bias = fits[0].bias
+    if bias is not None:
+        values = [f.bias.values for f in fits if f.bias is not None]
+        bias = replace(bias, values=torch.cat(values))
     return replace(
         fits[0],
         parameters=parameters,
         path=joined([f.path for f in fits], -2),
         centre=joined([f.centre for f in fits], -1),
-        shares=joined([f.shares for f in fits], 0),
+        bias=bias,
     )
 
 
@@ -310,18 +311,22 @@ def _private_trainer(
     outline = None
     if _takes_outline(train, settings) and plan.steps > 1:
         if state:
-            outline = Outline(state[CENTRE].to(device), state[SHARES].to(device))
+            centre = state.get(CENTRE)
+            outline = Outline(
+                None if centre is None else centre.to(device), state[_SHARES].to(device)
+            )
         else:
             outline = released_outline(graph, plan, source.of_replica(0))
-        rows = DenseRows(graph.features.dense())
-        graph = graph.with_features(rows.centred(outline.centre[:, 0]))
+        if outline.centre is not None:
+            rows = DenseRows(graph.features.dense())
+            graph = graph.with_features(rows.centred(outline.centre[:, 0]))
     gradients = StackGradients(
         model,
         graph,
         plan,
         masks,
         short_residuals=settings.training.large_steps,
-        bias=None if outline is None else bias_of(outline.shares),
+        bias=None if outline is None else _bias(outline.shares, settings).values,
     )
     first = model.initial(seeds, zero=len(model.layers) == 1)
     parameters = [parameter.to(device) for parameter in first]
@@ -405,9 +410,11 @@ class PrivateTrainer:
 
     def _state(self) -> dict[str, Tensor]:
         state = self.optimiser.state()
-        if self.outline is None:
-            return state
-        return {**state, CENTRE: self.outline.centre, SHARES: self.outline.shares}
+        if self.outline is not None:
+            state[_SHARES] = self.outline.shares
+            if self.outline.centre is not None:
+                state[CENTRE] = self.outline.centre
+        return state
 
     def step(self) -> None:
         """One step of the plan."""

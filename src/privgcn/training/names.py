@@ -10,6 +10,8 @@ All of it is post-processing of the gradients; the names are public.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -22,7 +24,7 @@ _LONGEST_STEP = 20.0
 
 
 def name_directions(vectors: Tensor, settings: TrainingSettings) -> Tensor | None:
-    """The direction of the names, as long as steps along it ask for, ``[features, 1, classes]``.
+    """The direction of the names ``[features, 1, classes]``, as long as its steps ask for.
 
     Args:
         vectors: A vector for each class, ``[classes, features]``.
@@ -40,7 +42,7 @@ def name_directions(vectors: Tensor, settings: TrainingSettings) -> Tensor | Non
     if length < 1e-6:
         return None
     step = min(_REACH * rate / (reach * length), _LONGEST_STEP)
-    return (apart * (step / rate) ** 0.5).float()
+    return torch.as_tensor(apart * math.sqrt(step / rate), dtype=torch.float32)
 
 
 def pulled(gradient: Tensor, names: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ class Optimiser:
     Args:
         parameters: Where to begin.
         settings: Optimiser and learning rate.
-        names: Along which the first weight moves further: by gradient + (gradient . names) names.
+        names: Along which the first weight moves further, ``[features, 1, classes]``.
     """
 
     def __init__(

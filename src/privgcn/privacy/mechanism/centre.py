@@ -4,6 +4,8 @@ Averaged word vectors and encoder outputs all point in much the same direction. 
 part tells no class from another, takes most of a clipped row's length and makes large steps
 swing; without it, no direction is left that could stand for how frequent a class is. One
 release of the plan, the first, therefore is the mean of the rows and of the labels themselves.
+Sparse rows have little in common: of them the shares alone are released, where they are asked
+for.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.models.stack import LayerGradient
 from privgcn.privacy.mechanism.clipping import ClippedSums
@@ -25,32 +28,34 @@ from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import RandomSource
 
 WORTH_TAKING = 1 / 3
-"""Rows of length one whose mean is shorter than this have too little in common."""
+"""Length of a mean direction below which it is left where it is."""
 
 SURE = 4.0
 """Standard deviations by which the mean must be longer than noise alone would make it."""
 
 ROW, LABEL = 0.8, 0.6
-"""Lengths of the two parts of a document's vector, row and label: 1 together."""
+"""Lengths of the two parts of a document's vector, dense row and label: 1 together."""
 
 
 class Outline(NamedTuple):
     """What was released of the documents as a whole.
 
     Attributes:
-        centre: What all rows have in common, ``[features, 1]``.
+        centre: What all rows have in common, ``[features, 1]``; ``None`` for sparse rows.
         shares: Of the classes, positive and adding up to one, ``[1, classes]``.
     """
 
-    centre: Tensor
+    centre: Tensor | None
     shares: Tensor
 
 
 def clipped_outline(
     graph: PartitionedGraph, plan: PrivacyPlan, samples: Samples
 ) -> list[Tensor]:
-    """Sums over parts: ``ROW`` times the mean direction of a part's rows ``[features, 1]``,
-    and ``LABEL`` times the mean of its labels ``[1, classes]``.
+    """Sums over parts of the mean direction of rows, and of the mean of labels.
+
+    The first is ``[features, 1]`` and comes ``ROW`` times, the second ``[1, classes]`` and
+    ``LABEL`` times; where rows are sparse there is the second only, once.
 
     In units of the clip norm: a direction and a label have length one each, so that a
     document's vector has, and a mean of some is no longer.
@@ -60,22 +65,25 @@ def clipped_outline(
         computed from that part alone. A row without length adds no direction, a document
         without label no label.
     """
-    lengths = graph.features.row_sums(2).sqrt() * graph.sizes[graph.part_of_row]
-    scales = torch.where(lengths > 0, ROW * plan.clip_norm / lengths, 0.0)
-    rows = LayerGradient(graph.features, scales[:, None, None], None)
-    weights = LABEL * plan.clip_norm * graph.loss_weights
-    labels_in = graph.labels.clamp(0, graph.classes - 1)
-    chosen = one_hot(labels_in, graph.classes) * weights[:, None]
+    row, label = _lengths(graph)
+    layers = []
+    if row:
+        lengths = graph.features.row_sums(2).sqrt() * graph.sizes[graph.part_of_row]
+        scales = torch.where(lengths > 0, row * plan.clip_norm / lengths, 0.0)
+        layers.append(LayerGradient(graph.features, scales[:, None, None], None))
+    known = graph.labels.clamp(0, graph.classes - 1)
+    weights = label * plan.clip_norm * graph.loss_weights
+    chosen = one_hot(known, graph.classes) * weights[:, None]
     ones = torch.ones(len(chosen), 1, 1, device=chosen.device)
-    labels = LayerGradient(ones, chosen[:, None], None)
+    layers.append(LayerGradient(ones, chosen[:, None], None))
     included = None
     if samples is not None:
         included = torch.zeros(graph.parts, 1, dtype=torch.bool)
         included[torch.from_numpy(samples[0])] = True
         included = included.to(graph.offsets.device)
     sums = ClippedSums(graph, plan.clip_norm, grid_of(plan))
-    of_rows, of_labels = sums.clipped_sum([rows, labels], included=included)
-    return [of_rows[..., 0], of_labels[0]]
+    *of_rows, of_labels = sums.clipped_sum(layers, included=included)
+    return [*(total[..., 0] for total in of_rows), of_labels[0]]
 
 
 def released_outline(
@@ -91,15 +99,21 @@ def released_outline(
     Guarantees:
         One Gaussian release of the plan's noise on a sum of vectors clipped to its norm.
     """
+    row, label = _lengths(graph)
     sampled = plan.schedule.sample(0, source)
     sums = clipped_outline(graph, plan, None if sampled is None else [sampled])
-    rows, labels = noisy_mean(sums, plan, source)
+    *of_rows, of_labels = noisy_mean(sums, plan, source)
     noise = plan.noise_multiplier / plan.schedule.expected_parts
-    shares = (labels / (LABEL * plan.clip_norm)).clamp(min=0) + noise / LABEL
-    return Outline(
-        _shrunk(rows / (ROW * plan.clip_norm), noise / ROW),
-        shares / shares.sum(1, keepdim=True),
-    )
+    shares = (of_labels / (label * plan.clip_norm)).clamp(min=0) + noise / label
+    centre = None
+    if row:
+        centre = _shrunk(of_rows[0] / (row * plan.clip_norm), noise / row)
+    return Outline(centre, shares / shares.sum(1, keepdim=True))
+
+
+def _lengths(graph: PartitionedGraph) -> tuple[float, float]:
+    """Of the row and of the label in a document's vector."""
+    return (ROW, LABEL) if isinstance(graph.features, DenseRows) else (0.0, 1.0)
 
 
 def _shrunk(mean: Tensor, noise: float) -> Tensor:

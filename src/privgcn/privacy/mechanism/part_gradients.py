@@ -109,9 +109,7 @@ class StackGradients:
             bits=grid_of(self.plan).input_bits,
         )
         scores = tape.scores if self.bias is None else tape.scores + self.bias
-        rows = loss_gradient(
-            scores, graph.labels, graph.loss_weights, longest=self.longest
-        )
+        rows = loss_gradient(scores, graph.labels, graph.loss_weights, longest=self.longest)
         dropped = self.dropout is not None
         gradients = self.model.backward(parameters, tape, rows, graph.matrix, dropped=dropped)
         return block.clipped_sum(gradients, included=included)
