@@ -110,23 +110,34 @@ def _replica_scores(released: Released, sight: _Sight) -> Tensor:
         solved = [problem.solved(sight, p, p.carried(expected)) for p in sight.linked]
         best = min(solved, key=lambda solution: solution.cost())
     best.run(numbers.rounds // 2, sharpening=numbers.sharpening)
-    found = best.scores(sight.asked)
-    own = sight.seen.features.select(sight.asked).times(released.weights)
-    if (bias := released.bias) is not None:
-        found += bias.matched * bias.values
-        own += bias.alone * bias.values
-    return found.add_(own, alpha=_share_of(own, found, released, len(sight.seen)))
+    share = _share_of(best, released, sight)
+    own = _own_scores(released, sight.seen.features.select(sight.asked))
+    return _of_match(released, best.scores(sight.asked)).add_(own, alpha=share)
 
 
-def _share_of(own: Tensor, found: Tensor, released: Released, documents: int) -> float:
+def _own_scores(released: Released, features: Rows) -> Tensor:
+    """Scores of the trained weights."""
+    scores, bias = features.times(released.weights), released.bias
+    return scores if bias is None else scores.add_(bias.values, alpha=bias.alone)
+
+
+def _of_match(released: Released, scores: Tensor) -> Tensor:
+    """Scores of the match as they count in a prediction."""
+    bias = released.bias
+    return scores if bias is None else scores.add_(bias.values, alpha=bias.matched)
+
+
+def _share_of(best: _Solution, released: Released, sight: _Sight) -> float:
     """How much the trained weights' own scores count beside those of the match.
 
     The more, the less noise they carry, the fewer documents are in sight to match, and the
-    more often both agree: where they do not, at most one of them knows.
+    more often both agree: where they do not, at most one of them is right.
     """
     numbers = released.numbers
-    apart = float((own.argmax(1) != found.argmax(1)).float().mean())
-    strength = numbers.signal * released.units / documents
+    own = _own_scores(released, sight.features).argmax(1)
+    found = _of_match(released, best.scores_matched()).argmax(1)
+    apart = float((own != found).float().mean())
+    strength = numbers.signal * released.units / len(sight.seen)
     share = strength / (apart + numbers.least_apart)
     return min(numbers.most_blend, numbers.blend * math.pow(share, numbers.blend_power))
 
@@ -406,7 +417,7 @@ class _Solution:
     def _loss(self, sharpening: float) -> tuple[float, Tensor, Tensor]:
         """The loss, and its gradients in the weights and the bias."""
         problem, spread = self.problem, self.problem.numbers.bias_variance
-        logs = torch.log_softmax(self._scores_of(self.places, self.expected), dim=1)
+        logs = torch.log_softmax(self.scores_matched(), dim=1)
         shares = logs.exp()
         expected = torch.bmm(shares[:, None], problem.residuals)[:, 0]
         # The few classes first: three times faster than the other way round.
@@ -439,7 +450,11 @@ class _Solution:
 
     def shares(self) -> Tensor:
         """Class shares of the documents in the match."""
-        return self._scores_of(self.places, self.expected).softmax(1)
+        return self.scores_matched().softmax(1)
+
+    def scores_matched(self) -> Tensor:
+        """Scores of the documents in the match."""
+        return self._scores_of(self.places, self.expected)
 
     def scores(self, rows: Tensor) -> Tensor:
         """Scores of some documents, also of those outside the match."""

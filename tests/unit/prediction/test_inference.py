@@ -179,7 +179,8 @@ def test_the_gradient_of_the_match_is_that_of_its_loss(fitted) -> None:
     sight = _Sight(new, torch.arange(80), 0.1, 10, released.numbers)
     problem = _Problem.of(released, sight)
     for sharpening in (0.0, 0.5):
-        solution = _Solution(problem, sight.alone.matched, None)
+        expected = torch.randn(80, CLASSES)
+        solution = _Solution(problem, sight, sight.alone, expected, None)
         solution.weights = 0.1 * torch.randn(solution.weights.shape)
         solution.bias = torch.tensor([0.3, -0.2, 0.1])
         _, by_weight, by_bias = solution._loss(sharpening)
