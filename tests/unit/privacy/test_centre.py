@@ -120,7 +120,7 @@ def test_a_document_uses_the_whole_clip_norm_and_its_label_a_known_part() -> Non
     rows, labels = found
     assert rows[:, 0].tolist() == pytest.approx([0.6 * ROW, 0.8 * ROW], rel=1e-3)
     assert labels[0].tolist() == pytest.approx([0.0, LABEL], rel=1e-3)
-    assert ROW**2 + LABEL**2 == pytest.approx(1.0)
+    assert math.hypot(ROW, LABEL) == pytest.approx(1.0)
 
 
 def test_a_label_counts_as_much_as_its_share_of_an_owner() -> None:
