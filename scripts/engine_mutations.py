@@ -44,7 +44,7 @@ _UNCLIPPED = {
         "norms.isfinite().double()",
     ),
     "parts of many documents": swap(
-        "clipped_vector", "(room / norms).clamp_(max=1.0)", "norms.isfinite().double()"
+        "clipped_vectors", "(room / norms).clamp_(max=1.0)", "norms.isfinite().double()"
     ),
 }
 
@@ -143,7 +143,7 @@ ENGINE: tuple[Mutation, ...] = (
     mutation(
         "a large part that is not finite poisons the sum",
         (_NOT_FINITE, f"{CLIPPING}::test_a_vector_that_no_scale_can_tame_is_zero"),
-        swap("clipped_vector", "torch.where(kept, any_vector, 0.0)", "any_vector"),
+        swap("clipped_vectors", "torch.where(kept.view(own), made, 0.0)", "made"),
     ),
     mutation(
         "features that are not finite poison the sum",
@@ -284,7 +284,7 @@ ENGINE: tuple[Mutation, ...] = (
     mutation(
         "float32 pair norms",
         f"{CLIPPING}::test_inner_products_of_pairs_keep_what_float32_would_lose",
-        swap("RowPairs.products", "any_rows.double()", "any_rows.clone()"),
+        swap("_Block.products", "any_rows.double()", "any_rows.clone()"),
     ),
     mutation(
         "more steps than the plan",
@@ -311,9 +311,9 @@ ENGINE: tuple[Mutation, ...] = (
         f"{CENTRE}::test_no_document_moves_the_sum_by_more_than_the_clip_norm",
         swap(
             "clipped_outline",
-            "sums.clipped_sum(layers, included=included)",
-            "[graph.features.dense().double().sum(0)[:, None, None],"
-            " *sums.clipped_sum(layers[1:], included=included)]",
+            "sums.clipped_sum(any_vectors, included=chosen)",
+            "[block.features.dense().double().sum(0)[:, None, None],"
+            " *sums.clipped_sum(any_vectors[1:], included=chosen)]",
         ),
     ),
     mutation(
@@ -380,9 +380,9 @@ ENGINE: tuple[Mutation, ...] = (
         _JOINTLY,
         swap(
             "clipped_outline",
-            "sums.clipped_sum(layers, included=included)",
-            "[each for layer in layers for each in"
-            " sums.clipped_sum([layer], included=included)]",
+            "sums.clipped_sum(any_vectors, included=chosen)",
+            "[each for layer in any_vectors for each in"
+            " sums.clipped_sum([layer], included=chosen)]",
         ),
         swap("centre:_lengths", "(ROW, LABEL)", "(1.0, 1.0)"),
     ),
@@ -391,16 +391,16 @@ ENGINE: tuple[Mutation, ...] = (
         _JOINTLY,
         swap(
             "clipped_outline",
-            "sums.clipped_sum(layers, included=included)",
-            "[*sums.clipped_sum(layers[:-1], included=included), chosen[:, None].sum(0,"
-            " keepdim=True).double() * (1 + 1e-3) / plan.clip_norm]",
+            "sums.clipped_sum(any_vectors, included=chosen)",
+            "[*sums.clipped_sum(any_vectors[:-1], included=chosen),"
+            " any_vectors[-1][1].double().sum(0)[None] * 1.5 / plan.clip_norm]",
         ),
     ),
     mutation(
         "each document of an owner adds a label of its own",
         f"{CENTRE}::test_a_label_counts_as_much_as_its_share_of_an_owner",
         swap(
-            "clipped_outline",
+            "centre:_vectors",
             "any_length * graph.loss_weights",
             "any_length * (graph.loss_weights > 0)",
         ),

@@ -69,7 +69,7 @@ GRID: tuple[Mutation, ...] = (
         "noise is added before the sum is on the grid",
         (_BOUND, _NO_ORDER),
         swap("ClippedSums._small_sum", "rounded(rows, unit, scales)", "rows * scales"),
-        swap("clipped_vector", "any_steps.round_()", "any_steps"),
+        swap("clipped_vectors", "any_steps.round_()", "any_steps"),
         swap(
             "noisy",
             f"{_NOISE_STEPS}.to(tensor.device).add_(tensor)",
@@ -144,10 +144,11 @@ GRID: tuple[Mutation, ...] = (
         "a step that follows who was sampled",
         _MORE,
         swap(
-            "StackGradients._of_parts",
-            "ClippedSums(any_graph, any_norm, grid_of(self.plan))",
-            "ClippedSums(any_graph, any_norm,"
-            " type(grid_of(self.plan)).of(self.plan.noise_multiplier, len(parts)))",
+            "ClippedSums.select",
+            "ClippedSums(any_graph, any_norm, self.grid, any_rows)",
+            "ClippedSums(any_graph, any_norm, type(self.grid)("
+            "self.grid.bits + (self.graph.parts // len(parts)).bit_length() - 1,"
+            " self.grid.input_bits), any_rows)",
         ),
     ),
     # -- rows and sums ----------------------------------------------------------------------
@@ -175,12 +176,16 @@ GRID: tuple[Mutation, ...] = (
     mutation(
         "the vector of a large part is not rounded to the grid",
         (_BOUND, f"{CLIPPING}::test_a_vector_lies_on_the_grid_and_is_no_longer"),
-        swap("clipped_vector", "any_steps.round_()", "any_steps"),
+        swap("clipped_vectors", "any_steps.round_()", "any_steps"),
     ),
     mutation(
         "a large part is added up as it comes",
         _CANCEL,
-        swap("ClippedSums._vector", "rounded(outputs[own], any_unit)", "outputs[own].double()"),
+        swap(
+            "ClippedSums._large_sum",
+            "rounded(outputs[large.rows], any_unit)",
+            "outputs[large.rows].double()",
+        ),
     ),
     mutation(
         "the room for rounding is not paid in small parts",
@@ -191,7 +196,7 @@ GRID: tuple[Mutation, ...] = (
         "the room for rounding is not paid in large parts",
         _BOUND,
         swap(
-            "clipped_vector",
+            "clipped_vectors",
             "1.0 - _ROUNDING - 0.5 * entries**0.5 * grid.step",
             "1.0 - _ROUNDING",
         ),
@@ -204,10 +209,20 @@ GRID: tuple[Mutation, ...] = (
         ),
         swap(
             "ClippedSums._small_scales",
-            "(squares.clamp(min=0) + terms * _UNIT_ROUNDOFF * reach.square()).sqrt()",
-            "squares.clamp(min=0).sqrt()",
+            "squares.clamp(min=0) + 2 * lost * own",
+            "squares.clamp(min=0)",
+        ),
+        swap(
+            "ClippedSums._small_scales",
+            "(squares + terms * _UNIT_ROUNDOFF * reach.square()).sqrt_() + lost * reach",
+            "squares.sqrt_()",
         ),
         swap("ClippedSums._small_scales", "torch.maximum(norms, reach / MOST_REACH)", "norms"),
+    ),
+    mutation(
+        "the digits that pairs leave out are not paid",
+        f"{CLIPPING}::test_digits_that_pairs_leave_out_are_paid_for",
+        swap("_digits_lost", "float(any_share)", "0.0"),
     ),
     mutation(
         "rows that cancel may be as large as they like",
@@ -248,15 +263,20 @@ GRID: tuple[Mutation, ...] = (
     mutation(
         "large parts share one unit",
         _LOUD,
-        swap("ClippedSums._vector", "lengths[own].sum(0)", "lengths.sum(0)"),
+        swap("ClippedSums._units", "powers_above(reach)", "powers_above(reach.sum(0)[None])"),
+        swap(
+            "ClippedSums._large_sum",
+            "units[large.parts][large.part_of_row]",
+            "units[large.part_of_row * 0]",
+        ),
     ),
     mutation(
         "one large part chooses the method of all",
         _MORE,
         swap(
             "ClippedSums._large",
-            "self.graph.sizes > _MOST_IN_PAIRS",
-            "(self.graph.sizes > _MOST_IN_PAIRS).any().expand(self.graph.parts)",
+            "size > _MOST_IN_PAIRS",
+            "int(self.graph.sizes.max()) > _MOST_IN_PAIRS",
         ),
     ),
     mutation(
@@ -303,7 +323,10 @@ GRID: tuple[Mutation, ...] = (
     mutation(
         "large parts count for replicas that did not sample them",
         (_NO_ORDER, _SAMPLED),
-        swap("ClippedSums.clipped_sum", "tensor * included[part][:, None]", "tensor"),
+        drop(
+            "clipped_vectors",
+            "if included is not None:\n    scales = torch.where(included, scales, 0.0)",
+        ),
     ),
     mutation(
         "small parts count for replicas that did not sample them",
@@ -327,11 +350,11 @@ GRID: tuple[Mutation, ...] = (
     mutation(
         "a long vector pays for the rounding of a short one",
         f"{CLIPPING}::test_rounding_a_long_vector_to_a_coarse_grid_is_paid_for",
-        swap("clipped_vector", "entries**0.5", "min(entries, 512.0) ** 0.5"),
+        swap("clipped_vectors", "entries**0.5", "min(entries, 512.0) ** 0.5"),
     ),
     mutation(
         "a norm that threads add up",
         f"{CLIPPING}::test_how_many_threads_add_up_a_norm_moves_no_bit",
-        swap("_joint_norms", "torch.split(any_rows, any_size)", "(any_rows.double(),)"),
+        swap("_joint_norms", "upper_sums(any_rows)", "any_rows.sum(0)"),
     ),
 )

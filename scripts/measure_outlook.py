@@ -1,120 +1,132 @@
-"""Measures what recipe ``auto`` keeps of the non-private score, for ``privgcn plan``.
+"""Measures what recipe ``auto`` scores, for ``privgcn plan`` and the outlook of ``train``.
 
-Trains on our datasets at several budgets and shares of the training documents, and writes
-``src/privgcn/training/outlook.toml``. About ten minutes on two cores:
+Trains on corpora of many kinds at several sizes and budgets, and writes
+``src/privgcn/training/outlook.toml``:
 
-    PRIVGCN_DATA=... python scripts/measure_outlook.py [--seeds 3] [--quick]
+    PRIVGCN_DATA=... python scripts/measure_outlook.py --corpus FOLDER ... --held-out FOLDER ...
+
+The planner is made of the development corpora alone: our own datasets and ``--corpus``. Those
+held out are stored beside them, and a test counts how often the planner is right about them.
+Texts are measured with every feature kind that comes with the package, and are encoded once.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+import argparse
+import json
+import statistics
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import outlook_task
 from measuring import ROOT, arguments, measure
 
 from privgcn.config import to_toml
+from privgcn.corpus import load_corpus
 from privgcn.experiments.grid import Grid
 from privgcn.experiments.results import Results
 from privgcn.files import write_atomically
-from privgcn.training.outlook import Measured, expectation
+from privgcn.training.outlook import Measured, coverage, fitted_curve
 
 TABLE = ROOT / "src" / "privgcn" / "training" / "outlook.toml"
-EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
-MODES = ("alone", "own-graph")
-# Dataset, feature kind, unit and the shares of its training documents.
-CORPORA: tuple[tuple[str, str | None, str, tuple[float, ...]], ...] = (
-    ("clinic", None, "person", (1.0,)),
-    ("clinic", None, "document", (0.1, 0.3, 1.0)),
-    ("cora", None, "document", (0.1, 0.3, 1.0)),
-    ("citeseer", None, "document", (0.1, 0.3, 1.0)),
-    ("pubmed", None, "document", (0.01, 0.05, 0.2)),
-    ("cora-text", None, "document", (0.3, 1.0)),
-    ("citeseer-text", None, "document", (0.3, 1.0)),
-    ("cora-text", "minilm", "document", (0.1, 0.3, 1.0)),
+TEXT_KINDS = ("minilm", "static", "hashing")
+Point = dict[str, str]
+Row = dict[str, Any]
+
+
+def point(dataset: str, features: str, unit: str = "document") -> Point:
+    return {"dataset": dataset, "features": features, "unit": unit}
+
+
+DEVELOPMENT = (
+    point("clinic", "static", "person"),
+    point("clinic", "hashing"),
+    point("cora", "given"),
+    point("pubmed", "given"),
+    *(point("cora-text", kind) for kind in TEXT_KINDS),
 )
-Point = dict[str, Any]
+HELD_OUT = (
+    point("citeseer", "given"),
+    *(point("citeseer-text", kind) for kind in TEXT_KINDS),
+)
 
 
-def runs(*, quick: bool) -> Iterator[tuple[str, float, Point, Point]]:
-    """Unit and epsilon of each row of the table, its private run and its plain one."""
-    for name, kind, unit, fractions in CORPORA:
-        for fraction in fractions[-2:] if quick else fractions:
-            shared = {"dataset": name, "features": kind, "fraction": fraction}
-            shared["modes"] = list(MODES)
-            for epsilon in EPSILONS[1:4] if quick else EPSILONS:
-                private = {"recipe": "auto", "epsilon": epsilon}
-                changes = {"privacy.unit": unit}
-                yield (
-                    unit,
-                    epsilon,
-                    {**shared, **private, "changes": changes},
-                    {**shared, "recipe": "plain"},
-                )
+def points(folders: Sequence[Path]) -> Iterator[Point]:
+    """What is measured of the user's own folders."""
+    for folder in folders:
+        given = load_corpus(folder).vectors is not None
+        for kind in ("given",) if given else TEXT_KINDS:
+            yield point(str(folder.resolve()), kind)
 
 
-def rows(results: Results, *, quick: bool) -> Iterator[dict[str, Any]]:
-    for unit, epsilon, private, plain in runs(quick=quick):
-        one = results.of("train", private)[0]
-        privacy = one["privacy"]
-        yield {
-            "dataset": private["dataset"],
-            "unit": unit,
-            "epsilon": epsilon,
-            "kind": one["features"]["kind"],
-            "features": one["features"]["dimension"],
-            "units": privacy["units"],
-            "classes": len(one["classes"]),
-            "noise": round(privacy["noise_multiplier"] / math.sqrt(privacy["steps"]), 4),
-            **{mode.replace("-", "_"): mean(results, private, mode) for mode in MODES},
-            "plain": max(mean(results, plain, mode) for mode in MODES),
-        }
+def rows(results: Results, chosen: Sequence[Point]) -> list[Row]:
+    """The measured runs, one row each."""
+    return [
+        row
+        for one in chosen
+        for result in results.of(outlook_task.KIND, one)
+        for row in result["rows"]
+    ]
 
 
-def mean(results: Results, point: Point, mode: str) -> float:
-    score = results.train(mode, **point)
-    if score is None:
-        raise RuntimeError(f"Nothing was run for {point}.")
-    return round(score.mean, 4)
+def left_out_coverage(runs: Sequence[Measured]) -> float:
+    """How often the planner is right about a corpus that it has not seen."""
+    groups = sorted({run.group for run in runs})
+    return statistics.fmean(
+        coverage(
+            fitted_curve([run for run in runs if run.group != name]),
+            [run for run in runs if run.group == name],
+        )
+        for name in groups
+    )
 
 
-def left_out_error(found: list[dict[str, Any]]) -> float:
-    """How far off the planner is for a corpus that it has not seen."""
-    errors = []
-    for row in found:
-        others = [Measured.of(other) for other in found if other["dataset"] != row["dataset"]]
-        own = Measured.of(row)
-        errors.append(abs(expectation(own.signal, others).share - own.own_graph))
-    return sum(errors) / len(errors)
-
-
-def write(path: Path, found: list[dict[str, Any]], seeds: int, *, quick: bool) -> None:
-    head = {
-        "provenance": {
-            "made_by": f"scripts/measure_outlook.py --seeds {seeds}" + quick * " --quick",
-            "recipe": "auto",
-            "error": f"{left_out_error(found):.3f} in the share of plain, on average, when the "
-            "corpus itself is left out of the table",
-            "scores": "mean micro F1 on the test documents",
-            "plain": "the better mode of recipe plain on the same training documents",
-            "noise": "noise multiplier over the square root of the steps",
-        }
+def table(measured: list[Row], held_out: list[Row], seeds: int) -> dict[str, Any]:
+    """What is written: all runs, the curve of the measured ones, and how right it is."""
+    known, unseen = ([Measured.model_validate(row) for row in r] for r in (measured, held_out))
+    curve = fitted_curve(known)
+    provenance = {
+        "made_by": f"scripts/measure_outlook.py --seeds {seeds}",
+        "recipe": "auto",
+        "scores": "micro F1 on the test documents, one run each",
+        "plain": "the better of logistic and propagated regression without privacy",
+        "noise": "noise multiplier over the square root of the steps",
+        "covered_left_out": round(left_out_coverage(known), 3),
     }
-    tables = [f"[[measured]]\n{to_toml(row)}" for row in found]
-    write_atomically(path, "\n".join([to_toml(head), *tables]))
+    if unseen:
+        provenance["covered_held_out"] = round(coverage(curve, unseen), 3)
+    return {
+        "provenance": provenance,
+        "curve": curve.model_dump(mode="json"),
+        "measured": measured,
+        "held_out": held_out,
+    }
+
+
+def write(path: Path, found: dict[str, Any]) -> None:
+    columns = list(Measured.model_fields)
+    lists = [f"columns = {json.dumps(columns)}"]
+    for name in ("measured", "held_out"):
+        lines = [f"    {json.dumps([row[key] for key in columns])}," for row in found[name]]
+        lists.append("\n".join([f"{name} = [", *lines, "]"]))
+    tables = to_toml({name: found[name] for name in ("provenance", "curve")})
+    write_atomically(path, "\n".join([*lists, "", tables]))
 
 
 def main() -> None:
-    parser = arguments(__doc__, seeds=3)
-    parser.add_argument("--quick", action="store_true", help="fewer budgets and shares")
+    parser = arguments(__doc__, seeds=2)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--corpus", type=Path, nargs="*", default=[], metavar="FOLDER")
+    parser.add_argument("--held-out", type=Path, nargs="*", default=[], metavar="FOLDER")
     parser.add_argument("--out", type=Path, default=TABLE)
     chosen = parser.parse_args()
-    points = [point for row in runs(quick=chosen.quick) for point in row[2:]]
-    results = measure(Grid.of(*points), chosen)
-    found = list(rows(results, quick=chosen.quick))
-    write(chosen.out, found, chosen.seeds, quick=chosen.quick)
+    development = [*DEVELOPMENT, *points(chosen.corpus)]
+    held_out = [*HELD_OUT, *points(chosen.held_out)]
+    results = measure(Grid.of(*development, *held_out, kind=outlook_task.KIND), chosen)
+    found = table(rows(results, development), rows(results, held_out), chosen.seeds)
+    write(chosen.out, found)
+    print(to_toml(found["provenance"]))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ LOSS = "tests/e2e/test_privacy_loss.py"
 PUBLIC = "tests/unit/training/test_public_facts.py"
 PLANNING = "tests/unit/training/test_planning.py"
 CHECKPOINT = "tests/unit/training/test_checkpoint.py"
+SHARED = "tests/unit/training/test_shared_parts.py"
+RANKS = "tests/e2e/test_ranks.py"
 REGISTRY = "tests/unit/features/test_registry.py"
 FOLDER = "tests/unit/corpus/test_folder.py"
 SPLITS = "tests/unit/corpus/test_splits.py"
@@ -320,7 +322,7 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         f"{ORDER}::test_training_takes_off_the_released_centre_and_no_other",
         swap(
             "_private_trainer",
-            "rows.centred(outline.centre[:, 0])",
+            "graph.features.centred(outline.centre[:, 0])",
             "rows.centred(torch.nn.functional.normalize(rows.values).mean(0))",
         ),
     ),
@@ -328,7 +330,7 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         "training tells how long its sum is",
         f"{PUBLIC}::test_training_says_nothing",
         swap(
-            "PrivateTrainer.step",
+            "PrivateTrainer._move",
             "self.optimiser.step(any_released)",
             """
             print(float(sums[0].norm()))
@@ -369,7 +371,7 @@ WISHES: tuple[Mutation, ...] = (
     mutation(
         "a private run trains again for a baseline",
         f"{REPLICAS}::test_a_private_run_trains_once_on_private_documents",
-        swap("baseline_scores", "settings.privacy is None", "True"),
+        swap("score_table", "settings.privacy is None", "True"),
     ),
 )
 
@@ -440,10 +442,11 @@ RANDOMNESS: tuple[Mutation, ...] = (
         f"{NOISE}::test_two_releasable_runs_differ_in_noise_and_samples",
         swap(
             "_private_trainer",
-            "source, masks = RandomSource.secret(), RandomSource.secret()",
+            "source, masks = secret_draws(device), secret_draws(device)",
             """
+            from privgcn.randomness import RandomSource
             source = RandomSource.reproducible(seeds[0], "noise")
-            source.releasable, masks = True, RandomSource.secret()
+            source.releasable, masks = True, secret_draws(device)
             """,
         ),
     ),
@@ -452,9 +455,10 @@ RANDOMNESS: tuple[Mutation, ...] = (
         f"{NOISE}::test_no_part_of_a_releasable_run_is_seeded",
         swap(
             "_private_trainer",
-            "source, masks = RandomSource.secret(), RandomSource.secret()",
+            "source, masks = secret_draws(device), secret_draws(device)",
             """
-            source = RandomSource.secret()
+            from privgcn.randomness import RandomSource
+            source = secret_draws(device)
             masks = RandomSource.reproducible(seeds[0], "dropout")
             """,
         ),
@@ -464,12 +468,13 @@ RANDOMNESS: tuple[Mutation, ...] = (
         f"{SECRETS}::test_training_draws_from_secret_sources_and_no_others",
         swap(
             "_private_trainer",
-            "source, masks = RandomSource.secret(), RandomSource.secret()",
+            "source, masks = secret_draws(device), secret_draws(device)",
             """
             import hashlib, os
+            from privgcn.randomness import RandomSource
             key = hashlib.sha256(os.urandom(3)).digest()
             source = RandomSource(key, releasable=True)
-            masks = RandomSource.secret()
+            masks = secret_draws(device)
             """,
         ),
     ),
@@ -478,8 +483,8 @@ RANDOMNESS: tuple[Mutation, ...] = (
         f"{FIT}::test_a_seed_gives_the_same_run_whatever_trains_beside_it",
         swap(
             "_private_trainer",
-            "SeededReplicas(seeds, f'noise and samples from step {begun}')",
-            "RandomSource.reproducible(seeds[0], f'noise and samples from step {begun}')",
+            "seeded_draws(seeds, f'noise and samples from step {begun}', device)",
+            "seeded_draws(seeds[:1] * len(seeds), f'noise from step {begun}', device)",
         ),
     ),
     mutation(
@@ -522,7 +527,7 @@ RESUMING: tuple[Mutation, ...] = (
         swap(
             "_private_trainer",
             "Outline(any_centre, any_shares)",
-            "released_outline(graph, plan, source.of_replica(0))",
+            "released_outline(graph, plan, source.of_replica(0), summed)",
         ),
     ),
     mutation(
@@ -549,6 +554,60 @@ RESUMING: tuple[Mutation, ...] = (
         "a run with other documents goes on from a checkpoint",
         f"{CHECKPOINT}::test_a_state_is_not_taken_once_a_document_was_replaced",
         swap("training.fit:fit", "fingerprint(train, any_columns)", "None"),
+    ),
+)
+
+_SHARES = f"{SHARED}::test_every_part_is_on_one_rank_and_shares_are_even"
+_SAME_BITS = f"{RANKS}::test_several_ranks_leave_the_tensors_of_one"
+
+SHARING: tuple[Mutation, ...] = (
+    mutation(
+        "every rank adds noise of its own",
+        f"{RANKS}::test_noise_is_added_once_secretly_and_anew_in_every_run[2]",
+        swap(
+            "OwnParts._whole",
+            "per_unit = any_number",
+            """
+            from privgcn.privacy.mechanism.noise import noisy
+            per_unit = any_number
+            if self.share.first:
+                sums = noisy(
+                    sums,
+                    grid_of(self.task.plan),
+                    self.task.plan.noise_multiplier,
+                    RandomSource.secret(),
+                )
+            """,
+        ),
+    ),
+    mutation(
+        "neighbouring ranks have a part in common",
+        (_SHARES, f"{SHARED}::test_no_person_is_on_two_ranks[2]"),
+        swap("Share.of", "cls(first, last)", "cls(max(0, first - 1), last)"),
+    ),
+    mutation(
+        "each rank draws a sample of its own",
+        f"{_SAME_BITS}[2-auto, sampled]",
+        swap(
+            "_serve",
+            "samples = np.split(any_parts, any_ends)",
+            "samples = [task.plan.schedule.sample(0, RandomSource.secret())] * replicas",
+        ),
+    ),
+    mutation(
+        "the masks of every run over ranks come from its seed",
+        f"{SHARED}::test_masks_of_a_run_that_may_be_released_are_every_ranks_own_secret",
+        swap("Task.masks", "not self.shared_masks", "False"),
+    ),
+    mutation(
+        "a rank keeps the documents of the others",
+        f"{SHARED}::test_a_rank_holds_its_own_documents_only",
+        swap("_selected", "graph.select(any_parts)", "graph"),
+    ),
+    mutation(
+        "a step goes on without the rank that was lost",
+        f"{RANKS}::test_a_lost_rank_ends_the_run_with_one_clear_line",
+        swap("Team._heard", "raise RankLostError(any_words) from None", "pass"),
     ),
 )
 
@@ -1317,6 +1376,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     *SCHEDULES,
     *RANDOMNESS,
     *RESUMING,
+    *SHARING,
     *ACCOUNTS,
     *LEDGERS,
     *STATEMENTS,

@@ -19,6 +19,7 @@ _PUBLIC = {
     "Report": "privgcn.report",
     "TextGraph": "privgcn.graph.textgraph",
     "calibrate": "privgcn.privacy.accounting.calibration",
+    "cross_validate": "privgcn.runs.cross_validation",
     "epsilon_of": "privgcn.privacy.accounting.epsilon",
     "load_corpus": "privgcn.corpus",
 }

@@ -82,8 +82,10 @@ class TrainingSettings(_Section):
         patience: Epochs without a better validation loss before training stops; 0 trains
             to the end. Private runs never stop early.
         parts: Parts of a non-private run; each is one step of an epoch.
-        device: Where training runs; ``auto`` takes CUDA where there is any. Noise is always
-            drawn on the CPU.
+        memory: GiB that feature rows may take in memory, counted from public numbers. Those
+            of larger corpora stay on disk: no bit of a private model depends on it.
+        device: Where training runs; ``auto`` takes what is faster at the run's size. Noise of
+            a releasable run is always drawn by the cipher, on the CPU.
     """
 
     optimizer: Literal["sgd", "adam"] = "adam"
@@ -93,6 +95,7 @@ class TrainingSettings(_Section):
     epochs: int = Field(500, ge=1)
     patience: int = Field(20, ge=0)
     parts: int | Literal["each"] = 1
+    memory: float = Field(0.25, ge=0)
     device: Literal["auto", "cpu", "cuda"] = "cpu"
 
     @property

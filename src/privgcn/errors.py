@@ -33,7 +33,7 @@ class PrivGCNError(Exception):
     """Base of all errors that this package raises on purpose.
 
     ``exit_code`` is what the command line returns: 2 for a mistake of the user, 3 for data
-    that cannot be had, 1 for a bug.
+    that cannot be had, 4 for a lost rank, 1 for a bug.
     """
 
     exit_code = 1
@@ -57,6 +57,10 @@ class DataNotAvailableError(DataError):
     exit_code = 3
 
 
+class PrivacyWarning(UserWarning):
+    """What is done is allowed, and voids a claim that one might read into it."""
+
+
 class NotCalibratedError(PrivGCNError):
     """No noise multiplier reaches the asked-for epsilon."""
 
@@ -67,6 +71,12 @@ class PrivacyContractError(PrivGCNError):
     """A private run would break a precondition of its own guarantee."""
 
     exit_code = 2
+
+
+class RankLostError(PrivGCNError):
+    """A process that trains the same model is gone, or cannot be reached."""
+
+    exit_code = 4
 
 
 class MissingExtraError(ConfigError):

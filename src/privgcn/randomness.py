@@ -11,6 +11,9 @@ not repeat the noise of the run it continues.
 Several seeds may train in one pass. Tensors then have a replica dimension, the last but one.
 A secret source serves all replicas. Seeded ones are one for each: what a seed draws is its
 own, whatever trains beside it.
+
+On a CUDA device words become numbers where they are used. Secret words still come from the
+cipher; seeded ones from a counter-based generator on the device, for experiments only.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -38,7 +41,14 @@ _BLOCK_BYTES = 16
 _NEAR_END = np.uint64(1 << 53)
 
 
-class Draws(Protocol):
+class UniformBytes(Protocol):
+    """Where dropout masks come from."""
+
+    def uniform_bytes(self, shape: Shape) -> npt.NDArray[np.uint8] | torch.Tensor:
+        """Independent uniform bytes; a tensor where they were drawn on a device."""
+
+
+class Draws(UniformBytes, Protocol):
     """Random numbers for tensors with a replica dimension."""
 
     @property
@@ -47,9 +57,6 @@ class Draws(Protocol):
 
     def normal(self, shapes: Sequence[Shape]) -> list[torch.Tensor]:
         """Independent float64 draws of N(0, 1), one tensor for each shape."""
-
-    def uniform_bytes(self, shape: Shape) -> npt.NDArray[np.uint8]:
-        """Independent uniform bytes."""
 
     def of_replica(self, number: int) -> RandomSource:
         """Where one replica's own choices come from."""
@@ -221,3 +228,190 @@ class SeededReplicas:
                 f"dimension but one. Got {tuple(shape)}."
             )
         return (*before, last)
+
+
+class DeviceDraws(Draws):
+    """Numbers made of 64-bit words on the device that uses them.
+
+    A step that is recorded and replayed (``privgcn.training.recording``) draws anew in every
+    replay.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def _words(self, replicas: int, count: int) -> torch.Tensor:
+        """``[replicas, count]`` independent uniform words, as signed integers."""
+        raise NotImplementedError
+
+    def before_step(self) -> None:
+        """Called before a step that is not recorded."""
+
+    def record_into(self, graph: torch.cuda.CUDAGraph) -> None:
+        """Called before a step is recorded, right after one that was not."""
+
+    def before_replay(self, graph: torch.cuda.CUDAGraph) -> None:
+        """Called before each replay: puts fresh words where the recorded step reads them."""
+
+    def normal(self, shapes: Sequence[Shape]) -> list[torch.Tensor]:
+        """Independent float64 draws of N(0, 1), one tensor for each shape."""
+        import torch
+
+        replicas = shapes[0][-2]
+        sizes = [math.prod(shape) // replicas for shape in shapes]
+        words = self._words(replicas, 3 * ((sum(sizes) + 1) // 2))
+        pieces = torch.split(_gaussians_of_words(words)[:, : sum(sizes)], sizes, dim=1)
+        return [_with_replicas(p, shape) for p, shape in zip(pieces, shapes, strict=True)]
+
+    def uniform_bytes(self, shape: Shape) -> torch.Tensor:
+        """Independent uniform bytes."""
+        import torch
+
+        size = math.prod(shape) // shape[-2]
+        words = self._words(shape[-2], (size + 7) // 8)
+        return _with_replicas(words.view(torch.uint8)[:, :size], shape)
+
+
+def _with_replicas(drawn: torch.Tensor, shape: Shape) -> torch.Tensor:
+    """What each replica drew, ``[replicas, ...]``, in a tensor of this shape."""
+    *before, replicas, last = shape
+    return drawn.reshape(replicas, *before, last).movedim(0, -2).contiguous()
+
+
+def _gaussians_of_words(words: torch.Tensor) -> torch.Tensor:
+    """Two draws of N(0, 1) from each three words, ``[replicas, 2/3 of the words]``.
+
+    Box-Muller in float64, without a choice that the host would have to wait for. The sign of
+    the first word says from which end of (0, 1) the uniform is measured. Its other 63 bits and
+    the 64 of the second are the distance: near both ends it is as fine as float64 is.
+    """
+    import torch
+
+    coarse, fine, angular = words.chunk(3, dim=1)
+    distance = (coarse & (2**63 - 1)).double()
+    more = fine.double().add_(2.0**63).add_(0.5).mul_(2.0**-64)
+    distance.add_(more).mul_(2.0**-64)
+    logs = torch.where(coarse >= 0, distance.log(), (-distance).log1p())
+    radius = logs.mul_(-2.0).sqrt_()
+    angle = (angular >> 11).double().mul_(2.0 * math.pi * 2.0**-53)
+    return torch.cat([angle.cos().mul_(radius), angle.sin_().mul_(radius)], dim=1)
+
+
+class DeviceReplicas(DeviceDraws):
+    """One counter-based generator on the device for each seed; never for a release.
+
+    Guarantees:
+        What a replica draws depends on its own seed, the purpose and the order of calls,
+        never on the other seeds. It is not what the same seed draws on a CPU.
+    """
+
+    def __init__(self, seeds: Sequence[int], purpose: str, device: torch.device) -> None:
+        import torch
+
+        super().__init__(device)
+        self._sources = [RandomSource.reproducible(seed, purpose) for seed in seeds]
+        self._generators = [
+            torch.Generator(device).manual_seed(int(source.words(1)[0] >> np.uint64(1)))
+            for source in self._sources
+        ]
+
+    @property
+    def releasable(self) -> bool:
+        """Never."""
+        return False
+
+    def _words(self, replicas: int, count: int) -> torch.Tensor:
+        import torch
+
+        if replicas != len(self._generators):
+            raise ConfigError(
+                f"A draw must be for {len(self._generators)} replicas. Got {replicas}."
+            )
+        words = torch.empty(replicas, count, dtype=torch.int64, device=self.device)
+        for row, generator in zip(words, self._generators, strict=True):
+            row.random_(-(2**63), None, generator=generator)
+        return words
+
+    def record_into(self, graph: torch.cuda.CUDAGraph) -> None:
+        """Has each generator move on in every replay."""
+        for generator in self._generators:
+            graph.register_generator_state(generator)
+
+    def of_replica(self, number: int) -> RandomSource:
+        """The source of one seed, for choices of the host."""
+        return self._sources[number]
+
+
+class DeviceSource(DeviceDraws):
+    """The words of a source, sent to the device.
+
+    Guarantees:
+        Every word is used once: a recorded step reads fixed places of memory, and each replay
+        finds new words there.
+    """
+
+    def __init__(self, source: RandomSource, device: torch.device) -> None:
+        super().__init__(device)
+        self._source = source
+        self._asked: list[tuple[int, int]] = []
+        self._places: dict[torch.cuda.CUDAGraph, list[torch.Tensor]] = {}
+        self._free: Iterator[torch.Tensor] = iter(())
+        self._read: torch.cuda.Event | None = None
+
+    @property
+    def releasable(self) -> bool:
+        """Whether the source is secret."""
+        return self._source.releasable
+
+    def _words(self, replicas: int, count: int) -> torch.Tensor:
+        import torch
+
+        if self.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            return next(self._free).to(self.device, non_blocking=True)
+        self._asked.append((replicas, count))
+        words = self._source.words(replicas * count).view(np.int64).copy()
+        return torch.from_numpy(words).view(replicas, count).to(self.device)
+
+    def before_step(self) -> None:
+        """Forgets what the last step asked for."""
+        self._asked.clear()
+
+    def record_into(self, graph: torch.cuda.CUDAGraph) -> None:
+        """Makes places for what the last step asked for: the recorded one asks for it too."""
+        import torch
+
+        self._places[graph] = [
+            torch.empty(asked, dtype=torch.int64, pin_memory=True) for asked in self._asked
+        ]
+        self._free = iter(self._places[graph])
+        self._read = torch.cuda.Event()  # type: ignore[no-untyped-call]
+
+    def before_replay(self, graph: torch.cuda.CUDAGraph) -> None:
+        """Fills the places that the recorded step reads with fresh words."""
+        import torch
+
+        places = self._places[graph]
+        fresh = [self._source.words(place.numel()).view(np.int64).copy() for place in places]
+        if self._read is not None:
+            # All that was launched before has read its words by then.
+            self._read.record()
+            self._read.synchronize()
+        for place, words in zip(places, fresh, strict=True):
+            place.view(-1).copy_(torch.from_numpy(words))
+
+    def of_replica(self, number: int) -> RandomSource:
+        """The source itself: every draw of it is fresh, whichever replica it is for."""
+        return self._source
+
+
+def seeded_draws(seeds: Sequence[int], purpose: str, device: torch.device) -> Draws:
+    """Reproducible draws for a device; never for a release."""
+    if device.type == "cpu":
+        return SeededReplicas(seeds, purpose)
+    return DeviceReplicas(seeds, purpose, device)
+
+
+def secret_draws(device: torch.device) -> Draws:
+    """Draws for a device that are keyed by the operating system."""
+    source = RandomSource.secret()
+    return source if device.type == "cpu" else DeviceSource(source, device)

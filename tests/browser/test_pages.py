@@ -139,8 +139,8 @@ def test_the_keyboard_reaches_everything(look):
 
     assert reached[0] == ["skip", "#content"]
     assert {"scroll", "scroll tall", "value", "SUMMARY", "PRE"} <= set(kinds)
-    # Five values of the scores; of the curve three points, five of the outlook, two levels.
-    assert kinds.count("value") == 15
+    # Five values of the scores; of the curve three points, ten of the outlook, two levels.
+    assert kinds.count("value") == 20
 
 
 def test_the_skip_link_shows_itself_and_leads_to_the_content(look):

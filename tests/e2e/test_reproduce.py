@@ -87,6 +87,18 @@ def app() -> typer.Typer:
     return made
 
 
+def test_a_name_or_a_file_but_not_both(app: typer.Typer, tmp_path: Path) -> None:
+    (tmp_path / "grid.toml").write_text("[[grid]]\ndataset='clinic'\nrecipe='plain'\n")
+    config = ["--config", str(tmp_path / "grid.toml")]
+    for words, told in (
+        ([], "Give one of the two"),
+        (["tiny", *config], "Give one of the two"),
+        ([*config, "--seeds", "2"], "has them in its file"),
+    ):
+        result = _invoke(app, *words)
+        assert told in str(result.exception)
+
+
 def _invoke(app: typer.Typer, *words: str) -> Any:
     return CliRunner().invoke(app, list(words))
 

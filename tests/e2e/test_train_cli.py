@@ -21,7 +21,9 @@ from typer.testing import CliRunner
 
 from privgcn.cli import app, main
 from privgcn.errors import PrivGCNError
+from privgcn.evaluation.references import REFERENCES
 from privgcn.runs.folder import read_folder, write_folder
+from privgcn.training.outlook import outlook
 
 RUN = [sys.executable, "-c", "from privgcn.cli import main; main()"]
 
@@ -83,7 +85,7 @@ def test_train_json_has_what_the_contract_names(tmp_path, letters) -> None:
     assert {"run", "dataset", "seconds", "settings", "statement", "scores"} <= set(record)
     assert set(record["scores"]) == {"alone", "own-graph", "full-graph"}
     for row in record["scores"].values():
-        assert set(row) == {"micro_f1", "macro_f1", "accuracy"}
+        assert set(row) == {"micro_f1", "macro_f1", "accuracy", "documents", "intervals"}
     assert record["statement"]["epsilon"] <= 8
     assert record["scores"]["own-graph"]["micro_f1"] > 0.9
 
@@ -160,7 +162,7 @@ def test_a_private_run_says_which_baseline_it_cannot_afford(tmp_path, letters) -
     words = ["--recipe", "paper-full", "--epsilon", "8", "--set", "training.epochs=2"]
     out = str(tmp_path / "r")
     shown = call("train", str(letters), *words, "--out", out)
-    assert "No baseline 'graph-blind mlp'" in shown
+    assert "No graph-blind baseline" in shown
     assert "A baseline is missing" in (tmp_path / "r" / "report.html").read_text()
     again = ["--out", out, "--overwrite", "--json"]
     record = json.loads(call("train", str(letters), *words, *again))
@@ -168,8 +170,98 @@ def test_a_private_run_says_which_baseline_it_cannot_afford(tmp_path, letters) -
     assert len(record["baselines_left_out"]) == 1
     plain = ["--set", "training.epochs=2", "--out", str(tmp_path / "p"), "--json"]
     record = json.loads(call("train", str(letters), *plain))
-    assert "graph-blind mlp" in record["baselines"]
+    assert set(record["references"]["own-graph"]["scores"]) == set(REFERENCES)
     assert record["baselines_left_out"] == []
+
+
+def test_a_plain_run_names_the_best_without_privacy(tmp_path, letters) -> None:
+    words = [
+        "--features",
+        "hashing",
+        "--set",
+        "training.epochs=2",
+        "--out",
+        str(tmp_path / "p"),
+    ]
+    shown = call("train", str(letters), *words)
+    lines = [line for line in shown.splitlines() if "Best on the validation documents" in line]
+    assert [line.split(":")[0] for line in lines] == ["alone", "own-graph", "full-graph"]
+    assert all(name in lines[0] for name in REFERENCES)
+    page = (tmp_path / "p" / "report.html").read_text()
+    assert "Micro-F1 without privacy, by inference mode" in page
+    assert "Best without privacy" in page
+
+
+def test_every_score_has_its_documents_and_an_interval(run) -> None:
+    scores = json.loads((run / "scores.json").read_text())
+    for row in (*scores["modes"].values(), *scores["baselines"].values()):
+        assert row["documents"] == 80
+        for name in ("micro_f1", "macro_f1", "accuracy"):
+            low, high = row["intervals"][name]
+            assert 0 <= low <= row[name] <= high <= 1
+    shown = call("evaluate", str(run))
+    assert "80 test documents" in shown
+    low, high = scores["modes"]["alone"]["intervals"]["micro_f1"]
+    assert f"({low:.3f}-{high:.3f})" in "".join(shown.split()).replace("│", " ")
+    assert f"{low:.3f} to {high:.3f}" in (run / "report.html").read_text()
+
+
+def test_train_says_what_to_expect_and_whether_it_came(tmp_path, letters) -> None:
+    words = ["--epsilon", "8", "--delta", "1e-4", "--features", "hashing"]
+    done = CliRunner().invoke(
+        app, ["train", str(letters), *words, "--out", str(tmp_path / "r")]
+    )
+    assert done.exit_code == 0, done.output
+    expected = outlook(160, 2, 8.0, kind="hashing", delta=1e-4).expected
+    low, high = expected.interval
+    assert f"Expect a micro-F1 of {low:.2f} to {high:.2f} (own-graph)" in done.stderr
+    scores = json.loads((tmp_path / "r" / "scores.json").read_text())
+    assert scores["expected"]["interval"] == [low, high]
+    value = scores["modes"]["own-graph"]["micro_f1"]
+    assert scores["expected"]["score"] == value
+    where = "below" if value < low else "above" if value > high else "within"
+    assert f"lies {where} what was expected" in done.stdout
+    assert f"The score lies {where} that" in (tmp_path / "r" / "report.html").read_text()
+
+
+def test_a_budget_too_small_is_said_before_training(tmp_path, letters) -> None:
+    words = ["--epsilon", "0.2", "--delta", "1e-4", "--features", "hashing"]
+    done = CliRunner().invoke(
+        app, ["train", str(letters), *words, "--out", str(tmp_path / "r")]
+    )
+    assert done.exit_code == 0, done.output
+    assert "160 documents at epsilon 0.2: expect no better than guessing" in done.stderr
+
+
+def test_seeds_show_the_spread_and_what_publishing_it_costs(tmp_path, letters) -> None:
+    out = tmp_path / "r"
+    words = ["--epsilon", "1", "--delta", "1e-4", "--features", "hashing", "--seeds", "3"]
+    done = CliRunner().invoke(app, ["train", str(letters), *words, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert "The model is that of seed 0, whatever it scores" in done.stderr
+    scores = json.loads((out / "scores.json").read_text())
+    row = scores["repeats"]["modes"]["own-graph"]["micro_f1"]
+    assert row["values"][0] == scores["modes"]["own-graph"]["micro_f1"]
+    assert f"{row['mean']:.3f} ± {row['std']:.3f} over 3 seeds" in done.stdout
+    cost = scores["repeats"]["composed_epsilon"]
+    assert 1.0 < cost < 3.0
+    assert "would be 3 releases: epsilon at most 1." in done.stdout
+    assert "Scores over 3 seeds" in (out / "report.html").read_text()
+    statement = json.loads((out / "statement.json").read_text())
+    assert statement["epsilon"] <= 1.0, "the claim is that of the model alone"
+
+
+def test_plan_gives_an_interval_and_says_when_a_budget_is_too_small() -> None:
+    words = ["plan", "--documents", "300", "--classes", "10", "--kind", "hashing"]
+    found = outlook(300, 10, 1.0, kind="hashing")
+    low, high = found.expected.interval
+    shown = call(*words)
+    assert f"micro-F1 {low:.2f} to {high:.2f} (inference own-graph)" in shown
+    assert "300 documents at epsilon 1: expect no better than guessing" in shown
+    record = json.loads(call(*words, "--json"))
+    assert record["expected"]["micro_f1"] == [low, high]
+    assert record["kind"] == "hashing"
+    assert record["features"] == 4096
 
 
 def test_evaluate_finds_the_scores_of_the_run_again(run) -> None:

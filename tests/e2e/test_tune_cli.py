@@ -155,7 +155,9 @@ def test_plan_says_noise_steps_and_score() -> None:
     record = json.loads(call(*arguments, "--epsilon", "1", "--json"))
     assert record["noise_multiplier"] == pytest.approx(20.43, abs=0.05)
     assert record["steps"] == 30
-    assert 0 < record["expected_share"]["least"] <= record["expected_share"]["mean"] < 1.2
-    text = call(*arguments, "--epsilon", "0.2")
-    assert "is too small for a useful model" in text
-    assert "Use more documents, a public encoder, or a larger epsilon." in text
+    low, high = record["expected"]["micro_f1"]
+    assert 0 < low < high < 1
+    assert 0 < record["expected"]["reach"] < 1.2
+    text = call(*arguments, "--epsilon", "0.1")
+    assert "1,208 documents at epsilon 0.1: expect no better than guessing" in text
+    assert "you need about" in text

@@ -12,7 +12,13 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.randomness import RandomSource, SeededReplicas
+from privgcn.randomness import (
+    DeviceReplicas,
+    DeviceSource,
+    RandomSource,
+    SeededReplicas,
+    _gaussians_of_words,
+)
 
 
 def test_only_secret_sources_are_releasable() -> None:
@@ -250,3 +256,69 @@ def test_what_a_seed_draws_is_its_own() -> None:
 def test_draws_for_another_number_of_replicas_are_refused() -> None:
     with pytest.raises(ConfigError, match="must have 2 replicas"):
         SeededReplicas([1, 2], "noise").normal([(4, 3, 1)])
+
+
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=[
+            pytest.mark.gpu,
+            pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("secret", [True, False])
+def test_words_become_normal_draws_on_a_device(device: str, secret: bool) -> None:
+    place = torch.device(device)
+    draws = (
+        DeviceSource(RandomSource.secret(), place)
+        if secret
+        else DeviceReplicas([1, 2], "noise", place)
+    )
+    assert draws.releasable == secret
+    first, second = (t.cpu() for t in draws.normal([(50_000, 2, 5), (50_000, 2, 5)]))
+    every = torch.cat([first, second]).flatten()
+    assert len(every.unique()) == len(every)
+    ordered, size = every.sort().values, len(every)
+    law = torch.special.ndtr(ordered)
+    steps = torch.arange(1, size + 1, dtype=torch.float64) / size
+    assert float((law - steps).abs().max()) < 2.0 / size**0.5
+    columns = torch.cat([first.flatten(1), second.flatten(1)], dim=1)
+    assert float((torch.corrcoef(columns.T) - torch.eye(20)).abs().max()) < 0.03
+    drawn = draws.uniform_bytes((50_000, 2, 4)).cpu()
+    counts = torch.bincount(drawn.flatten().long(), minlength=256).double()
+    assert float(((counts - counts.mean()) ** 2 / counts.mean()).sum()) < 380
+
+
+def test_on_a_device_the_uniform_is_exact_near_both_ends() -> None:
+    lowest, highest = -(2**63), 2**63 - 1
+    first = torch.tensor([[0, 1, highest, lowest, lowest + 1, -1]])
+    fine = torch.tensor([[lowest, lowest, highest, lowest, lowest, highest]])
+    words = torch.cat([first, fine, torch.zeros_like(fine)], dim=1)
+    radius = _gaussians_of_words(words)[0, :6]
+    expected = [
+        (2 * 129 * math.log(2)) ** 0.5,
+        (2 * 64 * math.log(2)) ** 0.5,
+        (2 * math.log(2)) ** 0.5,
+        (2 * 2.0**-129) ** 0.5,
+        (2 * 2.0**-64) ** 0.5,
+        (2 * math.log(2)) ** 0.5,
+    ]
+    assert radius.tolist() == pytest.approx(expected, rel=1e-12)
+
+
+def test_on_a_device_a_seed_draws_its_own() -> None:
+    cpu = torch.device("cpu")
+    alone, beside = DeviceReplicas([2], "x", cpu), DeviceReplicas([1, 2, 3], "x", cpu)
+    for _ in range(2):
+        (one,), (three,) = alone.normal([(9, 1, 4)]), beside.normal([(9, 3, 4)])
+        assert torch.equal(one[:, 0], three[:, 1])
+        assert not torch.equal(three[:, 0], three[:, 1])
+    own, all_three = alone.uniform_bytes((9, 1, 4)), beside.uniform_bytes((9, 3, 4))
+    assert torch.equal(own[:, 0], all_three[:, 1])
+    with pytest.raises(ConfigError, match="3 replicas"):
+        beside.normal([(9, 2, 4)])

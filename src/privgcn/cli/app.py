@@ -28,7 +28,8 @@ from privgcn.cli import (
     tune,
     verify,
 )
-from privgcn.errors import PrivGCNError
+from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, RankLostError
+from privgcn.training.ranks import Ranks
 
 app = typer.Typer(
     name="privgcn",
@@ -51,10 +52,17 @@ def _stoppable(verb: str, command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def stoppable(*arguments: Any, **options: Any) -> None:
+        ranks = Ranks.of_environment()
+        if verb != "train" and not ranks.alone:
+            raise ConfigError(
+                f"'privgcn {verb}' runs in one process; of all verbs only 'train' shares its "
+                f"work. Got {ranks.size} processes of torchrun. Run it without torchrun."
+            )
         try:
             command(*arguments, **options)
         except KeyboardInterrupt:
-            print(_STOPPED + _GO_ON.get(verb, ""), file=sys.stderr)
+            if ranks.leads:
+                print(_STOPPED + _GO_ON.get(verb, ""), file=sys.stderr)
             raise typer.Exit(130) from None
 
     return stoppable
@@ -102,13 +110,25 @@ def _every_verb(
 
 
 def main() -> None:
-    """Runs the command line: exit code 0, 2 (user), 3 (data not available), 130 or 1 (bug)."""
+    """Runs the command line.
+
+    The exit code is 0, 2 (user), 3 (data not available), 4 (a rank was lost), 130 or 1 (bug).
+    """
     # Threads of a busy machine must sleep, not spin, while they wait for each other.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if "RANK" in os.environ:
+        # Of a rank that is lost we tell ourselves, in one line.
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     try:
         app()
     except PrivGCNError as error:
-        # One line, whatever a file or an argument contained.
-        line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(error))
-        print(f"Error: {line}", file=sys.stderr)
+        # Of several ranks the first speaks for all, but for what only another can know.
+        own = isinstance(error, RankLostError | PrivacyContractError)
+        if str(error) and (own or os.environ.get("RANK", "0") == "0"):
+            # One line, whatever a file or an argument contained.
+            line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(error))
+            print(f"Error: {line}", file=sys.stderr, flush=True)
+        if isinstance(error, RankLostError):
+            # Half-open connections may abort a process that clears them away.
+            os._exit(error.exit_code)
         sys.exit(error.exit_code)

@@ -1,4 +1,4 @@
-"""``privgcn fetch``: downloads a dataset and checks it."""
+"""``privgcn fetch``: brings a dataset to this machine and checks it."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ def fetch(
         Path | None,
         typer.Option(help="Where to put it (default: PRIVGCN_DATA or the user cache folder)."),
     ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="A folder that has the raw files: copy them, prepare the dataset, check it.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Download a dataset, verify its SHA-256, and resume an interrupted download."""
@@ -30,11 +37,20 @@ def fetch(
 
     card = _card(name)
     folder = data_folder(data_dir)
-    files = _download(card, folder)
+    if source is not None:
+        files, sizes = _prepare(card, source, folder)
+    else:
+        files, sizes = _download(card, folder), None
     if as_json:
-        print_json(
-            {"dataset": card.name, "data_dir": str(folder), "files": [str(f) for f in files]}
-        )
+        record = {"dataset": card.name, "data_dir": str(folder), "files": list(map(str, files))}
+        print_json(record if sizes is None else {**record, "sizes": sizes})
+    elif sizes is not None:
+        typer.echo(f"{card.name}: {len(files)} files in {files[0].parent}, prepared.")
+        for what, (found, told) in sizes.items():
+            same = (
+                "" if told is None else ", as described" if found == told else f" (!= {told})"
+            )
+            typer.echo(f"  {what}: {found}{same}")
     elif files:
         typer.echo(f"{card.name}: {len(files)} files, checked, in {files[0].parent}")
     else:
@@ -52,6 +68,27 @@ def _card(name: str) -> DatasetCard:
             f"{did_you_mean(name)}"
         )
     return DATASETS[name]
+
+
+Sizes = dict[str, tuple[int, int | None]]
+
+
+def _prepare(card: DatasetCard, source: Path, folder: Path) -> tuple[list[Path], Sizes]:
+    """Copies and prepares, and counts: each size beside the one that is described."""
+    from privgcn.corpus.fetch import copy_from
+
+    if not card.files:
+        raise DataError(
+            f"The dataset '{card.name}' must have raw files to be taken from a folder. It is "
+            "synthetic and generated on this machine. Leave out --from."
+        )
+    files = copy_from(card, source, folder)
+    corpus = card.load(folder, 0)
+    return files, {
+        "documents": (len(corpus), card.documents),
+        "links": (corpus.edges.shape[1], card.links),
+        "classes": (corpus.num_classes, card.classes),
+    }
 
 
 def _download(card: DatasetCard, folder: Path) -> list[Path]:

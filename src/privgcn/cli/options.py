@@ -43,7 +43,8 @@ Seed = Annotated[
     typer.Option(help="Seed of the partition and the initial weights (default: 0).", min=0),
 ]
 Device = Annotated[
-    str | None, typer.Option(help="Where to train: auto, cpu or cuda (default: cpu).")
+    str | None,
+    typer.Option(help="Where to train: auto (what is faster), cpu or cuda (default: cpu)."),
 ]
 Config = Annotated[
     Path | None,

@@ -23,7 +23,11 @@ def plan(
     delta: Delta = None,
     features: Annotated[
         int | None,
-        typer.Option(help="Number of features (default: 384, those of MiniLM).", min=1),
+        typer.Option(help="Number of features (default: that of the kind).", min=1),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(help="Kind of features, such as minilm (default), static or hashing."),
     ] = None,
     unit: Annotated[
         str | None, typer.Option(help="What is protected: document or person.")
@@ -32,31 +36,33 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Estimate noise, steps and score from public numbers alone, before any training."""
-    from privgcn.training.outlook import DEFAULT_FEATURES, outlook
+    from privgcn.training.outlook import outlook
 
     found = outlook(
         documents,
         classes,
         epsilon,
-        features=features or DEFAULT_FEATURES,
+        features=features,
+        kind=kind,
         delta=delta,
         unit=unit,
         relation=relation,
     )
     if as_json:
-        print_json(_record(found, classes, features or DEFAULT_FEATURES))
+        print_json(_record(found))
         return
     for line in _lines(found):
         typer.echo(line)
 
 
-def _record(found: Outlook, classes: int, features: int) -> dict[str, Any]:
-    made, expected = found.plan, found.expected
+def _record(found: Outlook) -> dict[str, Any]:
+    made, expected, setup = found.plan, found.expected, found.setup
     return {
         "recipe": "auto",
         "documents": made.units,
-        "classes": classes,
-        "features": features,
+        "classes": setup.classes,
+        "features": setup.features,
+        "kind": setup.kind,
         "unit": made.unit,
         "relation": made.relation,
         "epsilon": made.epsilon,
@@ -66,12 +72,7 @@ def _record(found: Outlook, classes: int, features: int) -> dict[str, Any]:
         "clip_norm": made.clip_norm,
         "noise_for_each_unit": found.noise_for_each_unit,
         "signal": found.signal,
-        "expected_share": {
-            "mean": expected.share,
-            "least": expected.least,
-            "most": expected.most,
-            "from_links": expected.links,
-        },
+        "expected": {"micro_f1": list(expected.interval), "reach": expected.reach},
         "measured": expected.measured,
         "advice": list(found.advice),
     }
@@ -79,8 +80,9 @@ def _record(found: Outlook, classes: int, features: int) -> dict[str, Any]:
 
 def _lines(found: Outlook) -> list[str]:
     from privgcn.privacy.statement_text import round_up
+    from privgcn.training.outlook import MODE
 
-    made, expected = found.plan, found.expected
+    made, (low, high) = found.plan, found.expected.interval
     counted = "people" if made.unit == "person" else "documents"
     rows = [
         (
@@ -100,10 +102,13 @@ def _lines(found: Outlook) -> list[str]:
         ),
         (
             "score",
-            f"{expected.share:.0%} of the non-private score, {expected.least:.0%} to "
-            f"{expected.most:.0%} in our closest measurements",
+            f"micro-F1 {low:.2f} to {high:.2f} (inference {MODE}) in four of five cases",
         ),
-        ("", f"{max(expected.links, 0.0):.0%} of it through links (inference own-graph)"),
+        (
+            "",
+            f"about {found.expected.reach:.0%} of the way from guessing to the score without "
+            "privacy",
+        ),
     ]
     if made.weak_delta:
         rows.append(

@@ -11,16 +11,23 @@ from privgcn.cli.options import AsJson
 from privgcn.cli.output import print_json
 
 if TYPE_CHECKING:
+    from privgcn.experiments.declared import Declared
     from privgcn.experiments.paper.reproduce import Reproduction
 
 _NAMES = (
     "table1, experiment-a, experiment-b, experiment-c, features, hard-cases, mnist, "
-    "as-released; or all"
+    "ablation, as-released; or all"
 )
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help=f"The experiments, comma-separated: {_NAMES}.")],
+    name: Annotated[
+        str | None, typer.Argument(help=f"The experiments, comma-separated: {_NAMES}.")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="A TOML file with a grid of your own, instead of a name."),
+    ] = None,
     datasets: Annotated[
         str | None, typer.Option(help="Comma-separated; default: the paper's, if here.")
     ] = None,
@@ -35,12 +42,20 @@ def reproduce(
     workers: Annotated[
         int | None, typer.Option(help="Processes of --engine local (default: one per core).")
     ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="Where runs train: auto (what is faster), cpu or cuda."),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the records in the results folder.")
     ] = False,
     only_show: Annotated[
         bool,
         typer.Option("--only-show", help="Run nothing: show the records that are there."),
+    ] = False,
+    mixed: Annotated[
+        bool,
+        typer.Option("--mixed", help="Go on beside records of other code; pages say so."),
     ] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="A small size that ends within five minutes.")
@@ -54,7 +69,10 @@ def reproduce(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run an experiment of the paper and show ours beside the published numbers."""
+    """Run an experiment of the paper and show ours beside the published numbers.
+
+    With --config, run a grid of your own on the same engine.
+    """
     from privgcn.experiments.paper.pages import reproduction_page, write_pages
     from privgcn.experiments.paper.reproduce import reproduce as run
     from privgcn.experiments.paper.targets import chosen_targets
@@ -62,35 +80,67 @@ def reproduce(
     from privgcn.experiments.runner import make_engine
     from privgcn.files import write_atomically
 
-    chosen_targets(name)
+    experiment, label = _experiment(name, config, datasets, seeds, quick)
+    if isinstance(experiment, str):
+        chosen_targets(experiment)
     if write_docs is not None:
         _check_page(write_docs)
-    folder = out if out is not None else Path("reproduction") / name
+    words = [name] if name is not None else [f"--config {config}"]
+    words += [*(["--quick"] if quick else []), *(["--only-show"] if only_show else [])]
+    words += [] if datasets is None else [f"--datasets {datasets}"]
+    words += [] if seeds is None else [f"--seeds {seeds}"]
+    command = " ".join(["privgcn reproduce", *words])
+    folder = out if out is not None else Path("reproduction") / label
     done = run(
-        name,
+        experiment,
         folder,
-        make_engine(engine, workers=workers, address=address),
+        make_engine(engine, workers=workers, address=address, device=device),
         datasets=None if datasets is None else [d.strip() for d in datasets.split(",")],
         seeds=seeds,
         quick=quick,
         resume=resume,
         only_show=only_show,
+        mixed=mixed,
+        command=command,
+        device=device,
         progress=make_progress(),
     )
     page = write_pages(folder, done)
     if write_docs is not None:
-        words = [name, *(["--quick"] if quick else [])]
-        words += ["--only-show"] if only_show else []
-        words += [] if datasets is None else [f"--datasets {datasets}"]
-        words += [] if seeds is None else [f"--seeds {seeds}"]
-        command = " ".join(["privgcn reproduce", *words, "--write-docs", str(write_docs)])
+        command = f"{command} --write-docs {write_docs}"
         write_atomically(write_docs, reproduction_page(done, command))
     if as_json:
-        print_json(_record(name, folder, page, done))
+        print_json(_record(label, folder, page, done))
     else:
         _print(page, done)
     if done.summary.failed:
         raise typer.Exit(1)
+
+
+def _experiment(
+    name: str | None,
+    config: Path | None,
+    datasets: str | None,
+    seeds: int | None,
+    quick: bool,
+) -> tuple[str | Declared, str]:
+    """What to run, and what its folder is called."""
+    from privgcn.errors import ConfigError
+    from privgcn.experiments.declared import read_declared
+
+    if (name is None) == (config is None):
+        raise ConfigError(
+            f"The 'name' of reproduce must be {_NAMES}; or --config must name a TOML file "
+            "with a grid of your own. Give one of the two."
+        )
+    if config is None:
+        return str(name), str(name)
+    if datasets is not None or seeds is not None or quick:
+        raise ConfigError(
+            "The options --datasets, --seeds and --quick are for the paper's experiments. A "
+            "grid of your own has them in its file."
+        )
+    return read_declared(config), config.stem
 
 
 def _check_page(path: Path) -> None:

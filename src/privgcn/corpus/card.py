@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -76,6 +76,8 @@ class DatasetCard:
         features: What the documents come as.
         links: How many undirected links; None where it is known only after loading.
         origin: Where the raw files come from, for those who have to get them by hand.
+        encodings: Options of the feature kinds with which the literature encodes its texts;
+            the first kind is the usual one. Empty where vectors come with the documents.
     """
 
     name: str
@@ -90,6 +92,7 @@ class DatasetCard:
     links: int | None = None
     origin: str = ""
     files: tuple[RawFile, ...] = ()
+    encodings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def load(self, folder: Path, seed: int) -> Corpus:
         """Reads the dataset; ``seed`` is that of a random split, where it has none of its own.

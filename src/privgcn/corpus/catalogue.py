@@ -23,7 +23,7 @@ DATASETS: dict[str, DatasetCard] = {
         clinic.CARD,
         *planetoid.CARDS,
         *text_graphs.CARDS,
-        pokec.CARD,
+        *pokec.CARDS,
         reddit.CARD,
         *stand_ins.CARDS,
         mnist.CARD,

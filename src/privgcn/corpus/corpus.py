@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from privgcn.corpus.scratch import LINKS_AT_ONCE, ChosenRows, each_stretch, let_go
 from privgcn.errors import DataError
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Corpus:
         name: The catalogue name, or the folder's own name.
         ids: One string for each document.
         texts: One text for each document, or None where ``vectors`` stand in.
-        vectors: Float32 vectors in document order (dense or CSR), or None.
+        vectors: Float32 vectors in document order (dense, CSR or on disk), or None.
         labels: Index into ``classes``; -1 where a document has no label.
         classes: The class names.
         edges: ``[2, links]``, each undirected link once with the smaller row first.
@@ -119,7 +120,7 @@ class Corpus:
     edges: npt.NDArray[np.int64]
     split: npt.NDArray[np.int8]
     texts: tuple[str, ...] | None = None
-    vectors: csr_matrix | npt.NDArray[np.float32] | None = None
+    vectors: csr_matrix | npt.NDArray[np.float32] | ChosenRows | None = None
     owners: npt.NDArray[np.int64] | None = None
     owner_names: tuple[str, ...] | None = None
     columns: Mapping[str, npt.NDArray[Any]] = field(
@@ -318,9 +319,12 @@ def no_edges() -> npt.NDArray[np.int64]:
 def _induced(
     edges: npt.NDArray[np.int64], place: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    moved = place[edges]
-    moved = moved[:, (moved >= 0).all(axis=0)]
-    return np.stack([moved.min(axis=0), moved.max(axis=0)])
+    def moved(links: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        own = place[links]
+        own = own[:, (own >= 0).all(axis=0)]
+        return np.stack([own.min(axis=0), own.max(axis=0)])
+
+    return each_stretch(edges, moved)
 
 
 def _check_edges(edges: npt.NDArray[np.int64], count: int) -> None:
@@ -328,9 +332,13 @@ def _check_edges(edges: npt.NDArray[np.int64], count: int) -> None:
         raise DataError(
             f"The 'edges' of Corpus must have the shape [2, links]. Got {edges.shape}."
         )
-    if edges.shape[1] and not (
-        int(edges.min()) >= 0 and int(edges.max()) < count and bool((edges[0] < edges[1]).all())
-    ):
+    sound = all(
+        int(own.min()) >= 0 and int(own.max()) < count and bool((own[0] < own[1]).all())
+        for own in np.split(edges, range(LINKS_AT_ONCE, edges.shape[1], LINKS_AT_ONCE), axis=1)
+        if own.size
+    )
+    let_go(edges.ctypes.data)
+    if not sound:
         raise DataError(
             f"The 'edges' of Corpus must be rows of its {count} documents, the smaller first. "
             "Use canonical_edges to make them so."

@@ -1,4 +1,6 @@
-"""Downloads raw files: checked by sha256, continued where an earlier attempt was cut.
+"""Brings raw files into the data folder: downloaded, or copied from where they already are.
+
+Downloads are checked by sha256 and continued where an earlier attempt was cut.
 
 A file is written beside its place as ``NAME.part`` and moved there only when its checksum is
 right, so nothing half-written is ever read.
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -46,6 +49,34 @@ def fetch(card: DatasetCard, folder: Path, progress: Progress | None = None) -> 
             f"({card.origin})."
         )
     return [_fetch_file(file, folder, progress or _silent) for file in card.files]
+
+
+def copy_from(card: DatasetCard, source: Path, folder: Path) -> list[Path]:
+    """Copies the raw files of a dataset from a folder, found there by their names.
+
+    Raises:
+        DataNotAvailableError: A file is nowhere below the folder.
+        DataError: A file is not the published one.
+        ConfigError: The data folder cannot be written, or the disk is full.
+    """
+    copied = []
+    for file in card.files:
+        name, target = Path(file.path).name, folder / file.path
+        found = sorted(path for path in source.rglob(name) if path.is_file())
+        if not found:
+            raise DataNotAvailableError(
+                f"The dataset '{card.name}' needs the file {name}, which is nowhere below "
+                f"{source}. Get it from {card.origin}."
+            )
+        if not (target.exists() and target.samefile(found[0])):
+            part = target.with_name(target.name + ".part")
+            with writing(target):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(found[0], part)
+                os.replace(part, target)
+        file.check(folder)
+        copied.append(target)
+    return copied
 
 
 def _silent(name: str, done: int, total: int | None) -> None:

@@ -2,7 +2,8 @@
 
 The folder holds ``documents.jsonl``, ``.csv``, ``.tsv`` or ``.parquet`` (columns ``id`` and
 ``text``; optional ``label``, ``split``, ``owner`` and any others), optionally ``edges`` in one
-of the same formats (``source``, ``target``) and optionally ``features.npy`` with one row for
+of the same formats (``source``, ``target``), or ``edges.npy`` with two rows of document numbers
+counted from 0, and optionally ``features.npy`` with one row for
 each document, which may stand in for the texts.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +27,14 @@ from privgcn.corpus.corpus import (
     canonical_edges,
     check_classes,
     codes,
+)
+from privgcn.corpus.scratch import (
+    LINKS_AT_ONCE,
+    ChosenRows,
+    as_float32,
+    canonical_on_disk,
+    let_go,
+    mapped_file,
 )
 from privgcn.corpus.splits import random_split
 from privgcn.corpus.tables import (
@@ -44,6 +54,8 @@ _WEIGHTS = ("weight", "weights")
 _USER_SPLITS = SPLIT_NAMES[:3]
 _NO_VALUE = ("nan", "null", "<na>", "n/a", "nat")
 _MOST_VECTOR_BYTES = 64 << 30
+# Numbers of a file that are taken into memory; those of larger files stay on disk.
+_MOST_IN_MEMORY = 1 << 24
 
 
 def load_folder(
@@ -80,9 +92,13 @@ def load_folder(
     names_of_classes, labels = _labels(table, ids, classes)
     if require_labels and "label" in table.columns:
         _check_labels(table, ids, names_of_classes, labels, split)
-    ends, unused = _links(_one_of(folder, "edges", FORMATS), table, ids)
-    edges = canonical_edges(ends[0], ends[1], len(ids))
+    ends, unused = _links(_one_of(folder, "edges", (*FORMATS, ".npy")), table, ids)
+    if ends.size > _MOST_IN_MEMORY:
+        edges = canonical_on_disk(ends, len(ids))
+    else:
+        edges = canonical_edges(ends[0], ends[1], len(ids))
     to_self = int((ends[0] == ends[1]).sum())
+    let_go(ends.ctypes.data)
     return Corpus(
         name=folder.resolve().name,
         ids=np.array(ids, dtype=object),
@@ -283,40 +299,48 @@ def _check_labels(
         )
 
 
-def _vectors(path: Path | None, count: int) -> npt.NDArray[np.float32] | None:
+def _vectors(path: Path | None, count: int) -> npt.NDArray[np.float32] | ChosenRows | None:
     if path is None:
         return None
+    array = _array(path, "fiub")
+    if array.shape[0] != count or array.shape[1] == 0:
+        raise DataError(
+            f"The file {path} must have one row of numbers for each of the {count} documents, "
+            f"in their order. Got the shape {array.shape}. Save it again from the same files."
+        )
+    vectors = as_float32(array)
+    begin = 0
+    for rows in vectors.pieces():
+        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        if len(bad):
+            raise DataError(
+                f"The file {path} must hold finite numbers that fit float32. Row "
+                f"{begin + bad[0]} (counted from 0) does not. Replace NaN and infinity before "
+                "saving."
+            )
+        begin += len(rows)
+    return vectors if array.size > _MOST_IN_MEMORY else np.array(vectors)
+
+
+def _array(path: Path, kinds: str) -> npt.NDArray[Any]:
+    """A table of numbers, mapped: a header that promises too much costs nothing."""
     check_regular(path, most=_MOST_VECTOR_BYTES)
     try:
-        # Mapped, so that a header that promises more than the file holds costs nothing.
         with warnings.catch_warnings(), np.errstate(over="raise"):
             warnings.simplefilter("ignore")
-            array = np.lib.format.open_memmap(path, mode="r")
+            array = mapped_file(path)
     # A header is Python source: numpy passes on whatever its parser says of a broken one.
     except Exception as error:
         raise DataError(
             f"The file {path} must be a numeric array saved by numpy.save. It cannot be read "
             f"({reason(error)}). It may have been cut: save it again, as float32."
         ) from error
-    if array.ndim != 2 or array.dtype.kind not in "fiub":
+    if array.ndim != 2 or array.dtype.kind not in kinds:
         raise DataError(
             f"The file {path} must hold a two-dimensional numeric array. Got "
             f"{shown(array.dtype)[1:-1]} {shown(array.shape)[1:-1]}."
         )
-    if array.shape[0] != count or array.shape[1] == 0:
-        raise DataError(
-            f"The file {path} must have one row of numbers for each of the {count} documents, "
-            f"in their order. Got the shape {array.shape}. Save it again from the same files."
-        )
-    with np.errstate(over="ignore"):
-        vectors = np.ascontiguousarray(array, dtype=np.float32)
-    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(bad):
-        raise DataError(
-            f"The file {path} must hold finite numbers that fit float32. Row {bad[0]} (counted "
-            "from 0) does not. Replace NaN and infinity before saving."
-        )
-    return vectors
+    return array
 
 
 def _links(
@@ -325,6 +349,8 @@ def _links(
     """The rows that each link joins, as they stand in the file; and the unused columns."""
     if path is None:
         return np.zeros((2, 0), dtype=np.int64), ()
+    if path.suffix == ".npy":
+        return _numbered_links(path, len(ids)), ()
     import polars as pl
 
     frame = read_links(path)
@@ -348,6 +374,24 @@ def _links(
         ends.append(found["row"].to_numpy())
     unused = tuple(name for name in frame.columns if name not in _ENDS)
     return np.stack(ends), unused
+
+
+def _numbered_links(path: Path, count: int) -> npt.NDArray[np.int64]:
+    """Links by the numbers of their documents, counted from 0."""
+    links = _array(path, "iu")
+    if len(links) != 2:
+        raise DataError(
+            f"The file {path} must have two rows, source and target of each link. Got the "
+            f"shape {links.shape}. Save it again, turned."
+        )
+    for own in np.split(links, range(LINKS_AT_ONCE, links.shape[1], LINKS_AT_ONCE), axis=1):
+        if own.size and not 0 <= int(own.min()) <= int(own.max()) < count:
+            raise DataError(
+                f"The file {path} must hold numbers of documents, from 0 to {count - 1}. Got "
+                f"values from {own.min()} to {own.max()}. Count documents from 0."
+            )
+        let_go(links.ctypes.data)
+    return links
 
 
 def _unknown_end(

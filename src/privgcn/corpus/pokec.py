@@ -7,11 +7,16 @@ each, their answers in 49 columns without HTML, and the friendships among them.
 The 49 columns are all those that hold words, without the answer about pets itself, which
 is the label. The 10 that are left out: user_id, public, completion_percentage, gender,
 region, last_login, registration, AGE, body, pets.
+
+The released code has 49 columns as well, and ``pets`` is one of them: it takes what lies
+between ``body`` and ``more``. The dataset ``pokec-released`` has those, to show what knowing
+the answer is worth; its scores say nothing about the task.
 """
 
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
@@ -50,6 +55,7 @@ COLUMNS = tuple(_NAMES.split())
 TEXT_COLUMNS = tuple(
     name for name in COLUMNS[COLUMNS.index("I_am_working_in_field") :] if name != "pets"
 )
+RELEASED_COLUMNS = COLUMNS[COLUMNS.index("I_am_working_in_field") : COLUMNS.index("more")]
 CATS = ("macka", "mam macku", "kocur")
 DOGS = ("pes", "mam psa", "mam psika", "mam psov")
 CLASSES = ("cats", "dogs")
@@ -60,7 +66,11 @@ _LARGEST_ID = 100_000_000
 
 
 def prepare(
-    profiles: Path, relations: Path, out: Path, users_of_a_class: int = USERS_OF_A_CLASS
+    profiles: Path,
+    relations: Path,
+    out: Path,
+    users_of_a_class: int = USERS_OF_A_CLASS,
+    columns: Sequence[str] = TEXT_COLUMNS,
 ) -> None:
     """Writes ``documents.parquet`` and ``edges.parquet`` of the task into a folder.
 
@@ -76,7 +86,7 @@ def prepare(
     place[users["user_id"].to_numpy()] = np.arange(len(users))
     edges = _friendships(relations, place)
     ids = users["user_id"].cast(pl.String)
-    texts = [_text(row) for row in users.select(TEXT_COLUMNS).iter_rows()]
+    texts = [_text(row) for row in users.select(columns).iter_rows()]
     pl.DataFrame({"id": ids, "text": texts, "label": users["label"]}).write_parquet(
         out / "documents.parquet"
     )
@@ -214,18 +224,20 @@ def without_html(text: str) -> str:
 
 
 def _text(answers: tuple[Any, ...]) -> str:
-    """One line for each answered column; the answer about pets is not among them."""
+    """One line for each answered column."""
     lines = [without_html(answer) for answer in answers if answer]
     return "\n".join(line for line in lines if line) or "-"
 
 
 def _load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
     raw = [folder / file.path for file in card.files]
-    made = prepared_folder("pokec", raw, "cats or dogs", partial(prepare, raw[0], raw[1]))
+    columns = RELEASED_COLUMNS if card.name == "pokec-released" else TEXT_COLUMNS
+    build = partial(prepare, raw[0], raw[1], columns=columns)
+    made = prepared_folder("pokec", raw, f"cats or dogs {columns}", build)
     corpus = load_folder(made, classes=CLASSES, seed=seed)
     facts = replace(
         corpus.facts,
-        source="pokec",
+        source=card.name,
         not_covered=(
             "which users are in the corpus: they were chosen by their answers and by how "
             "complete their profiles are",
@@ -234,11 +246,11 @@ def _load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
     # Every document is one person, so the unit 'person' can be asked for as well.
     return replace(
         corpus,
-        name="pokec",
+        name=card.name,
         facts=facts,
         owners=np.arange(len(corpus), dtype=np.int64),
         owner_names=tuple(corpus.ids),
     )
 
 
-CARD = card("pokec", _load)
+CARDS = (card("pokec", _load), card("pokec-released", _load))

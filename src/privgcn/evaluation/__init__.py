@@ -1,1 +1,1 @@
-"""Evaluation: metrics and baselines."""
+"""Evaluation: metrics, their intervals, baselines and non-private references."""

@@ -29,10 +29,10 @@ def sees_no_links(settings: Settings) -> bool:
 
 
 def baselines_left_out(settings: Settings) -> list[str]:
-    """Which baselines a private run does not have, and why."""
+    """What a private run is not compared with, and why."""
     if settings.privacy is None or sees_no_links(settings):
         return []
     return [
-        "No baseline 'graph-blind mlp': it would be trained on the private documents once "
-        "more, at a cost that epsilon does not count."
+        "No graph-blind baseline: it would be trained on the private documents once more, at "
+        "a cost that epsilon does not count."
     ]

@@ -29,12 +29,18 @@ class RayEngine:
     Args:
         address: Of the cluster; ``None`` joins the one that ``RAY_ADDRESS`` names, or
             starts one on this machine.
+        device: Where runs train, ``cpu`` or ``cuda``; default as the environment says.
     """
 
     here = False
 
-    def __init__(self, address: str | None = None) -> None:
-        device = check_device(here=False)
+    def __init__(self, address: str | None = None, device: str | None = None) -> None:
+        device = check_device(device, here=False)
+        if device == "auto":
+            raise ConfigError(
+                "The device of engine 'ray' must be cpu or cuda, as every node has to have it. "
+                "Got 'auto'."
+            )
         try:
             import ray
         except ImportError:

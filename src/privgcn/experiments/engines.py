@@ -51,7 +51,8 @@ def outcome_of(task: Task) -> Outcome:
     use_one_thread()
     begun = time.monotonic()
     try:
-        results, reason = run_task(task.kind, task.settings, task.seeds), None
+        results = run_task(task.kind, task.settings, task.seeds, task.device)
+        reason = None
     except (Exception, SystemExit) as error:
         results, reason = None, reason_of(error)
     return Outcome(task, results, reason, time.monotonic() - begun)

@@ -12,7 +12,9 @@ import os
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -23,10 +25,14 @@ from privgcn.experiments.engines import Outcome, outcome_of
 from privgcn.experiments.tasks import Task
 
 _GRACE_SECONDS = 2.0
+_AT_ONCE_ON_DEVICE = 8
 
 
 class LocalEngine:
-    """Runs tasks in processes of this machine; default one per core this process may use."""
+    """Runs tasks in processes of this machine; default one per core this process may use.
+
+    Tasks of a device run beside them, in one more process.
+    """
 
     here = True
 
@@ -39,26 +45,28 @@ class LocalEngine:
 
     def run(self, tasks: Iterable[Task]) -> Iterator[Outcome]:
         """Runs all tasks; closing the iterator ends the workers."""
-        waiting = iter(tasks)
+        waiting: dict[str, deque[Task]] = {"cpu": deque(), "cuda": deque()}
+        for task in tasks:
+            waiting[task.device].append(task)
         team: list[_Worker] = []
         try:
-            for task in waiting:
-                team.append(_Worker(task))
-                if len(team) == self.workers:
-                    break
+            for queue, most in ((waiting["cpu"], self.workers), (waiting["cuda"], 1)):
+                team += [_Worker(queue.popleft()) for _ in range(min(most, len(queue)))]
+            for worker in team:
+                worker.fill(waiting[worker.device])
             while team:
                 ready = wait([thing for worker in team for thing in worker.waitable])
                 for worker in [w for w in team if any(t in ready for t in w.waitable)]:
                     outcome = worker.outcome()
-                    following = next(waiting, None)
+                    queue = waiting[worker.device]
                     # The next task begins before anybody looks at the last one.
-                    if following is not None and worker.alive:
-                        worker.give(following)
-                    else:
+                    worker.fill(queue)
+                    if not worker.tasks:
                         team.remove(worker)
                         worker.end()
-                        if following is not None:
-                            team.append(_Worker(following))
+                        if queue:
+                            team.append(_Worker(queue.popleft()))
+                            team[-1].fill(queue)
                     yield outcome
         finally:
             for worker in team:
@@ -66,13 +74,20 @@ class LocalEngine:
 
 
 class _Worker:
-    """One process and the task it has at the moment."""
+    """One process and the tasks it has at the moment.
+
+    That is one task on a core. Tasks of a device share one process, and overlap: while one
+    waits for the host, the device works for the others.
+    """
 
     def __init__(self, task: Task) -> None:
+        self.device = task.device
+        self.tasks: list[Task] = []
+        self._at_once = 1 if task.device == "cpu" else _AT_ONCE_ON_DEVICE
         # A fresh interpreter: a copy of this one would inherit threads and locks.
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs,), daemon=True)
+        self._process = context.Process(target=_work, args=(theirs, self._at_once), daemon=True)
         with _interrupts_held():
             self._process.start()
         theirs.close()
@@ -82,12 +97,14 @@ class _Worker:
     def waitable(self) -> list[Any]:
         return [self._pipe, self._process.sentinel]
 
-    @property
-    def alive(self) -> bool:
-        return self._process.is_alive()
+    def fill(self, queue: deque[Task]) -> None:
+        """Gives tasks out of a queue while there is room; a dead worker gets none."""
+        while queue and len(self.tasks) < self._at_once and self._process.is_alive():
+            self.give(queue.popleft())
 
     def give(self, task: Task) -> None:
-        self._task, self._begun = task, time.monotonic()
+        self.tasks.append(task)
+        self._begun = time.monotonic()
         try:
             self._pipe.send(task)
         except (BrokenPipeError, OSError):
@@ -98,7 +115,9 @@ class _Worker:
             found: Outcome = self._pipe.recv()
         except (EOFError, OSError):
             self._process.join(_GRACE_SECONDS)
-            return Outcome(self._task, None, self._death(), time.monotonic() - self._begun)
+            task = self.tasks.pop()
+            return Outcome(task, None, self._death(), time.monotonic() - self._begun)
+        self.tasks = [task for task in self.tasks if task.key != found.task.key]
         return found
 
     def _death(self) -> str:
@@ -130,14 +149,25 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(pipe: Connection) -> None:
-    """A worker's life: a task in, an outcome out, until the pipe closes."""
+def _work(pipe: Connection, at_once: int) -> None:
+    """A worker's life: tasks in, outcomes out, until the pipe closes."""
     # An interrupt at the keyboard reaches every process; the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    one_at_a_time = threading.Lock()
+
+    def answer(task: Task) -> None:
+        outcome = outcome_of(task)
+        with one_at_a_time:
+            pipe.send(outcome)
+
     with suppress(EOFError):
-        while True:
-            pipe.send(outcome_of(pipe.recv()))
+        if at_once == 1:
+            while True:
+                answer(pipe.recv())
+        with ThreadPoolExecutor(at_once) as pool:
+            while True:
+                pool.submit(answer, pipe.recv())
 
 
 def _end_with_parent() -> None:

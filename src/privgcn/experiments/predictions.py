@@ -26,11 +26,17 @@ def results_of(corpus: Corpus, predicted: Mapping[str, npt.NDArray[Any]]) -> lis
     """
     each = zip(*predicted.values(), strict=True)
     by_seed = [dict(zip(predicted, rows, strict=True)) for rows in each]
-    truth, train = corpus.labels[corpus.split == TEST], corpus.train.labels
+    truth, training = corpus.labels[corpus.split == TEST], corpus.train
+    train = training.labels
     shared = {
         "synthetic": corpus.facts.synthetic,
         "classes": list(corpus.classes),
-        "documents": {"train": len(train), "test": len(truth)},
+        "documents": {
+            "train": len(train),
+            "test": len(truth),
+            "train_links": training.edges.shape[1],
+            "links": corpus.edges.shape[1],
+        },
         "majority": train_majority(train, truth, corpus.num_classes),
         "truth": pack(truth),
     }
@@ -74,6 +80,20 @@ def errors(result: Result, mode: str) -> npt.NDArray[np.bool_]:
     truth = unpack(result["truth"])
     wrong: npt.NDArray[np.bool_] = unpack(result["predicted"][mode]) != truth
     return wrong & (truth >= 0)
+
+
+def errors_spread(share: npt.NDArray[np.float64]) -> float:
+    """How many wrong classes the errors of a class go to: 2 to the entropy, on average.
+
+    One where every class is mistaken for one other; classes without errors do not count.
+    """
+    wrong = share * (1.0 - np.eye(len(share)))
+    total = wrong.sum(axis=1)
+    rows = wrong[total > 0] / total[total > 0, None]
+    if not len(rows):
+        return 0.0
+    logarithms = np.log2(rows, where=rows > 0, out=np.zeros_like(rows))
+    return float((2.0 ** -(rows * logarithms).sum(axis=1)).mean())
 
 
 def confusion(results: Sequence[Result], mode: str) -> npt.NDArray[np.float64]:

@@ -16,7 +16,7 @@ PAPER_MODE = "full-graph"
 
 COVERED_MODE = "own-graph"
 
-Measure = Callable[[Mapping[str, Any]], MeanStd | None]
+Measure = Callable[[Mapping[str, Any]], MeanStd | float | None]
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,8 @@ class View:
         drawn: Labels of a row to the title of its figure and the name of its line there;
             ``None`` for a row that is not drawn.
         column: How a column is called, from its place.
+        majority: The score of the majority class of a dataset: a level in every figure that
+            is about one dataset.
     """
 
     form: Table
@@ -148,27 +150,32 @@ class View:
     drawn: Callable[..., tuple[str, str] | None]
     column: str = "{}"
     y_label: str = "micro F1 (test)"
+    majority: Callable[[str], float | None] | None = None
 
     def show(self, datasets: Sequence[str], suffix: str) -> tuple[Table, list[Figure]]:
         """The table and the figures of some datasets; the suffix goes with every title."""
         rows = cells(self.measure, self.rows(datasets), self.columns.values())
         heads, lines = self.form.columns, dict[str, dict[str, Any]]()
+        about: dict[str, set[str]] = {}
         for row in rows:
             labels, scores = row[: len(heads)], row[len(heads) :]
             if (place := self.drawn(*labels)) is not None:
                 line = dict(zip(self.columns, scores, strict=True))
                 lines.setdefault(place[0], {})[place[1]] = line
+                about.setdefault(place[0], set()).add(str(labels[0]))
         table = Table(
             title=f"{self.form.title}{suffix}",
             columns=(*heads, *(self.column.format(place) for place in self.columns)),
             rows=rows,
             notes=self.form.notes,
         )
-        figures = [
-            one
-            for title, drawn in lines.items()
-            for one in figure(f"{title}{suffix}", self.x_label, drawn, y_label=self.y_label)
-        ]
+        figures = []
+        for title, drawn in lines.items():
+            alone = next(iter(about[title])) if len(about[title]) == 1 else None
+            level = None if self.majority is None or alone is None else self.majority(alone)
+            figures += figure(
+                f"{title}{suffix}", self.x_label, drawn, y_label=self.y_label, majority=level
+            )
         return table, figures
 
 
@@ -180,9 +187,13 @@ def figure(
     y_label: str = "micro F1 (test)",
     kind: Literal["line", "bar"] = "line",
     references: Sequence[str] = (),
+    majority: float | None = None,
     notes: tuple[str, ...] = (),
 ) -> list[Figure]:
-    """A figure of scores by series and x, as far as they are known; none where none is."""
+    """A figure of scores by series and x, as far as they are known; none where none is.
+
+    The score of the majority class is a level across all of it.
+    """
     drawn = [
         Series(name=name, points=points, role="reference" if name in references else "data")
         for name, scores in lines.items()
@@ -190,6 +201,9 @@ def figure(
             points := tuple(Point(x, s.mean, s.std) for x, s in scores.items() if s is not None)
         )
     ]
+    if drawn and majority is not None:
+        level = (Point(None, majority),)
+        drawn.append(Series(name="majority class", points=level, role="reference"))
     made = {"x_label": x_label, "y_label": y_label, "kind": kind, "notes": notes}
     return [Figure(title=title, series=tuple(drawn), **made)] if drawn else []
 

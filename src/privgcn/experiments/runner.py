@@ -82,7 +82,11 @@ def summary_of(tasks: Sequence[Task], store: RecordStore) -> Summary:
 
 
 def make_engine(
-    name: str = "local", *, workers: int | None = None, address: str | None = None
+    name: str = "local",
+    *,
+    workers: int | None = None,
+    address: str | None = None,
+    device: str | None = None,
 ) -> Engine:
     """An engine by name, ``local`` or ``ray``.
 
@@ -90,6 +94,7 @@ def make_engine(
         name: Of the engine.
         workers: Of ``local``: processes at a time; default one per core.
         address: Of ``ray``: the cluster to join; default that of the environment, or a new one.
+        device: Of ``ray``: where runs train. Of ``local``, each task says so itself.
     """
     if name == "local":
         from privgcn.experiments.local import LocalEngine
@@ -103,5 +108,5 @@ def make_engine(
     if name == "ray":
         from privgcn.experiments.cluster import RayEngine
 
-        return RayEngine(address)
+        return RayEngine(address, device)
     raise ConfigError(f"The 'engine' must be one of local, ray. Got {name!r}.")

@@ -4,7 +4,7 @@ All records of a task appear in one atomic step: they are written into a tempora
 flushed, and the folder is renamed. A process that is killed at any moment leaves either
 all records of a task or none, so going on never repeats a run and never loses one. Wall
 times differ from run to run and have a file of their own; a record holds only what its
-settings decide, so the same experiment gives the same bytes.
+settings and the code decide, so the same experiment of the same code gives the same bytes.
 
 Layout: ``records/<task>/<run>.json``, ``failures/<run>.json``, ``torn/`` for what was found
 damaged, ``times.jsonl``. Other names, such as ``.DS_Store``, are left alone.
@@ -22,13 +22,15 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from privgcn.errors import ConfigError, DataError
+from privgcn.experiments.origin import code_identity
 from privgcn.experiments.tasks import RECORD_FORMAT, Task, canonical, digest
 from privgcn.files import flush_folder, write_atomically
 
 Record = dict[str, Any]
 _TEMPORARY = ".writing-"
 _HASH = re.compile("[0-9a-f]{64}")
-_FIELDS = {"format", "key", "kind", "settings", "seed", "replicas", "result", "digest"}
+_FIELDS = {"format", "key", "kind", "settings", "seed", "replicas", "code", "result"}
+_FIELDS |= {"digest"}
 
 
 class RecordStore:
@@ -78,6 +80,11 @@ class RecordStore:
     def get(self, key: str) -> Record | None:
         """The record of a run, or ``None`` where there is none yet."""
         return self._records.get(key)
+
+    def codes_of(self, tasks: Iterable[Task]) -> list[str]:
+        """The identities of the code that made the records of some tasks."""
+        keys = (task.run_key(seed) for task in tasks for seed in task.seeds)
+        return sorted({self._records[key]["code"] for key in keys if key in self})
 
     def failures_of(self, tasks: Iterable[Task]) -> list[Record]:
         """The failures among some tasks; runs of one that failed alike are one entry."""
@@ -209,6 +216,7 @@ def _record(task: Task, seed: int, result: Mapping[str, Any]) -> Record:
         "settings": dict(task.settings),
         "seed": seed,
         "replicas": list(task.seeds),
+        "code": code_identity(),
         "result": dict(result),
     }
     record["digest"] = digest(record)

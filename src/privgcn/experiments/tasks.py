@@ -6,7 +6,10 @@ what its task needs, and so that any package may add one. The module has the fun
 - ``resolve``: a point of a grid to the full settings of a run, as plain values;
 - ``run``: settings and seeds to one result per seed, as plain values;
 - ``weight``, where it has one: settings to a rough relative cost, for the time left;
-- ``label``, where it has one: settings to a few words for people.
+- ``label``, where it has one: settings to a few words for people;
+- ``device``, where runs can train on one: settings, number of seeds and what was asked for
+  (``auto``, ``cpu`` or ``cuda``) to ``cpu`` or ``cuda``; ``run`` then takes that as well;
+- ``apart``, where it has one: whether seeds share no work on a CPU.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
@@ -23,10 +26,13 @@ from typing import Any
 
 from privgcn.errors import ConfigError
 
-RECORD_FORMAT = 1
+RECORD_FORMAT = 2
 """Part of every key: records of another format are other runs, never misread ones."""
 
-KINDS = {"train": "privgcn.experiments.train_task"}
+KINDS = {
+    "train": "privgcn.experiments.train_task",
+    "references": "privgcn.experiments.reference_task",
+}
 """Kinds with a short name; any other kind is named by its module."""
 
 Point = dict[str, Any]
@@ -41,11 +47,14 @@ class Task:
         kind: How it is run: a name of ``KINDS``, or a module.
         settings: Everything but the seed that decides the result, as plain values.
         seeds: The runs of the task.
+        device: Where they train. No part of a run's name: noise of another generator, and
+            other rounding, are another draw of the same experiment.
     """
 
     kind: str
     settings: Mapping[str, Any]
     seeds: tuple[int, ...]
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
@@ -76,11 +85,19 @@ class Task:
 
     def with_seeds(self, seeds: Sequence[int]) -> Task:
         """The same configuration with other seeds."""
-        return Task(self.kind, self.settings, tuple(seeds))
+        return replace(self, seeds=tuple(seeds))
+
+    def on(self, asked: str) -> Task:
+        """The same task where it is to run: ``auto``, ``cpu`` or ``cuda`` was asked for."""
+        choose = getattr(kind_module(self.kind), "device", None)
+        if asked == "cpu" or choose is None:
+            return replace(self, device="cpu")
+        return replace(self, device=choose(self.settings, len(self.seeds), asked))
 
     def pieces(self) -> list[Task]:
         """One task per seed where the seeds share no work, else the task itself."""
-        if not self.settings.get("apart"):
+        apart = getattr(kind_module(self.kind), "apart", lambda _: False)
+        if self.device != "cpu" or not apart(self.settings):
             return [self]
         return [self.with_seeds([seed]) for seed in self.seeds]
 
@@ -105,9 +122,12 @@ def make_task(kind: str, point: Mapping[str, Any], seeds: Sequence[int]) -> Task
     return Task(kind, kind_module(kind).resolve(dict(point)), tuple(seeds))
 
 
-def run_task(kind: str, settings: Mapping[str, Any], seeds: Sequence[int]) -> list[Result]:
+def run_task(
+    kind: str, settings: Mapping[str, Any], seeds: Sequence[int], device: str = "cpu"
+) -> list[Result]:
     """Runs one configuration with all its seeds; the place where work happens."""
-    results: list[Result] = kind_module(kind).run(dict(settings), tuple(seeds))
+    where = {} if device == "cpu" else {"device": device}
+    results: list[Result] = kind_module(kind).run(dict(settings), tuple(seeds), **where)
     if len(results) != len(seeds):
         raise ConfigError(
             f"A task of kind '{kind}' must give one result per seed ({len(seeds)}). "

@@ -15,11 +15,11 @@ from privgcn.corpus.catalogue import DATASETS
 from privgcn.errors import ConfigError
 from privgcn.experiments.tasks import Result
 from privgcn.modes import MODES, check_mode
+from privgcn.training.devices import faster_device, work_of
 from privgcn.training.recipes import make_settings
 
 DEVICE = "PRIVGCN_DEVICE"
-"""Environment variable that says where runs train. It changes rounding, so it is no part of
-a run's name: noise and samples come from the same source everywhere."""
+"""Environment variable that says where runs train if no option does."""
 
 _MUST = {"dataset", "recipe"}
 _MAY = {"optimizer", "epsilon", "parts", "fraction", "split", "features"}
@@ -28,18 +28,24 @@ _MAY |= {"changes", "apart", "modes"}
 _RECORDED = ("epsilon", "delta", "noise_multiplier", "steps", "sensitivity", "unit", "units")
 
 
-def check_device(*, here: bool = True) -> str:
-    """Where runs train; if ``here``, this machine must have the device."""
-    device = os.environ.get(DEVICE, "cpu")
-    if device not in ("cpu", "cuda"):
-        raise ConfigError(f"The variable {DEVICE} must be cpu or cuda. Got {device!r}.")
-    if device == "cuda" and here:
+def check_device(asked: str | None = None, *, here: bool = True) -> str:
+    """Where runs train: ``auto``, ``cpu`` or ``cuda``, as an option or the environment says.
+
+    If ``here``, this machine must have what is named, and ``auto`` is ``cpu`` without CUDA.
+    """
+    name = "option --device" if asked is not None else f"variable {DEVICE}"
+    device = asked if asked is not None else os.environ.get(DEVICE, "cpu")
+    if device not in ("auto", "cpu", "cuda"):
+        raise ConfigError(f"The {name} must be auto, cpu or cuda. Got {device!r}.")
+    if device != "cpu" and here:
         import torch
 
         if not torch.cuda.is_available():
+            if device == "auto":
+                return "cpu"
             raise ConfigError(
-                f"The variable {DEVICE} must be cpu where PyTorch finds no CUDA device. "
-                f"Got {device!r}. Unset it, or install a PyTorch with CUDA beside a GPU."
+                f"The {name} must be cpu or auto where PyTorch finds no CUDA device. "
+                f"Got {device!r}. Install a PyTorch with CUDA beside a GPU."
             )
     return device
 
@@ -49,7 +55,8 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
 
     A point has ``dataset`` and ``recipe``, and may have ``optimizer``, ``epsilon``,
     ``parts``, ``fraction`` of the training data, ``split`` (shares of a random split into
-    training and validation documents), ``features``, ``changes`` (dotted),
+    training and validation documents), ``features`` (a kind; by default that with which the
+    literature encodes the dataset's texts, and with its options), ``changes`` (dotted),
     ``apart`` where seeds share no work, and ``modes`` where not every inference mode makes
     sense. Seeds that sample different parts share no work either.
     """
@@ -59,9 +66,11 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
             f"have {', '.join(sorted(_MAY))}. Got {', '.join(point)}."
         )
     epsilon, parts = point.get("epsilon"), point.get("parts")
-    changes: dict[str, Any] = {"data.source": point["dataset"], **(point.get("changes") or {})}
-    if point.get("features") is not None:
-        changes["features.kind"] = point["features"]
+    changes: dict[str, Any] = {
+        "data.source": point["dataset"],
+        **encoding(str(point["dataset"]), point.get("features")),
+        **(point.get("changes") or {}),
+    }
     private = epsilon is not None or "privacy.noise_multiplier" in changes
     if private:
         changes["privacy.reproducible"] = True
@@ -85,20 +94,34 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
+def encoding(dataset: str, kind: str | None) -> dict[str, Any]:
+    """The settings of a dataset's features: of a kind, or of the usual one of its texts."""
+    card = DATASETS.get(dataset)
+    known = {} if card is None else card.encodings
+    kind = kind or next(iter(known), None)
+    if kind is None:
+        return {}
+    options = {"features.options": dict(known[kind])} if kind in known else {}
+    return {"features.kind": kind, **options}
+
+
+def run(
+    settings: dict[str, Any], seeds: tuple[int, ...], device: str | None = None
+) -> list[Result]:
     """Trains all seeds in one pass and scores them on the test documents."""
     from privgcn.experiments.predictions import results_of
     from privgcn.experiments.subsampling import corpus_for_runs
     from privgcn.runs.train import train
 
     chosen = parse_settings(settings["settings"])
-    if DEVICE in os.environ:
-        chosen = chosen.changed({"training.device": check_device()})
+    if device is not None or DEVICE in os.environ:
+        chosen = chosen.changed({"training.device": check_device(device)})
     source, split = str(chosen.data.source), tuple(settings.get("split", ()))
     corpus = corpus_for_runs(source, settings["fraction"], split)
     trial = train(corpus, chosen, seeds)
     plan, featurizer = trial.plan, trial.model.featurizer
     shared = {
+        "device": chosen.training.device,
         "features": {"kind": featurizer.kind, "dimension": featurizer.dimension},
         "privacy": None if plan is None else {k: getattr(plan, k) for k in _RECORDED},
     }
@@ -107,11 +130,30 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
     return [{**result, **shared} for result in found]
 
 
+def device(settings: Mapping[str, Any], replicas: int, asked: str) -> str:
+    """``cpu`` or ``cuda``: what was asked for, or what is faster."""
+    if asked != "auto":
+        return asked
+    work = work_of(parse_settings(settings["settings"]), _documents(settings), replicas)
+    return faster_device(*work, started=True)
+
+
+def apart(settings: Mapping[str, Any]) -> bool:
+    """Whether seeds share no work: on a CPU, neither samples nor matches can be shared."""
+    matched = settings["settings"]["prediction"]["method"] == "matched"
+    return bool(settings["apart"]) or matched
+
+
+def _documents(settings: Mapping[str, Any]) -> int:
+    """How many documents a run has, about."""
+    card = DATASETS.get(str(settings["settings"]["data"]["source"]))
+    return int((card.documents if card is not None else 1000) * settings["fraction"])
+
+
 def weight(settings: Mapping[str, Any]) -> float:
     """Document passes, roughly: for the order of tasks and the time left."""
     tree = settings["settings"]
-    card = DATASETS.get(str(tree["data"]["source"]))
-    documents = (card.documents if card is not None else 1000) * settings["fraction"]
+    documents = float(_documents(settings))
     documents *= 0.3 if tree["model"]["kind"] == "linear" else tree["model"]["hidden"] / 32
     epochs, privacy = tree["training"]["epochs"], tree["privacy"]
     if privacy is None:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
     from privgcn.corpus import Corpus
+    from privgcn.corpus.scratch import ChosenRows
 
-    Matrix: TypeAlias = csr_matrix | npt.NDArray[np.float32]
+    Matrix: TypeAlias = csr_matrix | npt.NDArray[np.float32] | ChosenRows
 
 FITTED = "fitted"
 """Marks a field that ``fit`` fills; every other field is an option."""

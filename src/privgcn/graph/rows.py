@@ -11,7 +11,7 @@ import itertools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -20,6 +20,12 @@ from torch.nn.functional import embedding_bag
 
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.exact import powers_above
+
+if TYPE_CHECKING:
+    from privgcn.graph.on_disk import RowsOnDisk
+
+# Of rows that a device keeps without gaps: one gibibyte in float64.
+_MOST_CELLS = 1 << 27
 
 
 def segment_positions(starts: Tensor, lengths: Tensor) -> Tensor:
@@ -45,6 +51,7 @@ class SparseRows:
     columns: Tensor
     values: Tensor
     width: int
+    is_dense: ClassVar[bool] = False
     _transposed: list[SparseRows] = field(default_factory=list, repr=False)
 
     @classmethod
@@ -175,6 +182,16 @@ class SparseRows:
         offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
         return SparseRows(offsets, self.columns[positions], self.values[positions], self.width)
 
+    def part(self, begin: int, end: int) -> SparseRows:
+        """Neighbouring rows."""
+        offsets = self.offsets[begin : end + 1]
+        own = slice(int(offsets[0]), int(offsets[-1]))
+        return SparseRows(offsets - offsets[0], self.columns[own], self.values[own], self.width)
+
+    def centred(self, centre: Tensor) -> DenseRows:
+        """Each row's direction without ``centre``."""
+        return DenseRows(self.dense()).centred(centre)
+
     def scaled(self, factors: Tensor) -> SparseRows:
         """Each row times its factor, multiplied in the factors' precision."""
         values = self.values * torch.repeat_interleave(factors, self.lengths)
@@ -207,7 +224,14 @@ class SparseRows:
         return table.index_put_((self._row_of, self.columns), self.values, accumulate=True)
 
 
-Rows = SparseRows | DenseRows
+Rows: TypeAlias = "SparseRows | DenseRows | RowsOnDisk"
+
+
+def densified(rows: Rows, dtype: torch.dtype) -> Rows:
+    """The same rows without gaps where that is not much: a device multiplies these faster."""
+    if rows.shape[0] * rows.width > _MOST_CELLS:
+        return rows
+    return DenseRows(rows.dense().to(dtype))
 
 
 def rows_of(matrix: Any) -> Rows:

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from privgcn.errors import DataError, MissingExtraError
 from privgcn.graph.dense_rows import DenseRows
-from privgcn.graph.propagation import propagation_matrix
+from privgcn.graph.on_disk import RowsOnDisk, stretch_by_stretch
+from privgcn.graph.propagation import propagation_of
 from privgcn.graph.rows import Rows, SparseRows, rows_of
 
 if TYPE_CHECKING:
@@ -56,8 +57,9 @@ class TextGraph:
 
         Feature rows with a non-finite value count as empty.
         """
+        rows = features if isinstance(features, RowsOnDisk) else rows_of(features)
         return cls(
-            features=rows_of(features).finite(),
+            features=rows.finite(),
             edges=torch.as_tensor(corpus.edges, dtype=torch.int64),
             labels=torch.as_tensor(corpus.labels, dtype=torch.int64),
             classes=corpus.num_classes,
@@ -76,19 +78,23 @@ class TextGraph:
             None if self.owners is None else self.owners.to(device),
         )
 
-    def propagation(self) -> SparseRows:
+    def propagation(self) -> Rows:
         """The normalised adjacency of the whole graph."""
-        return propagation_matrix(self.edges, len(self))
+        return propagation_of(self.edges, len(self))
 
     def induced(self, rows: Tensor) -> TextGraph:
         """The subgraph of the named documents, with the links among them only."""
         place = torch.full((len(self),), -1, dtype=torch.int64, device=self.edges.device)
         place[rows] = torch.arange(len(rows), device=self.edges.device)
-        edges = place[self.edges]
-        edges = edges[:, (edges >= 0).all(0)]
+
+        def moved(links: Tensor) -> Tensor:
+            own = place[links]
+            own = own[:, (own >= 0).all(0)]
+            return torch.stack([own.amin(0), own.amax(0)])
+
         return TextGraph(
             self.features.select(rows),
-            torch.stack([edges.amin(0), edges.amax(0)]),
+            stretch_by_stretch(self.edges, moved),
             self.labels[rows],
             self.classes,
             self.split[rows],

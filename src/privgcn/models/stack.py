@@ -18,12 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.exact import (
     GridRows,
     exact_sums,
@@ -32,9 +30,9 @@ from privgcn.graph.exact import (
     row_powers,
     rows_on_grid,
 )
-from privgcn.graph.propagation import propagate
-from privgcn.graph.rows import Rows, SparseRows
-from privgcn.randomness import Draws
+from privgcn.graph.propagation import Links, propagate
+from privgcn.graph.rows import Rows
+from privgcn.randomness import UniformBytes
 
 # Passes values on where others are positive: the backward pass of a ReLU, in one go.
 threshold_backward = torch.ops.aten.threshold_backward
@@ -89,7 +87,7 @@ def product(
     """
     if isinstance(inputs, GridRows):
         return product(inputs.values, exact_weights(weight, inputs.bits))
-    if bits is not None and isinstance(inputs, DenseRows):
+    if bits is not None and not isinstance(inputs, Tensor) and inputs.is_dense:
         return product(inputs, exact_weights(weight, bits))
     width, replicas, outputs = weight.shape
     if not isinstance(inputs, Tensor):
@@ -140,9 +138,9 @@ class LayerStack:
     def forward(
         self,
         parameters: Sequence[Tensor],
-        features: Rows,
-        matrix: SparseRows | None,
-        masks: Draws | None = None,
+        features: Rows | GridRows,
+        matrix: Links | None,
+        masks: UniformBytes | None = None,
         *,
         bits: int | None = None,
     ) -> Tape:
@@ -168,7 +166,7 @@ class LayerStack:
         return Tape(hidden, inputs)
 
     def scores(
-        self, parameters: Sequence[Tensor], features: Rows, matrix: SparseRows | None
+        self, parameters: Sequence[Tensor], features: Rows, matrix: Links | None
     ) -> Tensor:
         """Scores ``[documents, R, classes]`` without dropout."""
         return self.forward(parameters, features, matrix).scores
@@ -176,7 +174,7 @@ class LayerStack:
     def scores_alone(self, parameters: Sequence[Tensor], features: Rows) -> Tensor:
         """The same of documents without links: no bit depends on the other documents."""
         bits = product_bits(features.width) // 2
-        rows = features.on_grid(bits) if isinstance(features, DenseRows) else features
+        rows = features.on_grid(bits) if features.is_dense else features
         return self.forward(parameters, rows, None, bits=bits).scores
 
     def backward(
@@ -184,7 +182,7 @@ class LayerStack:
         parameters: Sequence[Tensor],
         tape: Tape,
         score_gradient: Tensor,
-        matrix: SparseRows | None,
+        matrix: Links | None,
         *,
         dropped: bool,
     ) -> list[LayerGradient]:
@@ -204,7 +202,7 @@ class LayerStack:
             outputs = propagate(matrix, rows, self.layers[number].hops)
             inputs = tape.inputs[number]
             gradients.append(LayerGradient(inputs, outputs, rows if self.bias else None))
-            if isinstance(inputs, Tensor | GridRows):
+            if number > 0 and isinstance(inputs, Tensor | GridRows):
                 weight = parameters[number * step].permute(2, 1, 0)
                 if dropped and self.dropout > 0:
                     weight = weight / kept_share(self.dropout)
@@ -222,13 +220,16 @@ def kept_share(dropout: float) -> float:
     return min(255, max(1, round(256 * (1.0 - dropout)))) / 256
 
 
-def dropout_mask(like: Tensor, dropout: float, masks: Draws) -> Tensor:
+def dropout_mask(like: Tensor, dropout: float, masks: UniformBytes) -> Tensor:
     """A random mask of 0 and 1/kept, from one byte per unit.
 
     A byte of a block cipher costs a hundredth of a ``bernoulli_`` draw.
     """
     kept = kept_share(dropout)
-    mask = torch.from_numpy(masks.uniform_bytes(like.shape) < np.uint8(round(kept * 256)))
+    # Whole words for each row: so the masks of a row are the same in whatever blocks rows come.
+    *rows, width = like.shape
+    drawn = masks.uniform_bytes((*rows, -(-width // 8) * 8))[..., :width]
+    mask = torch.as_tensor(drawn < round(kept * 256))
     return mask.to(like.device, like.dtype).mul_(1.0 / kept)
 
 
@@ -241,8 +242,9 @@ def loss_gradient(
 
     Args:
         scores: ``[documents, R, classes]``.
-        labels: Class index of each document; ignored where the weight is 0.
-        weights: Weight of each document.
+        labels: Class index of each document; ignored where the weight is 0. One for all
+            replicas, or ``[documents, R]``.
+        weights: Weight of each document, likewise.
         longest: Shorten each document's residual (probabilities minus label) to this length
             before it is weighted; ``None`` leaves it as it is.
     """
@@ -252,7 +254,8 @@ def loss_gradient(
     documents, replicas, classes = scores.shape
     places = torch.arange(0, gradient.numel(), classes, device=labels.device)
     # A label outside the classes would be a place in another document's row.
-    places = places.view(documents, replicas) + labels.clamp(0, classes - 1)[:, None]
+    known = labels.clamp(0, classes - 1)
+    places = places.view(documents, replicas) + (known if known.ndim == 2 else known[:, None])
     ones = gradient.new_ones(()).expand(places.numel())
     gradient.view(-1).index_add_(0, places.view(-1), ones, alpha=-1.0)
     if longest is not None:
@@ -260,4 +263,4 @@ def loss_gradient(
         squares = (gradient / powers).square_()
         norms = exact_sums(squares).sqrt_().float().mul_(powers)
         gradient.mul_((longest / norms.clamp_(min=1e-9)).clamp_(max=1.0))
-    return gradient.mul_(weights[:, None, None])
+    return gradient.mul_(weights[..., None] if weights.ndim == 2 else weights[:, None, None])

@@ -31,6 +31,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.nn.functional import linear
 
+from privgcn.graph.on_disk import in_memory
 from privgcn.graph.rows import Rows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.prediction.matching_numbers import SURE, WORTH, Numbers
@@ -182,7 +183,7 @@ class _Sight:
         self.numbers = numbers
         self.empty = seen.features.row_sums(1) == 0
         self.matched = _some(len(seen), numbers.most_matched)
-        self.features = seen.features.select(self.matched)
+        self.features = in_memory(seen.features.select(self.matched))
         self.directions = principal_directions(
             self.features,
             numbers.rank,

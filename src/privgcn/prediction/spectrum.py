@@ -8,7 +8,7 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from privgcn.graph.rows import Rows, SparseRows
+from privgcn.graph.rows import Rows
 
 OVERSAMPLING = 20
 ITERATIONS = 3
@@ -69,9 +69,7 @@ def principal_directions(
     return Directions(torch.cat([basis, rest[:, None]], dim=1), mean @ basis)
 
 
-def personalised_pagerank(
-    matrix: SparseRows, values: Tensor, restart: float, hops: int
-) -> Tensor:
+def personalised_pagerank(matrix: Rows, values: Tensor, restart: float, hops: int) -> Tensor:
     """Lets values travel along the links, each hop going back to the start in part."""
     travelled = values
     for _ in range(hops):

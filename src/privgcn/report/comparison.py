@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privgcn.config import Settings
-from privgcn.modes import MODES
+from privgcn.modes import MODES, Mode
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import SHORT_UNIT, round_up
 from privgcn.report.curves import EPSILON_AXIS, shown_epsilon
@@ -79,18 +79,26 @@ def _run_table(runs: Sequence[RunRecord]) -> Table:
                 "yes" if statement.releasable else "no",
             )
         modes = run.scores.modes
-        scores = (modes[mode].micro_f1 if mode in modes else None for mode in MODES)
+        shown = (
+            cell
+            for mode in MODES
+            for cell in (modes[mode].cells("micro_f1") if mode in modes else (None, None))
+        )
         dataset = f"{run.dataset} (synthetic)" if run.scores.synthetic else run.dataset
-        rows.append((run.name, dataset, run.settings.recipe, *claim, *scores))
+        documents = max((entry.documents or 0 for entry in modes.values()), default=0)
+        rows.append((run.name, dataset, run.settings.recipe, *claim, documents or None, *shown))
     outside = [mode for mode, facts in MODES.items() if not facts.covered]
+    columns = ["run", "dataset", "recipe", "epsilon", "delta", "protects", "releasable"]
+    columns += ["test documents", *(name for mode in MODES for name in (mode, f"{mode}, 95 %"))]
     return Table(
         title="Guarantee of each run, and micro-F1 by inference mode",
-        columns=(
-            "run", "dataset", "recipe", "epsilon", "delta", "protects", "releasable", *MODES,
-        ),
+        columns=tuple(columns),
         rows=tuple(rows),
-        notes=(f"No guarantee covers the scores of {_listed(set(outside))}.",),
-    )  # fmt: skip
+        notes=(
+            f"No guarantee covers the scores of {_listed(set(outside))}. The 95 % intervals "
+            "answer for the test documents, not for the luck of a seed.",
+        ),
+    )
 
 
 def _curves(runs: Sequence[RunRecord]) -> list[Figure]:
@@ -107,8 +115,8 @@ def _curves(runs: Sequence[RunRecord]) -> list[Figure]:
             if entry.micro_f1 is None:
                 continue
             if run.statement is None:
-                name = f"without privacy, {mode}"
-                levels[run.dataset].setdefault(name, []).append(entry.micro_f1)
+                name, value = _without_privacy(run, mode, entry.micro_f1)
+                levels[run.dataset].setdefault(name, []).append(value)
                 continue
             name = mode_label(mode, private=True)
             if len(recipes[run.dataset]) > 1:
@@ -137,6 +145,16 @@ def _curves(runs: Sequence[RunRecord]) -> list[Figure]:
         )
         for (dataset, unit, relation), found in data.items()
     ]
+
+
+def _without_privacy(run: RunRecord, mode: Mode, own: float) -> tuple[str, float]:
+    """What private runs are compared with: the best reference, or the run itself."""
+    reference = run.scores.references.get(mode)
+    if reference is not None:
+        value = reference.scores[reference.best].micro_f1
+        if value is not None:
+            return f"best without privacy, {mode}: {reference.best}", value
+    return f"without privacy, {mode}", own
 
 
 def _averaged(x: float | None, values: Sequence[float]) -> Point:

@@ -1,9 +1,9 @@
 """Privacy-utility curves: what a smaller epsilon costs in score.
 
 One run has one epsilon, and training at other epsilons would be further releases. So its own
-scores are points, and the line beside them is the outlook of ``privgcn plan``: what runs on
-public corpora scored that had about as many documents for as much noise. It follows from
-numbers that the statement and the scores name; nothing else of the documents enters it.
+scores are points, and the lines beside them are the outlook of ``privgcn plan``: between them
+lie runs on other corpora that had about as many documents for as much noise. They follow from
+numbers that the statement and the scores name; nothing else of the documents enters them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import round_up
 from privgcn.report.figures import Figure, Point, Series
 from privgcn.report.scores import SCORE_AXIS, Scores, mode_label
-from privgcn.report.tables import MeanStd
-from privgcn.training.outlook import Setup, expectation, nearest_runs
+from privgcn.training.outlook import MODE, Expectation, Setup
 
 EPSILON_AXIS = "epsilon (smaller is more private)"
-OUTLOOK = "public corpora of this size (outlook)"
+OUTLOOK = ("expected at least (outlook)", "expected at most (outlook)")
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -44,9 +43,9 @@ def run_curve(settings: Settings, statement: PrivacyStatement, scores: Scores) -
     ]
     notes = ["Coloured points are the scores of this run on its own test documents."]
     setup = outlook_setup(settings, statement, scores)
-    expected = () if setup is None else outlook_points(setup)
+    expected = [] if setup is None else outlook_lines(setup)
     if setup is not None and expected:
-        levels.insert(0, Series(name=OUTLOOK, points=expected, role="reference"))
+        levels = [*expected, *levels]
         notes += _outlook_notes(setup, statement.epsilon)
     return Figure(
         title="Score against epsilon",
@@ -83,40 +82,43 @@ def outlook_setup(
     )
 
 
-def outlook_points(setup: Setup) -> tuple[Point, ...]:
-    """Mean and deviation of scores by epsilon, where measured runs come near; else nothing."""
-    points = []
+def outlook_lines(setup: Setup) -> list[Series]:
+    """Both ends of the expected interval by epsilon, where runs like these were measured."""
+    low, high = [], []
     for epsilon in EPSILONS:
-        signal = _signal(setup, epsilon)
-        if signal is not None and expectation(signal).measured:
-            over = MeanStd.of([run.score for run in nearest_runs(signal)])
-            points.append(Point(epsilon, over.mean, over.std))
-    return tuple(points) if len(points) > 1 else ()
+        expected = _expected(setup, epsilon)
+        if expected is not None and expected.measured:
+            low.append(Point(epsilon, expected.interval[0]))
+            high.append(Point(epsilon, expected.interval[1]))
+    if len(low) < 2:
+        return []
+    ends = {OUTLOOK[0]: low, OUTLOOK[1]: high}
+    return [
+        Series(name=name, points=tuple(line), role="reference") for name, line in ends.items()
+    ]
 
 
-def _signal(setup: Setup, epsilon: float) -> float | None:
-    """What runs are compared by; ``None`` where no plan has this epsilon."""
+def _expected(setup: Setup, epsilon: float) -> Expectation | None:
+    """What the planner expects; ``None`` where no plan has this epsilon."""
     try:
-        return setup.signal(epsilon)
+        return setup.expectation(epsilon)
     except PrivGCNError:
         return None
 
 
 def _outlook_notes(setup: Setup, epsilon: float) -> list[str]:
     counted = "people" if setup.unit == "person" else "documents"
-    signal = _signal(setup, epsilon)
-    near = [] if signal is None else nearest_runs(signal)
     notes = [
-        "The grey line is an outlook, not a measurement of this run or of your own documents. "
-        f"As in privgcn plan, it is the mean and deviation over the {len(near) or 'few'} runs "
-        f"on public corpora (inference own-graph) whose signal is nearest to that of "
-        f"{setup.units:,} training {counted}, {setup.classes} classes and {setup.features:,} "
-        "features. Your documents may behave quite differently."
+        "The grey lines are an outlook, not a measurement of this run or of your own "
+        "documents. As in privgcn plan, four of five runs on other corpora (inference "
+        f"{MODE}) lie between them, with {setup.units:,} training {counted}, {setup.classes} "
+        f"classes and {setup.features:,} features. Your documents may behave differently."
     ]
-    expected = None if signal is None else expectation(signal)
+    expected = _expected(setup, epsilon)
     if expected is not None and expected.measured:
+        low, high = expected.interval
         notes.append(
-            f"At the epsilon of this run, such runs kept {expected.share:.0%} of their score "
-            f"without privacy ({expected.least:.0%} to {expected.most:.0%})."
+            f"At the epsilon of this run that is a score of {low:.2f} to {high:.2f}, about "
+            f"{expected.reach:.0%} of the way from guessing to the score without privacy."
         )
     return notes

@@ -61,13 +61,15 @@ class _Stored(BaseModel):
 class Takeaway:
     """A claim of the paper, in our words, and whether it holds in our runs.
 
-    The evidence has one sentence per dataset; the rule says how the verdict follows from it.
+    The evidence has one sentence per dataset; the rule says how the verdict follows from it;
+    the reach says on how many datasets, and where that hangs on little.
     """
 
     claim: str
     verdict: str
     evidence: tuple[str, ...]
     rule: str
+    reach: str = ""
 
     @property
     def tone(self) -> str:

@@ -18,6 +18,8 @@ from privgcn.report.scores import (
     class_table,
     confusion,
     mode_table,
+    reference_table,
+    repeat_table,
     score_figure,
 )
 from privgcn.report.wording import citations, explained, notice
@@ -66,6 +68,7 @@ def run_summary(
         "statement": None if statement is None else explained(statement),
         "checked": list(checked),
         "score_table": mode_table(scores, private=private),
+        "more_scores": [t for t in (repeat_table(scores), reference_table(scores)) if t],
         "score_figure": score_figure(scores, private=private),
         "curve": None if statement is None else run_curve(settings, statement, scores),
         "classes": _classes(scores, lead, private=private),
@@ -121,6 +124,14 @@ def _tiles(
 ) -> list[tuple[str, str, str]]:
     """Label, value and note of each."""
     tiles = [("Score", score(scores.modes[lead].micro_f1), f"micro-F1, inference {lead}")]
+    if lead in scores.references:
+        best = scores.references[lead].best
+        value = score(scores.references[lead].scores[best].micro_f1)
+        return [
+            *tiles,
+            ("Best without privacy", value, f"micro-F1, {best}"),
+            ("Privacy", "none", "trained without privacy"),
+        ]
     baselines = {name: row.micro_f1 or 0.0 for name, row in scores.baselines.items()}
     if baselines:
         best = max(baselines, key=baselines.__getitem__)

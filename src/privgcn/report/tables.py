@@ -1,4 +1,4 @@
-"""Tables as values: numbers with their deviations, written as Markdown or CSV.
+"""Tables as values: numbers with their deviations, written as Markdown, CSV or LaTeX.
 
 A number beside ± is always the sample standard deviation (over n - 1) of repeated runs.
 """
@@ -29,6 +29,17 @@ from privgcn.report.markup import clean
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Deviation = Annotated[Number, Field(ge=0)]
+_LATEX = {
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "±": r"$\pm$",
+    "\u2212": "$-$",
+    "\u2013": "--",
+}
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|~])")
 
 
@@ -133,6 +144,24 @@ class Table(BaseModel):
             lines += ["", markdown_text(note)]
         return "\n".join(lines) + "\n"
 
+    def latex(self) -> str:
+        """A LaTeX ``table`` with rules of the package booktabs, and user text escaped."""
+        aligned = "".join("r" if self.numeric(i) else "l" for i in range(len(self.columns)))
+        rows = [self.columns, *(self.texts(row) for row in self.rows)]
+        head, *body = [" & ".join(map(latex_text, row)) + r" \\" for row in rows]
+        notes = [rf"\par\smallskip{{\footnotesize {latex_text(note)}}}" for note in self.notes]
+        lines = [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{latex_text(self.title)}}}",
+            rf"\begin{{tabular}}{{{aligned}}}",
+            *(r"\toprule", head, r"\midrule", *body, r"\bottomrule"),
+            r"\end{tabular}",
+            *notes,
+            r"\end{table}",
+        ]
+        return "\n".join(lines) + "\n"
+
     def csv(self) -> str:
         """CSV with full precision; a mean's deviation has a column of its own."""
         lines = [[(_csv_text(name), _csv_text(f"{name} std")) for name in self.columns]]
@@ -150,6 +179,12 @@ def markdown_text(text: object) -> str:
     """Text that Markdown shows as it is, on one line."""
     line = " ".join(clean(text).split())
     return _MARKDOWN.sub(r"\\\1", line.replace("&", "&amp;"))
+
+
+def latex_text(text: object) -> str:
+    """Text that LaTeX shows as it is, on one line."""
+    line = " ".join(clean(text).split())
+    return "".join(_LATEX.get(letter, letter) for letter in line)
 
 
 def _markdown_row(cells: Iterable[str]) -> str:

@@ -23,6 +23,7 @@ from privgcn.prediction.inference import scores_in_mode
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs.folder import write_folder
 from privgcn.runs.model import Model, model_files
+from privgcn.runs.repeated_fits import warn_of_unpaid_search
 from privgcn.runs.run import Run
 from privgcn.runs.train import train, with_split
 from privgcn.training.recipes import by_mapping, by_parameter, make_settings, resolve
@@ -107,6 +108,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(X, Corpus):
             self.classes_ = np.asarray(corpus.classes)
         settings = self._make_settings()
+        warn_of_unpaid_search(corpus, settings)
         documents = with_split(corpus, TRAIN)
         if validation is not None and settings.privacy is None:
             documents = _joined(corpus, validation)

@@ -10,7 +10,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from scipy.sparse import csr_matrix
 
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
+from privgcn.corpus.scratch import ChosenRows
 from privgcn.errors import DataError
 from privgcn.runs.folder import TRAINED, Stored
 
@@ -123,7 +124,10 @@ class _Marks:
 
     def __init__(self, corpus: Corpus, key: str) -> None:
         self.corpus, self.key = corpus, bytes.fromhex(key)
-        self._vectors = None if corpus.vectors is None else csr_matrix(corpus.vectors)
+        vectors = corpus.vectors
+        self._on_disk = vectors if isinstance(vectors, ChosenRows) else None
+        in_memory = vectors is not None and self._on_disk is None
+        self._vectors = csr_matrix(vectors) if in_memory else None
         if self._vectors is not None:
             # The same bytes however a matrix came to hold its numbers.
             self._vectors.sum_duplicates()
@@ -145,12 +149,18 @@ class _Marks:
         text = "" if self.corpus.texts is None else " ".join(self.corpus.texts[row].split())
         if text:
             found.append(self._mark("text", text.encode("utf-8", "surrogatepass")))
-        if self._vectors is not None:
+        columns: npt.NDArray[Any] = np.empty(0)
+        values: npt.NDArray[Any] = columns
+        if self._on_disk is not None:
+            values = self._on_disk.row(row)
+            columns = np.flatnonzero(values)
+            values = values[columns]
+        elif self._vectors is not None:
             begin, end = self._vectors.indptr[row : row + 2]
-            columns = self._vectors.indices[begin:end].astype(np.int64).tobytes()
-            values = self._vectors.data[begin:end].astype(np.float32).tobytes()
-            if columns:
-                found.append(self._mark("vector", columns + values))
+            columns, values = self._vectors.indices[begin:end], self._vectors.data[begin:end]
+        if len(columns):
+            vector = columns.astype(np.int64).tobytes() + values.astype(np.float32).tobytes()
+            found.append(self._mark("vector", vector))
         return found
 
     def held_out(self, rows: Iterable[int]) -> frozenset[str]:

@@ -22,9 +22,11 @@ from safetensors.torch import load as load_tensors
 
 from privgcn.config import Settings, parse_settings, to_toml
 from privgcn.corpus import Corpus
+from privgcn.corpus.scratch import ChosenRows
 from privgcn.errors import ConfigError, DataError, PrivGCNError, refusal
 from privgcn.features import Featurizer, featurizer_from_state
-from privgcn.graph.rows import normalised
+from privgcn.graph.on_disk import RowsOnDisk, bytes_of
+from privgcn.graph.rows import normalised, rows_of
 from privgcn.graph.textgraph import TextGraph
 from privgcn.models import LayerStack, make_model
 from privgcn.prediction.inference import numbers_of
@@ -45,6 +47,7 @@ _RETIRED = frozenset(
     )
 )
 _MOST_CLASSES = 100_000
+_DOCUMENTS_EACH = 16
 _MOST_FEATURES = 2**31 - 1
 
 
@@ -75,9 +78,22 @@ class Model:
 
 
 def graph_of(corpus: Corpus, featurizer: Featurizer, settings: Settings) -> TextGraph:
-    """The documents of a corpus as a graph with feature rows scaled as the settings say."""
-    graph = TextGraph.from_corpus(corpus, featurizer.transform(corpus))
-    scaled = normalised(graph.features, settings.features.normalise)
+    """The documents of a corpus as a graph with feature rows scaled as the settings say.
+
+    Rows that would take more than ``training.memory`` stay on disk.
+    """
+    matrix, norm = featurizer.transform(corpus), settings.features.normalise
+    person = settings.privacy is not None and settings.privacy.unit == "person"
+    # How many documents a person has is private, and so must not choose the road.
+    documents = len(corpus.owner_names or ()) * _DOCUMENTS_EACH if person else len(corpus)
+    dense = isinstance(matrix, ChosenRows | np.ndarray)
+    size = bytes_of(documents, matrix.shape[1], dense=dense)
+    if size <= settings.training.memory * 2**30:
+        graph = TextGraph.from_corpus(corpus, np.asarray(matrix) if dense else matrix)
+        return replace(graph, features=normalised(graph.features, norm))
+    rows = RowsOnDisk.of(matrix if isinstance(matrix, ChosenRows) else rows_of(matrix))
+    graph = TextGraph.from_corpus(corpus, rows)
+    scaled = rows.finite().changed(lambda own: normalised(own, norm))
     return replace(graph, features=scaled)
 
 

@@ -21,6 +21,7 @@ from privgcn.evaluation.metrics import HEADLINE
 from privgcn.files import read_bounded
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verification import Verification, check_claim
+from privgcn.runs.expected import expected_score
 from privgcn.runs.fingerprints import Trained
 from privgcn.runs.folder import (
     MODEL,
@@ -36,10 +37,13 @@ from privgcn.runs.folder import (
     write_folder,
 )
 from privgcn.runs.model import Model, model_files, read_model, read_settings, read_statement
+from privgcn.runs.repeats import repeated_scores
 from privgcn.runs.train import Trial, score_table, with_split
 
 Page = Callable[[Settings, PrivacyStatement | None, dict[str, Any]], str]
 _MOST_STATEMENT = 1 << 24
+# Of the scores, what ``--json`` prints as it is.
+_SCORED = ("baselines", "references", "expected", "repeats")
 
 
 class Evaluation(NamedTuple):
@@ -181,7 +185,7 @@ def verify(path: Path) -> Verification:
 
 
 def write_run(
-    folder: Path, trial: Trial, page: Page, *, overwrite: bool = False
+    folder: Path, trial: Trial, page: Page, *, overwrite: bool = False, seeds: int = 1
 ) -> dict[str, Any]:
     """Scores a model and writes its run folder: whole, or not at all.
 
@@ -190,6 +194,7 @@ def write_run(
         trial: The model beside its documents.
         page: Makes the report.
         overwrite: Whether an earlier run or release of ours may be replaced.
+        seeds: How many seeds to score, the model's included; the others are forgotten.
 
     Returns:
         What ``--json`` prints. No time is in it: that of a search would tell its runs.
@@ -198,6 +203,11 @@ def write_run(
     settings, statement = model.fitted.settings, model.statement
     unit = None if settings.privacy is None else settings.privacy.unit
     scores = score_table(trial)
+    expected = expected_score(trial)
+    if expected is not None:
+        scores["expected"] = expected
+    if seeds > 1:
+        scores["repeats"] = repeated_scores(trial, seeds)
     files = {
         **model_files(model),
         SCORES: json.dumps(scores, indent=1) + "\n",
@@ -212,8 +222,9 @@ def write_run(
         "settings": settings.model_dump(),
         "statement": None if statement is None else statement.model_dump(mode="json"),
         "scores": {
-            mode: {key: row[key] for key in HEADLINE} for mode, row in scores["modes"].items()
+            mode: {key: row[key] for key in (*HEADLINE, "documents", "intervals")}
+            for mode, row in scores["modes"].items()
         },
-        "baselines": scores["baselines"],
+        **{name: scores[name] for name in _SCORED if name in scores},
         "baselines_left_out": baselines_left_out(settings),
     }

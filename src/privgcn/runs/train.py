@@ -21,7 +21,9 @@ from privgcn.config import Settings
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
 from privgcn.evaluation.baselines import majority, sees_no_links, uniform
+from privgcn.evaluation.intervals import with_intervals
 from privgcn.evaluation.metrics import HEADLINE, classification_scores
+from privgcn.evaluation.references import references
 from privgcn.features import Featurizer, make_featurizer
 from privgcn.features.base import PublicVectors
 from privgcn.graph.textgraph import TextGraph
@@ -32,6 +34,7 @@ from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs.assumptions import check_owners, statement_of
 from privgcn.runs.model import Model, graph_of
 from privgcn.training.fit import Fit, Progress, fit
+from privgcn.training.ranks import Team
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +76,7 @@ class Prepared:
         *,
         progress: Progress | None = None,
         checkpoint_folder: Path | None = None,
+        team: Team | None = None,
     ) -> Fit:
         """Trains on the training documents; validation documents may stop a plain run."""
         visible = None
@@ -87,6 +91,7 @@ class Prepared:
             class_vectors=self._class_vectors(settings),
             progress=progress,
             checkpoint_folder=checkpoint_folder,
+            team=team,
         )
 
     def _class_vectors(self, settings: Settings) -> torch.Tensor | None:
@@ -139,8 +144,16 @@ class Trial:
         ]
         for mode in modes:
             for table, predicted in zip(tables, self.predictions(mode), strict=True):
-                table[mode] = classification_scores(self.truth, predicted, self.corpus.classes)
+                table[mode] = self._table(predicted)
         return tables
+
+    def headline(self, predicted: npt.NDArray[np.int64]) -> dict[str, Any]:
+        """The main scores of predictions for the test documents, with their intervals."""
+        table = self._table(predicted)
+        return {key: table[key] for key in (*HEADLINE, "documents", "intervals")}
+
+    def _table(self, predicted: npt.NDArray[np.int64]) -> dict[str, Any]:
+        return with_intervals(classification_scores(self.truth, predicted, self.corpus.classes))
 
 
 def train(
@@ -150,6 +163,7 @@ def train(
     *,
     progress: Progress | None = None,
     checkpoint_folder: Path | None = None,
+    team: Team | None = None,
 ) -> Trial:
     """Trains on the training documents of a corpus.
 
@@ -160,6 +174,7 @@ def train(
             replica, of the settings' own seed: replicas have no statement.
         progress: Called with steps done and steps in all.
         checkpoint_folder: Where a private run leaves its state to be resumed.
+        team: The ranks that a private run shares its parts with; this is rank 0.
 
     Raises:
         DataError: Nobody could train on the corpus.
@@ -168,7 +183,9 @@ def train(
     corpus.check_trainable()
     check_owners(corpus, settings.privacy.unit if settings.privacy else None)
     ready = Prepared.of(corpus, settings)
-    fitted = ready.fit(settings, seeds, progress=progress, checkpoint_folder=checkpoint_folder)
+    fitted = ready.fit(
+        settings, seeds, progress=progress, checkpoint_folder=checkpoint_folder, team=team
+    )
     alone = seeds is None
     return ready.trial(
         fitted, statement_of(fitted, corpus.train, ready.featurizer) if alone else None
@@ -176,9 +193,13 @@ def train(
 
 
 def score_table(trial: Trial) -> dict[str, Any]:
-    """The content of ``scores.json``: scores by inference mode, beside the baselines."""
-    corpus = trial.corpus
-    return {
+    """The content of ``scores.json``: scores by inference mode, beside what they must beat.
+
+    Guarantees:
+        The private documents of a private run are not trained on again.
+    """
+    corpus, settings = trial.corpus, trial.model.fitted.settings
+    table = {
         "dataset": corpus.name,
         "synthetic": corpus.facts.synthetic,
         "features": trial.model.featurizer.dimension,
@@ -186,17 +207,16 @@ def score_table(trial: Trial) -> dict[str, Any]:
         "modes": trial.scores[0],
         "baselines": baseline_scores(trial),
     }
+    if settings.privacy is None:
+        table["references"] = reference_scores(trial)
+    return table
 
 
 def baseline_scores(trial: Trial) -> dict[str, dict[str, Any]]:
-    """Scores that a result must beat: majority, random, and the same recipe without links.
+    """Scores that a result must beat, and that cost nothing: majority, random, graph-blind.
 
     For a linear model without hops in training, the graph-blind baseline is the released
-    model itself, scoring each document alone. Otherwise a graph-blind ``mlp`` is trained,
-    if there is no privacy to lose.
-
-    Guarantees:
-        The private documents of a private run are not trained on again.
+    model itself, scoring each document alone.
     """
     truth, classes = trial.truth, trial.corpus.classes
     settings = trial.model.fitted.settings
@@ -206,11 +226,24 @@ def baseline_scores(trial: Trial) -> dict[str, dict[str, Any]]:
     }
     if sees_no_links(settings):
         named["graph-blind linear"] = trial.predictions("alone")[0]
-    elif settings.privacy is None:
-        blind = train(trial.corpus, settings.changed({"model.kind": "mlp"}))
-        named["graph-blind mlp"] = blind.predictions("alone")[0]
-    tables = {n: classification_scores(truth, p, classes) for n, p in named.items()}
-    return {n: {key: table[key] for key in HEADLINE} for n, table in tables.items()}
+    return {name: trial.headline(predicted) for name, predicted in named.items()}
+
+
+def reference_scores(trial: Trial) -> dict[Mode, dict[str, Any]]:
+    """For each inference mode, the non-private references and which of them is the best.
+
+    They are trained on the training documents, so only a non-private run has them.
+    """
+    fitted = trial.model.fitted
+    found = references(trial.graph, fitted.settings, fitted=fitted)
+    return {
+        mode: {
+            "best": one.best,
+            "validation": one.validation,
+            "scores": {name: trial.headline(row) for name, row in one.predicted.items()},
+        }
+        for mode, one in found.items()
+    }
 
 
 def public_size(corpus: Corpus, settings: Settings) -> int:

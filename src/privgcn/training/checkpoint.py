@@ -13,18 +13,21 @@ import hmac
 import json
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from privgcn.corpus.scratch import LINKS_AT_ONCE
 from privgcn.errors import DataError
 from privgcn.files import read_bounded, write_atomically
-from privgcn.graph.dense_rows import DenseRows
+from privgcn.graph.on_disk import RowsOnDisk, forget
+from privgcn.graph.rows import SparseRows
 from privgcn.graph.textgraph import TextGraph
 
 _NAME = "checkpoint.safetensors"
@@ -98,18 +101,26 @@ def clear_checkpoint(folder: Path) -> None:
 def fingerprint(train: TextGraph, columns: Mapping[str, Any]) -> str:
     """SHA-256 of everything that training reads of its documents; never stored as it is."""
     digest = hashlib.sha256()
-    rows = train.features
-    tensors = [train.edges, train.labels]
-    if isinstance(rows, DenseRows):
-        tensors.append(rows.dense())
-    else:
-        tensors += [rows.offsets, rows.columns, rows.values]
-    if train.owners is not None:
-        tensors.append(train.owners)
-    arrays = [tensor.cpu().contiguous().numpy() for tensor in tensors]
-    for array in arrays:
+    for tensor in _tensors(train):
+        array = np.ascontiguousarray(tensor.cpu().numpy())
         digest.update(f"{array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
+        digest.update(array.data)
     for name in sorted(columns):
         digest.update(json.dumps([name, *map(str, columns[name])]).encode())
     return digest.hexdigest()
+
+
+def _tensors(train: TextGraph) -> Iterator[Tensor]:
+    """What training reads of its documents; what lies on disk comes in pieces."""
+    yield train.labels
+    if train.owners is not None:
+        yield train.owners
+    for links in torch.split(train.edges, LINKS_AT_ONCE, dim=1):
+        yield links
+        forget(train.edges)
+    rows = train.features
+    pieces = (own for _, own in rows.pieces()) if isinstance(rows, RowsOnDisk) else [rows]
+    for own in pieces:
+        if isinstance(own, SparseRows):
+            yield from (own.offsets, own.columns)
+        yield own.values

@@ -18,27 +18,29 @@ import torch
 from torch import Tensor
 
 from privgcn.config import Settings, TrainingSettings
-from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.graph.dense_rows import DenseRows
+from privgcn.errors import ConfigError, PrivacyContractError, RankLostError
+from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.textgraph import TextGraph
 from privgcn.models import LayerStack, make_model
-from privgcn.privacy.mechanism.centre import Outline, released_outline
-from privgcn.privacy.mechanism.cutting import cut_as_planned
+from privgcn.privacy.mechanism.centre import Outline, clipped_outline, released_outline
+from privgcn.privacy.mechanism.cutting import cut_as_planned, members_of
+from privgcn.privacy.mechanism.device_gradients import DeviceGradients
 from privgcn.privacy.mechanism.noise import noisy_mean
 from privgcn.privacy.mechanism.part_gradients import GradientSource, Samples, StackGradients
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.randomness import Draws, RandomSource, SeededReplicas
+from privgcn.randomness import Draws, secret_draws, seeded_draws
 from privgcn.training.checkpoint import Checkpoint, fingerprint
 from privgcn.training.class_bias import ClassBias
+from privgcn.training.devices import WORDS, check_device, cuda_is_there, faster_device, work_of
 from privgcn.training.names import name_directions
 from privgcn.training.optimisers import Optimiser
 from privgcn.training.plain import train_plain
-from privgcn.training.planning import make_plan, with_rate
+from privgcn.training.planning import make_plan, member_of, with_rate
+from privgcn.training.ranks import Team
+from privgcn.training.recording import Recording, own_stream
+from privgcn.training.shared_parts import DROPOUT, SharedGradients, Task
 
 Progress = Callable[[int, int], None]
-
-# Words of a usual document.
-_WORDS = 32
 
 # Multiplications of a step below which waking a second thread costs more than it computes.
 _WORTH_A_SECOND = 8_000_000
@@ -105,8 +107,7 @@ class Fit:
         """Documents as the model sees them; of one replica, as each has its own centre."""
         if self.centre is None:
             return graph
-        rows = DenseRows(graph.features.dense()).centred(self.centre[:, 0])
-        return replace(graph, features=rows)
+        return replace(graph, features=graph.features.centred(self.centre[:, 0]))
 
     def serialised(self, metadata: dict[str, str] | None = None) -> bytes:
         """The parameters by name, as safetensors bytes."""
@@ -134,6 +135,7 @@ def fit(
     class_vectors: Tensor | None = None,
     progress: Progress | None = None,
     checkpoint_folder: Path | None = None,
+    team: Team | None = None,
 ) -> Fit:
     """Trains as the settings say, one replica per seed.
 
@@ -147,9 +149,10 @@ def fit(
             make use of them.
         progress: Called with steps done and steps in all.
         checkpoint_folder: Where a private run leaves its state to be resumed.
+        team: The ranks that a private run shares its parts with; this is rank 0.
     """
     seeds = [settings.seed] if seeds is None else list(seeds)
-    device = _device(settings.training.device)
+    device = training_device(train, settings, len(seeds))
     model_settings = settings.model
     model = make_model(
         model_settings.kind,
@@ -161,7 +164,7 @@ def fit(
     )
     if settings.privacy is None:
         size = train.features.stored * model.layers[0].outputs * len(seeds)
-        with threads_worth(size):
+        with threads_worth(size), own_stream(device):
             parameters = train_plain(
                 model,
                 train.to(device),
@@ -177,8 +180,9 @@ def fit(
             "A private run must not stop early: the validation loss would be one more query. "
             f"Got patience {settings.training.patience}. Set training.patience to 0."
         )
-    # Which dropout masks a sampled part gets depends on all that was sampled beside it.
+    # On a CPU, which dropout masks a sampled part gets depends on all that was sampled too.
     mixes_masks = settings.privacy.sampling == "poisson" and model.dropout > 0
+    mixes_masks = mixes_masks and device.type == "cpu"
     if len(seeds) > 1 and (mixes_masks or _takes_outline(train, settings)):
         return _one_by_one(
             seeds,
@@ -191,6 +195,7 @@ def fit(
                 class_vectors=class_vectors,
                 progress=progress,
                 checkpoint_folder=folder,
+                team=team,
             ),
         )
     plan = make_plan(
@@ -217,10 +222,13 @@ def fit(
         }
         checkpoint = Checkpoint(checkpoint_folder, purpose)
     trainer = _private_trainer(
-        model, train, plan, settings, seeds, columns or {}, checkpoint, names
+        model, train, plan, settings, seeds, device, columns or {}, checkpoint, names, team
     )
-    with threads_worth(_public_step_size(train, plan, model) * len(seeds)):
+    size = _public_step_size(train, plan, model) * len(seeds)
+    with threads_worth(size), own_stream(device):
         parameters = trainer.run(progress, checkpoint)
+    if isinstance(trainer.gradients, SharedGradients):
+        trainer.gradients.close()
     outline = trainer.outline
     centre = None if outline is None else outline.centre
     return Fit(
@@ -243,8 +251,7 @@ def _bias(shares: Tensor, settings: Settings) -> ClassBias:
 def _takes_outline(train: TextGraph, settings: Settings) -> bool:
     """Whether the first release is the outline: a matter of settings and storage only."""
     training = settings.training
-    dense = isinstance(train.features, DenseRows)
-    return training.large_steps and (dense or training.balanced)
+    return training.large_steps and (train.features.is_dense or training.balanced)
 
 
 def _one_by_one(
@@ -280,7 +287,7 @@ def _public_step_size(train: TextGraph, plan: PrivacyPlan, model: LayerStack) ->
     How long a run takes may be seen, so how many words somebody writes must not set threads.
     """
     width = train.features.width
-    words = width if isinstance(train.features, DenseRows) else min(width, _WORDS)
+    words = width if train.features.is_dense else min(width, WORDS)
     return plan.units * words * model.layers[0].outputs
 
 
@@ -290,25 +297,32 @@ def _private_trainer(
     plan: PrivacyPlan,
     settings: Settings,
     seeds: Sequence[int],
+    device: torch.device,
     columns: Mapping[str, Any],
     checkpoint: Checkpoint | None,
     names: Tensor | None,
+    team: Team | None,
 ) -> PrivateTrainer:
-    device = _device(settings.training.device)
     state = None if checkpoint is None else checkpoint.load()
     begun = 0 if state is None else int(state["steps"])
     reproducible = settings.privacy is not None and settings.privacy.reproducible
     source: Draws
     masks: Draws
     if reproducible:
-        source = SeededReplicas(seeds, f"noise and samples from step {begun}")
-        masks = SeededReplicas(seeds, f"dropout from step {begun}")
+        source = seeded_draws(seeds, f"noise and samples from step {begun}", device)
+        masks = seeded_draws(seeds, DROPOUT.format(begun), device)
     else:
         # Dropout masks are as secret as the noise: which of them a part gets depends on what
         # else was sampled, and on how many documents an owner has. Known masks would tell.
-        source, masks = RandomSource.secret(), RandomSource.secret()
+        source, masks = secret_draws(device), secret_draws(device)
     graph = cut_as_planned(train.to(device), plan, columns)
-    outline = None
+    short = settings.training.large_steps
+    shared = None
+    if team is not None:
+        task = Task(model, plan, seeds, begun, reproducible and model.dropout > 0, short)
+        shared = SharedGradients(team, graph, task, device)
+        graph = shared.graph
+    outline = bias = None
     if _takes_outline(train, settings) and plan.steps > 1:
         if state:
             centre = state.get(CENTRE)
@@ -316,18 +330,15 @@ def _private_trainer(
                 None if centre is None else centre.to(device), state[_SHARES].to(device)
             )
         else:
-            outline = released_outline(graph, plan, source.of_replica(0))
-        if outline.centre is not None:
-            rows = DenseRows(graph.features.dense())
-            graph = graph.with_features(rows.centred(outline.centre[:, 0]))
-    gradients = StackGradients(
-        model,
-        graph,
-        plan,
-        masks,
-        short_residuals=settings.training.large_steps,
-        bias=None if outline is None else _bias(outline.shares, settings).values,
-    )
+            summed = clipped_outline if shared is None else shared.outline
+            outline = released_outline(graph, plan, source.of_replica(0), summed)
+        bias = _bias(outline.shares, settings).values
+        if shared is not None:
+            shared.begin(outline.centre, bias)
+        elif outline.centre is not None:
+            graph = graph.with_features(graph.features.centred(outline.centre[:, 0]))
+    kind = StackGradients if device.type == "cpu" else DeviceGradients
+    gradients = shared or kind(model, graph, plan, masks, short_residuals=short, bias=bias)
     first = model.initial(seeds, zero=len(model.layers) == 1)
     parameters = [parameter.to(device) for parameter in first]
     training = with_rate(settings.training, plan)
@@ -340,14 +351,28 @@ def _private_trainer(
     return trainer
 
 
-def _device(name: str) -> torch.device:
-    found = torch.cuda.is_available()
-    if name == "cuda" and not found:
+def training_device(train: TextGraph, settings: Settings, replicas: int) -> torch.device:
+    """Where a run trains; ``auto`` takes what is faster, by public numbers alone.
+
+    Raises:
+        ConfigError: The settings name a device that is not there, or one for rows on disk.
+    """
+    name = check_device(settings.training.device)
+    on_disk = isinstance(train.features, RowsOnDisk)
+    if on_disk and name == "cuda":
         raise ConfigError(
-            "The 'training.device' of the settings is 'cuda', but no CUDA device is there. "
-            "Use 'cpu' or 'auto'."
+            "The 'training.device' of rows on disk must be 'cpu'. Got 'cuda'. Raise "
+            "training.memory to what the rows take, in GiB, or leave the device out."
         )
-    return torch.device("cuda" if name == "auto" and found else name.replace("auto", "cpu"))
+    if name == "auto" and (on_disk or not cuda_is_there()):
+        name = "cpu"
+    if name == "auto":
+        _, units = members_of(train, member_of(settings.privacy))
+        width = train.features.width
+        width = width if train.features.is_dense else min(width, WORDS)
+        work = work_of(settings, units, replicas, width=width)
+        name = "cpu" if settings.training.large_steps else faster_device(*work, started=False)
+    return torch.device(name)
 
 
 class PrivateTrainer:
@@ -376,7 +401,7 @@ class PrivateTrainer:
             raise PrivacyContractError(
                 f"Private training takes a PrivacyPlan and nothing looser. Got {plan!r}."
             )
-        parts = gradients.graph.parts
+        parts = gradients.parts
         if gradients.plan != plan or parts != plan.schedule.parts:
             raise PrivacyContractError(
                 "Private training takes gradients that were made for its own plan: clip norm "
@@ -389,6 +414,13 @@ class PrivateTrainer:
         self.outline = outline
         self.replicas = parameters[0].shape[-2]
         self.optimiser = Optimiser(parameters, settings, names)
+        self._sampled: Samples = None
+        self._form: int | None = None
+        # Iterates are kept in a list, which no recording could grow, nor send messages.
+        called = settings.large_steps or isinstance(gradients, SharedGradients)
+        recorded = "cpu" if called else parameters[0].device
+        masks = getattr(gradients, "dropout", None)
+        self._advance = Recording(self._move, torch.device(recorded), [source, masks])
 
     def run(
         self, progress: Progress | None = None, checkpoint: Checkpoint | None = None
@@ -396,12 +428,27 @@ class PrivateTrainer:
         """Takes the steps that are left, and returns the parameters."""
         with torch.no_grad():
             while self.released < self.plan.steps:
-                self.step()
+                with self._state_kept(checkpoint):
+                    self.step()
                 if checkpoint is not None:
                     checkpoint.offer(self._state)
                 if progress is not None:
                     progress(self.released, self.plan.steps)
         return self.optimiser.result()
+
+    @contextmanager
+    def _state_kept(self, checkpoint: Checkpoint | None) -> Iterator[None]:
+        """Writes the state down if a rank is lost: that is before a step releases anything."""
+        try:
+            yield
+        except RankLostError as error:
+            if checkpoint is None:
+                raise
+            checkpoint.write(self._state())
+            raise RankLostError(
+                f"{error} The state after {self.released} of {self.plan.steps} steps was "
+                "kept. Run the same command again, with or without torchrun, to go on."
+            ) from None
 
     @property
     def released(self) -> int:
@@ -424,7 +471,21 @@ class PrivateTrainer:
                 f"The plan accounts for {self.plan.steps} steps, and all of them were taken. "
                 "Make a plan with more steps."
             )
-        sums = self.gradients.clipped_sum(self.optimiser.parameters, self._samples(number))
+        self._sampled, self._form = self._samples(number), None
+        if isinstance(self.gradients, DeviceGradients):
+            self._form = self.gradients.place(self._sampled)
+        counted = self.optimiser.steps
+        self._advance(self._form)
+        # A replay moves the weights, but counts nothing.
+        self.optimiser.steps = counted + 1
+
+    def _move(self) -> None:
+        """What a step does to the weights, once: clipped sum, noise, step."""
+        parameters, gradients = self.optimiser.parameters, self.gradients
+        if isinstance(gradients, DeviceGradients):
+            sums = gradients.placed_sum(parameters, self._form)
+        else:
+            sums = gradients.clipped_sum(parameters, self._sampled)
         self.optimiser.step(noisy_mean(sums, self.plan, self.source))
 
     def _samples(self, number: int) -> Samples:

@@ -44,7 +44,9 @@ class Optimiser:
         # Plain steps are one line; PyTorch's take a second to import its compiler.
         self.inner: torch.optim.Optimizer | None = None
         if settings.optimizer == "adam":
-            self.inner = torch.optim.Adam(self.parameters, lr=self.rate)
+            # On a device the count of steps lies there too, so that a step can be recorded.
+            there = self.parameters[0].is_cuda
+            self.inner = torch.optim.Adam(self.parameters, lr=self.rate, capturable=there)
         self.steps = 0
         self._path: list[Tensor] | None = [] if settings.large_steps else None
 
@@ -96,7 +98,7 @@ class Optimiser:
             parameter.copy_(state[f"parameter.{number}"])
             self._inner_state(parameter).update(
                 {
-                    name: state[f"{name}.{number}"].clone()
+                    name: state[f"{name}.{number}"].to(parameter.device, copy=True)
                     for name in ("step", "exp_avg", "exp_avg_sq")
                     if f"{name}.{number}" in state
                 }

@@ -9,12 +9,19 @@ from torch import Tensor
 
 from privgcn.config import TrainingSettings
 from privgcn.graph.parts import PartitionedGraph, cut, random_parts
+from privgcn.graph.rows import densified
 from privgcn.graph.textgraph import TextGraph
 from privgcn.models.stack import LayerStack, loss_gradient
-from privgcn.randomness import Draws, SeededReplicas
+from privgcn.randomness import Draws, seeded_draws
 from privgcn.training.optimisers import Optimiser
+from privgcn.training.recording import Recording
 
 Progress = Callable[[int, int], None]
+
+# To ask a device makes the host wait; a seed that has stopped stays as it is anyway.
+_EPOCHS_BETWEEN = {"cpu": 1, "cuda": 25}
+# Parts whose steps become one recording.
+_MOST_RECORDED = 32
 
 
 def train_plain(
@@ -40,27 +47,39 @@ def train_plain(
             loss and stops when ``settings.patience`` epochs brought no better one.
         progress: Called with epochs done and epochs at most.
     """
+    device = graph.edges.device
     first = model.initial(seeds)
-    optimiser = Optimiser([p.to(graph.edges.device) for p in first], settings)
+    optimiser = Optimiser([p.to(device) for p in first], settings)
     parts = len(graph) if settings.parts == "each" else min(settings.parts, len(graph))
     blocks = _blocks(graph, parts, partition_seed)
-    masks = SeededReplicas(seeds, "dropout") if model.dropout > 0 else None
+    masks = seeded_draws(seeds, "dropout", device) if model.dropout > 0 else None
     stopper = None
     if visible is not None and settings.patience > 0 and bool((visible.split == 1).any()):
         stopper = _EarlyStop(model, visible, settings.patience, optimiser)
+
+    def pass_over_all() -> None:
+        for block in blocks:
+            optimiser.step(plain_gradient(model, optimiser.parameters, block, masks))
+        if stopper is not None:
+            stopper.look()
+
+    between = _EPOCHS_BETWEEN[device.type]
+    few = len(blocks) <= _MOST_RECORDED
+    advance = Recording(pass_over_all, device if few else torch.device("cpu"), [masks])
     with torch.no_grad():
-        for epoch in range(settings.epochs):
-            for block in blocks:
-                optimiser.step(plain_gradient(model, optimiser.parameters, block, masks))
+        for epoch in range(1, settings.epochs + 1):
+            advance()
             if progress is not None:
-                progress(epoch + 1, settings.epochs)
-            if stopper is not None and stopper.done():
+                progress(epoch, settings.epochs)
+            if stopper is not None and epoch % between == 0 and stopper.done():
                 break
         return optimiser.result() if stopper is None else stopper.best
 
 
 def _blocks(graph: TextGraph, parts: int, seed: int) -> list[PartitionedGraph]:
     whole = cut(graph, random_parts(len(graph), parts, seed), parts)
+    if graph.edges.is_cuda:
+        whole = whole.with_features(densified(whole.features, torch.float32))
     if parts == 1:
         return [whole]
     return [
@@ -89,25 +108,33 @@ class _EarlyStop:
     ) -> None:
         self.model = model
         self.features = visible.features
+        if visible.edges.is_cuda:
+            self.features = densified(visible.features, torch.float32)
         self.matrix = visible.propagation()
         self.rows = torch.nonzero((visible.split == 1) & (visible.labels >= 0))[:, 0]
         self.labels = visible.labels[self.rows]
         self.patience = patience
         self.optimiser = optimiser
         self.best = optimiser.result()
-        self.lowest = torch.full((self.best[0].shape[-2],), torch.inf)
+        replicas = self.best[0].shape[-2]
+        self.lowest = torch.full((replicas,), torch.inf, device=self.labels.device)
         self.waited = torch.zeros_like(self.lowest)
 
-    def done(self) -> bool:
+    def look(self) -> None:
+        """Scores the validation documents, and keeps what became better."""
         scores = self.model.scores(self.optimiser.parameters, self.features, self.matrix)
         scores = scores[self.rows]
         right = scores.gather(2, self.labels[:, None, None].expand(-1, scores.shape[1], 1))
-        loss = (scores.logsumexp(-1) - right[:, :, 0]).mean(0).cpu()
-        better = (loss < self.lowest) & (self.waited < self.patience)
-        self.lowest = torch.where(better, loss, self.lowest)
+        loss = (scores.logsumexp(-1) - right[:, :, 0]).mean(0)
         # A replica that ran out of patience stays as it was, whatever the others do.
         stopped = self.waited >= self.patience
-        self.waited = torch.where(better, 0.0, self.waited + 1).where(~stopped, self.waited)
-        for kept, current in zip(self.best, self.optimiser.result(), strict=True):
-            kept[..., better, :] = current[..., better, :]
+        better = (loss < self.lowest) & ~stopped
+        self.lowest.copy_(torch.where(better, loss, self.lowest))
+        waited = torch.where(better, 0.0, self.waited + 1)
+        self.waited.copy_(torch.where(stopped, self.waited, waited))
+        for kept, current in zip(self.best, self.optimiser.parameters, strict=True):
+            kept.copy_(torch.where(better[:, None], current, kept))
+
+    def done(self) -> bool:
+        """Whether all replicas ran out of patience."""
         return bool((self.waited >= self.patience).all())

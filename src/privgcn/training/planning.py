@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,8 @@ from privgcn.privacy.schedule import make_schedule, steps_per_epoch
 _COLUMN = "column:"
 _CALM = 20.0
 _LONGEST_STEP = 2000.0
+# Threads that plan alike wait for the first of them: it remembers what it computed.
+_ONE_AT_A_TIME = threading.Lock()
 
 
 def make_plan(
@@ -39,7 +42,7 @@ def make_plan(
         seed: Of the random partition.
         columns: Extra columns of the corpus.
     """
-    _, units = members_of(graph, _member(privacy))
+    _, units = members_of(graph, member_of(privacy))
     return plan_for_units(privacy, units, epochs=epochs, seed=seed, columns=columns)
 
 
@@ -57,7 +60,7 @@ def plan_for_units(
             "The privacy settings must have either 'epsilon' or 'noise_multiplier'. "
             f"Got {privacy.epsilon} and {privacy.noise_multiplier}."
         )
-    by = _member(privacy)
+    by = member_of(privacy)
     facts = _partition_facts(privacy, units, by, seed, columns)
     schedule = make_schedule(privacy.sampling, facts.parts, privacy.sampling_probability)
     fields: dict[str, Any] = {
@@ -73,7 +76,8 @@ def plan_for_units(
     }
     if privacy.noise_multiplier is not None:
         return PrivacyPlan(noise_multiplier=privacy.noise_multiplier, **fields)
-    return PrivacyPlan.for_epsilon(float(privacy.epsilon or 0), **fields)
+    with _ONE_AT_A_TIME:
+        return PrivacyPlan.for_epsilon(float(privacy.epsilon or 0), **fields)
 
 
 def signal_over_noise(plan: PrivacyPlan, features: int) -> float:
@@ -101,8 +105,9 @@ def with_rate(settings: TrainingSettings, plan: PrivacyPlan) -> TrainingSettings
     return settings.model_copy(update={"learning_rate": step})
 
 
-def _member(privacy: PrivacySettings) -> str:
-    return "owner" if privacy.unit == "person" else "document"
+def member_of(privacy: PrivacySettings | None) -> str:
+    """What is counted: owners where persons are protected, else documents."""
+    return "owner" if privacy is not None and privacy.unit == "person" else "document"
 
 
 def _partition_facts(

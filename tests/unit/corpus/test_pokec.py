@@ -6,9 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from privgcn.cli.app import app
 from privgcn.corpus import load_corpus
-from privgcn.corpus.pokec import CATS, COLUMNS, DOGS, TEXT_COLUMNS, prepare, without_html
+from privgcn.corpus.pokec import (
+    CATS,
+    COLUMNS,
+    DOGS,
+    RELEASED_COLUMNS,
+    TEXT_COLUMNS,
+    prepare,
+    without_html,
+)
 from privgcn.errors import DataError
 from synthetic_dumps import write_pokec
 
@@ -55,6 +65,18 @@ def test_the_columns_are_those_of_the_dump() -> None:
     assert len(TEXT_COLUMNS) == 49
     assert "pets" not in TEXT_COLUMNS
     assert not set(CATS) & set(DOGS)
+
+
+def test_the_released_columns_hold_the_answer(tmp_path: Path) -> None:
+    assert len(RELEASED_COLUMNS) == 49
+    assert set(RELEASED_COLUMNS) ^ set(TEXT_COLUMNS) == {"pets", "more"}
+    write(tmp_path, LINES, LINKS)
+    corpus = load_corpus("pokec-released", data_dir=tmp_path)
+    assert corpus.name == corpus.facts.source == "pokec-released"
+    assert corpus.texts is not None
+    assert corpus.texts[:3] == ("macka", 'hm "úvodzovky\nmam macku', "mam psika\nauto")
+    # The task of the paper is prepared apart from it.
+    assert load_corpus("pokec", data_dir=tmp_path).texts[0] == "viac"  # type: ignore[index]
 
 
 def test_the_task_is_the_paper_s(tmp_path: Path) -> None:
@@ -204,3 +226,19 @@ def test_a_broken_dump_gives_one_error_and_leaves_nothing(
 )
 def test_html_is_removed(text: str, plain: str) -> None:
     assert without_html(text) == plain
+
+
+def test_fetch_takes_the_dumps_from_a_folder_and_checks_them(tmp_path: Path) -> None:
+    write(tmp_path / "downloads", LINES, LINKS)
+    data = tmp_path / "data"
+    words = ["fetch", "pokec", "--from", str(tmp_path / "downloads"), "--data-dir", str(data)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "documents: 6 (!= 20000)" in done.stdout
+    assert "links: 3\n" in done.stdout
+    assert "classes: 2, as described" in done.stdout
+    assert (data / "pokec/raw/soc-pokec-profiles.txt.gz").is_file()
+    assert CliRunner().invoke(app, words).exit_code == 0, "a second time"
+    (tmp_path / "downloads/pokec/raw/soc-pokec-relationships.txt.gz").unlink()
+    lacking = CliRunner().invoke(app, words)
+    assert "soc-pokec-relationships.txt.gz, which is nowhere below" in str(lacking.exception)

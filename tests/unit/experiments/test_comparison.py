@@ -152,6 +152,7 @@ def test_hard_cases_name_what_is_known(tmp_path: Path) -> None:
             record(store, "train", whole, 0.8)
             record(store, "train", {**whole, "fraction": 0.9}, score)
         noisy = {"dataset": "cora", "optimizer": "sgd", "epsilon": 2}
+        record(store, AS_RELEASED, {**noisy, "epsilon": None}, 0.8)
         record(store, AS_RELEASED, noisy, 0.6)
         results = Results(store, SEEDS)
         curve = _reason(results, "cora", setting, "sgd", None)

@@ -10,9 +10,11 @@ import torch
 
 from privgcn.errors import ConfigError
 from privgcn.experiments.paper import emulation
+from privgcn.experiments.paper.epsilons import moments_epsilon
 from privgcn.experiments.paper.published import leaves
 from privgcn.experiments.tasks import run_task
 from privgcn.graph import DenseRows, TextGraph
+from privgcn.models import make_model
 
 POINT = {"dataset": "cora", "optimizer": "sgd", "epsilon": 2}
 
@@ -83,6 +85,56 @@ def test_test_documents_take_part_in_training() -> None:
     assert not torch.allclose(first[far], second[far])
 
 
+def test_sound_clipping_bounds_a_step() -> None:
+    graph = _graph()
+    huge = TextGraph(
+        DenseRows(graph.features.dense() * 1000), graph.edges, graph.labels, 2, graph.split
+    )
+    settings = _settings(epochs=1, learning_rate=1.0, dropout=0.0, hidden=4)
+    with torch.no_grad():
+        model = make_model("gcn", 6, 2, hidden=4, dropout=0.0)
+        before = model.scores(model.initial([0]), huge.features, huge.propagation())
+        free = emulation._train(huge, settings, [0])
+        bound = emulation._train(huge, {**settings, "sound": ["clip"]}, [0])
+    # Of norm 1 at most: it cannot move a score by more than about the size of a row.
+    assert float((bound - before).abs().max()) < 0.1 * float((free - before).abs().max())
+
+
+def test_clipping_takes_all_tensors_of_a_replica_together() -> None:
+    weight = torch.zeros(3, 2, 2)
+    weight[0, 0, 0], bias = 3.0, torch.tensor([[4.0, 0.0], [0.5, 0.0]])
+    made = emulation._clipped([weight, bias])
+    assert made[0][0, 0, 0] == pytest.approx(0.6)
+    assert made[1].tolist() == [pytest.approx([0.8, 0.0]), [0.5, 0.0]]
+
+
+def test_apart_and_cut_leave_fewer_links() -> None:
+    graph = _graph()
+    members = emulation._parts(graph, 3, torch.Generator().manual_seed(0))
+    kept = {
+        name: emulation._training_graph(graph, members, set(sound)).edges
+        for name, sound in (("all", []), ("apart", ["apart"]), ("cut", ["apart", "cut"]))
+    }
+    assert kept["all"].shape[1] > kept["apart"].shape[1] > kept["cut"].shape[1] > 0
+    assert bool((graph.split[kept["apart"]] == 0).all())
+    part = {int(row): number for number, rows in enumerate(members) for row in rows}
+    assert all(part[a] == part[b] for a, b in kept["cut"].T.tolist())
+
+
+def test_samples_are_of_any_size() -> None:
+    drawn = emulation._sampled(torch.arange(10), torch.Generator().manual_seed(0))
+    assert len(drawn) == 10
+    assert len({len(sample) for sample in drawn}) > 1
+
+
+def test_what_is_sound_is_part_of_the_run_and_its_name() -> None:
+    settings = emulation.resolve({**POINT, "sound": ["dropout", "clip"]})
+    assert settings["sound"] == ["clip", "dropout"]
+    assert "but clip and dropout sound" in emulation.label(settings)
+    with pytest.raises(ConfigError, match=r"some of clip, apart.*Got clipping"):
+        emulation.resolve({**POINT, "sound": ["clipping"]})
+
+
 def _untouched_rows(graph: TextGraph) -> torch.Tensor:
     """Training documents more than two links away from every test document."""
     near = graph.split == 2
@@ -109,11 +161,15 @@ def test_patience_stops_each_seed_on_its_own() -> None:
     weights = [torch.arange(4.0).view(1, 2, 2).clone()]
     stopper = emulation._Stopper(graph, 1, weights)
     scores = torch.zeros(len(graph), 2, 2)
-    assert not stopper.all_stopped(scores)
+    stopper.look(scores)
+    assert not stopper.all_stopped()
     worse = scores.clone()
     worse[:, 0] = torch.nn.functional.one_hot(1 - graph.labels, 2).float()
-    assert not stopper.all_stopped(worse), "only the first seed got worse"
+    stopper.look(worse)
+    assert not stopper.all_stopped(), "only the first seed got worse"
     weights[0].zero_()
+    stopper.look(scores)
+    assert not stopper.all_stopped()
     assert stopper.result()[0].tolist() == [[[0.0, 1.0], [0.0, 0.0]]]
 
 
@@ -138,8 +194,14 @@ def test_it_can_not_make_a_statement() -> None:
 def test_axes_are_checked() -> None:
     with pytest.raises(ConfigError, match="grid of the released code's runs"):
         emulation.resolve({"dataset": "cora", "optimizer": "sgd"})
-    with pytest.raises(ConfigError, match="noise table"):
-        emulation.resolve({**POINT, "epsilon": 3})
+
+
+def test_epsilon_1_on_the_full_graph_is_within_the_papers_accountant() -> None:
+    """The paper calls it impossible; the noise for it is twice that of epsilon 2."""
+    noise = emulation.resolve({**POINT, "epsilon": 1})["noise_multiplier"]
+    assert noise == pytest.approx(220, abs=5)
+    assert moments_epsilon(noise, 2000) == pytest.approx(1.0, abs=0.01)
+    assert moments_epsilon(250, 2000) == pytest.approx(0.87, abs=0.005)
 
 
 @pytest.mark.dataset

@@ -74,6 +74,31 @@ def test_failures_and_crashes_cost_one_task_each(tmp_path: Path) -> None:
         assert (kept.done, kept.failed, kept.kept) == (0, 2, 8)
 
 
+def test_tasks_of_a_device_share_a_process_beside_those_of_cores(tmp_path: Path) -> None:
+    there = [task.on("cuda") for task in _tasks(12, pause=0.1)]
+    assert {task.device for task in there} == {"cuda"}
+    with RecordStore(tmp_path) as store:
+        summary = run_tasks([*there, *_tasks(3)], store, LocalEngine(1))
+        assert (summary.done, summary.failed) == (30, 0)
+        for task in there:
+            record = store.get(task.run_key(0))
+            assert record is not None
+            assert (
+                record["result"] == tiny_task.run(dict(task.settings) | {"pause": 0}, (0,))[0]
+            )
+
+
+def test_a_crash_on_a_device_costs_what_was_under_way_there(tmp_path: Path) -> None:
+    killed = [task.on("cuda") for task in _tasks(1, dies=True, pause=0.2)]
+    there = [task.on("cuda") for task in _tasks(20, pause=0.05)]
+    with RecordStore(tmp_path) as store:
+        summary = run_tasks([*killed, *there, *_tasks(2)], store, LocalEngine(1))
+        failed = store.failures_of([*killed, *there])
+    assert summary.done + summary.failed == 46
+    assert 2 <= summary.failed <= 16
+    assert all("SIGKILL" in failure["reason"] for failure in failed)
+
+
 def test_seeds_that_failed_before_are_told_and_tried_again(tmp_path: Path) -> None:
     whole = _tasks(1)[0].with_seeds((0, 1, 2, 3))
     pieces = [whole.with_seeds([seed]) for seed in whole.seeds]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tomllib
 from pathlib import Path
@@ -15,7 +16,8 @@ from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.results import Results
 from privgcn.experiments.store import RecordStore
 from privgcn.report.formats import NOTHING
-from privgcn.training.outlook import Measured
+from privgcn.training import outlook
+from privgcn.training.outlook import Curve, fitted_curve
 
 SCRIPTS = str(Path(__file__).parents[3] / "scripts")
 if SCRIPTS not in sys.path:
@@ -23,6 +25,7 @@ if SCRIPTS not in sys.path:
 
 import features  # noqa: E402
 import measure_outlook  # noqa: E402
+import outlook_task  # noqa: E402
 import recipe_figures  # noqa: E402
 import scores  # noqa: E402
 from measuring import measure  # noqa: E402
@@ -77,18 +80,45 @@ def test_the_figures_of_the_recipe_show_the_sample_deviation(tmp_path: Path) -> 
     assert {round(point.std or 0.0, 3) for point in points} == {0.141}
 
 
-def test_the_outlook_is_a_table_that_the_planner_reads(tmp_path: Path) -> None:
-    points = [point for row in measure_outlook.runs(quick=True) for point in row[2:]]
-    results = _filled(tmp_path / "records", Grid.of(*points))
-    rows = list(measure_outlook.rows(results, quick=True))
-    assert len(rows) == 3 * 15
+def test_the_outlook_is_a_table_that_the_planner_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        {**row.model_dump(), "corpus": f"corpus {number % 4}"}
+        for number, row in enumerate(outlook.stored_runs())
+    ]
     path = tmp_path / "outlook.toml"
-    measure_outlook.write(path, rows, 2, quick=True)
+    measure_outlook.write(path, measure_outlook.table(rows, rows[:5], seeds=2))
     read = tomllib.loads(path.read_text())
-    assert read["measured"] == rows
-    assert rows[0]["noise"] == 4.0
-    assert Measured.of(rows[0]).own_graph == 1.0
-    assert read["provenance"]["made_by"] == "scripts/measure_outlook.py --seeds 2 --quick"
+    monkeypatch.setattr(outlook, "_stored", lambda: read)
+    known = outlook.stored_runs()
+    assert [row.model_dump() for row in known] == rows
+    assert len(outlook.stored_runs("held_out")) == 5
+    assert Curve.model_validate(read["curve"]) == fitted_curve(known)
+    assert read["provenance"]["made_by"] == "scripts/measure_outlook.py --seeds 2"
+    assert 0 <= read["provenance"]["covered_held_out"] <= 1
+
+
+def test_a_task_of_the_outlook_measures_sizes_and_budgets(tmp_path: Path) -> None:
+    folder = tmp_path / "letters"
+    folder.mkdir()
+    words = ("pulse pressure valve beat", "rash itch cream spot")
+    lines = [
+        json.dumps({"id": str(i), "text": f"{words[i % 2]} {i}", "label": "ab"[i % 2]})
+        for i in range(400)
+    ]
+    (folder / "documents.jsonl").write_text("\n".join(lines) + "\n")
+    points = list(measure_outlook.points([folder]))
+    assert [point["features"] for point in points] == ["minilm", "static", "hashing"]
+    chosen = argparse.Namespace(seeds=1, workers=1, records=tmp_path / "records")
+    results = measure(Grid.of(points[2], kind=outlook_task.KIND), chosen)
+    rows = measure_outlook.rows(results, points[2:])
+    assert sorted(row["epsilon"] for row in rows) == list(outlook_task.EPSILONS)
+    sizes = [row["units"] for row in rows]
+    assert sizes[0] == 150
+    assert sizes == sorted(sizes)
+    assert {row["corpus"] for row in rows} == {"letters"}
+    assert all(row["plain"] > 0.9 for row in rows), "two classes of different words"
 
 
 def test_what_has_a_record_is_not_measured_again(

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fake_records import AS_RELEASED, MAJORITY, SEEDS, record, result
 
@@ -10,17 +11,21 @@ from privgcn.experiments.paper import released_code, table1
 from privgcn.experiments.paper.emulation import SPLIT_LEARNING_RATES
 from privgcn.experiments.paper.mapping import baseline, kept_errors
 from privgcn.experiments.paper.targets import TARGETS
+from privgcn.experiments.predictions import errors_spread
 from privgcn.experiments.results import Options, Results
 from privgcn.experiments.store import RecordStore
 from privgcn.report import MeanStd
 from privgcn.training.recipes import make_settings
 
+PLAIN = {"dataset": "cora", "optimizer": "sgd", "epsilon": None}
 NOISY = {"dataset": "cora", "optimizer": "sgd", "epsilon": 2}
 
 
 def test_hard_cases_are_counted_seed_by_seed(tmp_path: Path) -> None:
     with RecordStore(tmp_path) as store:
-        record(store, "train", baseline("cora"), 0.8)
+        # Emulated runs meet the hard cases of the emulated model, not those of ours.
+        record(store, "train", baseline("cora"), 0.1)
+        record(store, AS_RELEASED, PLAIN, 0.8)
         record(store, AS_RELEASED, NOISY, 0.9)
         results = Results(store, SEEDS)
         # Twenty hard cases, the last twenty documents; the other run errs on the last ten.
@@ -31,12 +36,20 @@ def test_hard_cases_are_counted_seed_by_seed(tmp_path: Path) -> None:
 
 def test_hard_cases_of_a_seed_meet_errors_of_that_seed(tmp_path: Path) -> None:
     with RecordStore(tmp_path) as store:
-        record(store, "train", baseline("cora"), 0.8, seeds=(0,))
-        record(store, "train", baseline("cora"), 0.6, seeds=(1,))
+        record(store, AS_RELEASED, PLAIN, 0.8, seeds=(0,))
+        record(store, AS_RELEASED, PLAIN, 0.6, seeds=(1,))
         record(store, AS_RELEASED, NOISY, 0.8, seeds=(1,))
         found = kept_errors(Results(store, SEEDS), AS_RELEASED, NOISY)
     # Seed 1 has forty hard cases, of which twenty stay; against seed 0 all would.
     assert found == MeanStd(0.5, None)
+
+
+def test_errors_that_go_one_way_do_not_spread() -> None:
+    one_way = np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    assert errors_spread(one_way) == pytest.approx(1.0)
+    both_ways = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    assert errors_spread(both_ways) == pytest.approx(2.0)
+    assert errors_spread(np.eye(3)) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from privgcn.experiments.paper.takeaways import (
     FAILS,
     PARTLY,
     SURVIVES,
+    Judged,
+    reach,
     takeaways,
     verdict,
 )
@@ -23,10 +25,17 @@ from privgcn.report.results import NOT_MEASURED
 
 @pytest.mark.parametrize(
     ("judged", "expected"),
-    [([], NOT_MEASURED), ([True], SURVIVES), ([False], FAILS), ([True, False], PARTLY)],
+    [([], NOT_MEASURED), ([0.1], SURVIVES), ([-0.1], FAILS), ([0.1, -0.1], PARTLY)],
 )
-def test_a_verdict_is_the_agreement_of_datasets(judged: list[bool], expected: str) -> None:
+def test_a_verdict_is_the_agreement_of_datasets(judged: list[float], expected: str) -> None:
     assert verdict(judged) == expected
+
+
+def test_a_verdict_says_its_reach_and_where_it_is_fragile() -> None:
+    each = [Judged("cora", 0.2, ""), Judged("pubmed", -0.001, ""), Judged("pokec", None, "")]
+    assert reach(each) == "holds on 1 of 2 (cora); fragile on pubmed (-0.001)"
+    assert reach(each[:1]) == "holds on 1 of 1"
+    assert reach([]) == ""
 
 
 def test_at_chance_nothing_survives(tmp_path: Path) -> None:
@@ -44,6 +53,8 @@ def test_other_numbers_give_other_verdicts(tmp_path: Path) -> None:
         fill(store, "pubmed", sound=0.1, few=0.5, auto=0.7)
         found = takeaways(Results(store, SEEDS), ["cora", "pubmed"])
     assert [one.verdict for one in found] == [PARTLY, FAILS, NOT_MEASURED, PARTLY, PARTLY]
+    assert found[0].reach == "holds on 1 of 2 (cora)"
+    assert found[0].evidence[0].endswith("; holds by 0.030.")
 
 
 def test_a_leg_that_was_not_measured_is_not_passed(tmp_path: Path) -> None:

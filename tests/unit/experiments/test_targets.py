@@ -20,6 +20,7 @@ NAMES = {
     "experiment-a",
     "experiment-b",
     "experiment-c",
+    "ablation",
     "features",
     "hard-cases",
     "mnist",
@@ -53,14 +54,17 @@ def test_grids_are_the_papers() -> None:
 
     # 2 plain, 2 full, 4 split, 2 auto, and 4 as released.
     assert count("table1", "cora") == 14
-    # CiteSeer: the running text names two points, which are emulated as released.
-    assert count("experiment-a", "cora", "citeseer") == 2 * 2 * 10 + 2
-    # 4 epsilons x 4 shares x (SGD, Adam, auto).
-    assert count("experiment-b", "cora") == 48
-    # 8 numbers of parts x (SGD, Adam) x (plain, private).
-    assert count("experiment-c", "cora") == 32
+    # The running text names one point of Cora and two of CiteSeer: emulated as released.
+    assert count("experiment-a", "cora", "citeseer") == 2 * 2 * 10 + 3
+    # 4 epsilons x 4 shares x (SGD, Adam, auto); epsilon 1 with all data, also as released.
+    assert count("experiment-b", "cora") == 48 + 3 + 2
+    # 8 numbers of parts x (SGD, Adam) x (plain, private at three epsilons).
+    assert count("experiment-c", "cora") == 64
     assert count("mnist", "mnist") == 10
-    assert count("hard-cases", "cora") == 10 + 4 + 4 + 4
+    assert count("hard-cases", "cora") == 2 * 10 + 4 + 4 + 4
+    # (Released, 3 alone, 2 in a row) x 2 on one part, (released, 5, 4) x 2 on ten, and Adam's
+    # rates: 5 x (released, sound) on both, of which two are rows above.
+    assert count("ablation", "cora") == 12 + 20 + 20 - 4
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
@@ -124,7 +128,7 @@ def test_of_several_experiments_each_takes_its_own_datasets(targets: str) -> Non
     assert set(fitting_datasets(chosen, None)) == set(chosen)
     taken = fitting_datasets(chosen, ["pubmed", "cora"])
     assert taken["experiment-b"] == ["pubmed", "cora"]
-    assert taken["as-released"] == ["cora"]
+    assert taken["as-released"] == ["pubmed", "cora"]
     assert "mnist" not in taken
     with pytest.raises(ConfigError, match=r"some of cora, .*Got 'typo'\.$"):
         fitting_datasets(chosen, ["cora", "typo"])

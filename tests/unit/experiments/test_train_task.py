@@ -7,8 +7,9 @@ import pytest
 from privgcn.config import parse_settings
 from privgcn.errors import ConfigError
 from privgcn.experiments.grid import Experiment, Grid
+from privgcn.experiments.paper import emulation
 from privgcn.experiments.predictions import pack, unpack
-from privgcn.experiments.tasks import Task, run_task
+from privgcn.experiments.tasks import Task, make_task, run_task
 from privgcn.experiments.train_task import check_device, resolve, weight
 
 AUTO = {"dataset": "clinic", "recipe": "auto", "epsilon": 1.0, "fraction": 0.5}
@@ -94,7 +95,9 @@ def test_a_run_gives_scores_in_every_mode_and_its_predictions(letters: str) -> N
         assert (truth == predicted).mean() == pytest.approx(score)
         assert result["privacy"]["epsilon"] <= 1.0
         assert result["synthetic"] is False
-        assert result["documents"] == {"train": 16, "test": 32}
+        documents = result["documents"]
+        assert (documents["train"], documents["test"]) == (16, 32)
+        assert documents["train_links"] == 0 < documents["links"]
     assert results == run_task("train", resolve(point), (0, 1)), "same settings, same record"
 
 
@@ -107,8 +110,31 @@ def test_seeds_that_share_no_work_are_tasks_of_their_own(letters: str) -> None:
             task.run_key(3),
             task.run_key(4),
         ]
-    together = Task("train", resolve({**AUTO, "dataset": letters}), (3, 4))
+    matched = Task("train", resolve({**AUTO, "dataset": letters}), (3, 4))
+    assert len(matched.pieces()) == 2, "each seed is matched by itself"
+    together = Task("train", resolve({"dataset": letters, "recipe": "plain"}), (3, 4))
     assert together.pieces() == [together]
+    on_device = Task("train", resolve(sampled), (3, 4)).on("cuda")
+    assert on_device.pieces() == [on_device], "a device samples for all seeds in one pass"
+
+
+def test_a_task_runs_where_it_is_faster_and_keeps_its_name(letters: str) -> None:
+    short = Task("train", resolve({**AUTO, "dataset": "cora"}), (0, 1))
+    long = Task(
+        "train", resolve({"dataset": "cora", "recipe": "paper-split", "epsilon": 1}), (0,)
+    )
+    released = make_task(
+        emulation.KIND, {"dataset": "pubmed", "optimizer": "sgd", "epsilon": 2}, (0,)
+    )
+    assert [task.on("auto").device for task in (short, long, released)] == [
+        "cpu",
+        "cuda",
+        "cuda",
+    ]
+    assert [task.on("cuda").device for task in (short, long)] == ["cuda", "cuda"]
+    assert long.on("cpu").device == "cpu"
+    assert long.on("cuda").with_seeds([4]).device == "cuda"
+    assert long.on("cuda").run_key(0) == long.run_key(0)
 
 
 def test_more_work_weighs_more() -> None:
@@ -143,6 +169,31 @@ def test_cuda_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(ConfigError, match=r"finds no CUDA device\. Got 'cuda'"):
         check_device()
+    with pytest.raises(ConfigError, match="option --device must be cpu or auto"):
+        check_device("cuda")
+    assert check_device("auto") == "cpu"
     assert check_device(here=False) == "cuda", "a cluster may have what this machine has not"
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert check_device() == "cuda"
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (None, {"model": "bert-base-multilingual-cased", "average": "lines"}),
+        ("bow", {"min_count": 15, "max_count": 15000, "stop_words": "none"}),
+        ("word-vectors", {"source": "cc.sk.300.bin", "stop_words": "none"}),
+        ("hashing", {}),
+    ],
+)
+def test_pokec_is_encoded_as_in_the_paper(
+    kind: str | None, settings: dict[str, object]
+) -> None:
+    point = {"dataset": "pokec", "recipe": "plain", "optimizer": "sgd", "features": kind}
+    features = resolve(point)["settings"]["features"]
+    assert features["kind"] == (kind or "transformer")
+    assert features["options"] == settings
+    released = emulation.resolve(
+        {"dataset": "pokec", "optimizer": "sgd", "epsilon": None, "features": kind}
+    )
+    assert released["features"]["features.kind"] == features["kind"]

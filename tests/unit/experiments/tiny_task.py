@@ -16,7 +16,13 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
     return {"rate": 0.5, "steps": 30, **point}
 
 
-def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[dict[str, Any]]:
+def device(settings: dict[str, Any], replicas: int, asked: str) -> str:
+    return asked
+
+
+def run(
+    settings: dict[str, Any], seeds: tuple[int, ...], device: str = "cpu"
+) -> list[dict[str, Any]]:
     if settings.get("pause"):
         time.sleep(settings["pause"])
     if settings.get("fails"):

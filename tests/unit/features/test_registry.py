@@ -98,7 +98,7 @@ def test_hashing_joins_the_forms_of_a_word_and_counts_runs() -> None:
 
 def test_bag_of_words_takes_the_interval_of_occurrences() -> None:
     made = make_featurizer(
-        "bow", {"min_count": 2, "max_count": 2, "stop_words": None}, corpus()
+        "bow", {"min_count": 2, "max_count": 2, "stop_words": "none"}, corpus()
     ).fit(corpus())
     words = made.state()["words"]
     assert words == ["a", "for", "genetic", "graph", "network", "of", "the"]

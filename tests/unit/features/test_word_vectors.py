@@ -12,6 +12,7 @@ import pytest
 from privgcn.corpus import Corpus
 from privgcn.errors import ConfigError, DataError, DataNotAvailableError
 from privgcn.features import featurizer_from_state, make_featurizer
+from privgcn.features.word_vectors import look_up
 
 GLOVE = "the 1 1 1\ncat 1 0 0\nat name@x.y 9 9 9\ndog 0 1 0\ndog 5 5 5\nfish 0 0 4e-1\n"
 
@@ -36,6 +37,17 @@ def test_the_mean_over_known_words(vectors: str, of_texts: Callable[..., Corpus]
     assert (again.transform(corpus) == rows).all()
     assert made.learned is not None
     assert made.learned.startswith("nothing from these texts")
+
+
+def test_a_file_of_the_data_folder_is_named_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "word-vectors").mkdir()
+    (tmp_path / "word-vectors" / "mine.vec").write_text("1 2\ncat 1 0\n")
+    monkeypatch.setenv("PRIVGCN_DATA", str(tmp_path))
+    assert look_up("mine.vec", ["cat"])[1] == 2
+    with pytest.raises(DataNotAvailableError, match=r"word-vectors/other\.vec is there"):
+        look_up("other.vec", ["cat"])
 
 
 def test_stop_words_and_case_can_be_kept(

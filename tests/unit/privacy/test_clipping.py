@@ -261,11 +261,11 @@ def test_rounding_a_long_vector_to_a_coarse_grid_is_paid_for() -> None:
 
 
 def test_how_many_threads_add_up_a_norm_moves_no_bit() -> None:
-    vector = [torch.randn(300_007, 1, 3), torch.randn(1, 3)]
+    vectors = [[torch.randn(1, 100_003, 1, 3), torch.randn(1, 1, 3)] for _ in range(8)]
     before, found = torch.get_num_threads(), []
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
-        found.append(_joint_norms(vector))
+        found.append(torch.cat([_joint_norms(vector) for vector in vectors]))
     torch.set_num_threads(before)
     assert torch.equal(found[0], found[1])
     assert torch.equal(found[0], found[2])
@@ -273,5 +273,32 @@ def test_how_many_threads_add_up_a_norm_moves_no_bit() -> None:
 
 def test_inner_products_of_pairs_keep_what_float32_would_lose() -> None:
     rows = torch.tensor([[1.0, 2.0**-13], [1.0, 2.0**-13]])[:, None]
-    pairs = RowPairs(torch.tensor([0]), torch.tensor([1]), torch.tensor([0, 1]))
+    pairs = RowPairs.of(parted([2], rows[:, 0]), 64)
     assert pairs.products(rows).tolist() == [[1.0 + 2.0**-26]]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_parts_multiplied_out_together_are_those_multiplied_out_alone(
+    sparse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = [65, 3, 90, 200, 1, 70, 66]
+    graph = parted(sizes, torch.randn(sum(sizes), 5), sparse=sparse)
+    gradients = two_layers(graph)
+    included = torch.rand(len(sizes), 2) < 0.7
+    found = []
+    for most in (1, 1 << 20):
+        monkeypatch.setattr(clipping, "_AT_ONCE", most)
+        found.append(ClippedSums(graph, 0.1, FINE).clipped_sum(gradients, included=included))
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_digits_that_pairs_leave_out_are_paid_for() -> None:
+    """Two equal rows just below a power of two: cut to their grid they would be shorter."""
+    width = 2048
+    outputs = torch.full((2, 1, width), 1.0) + 1e-6
+    graph = parted([2], torch.ones(2, 1))
+    (found,) = ClippedSums(graph, 1.0, Grid(50, 2)).clipped_sum(
+        [LayerGradient(graph.features, outputs, None)]
+    )
+    assert 0.999 < float(found.norm()) <= 1.0

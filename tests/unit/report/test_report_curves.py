@@ -5,9 +5,9 @@ from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import make_schedule
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.report.curves import EPSILONS, OUTLOOK, outlook_points, outlook_setup, run_curve
+from privgcn.report.curves import EPSILONS, OUTLOOK, outlook_lines, outlook_setup, run_curve
 from privgcn.report.scores import Scores
-from privgcn.training.outlook import Setup, expectation, nearest_runs
+from privgcn.training.outlook import Setup
 
 
 def stated(units=800, **changes):
@@ -65,19 +65,21 @@ def test_own_scores_are_points_and_baselines_are_levels(build):
     assert "random" in series
 
 
-def test_the_outlook_is_what_plan_takes_its_expectation_from():
-    for signal in (0.3, 1.0, 4.0):
-        shares = [run.score / run.plain for run in nearest_runs(signal)]
-        assert sum(shares) / len(shares) == pytest.approx(expectation(signal).share)
+def test_the_outlook_is_what_plan_says():
+    setup = Setup(800, 6, 4096, 1e-5, "document", "remove")
+    low, high = outlook_lines(setup)
+    for place, epsilon in enumerate(EPSILONS):
+        ends = (low.points[place].y, high.points[place].y)
+        assert ends == setup.expectation(epsilon).interval
 
 
 def test_the_outlook_is_grey_over_epsilon_and_says_that_it_is_no_measurement(build):
     figure = drawn(build, stated())
-    expected = by_name(figure)[OUTLOOK]
-
-    assert expected.role == "reference"
-    assert [point.x for point in expected.points] == list(EPSILONS)
-    assert expected.points[0].y < expected.points[-1].y
+    for name in OUTLOOK:
+        expected = by_name(figure)[name]
+        assert expected.role == "reference"
+        assert [point.x for point in expected.points] == list(EPSILONS)
+        assert expected.points[0].y < expected.points[-1].y
     notes = " ".join(figure.notes)
     assert "not a measurement of this run or of your own documents" in notes
     assert "800 training documents, 6 classes and 4,096 features" in notes
@@ -88,7 +90,7 @@ def test_the_outlook_does_not_depend_on_scores(build):
         by_name(drawn(build, stated(), scored(build, best=best))) for best in (0.4, 0.9)
     )
 
-    assert low[OUTLOOK] == high[OUTLOOK]
+    assert all(low[name] == high[name] for name in OUTLOOK)
 
 
 @pytest.mark.parametrize(
@@ -107,18 +109,18 @@ def test_where_the_outlook_cannot_speak_there_are_points_and_levels_only(
 ):
     figure = drawn(build, stated(**facts), **settings)
 
-    assert OUTLOOK not in by_name(figure)
+    assert not set(OUTLOOK) & set(by_name(figure))
     assert "own-graph" in by_name(figure)
     assert "majority" in by_name(figure)
     assert "outlook" not in " ".join(figure.notes)
 
 
 def test_a_run_that_does_not_know_its_features_has_no_outlook(build, statement):
-    assert OUTLOOK not in by_name(drawn(build, statement, build.scores()))
+    assert not set(OUTLOOK) & set(by_name(drawn(build, statement, build.scores())))
 
 
 def test_few_or_many_documents_are_not_guessed_at():
-    assert outlook_points(Setup(3, 6, 4096, 1e-5, "document", "remove")) == ()
+    assert outlook_lines(Setup(3, 60, 4096, 1e-5, "document", "remove")) == []
 
 
 def test_pages_of_private_runs_have_the_curve_and_others_do_not(build, tmp_path):
@@ -129,7 +131,7 @@ def test_pages_of_private_runs_have_the_curve_and_others_do_not(build, tmp_path)
 
     for html in (made, read):
         assert 'id="curve"' in html
-        assert OUTLOOK in html
+        assert all(name in html for name in OUTLOOK)
         assert "not a measurement of this run or of your own documents" in html
         assert "would be a further release" in html
     assert 'id="curve"' not in plain

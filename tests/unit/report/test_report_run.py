@@ -15,6 +15,11 @@ def record(name, settings, statement, scores):
     return RunRecord(name, settings, statement, Scores.read(scores, name))
 
 
+def references(*, best, **scores):
+    rows = {name: {"micro_f1": value} for name, value in scores.items()}
+    return {"own-graph": {"best": best, "scores": rows}}
+
+
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
 
 
@@ -46,6 +51,40 @@ def test_scores_stand_beside_baselines_by_mode(build, statement, scores):
     assert order == sorted(order)
     assert f"baseline: majority {NOTHING} 0.500" in text
     assert "micro-F1, inference own-graph" in text
+
+
+def test_a_plain_run_stands_beside_the_best_reference(build, scores):
+    scores["references"] = references(
+        best="logistic regression", **{"logistic regression": 0.61}
+    )
+    scores["modes"] = {"own-graph": scores["modes"]["own-graph"]}
+    text = text_of(Report.of_run(build.settings(None), None, scores).html())
+
+    assert "Best without privacy 0.610 micro-F1, logistic regression" in text
+    assert "Micro-F1 without privacy, by inference mode" in text
+    assert "own-graph: logistic regression" in text
+
+
+def test_a_best_reference_without_scores_is_refused(build, scores):
+    scores["references"] = references(best="gcn", mlp=0.5)
+    with pytest.raises(DataError, match="must have scores"):
+        Report.of_run(build.settings(None), None, scores)
+
+
+def test_seeds_are_a_table_that_says_what_publishing_costs(build, statement, scores):
+    row = {"values": [0.31, 0.41, 0.47], "mean": 0.3967, "std": 0.0808, "interval": [0.2, 0.6]}
+    scores["repeats"] = {
+        "seeds": [0, 1, 2],
+        "model": 0,
+        "modes": {"own-graph": {"micro_f1": row}},
+        "composed_epsilon": 1.7301,
+    }
+    text = text_of(Report.of_run(build.settings(statement), statement, scores).html())
+
+    assert "0.397 ± 0.081" in text
+    assert "0.200 to 0.600" in text
+    assert "The model is that of seed 0, named beforehand" in text
+    assert "would cost epsilon 1.731 together" in text
 
 
 def test_the_model_is_not_its_own_baseline(build, statement):
@@ -251,6 +290,26 @@ class TestComparison:
         assert "archive: score against epsilon (unit document, relation remove)" in html
         assert "without privacy, own-graph" in html
         assert "Some of these models were trained without privacy" in html
+
+    def test_runs_are_compared_with_the_best_reference(self, build):
+        scores = build.scores(best=0.9)
+        scores["references"] = references(best="mlp", mlp=0.65, gcn=0.66)
+        plain = record("plain", build.settings(None), None, scores)
+        html = Report.of_runs([*self.records(build), plain]).html()
+
+        assert "best without privacy, own-graph: mlp" in html
+        assert "0.650" in text_of(html)
+        assert "without privacy, own-graph<" not in html
+
+    def test_scores_stand_beside_their_intervals_and_documents(self, build):
+        scores = build.scores()
+        for row in scores["modes"].values():
+            row |= {"documents": 321, "intervals": {"micro_f1": [0.555, 0.777]}}
+        plain = record("plain", build.settings(None), None, scores)
+        text = text_of(Report.of_runs([*self.records(build), plain]).html())
+
+        assert "321" in text
+        assert "0.555 to 0.777" in text
 
     def test_other_units_get_a_chart_of_their_own(self, build):
         other = build.statement(relation="replace")

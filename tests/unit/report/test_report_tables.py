@@ -154,3 +154,21 @@ def test_values_that_are_none_read_as_a_dash():
 def test_bad_tables_are_refused_with_the_rule(changes, words):
     with pytest.raises(DataError, match=words):
         read_record(Table, {**RECORD, **changes}, "a table")
+
+
+def test_latex_escapes_and_has_booktabs_rules() -> None:
+    table = Table(
+        title="A & B_1",
+        columns=("name", "F1 (%)"),
+        rows=(("50 % {x} \\\\ ~^", MeanStd(0.5, 0.01)), ("<b>", Difference(-0.25))),
+        notes=("See #1.",),
+    )
+    made = table.latex()
+    assert r"\caption{A \& B\_1}" in made
+    assert r"\begin{tabular}{lr}" in made
+    assert r"name & F1 (\%) \\" in made
+    assert r"0.500 $\pm$ 0.010 \\" in made
+    assert r"$<$b$>$ & $-$0.250 \\" in made
+    assert r"\textasciitilde{}\textasciicircum{}" in made
+    assert r"{\footnotesize See \#1.}" in made
+    assert made.index(r"\bottomrule") < made.index(r"\end{tabular}")

@@ -8,8 +8,10 @@ import pytest
 
 from privgcn.corpus import load_corpus
 from privgcn.corpus.corpus import TRAIN
+from privgcn.evaluation import references as references_module
 from privgcn.evaluation.baselines import baselines_left_out
-from privgcn.runs.train import Prepared, baseline_scores, score_table, train
+from privgcn.evaluation.references import REFERENCES
+from privgcn.runs.train import Prepared, score_table, train
 from privgcn.training.recipes import make_settings
 from unit.runs.small_corpus import small_corpus
 
@@ -38,7 +40,10 @@ def test_a_private_run_trains_once_on_private_documents(
     settings = make_settings(recipe, epsilon=1.0, changes={**SHORT, **changes})
     trained = train(load_corpus("clinic"), settings)
     monkeypatch.setattr(Prepared, "fit", None)
-    names = set(baseline_scores(trained))
+    monkeypatch.setattr(references_module, "fit", None)
+    scores = score_table(trained)
+    assert "references" not in scores
+    names = set(scores["baselines"])
     assert names == {"majority", "random"} | ({row} if row else set())
     assert bool(baselines_left_out(settings)) == (row is None)
 
@@ -58,15 +63,22 @@ def test_training_documents_move_no_score_but_those_that_are_not_covered(
     for labels, rows in ((corpus.labels, corpus.vectors), (1, vectors), (0, vectors)):
         other = replace(corpus, labels=np.where(training, labels, corpus.labels), vectors=rows)
         seen = replace(trained, corpus=other, graph=trained.model.graph(other))
-        # Without privacy, one baseline is trained on the documents.
         scores = score_table(seen)
-        scores["baselines"].pop("graph-blind mlp", None)
+        # Without privacy, references are trained on the documents.
+        scores.pop("references", None)
         scores["modes"] = {mode: scores["modes"][mode] for mode in ("alone", "own-graph")}
         told.append(scores)
     assert told[0] == told[1] == told[2]
 
 
-def test_a_plain_run_has_a_graph_blind_baseline() -> None:
-    settings = make_settings("plain", changes=SHORT)
-    assert "graph-blind mlp" in baseline_scores(train(load_corpus("clinic"), settings))
+def test_a_plain_run_states_the_references_and_names_the_best() -> None:
+    settings = make_settings("plain", changes={**SHORT, "features.kind": "hashing"})
+    scores = score_table(train(load_corpus("clinic"), settings))
+    assert set(scores["references"]) == set(scores["modes"])
+    for mode, row in scores["references"].items():
+        assert tuple(row["scores"]) == REFERENCES
+        assert row["best"] == max(row["validation"], key=row["validation"].__getitem__)
+        own = {name: scores["modes"][mode][name] for name in ("micro_f1", "documents")}
+        assert own.items() <= row["scores"]["gcn"].items(), "the model is not trained twice"
+        assert row["scores"][row["best"]]["micro_f1"] > 0.6, "two epochs make no good network"
     assert baselines_left_out(settings) == []

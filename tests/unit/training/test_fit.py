@@ -15,7 +15,7 @@ from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.graph.rows import SparseRows
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.training.fit import _device, fit
+from privgcn.training.fit import fit, training_device
 
 GRAPH = random_graph(30, 8, owners=6)
 LARGE_STEPS = {
@@ -236,16 +236,21 @@ def test_a_non_private_fit_has_no_plan() -> None:
     assert not fitted.releasable
 
 
-@pytest.mark.parametrize(("found", "expected"), [(True, "cuda"), (False, "cpu")])
-def test_device_auto_takes_cuda_where_there_is_any(
-    monkeypatch: pytest.MonkeyPatch, found: bool, expected: str
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: found)
-    assert _device("auto").type == expected
-    assert _device("cpu").type == "cpu"
-    if not found:
-        with pytest.raises(ConfigError, match="no CUDA device"):
-            _device("cuda")
+def test_device_auto_takes_what_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA for many steps over many documents, the CPU for few; never what is not there."""
+    short = settings(**{"training.device": "auto"})
+    long = short.changed({"training.epochs": 100_000})
+    few_large_steps = long.changed(LARGE_STEPS | {"model.kind": "linear"})
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert training_device(GRAPH, short, 1).type == "cpu"
+    assert training_device(GRAPH, long, 1).type == "cuda"
+    assert training_device(GRAPH, few_large_steps, 1).type == "cpu"
+    assert training_device(GRAPH, long.changed({"training.device": "cpu"}), 1).type == "cpu"
+    assert training_device(GRAPH, short.changed({"training.device": "cuda"}), 1).type == "cuda"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert training_device(GRAPH, long, 1).type == "cpu"
+    with pytest.raises(ConfigError, match="no CUDA device"):
+        training_device(GRAPH, short.changed({"training.device": "cuda"}), 1)
 
 
 def test_reach_chooses_all_of_the_large_steps() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.paper import emulation
 from privgcn.experiments.paper.comparison import EPSILONS, compared, compared_table
-from privgcn.experiments.paper.epsilons import noise_table
-from privgcn.experiments.paper.mapping import Claim, claims, emulated, ours
+from privgcn.experiments.paper.epsilons import moments_epsilon, noise_table
+from privgcn.experiments.paper.mapping import Claim, claims, emulated, ours, released
 from privgcn.experiments.paper.published import OPTIMIZERS, published
 from privgcn.experiments.paper.tables import table
 from privgcn.experiments.results import (
@@ -18,14 +18,22 @@ from privgcn.experiments.results import (
     Presentation,
     Results,
     View,
+    cells,
     difference,
     split_by_origin,
 )
 from privgcn.report import MeanStd, Table
+from privgcn.training.recipes import PAPER_EPOCHS
 
 PARTS: tuple[int | str, ...] = (1, 2, 4, 6, 8, 10, 100, "each")
 EPSILON = 2
-"""Of experiment C."""
+"""Of experiment C where it has one alone."""
+
+SPLIT_EPSILONS = (1, 2, 5)
+"""Of experiment C; the paper draws three and names the first two."""
+
+IMPOSSIBLE = 1
+"""The epsilon that the paper calls impossible without splitting the graph."""
 
 
 def fractions(options: Options, letter: str = "a") -> tuple[float, ...]:
@@ -38,6 +46,11 @@ def fractions(options: Options, letter: str = "a") -> tuple[float, ...]:
 def epsilons(options: Options) -> tuple[int, ...]:
     """Privacy budgets, in the paper's round numbers."""
     return (EPSILONS[0], EPSILONS[-1]) if options.quick else EPSILONS
+
+
+def split_epsilons(options: Options) -> tuple[int, ...]:
+    """Privacy budgets of experiment C."""
+    return (EPSILON,) if options.quick else SPLIT_EPSILONS
 
 
 def parts(options: Options) -> tuple[int | str, ...]:
@@ -88,9 +101,31 @@ def present_a(results: Results, options: Options) -> Presentation:
         ),
     )
     made = _presented(view, options)
+    made.tables.append(_degrees(results, options))
     if told := _text_claims(options):
         made.tables.append(_named_in_the_text(results, told))
     return replace(made, notes=results.short_notes())
+
+
+def _degree(results: Results, point: Mapping[str, Any]) -> float | None:
+    """The mean degree of the graph that a run trained on."""
+    found = results.of("train", point)
+    if not found:
+        return None
+    documents = found[0]["documents"]
+    return round(2 * float(documents["train_links"]) / float(documents["train"]), 2)
+
+
+def _degrees(results: Results, options: Options) -> Table:
+    form, shares = table("degrees"), fractions(options)
+    base = {"recipe": "plain", "optimizer": "adam"}
+    rows = cells(
+        lambda point: _degree(results, point),
+        [((name,), {"dataset": name, **base}) for name in options.datasets],
+        [{"fraction": share} for share in shares],
+    )
+    columns = (*form.columns, *(f"{share:.0%}" for share in shares))
+    return form.model_copy(update={"columns": columns, "rows": rows})
 
 
 def _presented(view: View, options: Options) -> Presentation:
@@ -118,10 +153,16 @@ def experiment_b(options: Options) -> Experiment:
         "epsilon": epsilons(options),
         "fraction": fractions(options, "b"),
     }
+    whole = {**axes, "epsilon": [IMPOSSIBLE], "fraction": [1.0]}
     grids = [
         Grid({**axes, "recipe": ["paper-full"], "optimizer": OPTIMIZERS}),
         Grid({**axes, "recipe": ["auto"]}),
+        Grid({**whole, "recipe": ["paper-full"], "optimizer": OPTIMIZERS}),
+        Grid({**whole, "recipe": ["auto"]}),
     ]
+    if not options.quick:
+        released = {"dataset": options.datasets, "optimizer": OPTIMIZERS}
+        grids.append(Grid({**released, "epsilon": [IMPOSSIBLE]}, emulation.KIND))
     return Experiment("experiment-b", grids, options.seeds)
 
 
@@ -146,7 +187,9 @@ def present_b(results: Results, options: Options) -> Presentation:
             for label, method in methods().items()
             for percent, share in shares.items()
         ],
-        columns={str(epsilon): {"epsilon": epsilon} for epsilon in epsilons(options)},
+        columns={
+            str(epsilon): {"epsilon": epsilon} for epsilon in (IMPOSSIBLE, *epsilons(options))
+        },
         column="epsilon {}",
         measure=lambda point: results.train(**point),
         x_label="epsilon",
@@ -158,9 +201,31 @@ def present_b(results: Results, options: Options) -> Presentation:
             if share in ends
             else None
         ),
+        majority=results.majority,
     )
     made = _presented(view, options)
-    return Presentation([noise_table(), *made.tables], made.figures, results.short_notes())
+    rows = [
+        (name, optimizer, *_at_epsilon_1(results, name, optimizer))
+        for name in options.datasets
+        for optimizer in OPTIMIZERS
+    ]
+    tables = [noise_table(), *made.tables, table("epsilon-1", rows)]
+    return Presentation(tables, made.figures, results.short_notes())
+
+
+def _at_epsilon_1(results: Results, name: str, optimizer: str) -> tuple[Any, ...]:
+    """The full graph at epsilon 1: the noise, the paper's own epsilon of it, and scores."""
+    steps = PAPER_EPOCHS[optimizer]  # type: ignore[index]
+    noise = emulation.claimed_noise(optimizer, float(IMPOSSIBLE), 1, steps)
+    point: dict[str, Any] = {"dataset": name, "optimizer": optimizer, "epsilon": IMPOSSIBLE}
+    return (
+        noise,
+        round(moments_epsilon(noise, steps), 4),
+        released(results, **point),
+        results.train(recipe="paper-full", **point),
+        results.train(dataset=name, recipe="auto", epsilon=IMPOSSIBLE),
+        results.majority(name),
+    )
 
 
 def experiment_c(options: Options) -> Experiment:
@@ -175,7 +240,7 @@ def experiment_c(options: Options) -> Experiment:
     }
     grids = [
         Grid({**base, "recipe": ["plain"]}),
-        Grid({**base, "recipe": ["paper-split"], "epsilon": [EPSILON]}),
+        Grid({**base, "recipe": ["paper-split"], "epsilon": split_epsilons(options)}),
     ]
     return Experiment("experiment-c", grids, options.seeds)
 
@@ -184,7 +249,10 @@ def present_c(results: Results, options: Options) -> Presentation:
     """Curves over the number of parts, their values, and the named figures."""
     kinds: dict[str, dict[str, Any]] = {
         "without privacy": {"recipe": "plain"},
-        f"epsilon {EPSILON}": {"recipe": "paper-split", "epsilon": EPSILON},
+        **{
+            f"epsilon {epsilon}": {"recipe": "paper-split", "epsilon": epsilon}
+            for epsilon in split_epsilons(options)
+        },
     }
     auto = {"recipe": "auto", "epsilon": EPSILON}
 
@@ -213,13 +281,11 @@ def present_c(results: Results, options: Options) -> Presentation:
         measure=score,
         x_label="parts",
         drawn=lambda name, kind, optimizer: (
-            (
-                f"Experiment C: number of parts, {kind}, {optimizer.upper()}",
-                name,
-            )
+            (f"Experiment C: number of parts, {name}, {optimizer.upper()}", kind)
             if kind in kinds
             else None
         ),
+        majority=results.majority,
     )
     made = _presented(view, options)
     tables = [_known(table, len(view.form.columns)) for table in made.tables]

@@ -17,7 +17,7 @@ from privgcn.experiments.paper.comparison import compared, compared_table
 from privgcn.experiments.paper.curves import epsilons, fractions
 from privgcn.experiments.paper.mapping import baseline, claims, kept_errors
 from privgcn.experiments.paper.tables import table
-from privgcn.experiments.predictions import confusion
+from privgcn.experiments.predictions import confusion, errors_spread
 from privgcn.experiments.results import (
     PAPER_MODE,
     Options,
@@ -33,6 +33,10 @@ _MOST_CLASSES = 12
 _MOST_MISTAKES = 15
 _SHARE = "share of hard cases that stay errors"
 
+_PLAIN: dict[str, Point] = {
+    "ours": {"optimizer": "sgd", "recipe": "plain"},
+    "as released": {"optimizer": "sgd", "epsilon": None},
+}
 _METHODS: dict[str, tuple[str, Point]] = {
     "SGD, as released": (emulation.KIND, {"optimizer": "sgd"}),
     "SGD, done soundly": ("train", {"optimizer": "sgd", "recipe": "paper-full"}),
@@ -42,15 +46,14 @@ _METHODS: dict[str, tuple[str, Point]] = {
 
 def experiment(options: Options) -> Experiment:
     """Plain SGD over data shares; SGD-DP (sound, as released) and auto over epsilons."""
+    shares: dict[str, Any] = {
+        "dataset": options.datasets,
+        "optimizer": ["sgd"],
+        "fraction": fractions(options),
+    }
     grids = [
-        Grid(
-            {
-                "dataset": options.datasets,
-                "optimizer": ["sgd"],
-                "recipe": ["plain"],
-                "fraction": fractions(options),
-            }
-        )
+        Grid({**shares, "recipe": ["plain"]}),
+        Grid({**shares, "epsilon": [None]}, emulation.KIND),
     ]
     for kind, point in _METHODS.values():
         axes: dict[str, Any] = {"dataset": options.datasets, "epsilon": epsilons(options)}
@@ -80,13 +83,19 @@ def _over_data(results: Results, options: Options) -> View:
     shares = [share for share in fractions(options) if share < 1.0]
     return View(
         form=table("hard-cases-data"),
-        rows=lambda names: [((name,), baseline(name)) for name in names],
+        rows=lambda names: [
+            ((name, label), {**point, "dataset": name})
+            for name in names
+            for label, point in _PLAIN.items()
+        ],
         columns={100 * share: {"fraction": share} for share in shares},
         column="{:.0f}%",
-        measure=lambda point: kept_errors(results, "train", point),
+        measure=lambda point: kept_errors(
+            results, "train" if "recipe" in point else emulation.KIND, point
+        ),
         x_label="training data (%)",
         y_label=_SHARE,
-        drawn=lambda name: ("Hard cases without privacy", name),
+        drawn=lambda name, label: (f"Hard cases without privacy, {label}", name),
     )
 
 
@@ -113,25 +122,28 @@ def _over_noise(results: Results, options: Options) -> View:
 
 
 def _confusions(results: Results, options: Options, name: str, suffix: str) -> list[Table]:
-    """Row-normalised confusion matrices, summed over seeds: baseline, sound, auto."""
+    """Row-normalised confusion matrices, summed over seeds, and how far errors spread."""
     epsilon = epsilons(options)[0]
-    private: Point = {"dataset": name, "epsilon": epsilon}
-    shown: dict[str, Point] = {
-        "without privacy": baseline(name),
-        f"SGD done soundly, epsilon {epsilon}": {
-            **private,
-            "recipe": "paper-full",
-            "optimizer": "sgd",
+    released: Point = {"dataset": name, "optimizer": "sgd"}
+    shown: dict[str, tuple[str, Point]] = {
+        "without privacy": ("train", baseline(name)),
+        "as released, without noise": (emulation.KIND, {**released, "epsilon": None}),
+        **{
+            f"{label}, epsilon {epsilon}": (
+                kind,
+                {"dataset": name, "epsilon": epsilon, **method},
+            )
+            for label, (kind, method) in _METHODS.items()
         },
-        f"auto, epsilon {epsilon}": {**private, "recipe": "auto"},
     }
-    tables = []
-    for label, point in shown.items():
-        if found := results.of("train", point):
+    tables, spread = [], []
+    for label, (kind, point) in shown.items():
+        if found := results.of(kind, point):
             title = f"Confusion of {name}, {label}{suffix}"
-            share = confusion(found, PAPER_MODE).tolist()
-            tables.append(_confusion_table(title, found[0]["classes"], share))
-    return tables
+            share = confusion(found, PAPER_MODE)
+            spread.append((name, label, errors_spread(share)))
+            tables.append(_confusion_table(title, found[0]["classes"], share.tolist()))
+    return [*tables, table("spread", spread, f" of {name}{suffix}")] if spread else []
 
 
 def _confusion_table(title: str, classes: list[str], share: list[list[float]]) -> Table:

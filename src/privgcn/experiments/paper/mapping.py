@@ -18,7 +18,7 @@ from privgcn.errors import ConfigError
 from privgcn.experiments.paper import emulation, mnist
 from privgcn.experiments.paper.epsilons import moments_epsilon
 from privgcn.experiments.paper.published import leaves, published, read_table
-from privgcn.experiments.predictions import errors
+from privgcn.experiments.predictions import confusion, errors
 from privgcn.experiments.results import PAPER_MODE, Options, Results
 from privgcn.experiments.tasks import Point
 from privgcn.report import MeanStd
@@ -27,7 +27,7 @@ FEATURES = {"bow": "bow", "word-vectors": "fasttext", "transformer": "bert"}
 """The published name of a kind of features, where it has one."""
 
 _WORDS = {"optimizer": "sgd|adam", "split": "train|test"}
-_NUMBERS = ("epsilon", "percent", "parts", "row")
+_NUMBERS = ("epsilon", "percent", "parts", "row", "true", "predicted")
 _AXES = ("dataset", "optimizer", "epsilon", "parts", "features", "fraction")
 
 
@@ -37,7 +37,14 @@ class Rule(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     measure: Literal[
-        "score", "majority", "size", "hard-cases", "mnist", "noise", "mnist-noise"
+        "score",
+        "majority",
+        "size",
+        "hard-cases",
+        "confusion",
+        "mnist",
+        "noise",
+        "mnist-noise",
     ] = "score"
     run: dict[str, Any] | None = None
     released: dict[str, Any] | None = None
@@ -195,6 +202,8 @@ def ours(results: Results, claim: Claim) -> MeanStd | float | None:
         case "hard-cases":
             kind = "train" if claim.rule.run is not None else emulation.KIND
             return kept_errors(results, kind, claim.point)
+        case "confusion":
+            return _confused(results, claim)
         case "mnist":
             return results.train(mnist.MODE, **claim.sound())
         case "score":
@@ -209,6 +218,15 @@ def emulated(results: Results, claim: Claim) -> MeanStd | None:
 def released(results: Results, **point: Any) -> MeanStd | None:
     """The score of a run of the released code's behaviour."""
     return results.score(emulation.KIND, point)
+
+
+def _confused(results: Results, claim: Claim) -> float | None:
+    """The share of one class that the run takes for another; classes are in their order."""
+    found = results.of("train", claim.sound())
+    if not found:
+        return None
+    true, predicted = map(int, re.findall(r"\d+", claim.leaf.rpartition(".")[2]))
+    return float(confusion(found, PAPER_MODE)[true, predicted])
 
 
 def _size(results: Results, claim: Claim) -> int | None:
@@ -230,10 +248,14 @@ def kept_errors(
 ) -> MeanStd | None:
     """Share of the hard cases that a setting gets wrong too, seed by seed.
 
-    Hard cases are the errors of the non-private model with the given ``optimizer``.
+    Hard cases are the errors of the non-private model of the same kind with the given
+    ``optimizer``: those of the emulated model, where the setting is an emulated one.
     """
     shares = []
-    first = results.by_seed("train", baseline(point["dataset"], optimizer))
+    plain = baseline(point["dataset"], optimizer)
+    if kind != "train":
+        plain = {"dataset": point["dataset"], "optimizer": optimizer, "epsilon": None}
+    first = results.by_seed(kind, plain)
     second = results.by_seed(kind, point)
     for seed in sorted(first.keys() & second.keys()):
         hard = errors(first[seed], PAPER_MODE)

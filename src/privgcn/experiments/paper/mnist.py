@@ -13,7 +13,14 @@ from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.paper.epsilons import moments_epsilon, same_digits
 from privgcn.experiments.paper.published import published
 from privgcn.experiments.paper.tables import table
-from privgcn.experiments.results import Options, Presentation, Results, difference, mean_of
+from privgcn.experiments.results import (
+    Options,
+    Presentation,
+    Results,
+    difference,
+    figure,
+    mean_of,
+)
 from privgcn.experiments.tasks import Point
 from privgcn.privacy.accounting.epsilon import epsilon_of
 from privgcn.report import MeanStd, Table
@@ -86,7 +93,19 @@ def present(results: Results, options: Options) -> Presentation:
         )
     known = what_ours_say(results, options)
     made = table("mnist", rows, more_notes=notes, known=known)
-    return Presentation([made, epsilon_table()], [], results.short_notes())
+    bars: dict[str, dict[str, MeanStd | None]] = {"published": {}, "done soundly": {}}
+    bars["auto"] = {}
+    for lot, noise, _, _, told, ours, _, auto in rows:
+        for scores, score in zip(bars.values(), (told, ours, auto), strict=True):
+            scores[f"lot {lot}, noise {noise}"] = score
+    drawn = figure(
+        "MNIST: lot size and noise",
+        "row of the table",
+        bars,
+        kind="bar",
+        majority=results.majority("mnist"),
+    )
+    return Presentation([made, epsilon_table()], drawn, results.short_notes())
 
 
 def what_ours_say(results: Results, options: Options) -> str:

@@ -60,6 +60,7 @@ def _write_files(folder: Path, name: str, made: Presentation) -> None:
     write_atomically(folder / "tables.md", "\n\n".join(blocks) + "\n")
     for number, table in enumerate(made.tables, 1):
         write_atomically(folder / "tables" / f"{number:02d}.csv", table.csv())
+        write_atomically(folder / "tables" / f"{number:02d}.tex", table.latex())
     for number, figure in enumerate(made.figures, 1):
         save_svg(figure, folder / "figures" / f"{number:02d}.svg")
 
@@ -97,7 +98,8 @@ def _size(done: Reproduction) -> str:
 def _takeaway_blocks(found: Sequence[Takeaway]) -> list[str]:
     blocks = []
     for number, one in enumerate(found, 1):
-        lines = [f"{number}. **{one.claim}** Under sound clipping it **{one.verdict}**."]
+        lines = [f"{number}. **{one.claim}** Under sound clipping it **{one.verdict}**"]
+        lines[0] += f" ({one.reach})." if one.reach else "."
         if one.verdict == NOT_MEASURED:
             lines = [f"{number}. **{one.claim}** **Not measured** in these runs."]
         lines += [f"   - {sentence}" for sentence in one.evidence]

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from privgcn.errors import ConfigError, DataNotAvailableError
+from privgcn.experiments.declared import Declared
 from privgcn.experiments.engines import Engine
+from privgcn.experiments.origin import code_identity, commit
 from privgcn.experiments.paper.comparison import disagreements
 from privgcn.experiments.paper.takeaways import takeaways
 from privgcn.experiments.paper.targets import (
     Target,
     chosen_targets,
+    declared_target,
     fitting_datasets,
     make_options,
 )
@@ -67,7 +71,7 @@ class Reproduction:
 
 
 def reproduce(
-    name: str,
+    name: str | Declared,
     folder: Path,
     engine: Engine,
     *,
@@ -76,12 +80,16 @@ def reproduce(
     quick: bool = False,
     resume: bool = False,
     only_show: bool = False,
+    mixed: bool = False,
+    command: str = "privgcn reproduce",
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> Reproduction:
     """Runs an experiment, or all of them, and says what came out.
 
     Args:
-        name: An experiment, several with commas between them, or ``all``.
+        name: An experiment, several with commas between them, or ``all``; or one that a user
+            declared, whose datasets and seeds are its own.
         folder: The results folder.
         engine: Where runs run.
         datasets: Default: what each experiment runs on in the paper, as far as it is here.
@@ -89,22 +97,38 @@ def reproduce(
         quick: The small size.
         resume: Go on in a folder that has records; failed runs are tried again.
         only_show: Run nothing: make tables and figures of the records that are there.
+        mixed: Go on beside records that other code made; every page then says so.
+        command: What the user typed, for the pages.
+        device: Where runs train: ``auto``, ``cpu`` or ``cuda``; default as the environment
+            says, else ``cpu``.
         progress: Shows how far it is.
 
     Raises:
         ConfigError: The folder cannot be written, or has records and ``resume`` was not
-            asked for; or no run could work with these datasets or on this device.
+            asked for, or has records of other code; or no run could work with these datasets
+            or on this device.
         DataNotAvailableError: No data for any experiment.
     """
-    check_device(here=engine.here)
-    chosen = list(_with_options(name, datasets, seeds, quick))
+    where = check_device(device, here=engine.here)
+    chosen: list[tuple[str, Target, Options, list[str]]]
+    if isinstance(name, Declared):
+        chosen = [("declared", *declared_target(name), [])]
+    else:
+        chosen = list(_with_options(name, datasets, seeds, quick))
     with RecordStore(folder) as store:
         if len(store) and not (resume or only_show):
             raise ConfigError(
                 f"The results folder {folder} has {len(store)} records of an earlier call. "
                 "Add --resume to go on with them, or name another folder with --out."
             )
-        tasks = list(_tasks(chosen))
+        tasks = list(_tasks(chosen, where))
+        others = [code for code in store.codes_of(tasks) if code != code_identity()]
+        if others and not (only_show or mixed):
+            raise ConfigError(
+                f"The results folder {folder} has records of other code ({', '.join(others)}; "
+                f"this is {code_identity()}). Name another folder with --out, or add --mixed: "
+                "then every page says that its numbers are of several versions."
+            )
         if only_show:
             summary = summary_of(tasks, store)
         else:
@@ -113,7 +137,8 @@ def reproduce(
         for label, target, options, notes in chosen:
             place = folder / label if len(chosen) > 1 else folder
             made = target.present(Results(store, options.seeds), options)
-            made = Presentation(made.tables, made.figures, [*made.notes, *notes])
+            head = _origin(store, target, options, command)
+            made = Presentation(made.tables, made.figures, [*head, *made.notes, *notes])
             shown.append(Shown(label, target.title, place, made))
         keys = {task.key for task in tasks}
         spent = sum(s for key, s in store.seconds().items() if key in keys)
@@ -133,6 +158,24 @@ def reproduce(
             takeaways(everything, sorted(named)),
             disagreements(everything),
         )
+
+
+def _origin(store: RecordStore, target: Target, options: Options, command: str) -> list[str]:
+    """Which command, seeds, day and code the numbers of an experiment are from."""
+    codes = store.codes_of(target.plan(options))
+    if not codes:
+        return []
+    at = commit()
+    seeds = ", ".join(map(str, options.seeds))
+    made = f"Command: {command}. Seeds: {seeds}. Written on {date.today().isoformat()}"
+    made += "" if at is None else f" at commit {at}"
+    if len(codes) == 1:
+        return [f"{made}. All runs are of one code: {codes[0]}."]
+    return [
+        f"These numbers are a MIXTURE: their runs are of {len(codes)} versions of the code "
+        f"({', '.join(codes)}), so differences between them may be differences of the code.",
+        f"{made}.",
+    ]
 
 
 def _torn_labels(store: RecordStore, tasks: Sequence[Task]) -> list[str]:
@@ -169,7 +212,9 @@ def _with_options(
         )
 
 
-def _tasks(chosen: Sequence[tuple[str, Target, Options, list[str]]]) -> Iterator[Task]:
+def _tasks(
+    chosen: Sequence[tuple[str, Target, Options, list[str]]], device: str
+) -> Iterator[Task]:
     """Every configuration once, with the most seeds that any experiment asks for."""
     merged: dict[str, Task] = {}
     for _, target, options, _ in chosen:
@@ -178,4 +223,4 @@ def _tasks(chosen: Sequence[tuple[str, Target, Options, list[str]]]) -> Iterator
             if other is None or len(task.seeds) > len(other.seeds):
                 merged[task.configuration] = task
     for task in merged.values():
-        yield from task.pieces()
+        yield from task.on(device).pieces()

@@ -28,14 +28,25 @@ MARGIN = 0.03
 
 SURVIVES, FAILS, PARTLY = "survives", "does not survive", "survives in part"
 
+FRAGILE = 0.01
+"""A verdict on a dataset that hangs on less than this is called fragile."""
+
 _BASE = "the majority class alone"
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What a dataset says: whether the claim holds, ``None`` where a number is missing."""
+    """What a dataset says of a claim.
 
-    holds: bool | None
+    Attributes:
+        where: The dataset, and what else tells it from the others.
+        lead: How far the numbers are on the claim's side of its rule; negative where it does
+            not hold, ``None`` where a number is missing.
+        evidence: The numbers in words.
+    """
+
+    where: str
+    lead: float | None
     evidence: str
 
 
@@ -51,23 +62,35 @@ def takeaways(results: Results, datasets: Sequence[str]) -> list[Takeaway]:
     made = []
     for name, words in read_table("takeaways.toml").items():
         if name == "features":
-            found, evidence = _richer_features(results)
+            found, each, more = _richer_features(results)
         else:
             each = [one for dataset in real if (one := judges[name](results, dataset))]
-            found = verdict([one.holds for one in each if one.holds is not None])
-            evidence = [one.evidence for one in each]
+            found, more = verdict([one.lead for one in each if one.lead is not None]), []
+        evidence = (*(one.evidence for one in each), *more)
         rule = words["rule"].format(margin=MARGIN)
-        made.append(Takeaway(words["claim"], found, tuple(evidence), rule))
+        made.append(Takeaway(words["claim"], found, evidence, rule, reach(each)))
     return made
 
 
-def verdict(judged: Sequence[bool]) -> str:
+def verdict(leads: Sequence[float]) -> str:
     """All, none or some datasets agree with a claim."""
-    if not judged:
+    if not leads:
         return NOT_MEASURED
-    if all(judged):
+    if min(leads) > 0:
         return SURVIVES
-    return PARTLY if any(judged) else FAILS
+    return PARTLY if max(leads) > 0 else FAILS
+
+
+def reach(each: Sequence[Judged]) -> str:
+    """On how many datasets a claim holds, and where that hangs on little."""
+    known = {one.where: one.lead for one in each if one.lead is not None}
+    if not known:
+        return ""
+    holds = [where for where, lead in known.items() if lead > 0]
+    words = f"holds on {len(holds)} of {len(known)}"
+    words += f" ({', '.join(holds)})" if 0 < len(holds) < len(known) else ""
+    fragile = [f"{w} ({lead:+.3f})" for w, lead in known.items() if abs(lead) < FRAGILE]
+    return f"{words}; fragile on {', '.join(fragile)}" if fragile else words
 
 
 def _mean(results: Results, **point: Any) -> float | None:
@@ -82,10 +105,12 @@ def _ours(results: Results, leaf: str) -> float | None:
 def _judged(
     head: str,
     legs: Mapping[str, float | None],
-    rule: Callable[..., bool],
+    rule: Callable[..., float],
     parts: Iterable[str],
 ) -> Judged | None:
     """A dataset judged by a rule over its legs, the numbers that the claim is about.
+
+    The rule says how far the legs are on the claim's side.
 
     A missing leg leaves it open; ``None`` where none but the majority is known. The ``parts``
     are the numbers in words.
@@ -94,8 +119,13 @@ def _judged(
         return None
     missing = [leg for leg, value in legs.items() if value is None]
     told = [f"{NOT_MEASURED} here, so not judged: {', '.join(missing)}"] if missing else []
-    holds = None if missing else rule(*legs.values())
-    return Judged(holds, f"{head} {'; '.join([*parts, *told])}.")
+    lead = None if missing else rule(*legs.values())
+    return Judged(head.partition(",")[0].rstrip(":"), lead, _sentence(head, parts, told, lead))
+
+
+def _sentence(head: str, parts: Iterable[str], told: Iterable[str], lead: float | None) -> str:
+    by = [] if lead is None else [f"{'holds' if lead > 0 else 'fails'} by {abs(lead):.3f}"]
+    return f"{head} {'; '.join([*parts, *told, *by])}."
 
 
 def _shown(legs: Mapping[str, float | None]) -> list[str]:
@@ -111,8 +141,8 @@ def _robust_to_noise(results: Results, name: str) -> Judged | None:
         _BASE: results.majority(name),
     }
 
-    def holds(two: float, most: float, one: float, base: float) -> bool:
-        return min(two, one) > base + MARGIN and abs(most - two) <= MARGIN
+    def lead(two: float, most: float, one: float, base: float) -> float:
+        return min(two - base - MARGIN, one - base - MARGIN, MARGIN - abs(most - two))
 
     parts = _shown(legs)
     quiet = [
@@ -122,7 +152,7 @@ def _robust_to_noise(results: Results, name: str) -> Judged | None:
     if None not in quiet:
         listed = ", ".join(f"{value:.3f}" for value in quiet)
         parts.append(f"as released, epsilon 2 to 137 gives {listed}")
-    return _judged(f"{name}:", legs, holds, parts)
+    return _judged(f"{name}:", legs, lead, parts)
 
 
 def _adam_beats_sgd(results: Results, name: str) -> Judged | None:
@@ -146,10 +176,10 @@ def _adam_beats_sgd(results: Results, name: str) -> Judged | None:
         listed = ", ".join(f"{rate:g}" for rate in tuned)
         parts.append(f"Adam is the best of its rates {listed}")
 
-    def holds(sgd: float, adam: float, base: float) -> bool:
-        return adam > max(sgd, base) + MARGIN
+    def lead(sgd: float, adam: float, base: float) -> float:
+        return adam - max(sgd, base) - MARGIN
 
-    return _judged(f"{name}: with clipping at epsilon 2,", legs, holds, parts)
+    return _judged(f"{name}: with clipping at epsilon 2,", legs, lead, parts)
 
 
 def _more_data(results: Results, name: str) -> Judged | None:
@@ -162,7 +192,7 @@ def _more_data(results: Results, name: str) -> Judged | None:
         gains[label] = None if few is None or every is None else every - few
         if few is not None and every is not None:
             parts.append(f"{label} {few:.3f} with 25 % and {every:.3f} with all data")
-    return _judged(f"{name}, epsilon 2:", gains, lambda *all_: max(all_) <= MARGIN, parts)
+    return _judged(f"{name}, epsilon 2:", gains, lambda *all_: MARGIN - max(all_), parts)
 
 
 _SPLITS = {
@@ -196,34 +226,36 @@ def _splitting(results: Results, name: str) -> Judged | None:
         parts.append(f"every document its own part (auto), epsilon 1 {auto:.3f}")
     which = "better optimiser" if len(counted) > 1 else f"{counted[0].upper()} only"
 
-    def holds(full: float, two: float, one: float, base: float) -> bool:
-        return two > full + MARGIN and one > base + MARGIN
+    def lead(full: float, two: float, one: float, base: float) -> float:
+        return min(two - full, one - base) - MARGIN
 
-    return _judged(f"{name}, {which}:", legs, holds, parts)
+    return _judged(f"{name}, {which}:", legs, lead, parts)
 
 
-def _richer_features(results: Results) -> tuple[str, list[str]]:
+def _richer_features(results: Results) -> tuple[str, list[Judged], list[str]]:
     """Verdict and evidence by inference mode, on the datasets that have raw text."""
-    judged: dict[str, list[bool]] = {COVERED_MODE: [], PAPER_MODE: []}
-    evidence = []
+    judged: dict[str, list[Judged]] = {COVERED_MODE: [], PAPER_MODE: []}
+    more = []
     for name in ("pokec", "cora-text", "citeseer-text"):
         for mode in judged:
             kept = _kept_by_kind(results, name, mode)
             if len(kept) < 2:
                 continue
             simple, rich = next(iter(kept)), list(kept)[-1]
-            judged[mode].append(kept[rich] > kept[simple] + MARGIN)
+            lead = kept[rich] - kept[simple] - MARGIN
             shares = ", ".join(f"{kind} {share:.0%}" for kind, share in kept.items())
-            evidence.append(
-                f"{name}, {mode}: of its non-private score, auto keeps at epsilon 2: {shares}."
-            )
-        evidence += _papers_own_method(results, name)
-    by_mode = {mode: verdict(found) for mode, found in judged.items()}
-    words = verdict([one for found in judged.values() for one in found])
+            head = f"{name}, {mode}: of its non-private score, auto keeps at epsilon 2:"
+            sentence = _sentence(head, [shares], [], lead)
+            judged[mode].append(Judged(f"{name} {mode}", lead, sentence))
+        more += _papers_own_method(results, name)
+    each = [one for found in judged.values() for one in found]
+    leads = {m: [o.lead for o in found if o.lead is not None] for m, found in judged.items()}
+    by_mode = {mode: verdict(found) for mode, found in leads.items()}
+    words = verdict([lead for found in leads.values() for lead in found])
     if len(set(by_mode.values())) > 1:
         apart = "; ".join(f"{mode}: {word}" for mode, word in by_mode.items())
         words = f"{words} ({apart})"
-    return words, evidence
+    return words, each, more
 
 
 def _kept_by_kind(results: Results, name: str, mode: str) -> dict[str, float]:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from privgcn.corpus.catalogue import DATASETS
 from privgcn.corpus.location import data_folder
 from privgcn.errors import ConfigError, DataNotAvailableError
+from privgcn.experiments.declared import Declared
 from privgcn.experiments.grid import Experiment
 from privgcn.experiments.paper import (
+    ablation,
     curves,
     feature_kinds,
     hard_cases,
@@ -85,11 +87,17 @@ TARGETS: dict[str, Target] = {
         datasets=mnist.DATASETS,
         quick_datasets=mnist.DATASETS,
     ),
+    "ablation": Target(
+        "Ablation: what makes the published private scores",
+        ablation.experiment,
+        ablation.present,
+        datasets=("cora", "citeseer", "pubmed"),
+    ),
     "as-released": Target(
         "As released: why the published private scores are what they are",
         released_code.experiment,
         released_code.present,
-        datasets=("cora",),
+        datasets=("cora", "citeseer", "pubmed"),
         least_seeds=released_code.LEAST_SEEDS,
     ),
 }
@@ -107,6 +115,17 @@ def chosen_targets(name: str) -> dict[str, Target]:
                 f"Got {part!r}."
             )
     return {part: TARGETS[part] for part in names}
+
+
+def declared_target(declared: Declared) -> tuple[Target, Options]:
+    """A user's experiment as one of these."""
+    target = Target(
+        declared.title,
+        lambda _: declared.experiment(),
+        lambda results, _: declared.present(results),
+    )
+    names = (str(point["dataset"]) for point in declared.points())
+    return target, Options(tuple(dict.fromkeys(names)), tuple(range(declared.seeds)))
 
 
 def fitting_datasets(

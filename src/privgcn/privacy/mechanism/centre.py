@@ -11,13 +11,13 @@ for.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.models.stack import LayerGradient
 from privgcn.privacy.mechanism.clipping import ClippedSums
@@ -65,29 +65,48 @@ def clipped_outline(
         computed from that part alone. A row without length adds no direction, a document
         without label no label.
     """
-    row, label = _lengths(graph)
-    layers = []
-    if row:
-        lengths = graph.features.row_sums(2).sqrt() * graph.sizes[graph.part_of_row]
-        scales = torch.where(lengths > 0, row * plan.clip_norm / lengths, 0.0)
-        layers.append(LayerGradient(graph.features, scales[:, None, None], None))
-    known = graph.labels.clamp(0, graph.classes - 1)
-    weights = label * plan.clip_norm * graph.loss_weights
-    chosen = one_hot(known, graph.classes) * weights[:, None]
-    ones = torch.ones(len(chosen), 1, 1, device=chosen.device)
-    layers.append(LayerGradient(ones, chosen[:, None], None))
     included = None
     if samples is not None:
         included = torch.zeros(graph.parts, 1, dtype=torch.bool)
         included[torch.from_numpy(samples[0])] = True
-        included = included.to(graph.offsets.device)
-    sums = ClippedSums(graph, plan.clip_norm, grid_of(plan))
-    *of_rows, of_labels = sums.clipped_sum(layers, included=included)
-    return [*(total[..., 0] for total in of_rows), of_labels[0]]
+    device = graph.offsets.device
+    shapes = [(graph.features.width, 1)] if graph.features.is_dense else []
+    totals = [
+        torch.zeros(shape, dtype=torch.float64, device=device)
+        for shape in (*shapes, (1, graph.classes))
+    ]
+    for own, block in graph.blocks(torch.arange(graph.parts, device=device)):
+        chosen = None if included is None else included[own.cpu()].to(device)
+        sums = ClippedSums(block, plan.clip_norm, grid_of(plan))
+        found = sums.clipped_sum(_vectors(block, plan.clip_norm), included=chosen)
+        for total, more in zip(totals, found, strict=True):
+            total += more.reshape(total.shape)
+    return totals
+
+
+def _vectors(graph: PartitionedGraph, clip_norm: float) -> list[LayerGradient]:
+    """The rows and the labels of all documents, each divided by those of its part."""
+    row, label = _lengths(graph)
+    layers = []
+    if row:
+        lengths = graph.features.row_sums(2).sqrt() * graph.sizes[graph.part_of_row]
+        scales = torch.where(lengths > 0, row * clip_norm / lengths, 0.0)
+        layers.append(LayerGradient(graph.features, scales[:, None, None], None))
+    known = graph.labels.clamp(0, graph.classes - 1)
+    weights = label * clip_norm * graph.loss_weights
+    chosen = one_hot(known, graph.classes) * weights[:, None]
+    ones = torch.ones(len(chosen), 1, 1, device=chosen.device)
+    return [*layers, LayerGradient(ones, chosen[:, None], None)]
+
+
+OutlineSums = Callable[[PartitionedGraph, PrivacyPlan, Samples], list[Tensor]]
 
 
 def released_outline(
-    graph: PartitionedGraph, plan: PrivacyPlan, source: RandomSource
+    graph: PartitionedGraph,
+    plan: PrivacyPlan,
+    source: RandomSource,
+    summed: OutlineSums = clipped_outline,
 ) -> Outline:
     """The noisy outline of all documents: one release of the plan.
 
@@ -96,12 +115,18 @@ def released_outline(
     share of each class one standard deviation of the noise is added. All of it only looks at
     what was released.
 
+    Args:
+        graph: The training documents, cut as planned.
+        plan: Of the run.
+        source: Of sample and noise.
+        summed: Sums the clipped vectors; over several ranks it asks all of them.
+
     Guarantees:
         One Gaussian release of the plan's noise on a sum of vectors clipped to its norm.
     """
     row, label = _lengths(graph)
     sampled = plan.schedule.sample(0, source)
-    sums = clipped_outline(graph, plan, None if sampled is None else [sampled])
+    sums = summed(graph, plan, None if sampled is None else [sampled])
     *of_rows, of_labels = noisy_mean(sums, plan, source)
     noise = plan.noise_multiplier / plan.schedule.expected_parts
     shares = (of_labels / (label * plan.clip_norm)).clamp(min=0) + noise / label
@@ -113,7 +138,7 @@ def released_outline(
 
 def _lengths(graph: PartitionedGraph) -> tuple[float, float]:
     """Of the row and of the label in a document's vector."""
-    return (ROW, LABEL) if isinstance(graph.features, DenseRows) else (0.0, 1.0)
+    return (ROW, LABEL) if graph.features.is_dense else (0.0, 1.0)
 
 
 def _shrunk(mean: Tensor, noise: float) -> Tensor:

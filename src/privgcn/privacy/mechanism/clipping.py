@@ -6,7 +6,7 @@ first, and each part's own size says how:
 
 - one document: |z| |d|, a product without a sum;
 - few documents: from the inner products of its rows (``privgcn.privacy.mechanism.pairs``);
-- many documents: the gradient itself, multiplied out for that part alone.
+- many documents: the gradient itself, multiplied out for each part, several parts at a time.
 
 Every number that is added lies on the plan's grid (see ``noise_grid``): input rows and
 scaled output rows, or the scaled gradient of a large part, are rounded to it, and each part's
@@ -23,20 +23,36 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from privgcn.graph.exact import EXACT_BITS, GridRows, powers_above, rounded, rows_on_grid
+from privgcn.graph.dense_rows import DenseRows
+from privgcn.graph.exact import (
+    EXACT_BITS,
+    GridRows,
+    powers_above,
+    product_bits,
+    rounded,
+    rows_on_grid,
+    upper_sums,
+)
 from privgcn.graph.parts import PartitionedGraph
-from privgcn.graph.rows import Rows, SparseRows
+from privgcn.graph.rows import Rows, SparseRows, segment_positions
 from privgcn.models.stack import LayerGradient, transposed_product
 from privgcn.privacy.mechanism.noise_grid import MOST_REACH, Grid
-from privgcn.privacy.mechanism.pairs import RowPairs
+from privgcn.privacy.mechanism.pairs import RowPairs, pair_digits
 
 # Parts with more documents have their gradient multiplied out: pairs would cost more.
 _MOST_IN_PAIRS = 64
 # Norms and scales are float64, so they are off by far less.
 _ROUNDING = 2.0**-30
 _UNIT_ROUNDOFF = 2.0**-53
-_ONE_THREAD = 512
+# Numbers of all gradients that are multiplied out at once: what a cache holds.
+_AT_ONCE = 1 << 19
+
+
+def worth_multiplying_out(documents: int) -> bool:
+    """Whether the gradient of a part with so many documents is multiplied out."""
+    return documents > _MOST_IN_PAIRS
 
 
 class _Layer(NamedTuple):
@@ -72,6 +88,7 @@ class ClippedSums:
     graph: PartitionedGraph
     clip_norm: float
     grid: Grid
+    prepared: tuple[Rows, Tensor, Tensor] | None = None
 
     def clipped_sum(
         self, gradients: Sequence[LayerGradient], *, included: Tensor | None = None
@@ -85,16 +102,27 @@ class ClippedSums:
         layers = [self._layer(gradient) for gradient in gradients]
         lengths = _lengths(layers)
         totals: list[Tensor] = []
-        if len(self._large) < self.graph.parts:
+        if sum(map(len, self._large)) < self.graph.parts:
             totals = self._small_sum(layers, lengths, included)
-        for part in self._large:
-            vector = self._vector(part, layers, lengths)
-            if included is not None:
-                vector = [tensor * included[part][:, None] for tensor in vector]
-            totals = (
-                [a.add_(b) for a, b in zip(totals, vector, strict=True)] if totals else vector
-            )
+        if self._large:
+            units = self._units(lengths)
+            numbers = sum(g.inputs.shape[-1] * g.outputs[0].numel() for g in layers)
+            for large in self._large_blocks(numbers):
+                sums = self._large_sum(large, layers, units, included)
+                totals = (
+                    [a.add_(b) for a, b in zip(totals, sums, strict=True)] if totals else sums
+                )
         return totals
+
+    def __len__(self) -> int:
+        return len(self.graph)
+
+    def select(self, parts: Tensor) -> ClippedSums:
+        """The named parts alone; what was prepared of their rows is taken over."""
+        features, powers, squares = self._features
+        rows = segment_positions(self.graph.offsets[parts], self.graph.sizes[parts])
+        prepared = (features.select(rows), powers[rows], squares[rows])
+        return ClippedSums(self.graph.select(parts), self.clip_norm, self.grid, prepared)
 
     # -- rows -----------------------------------------------------------------------------
 
@@ -105,6 +133,8 @@ class ClippedSums:
         A row that is not finite has an infinite norm and no entries: zero times infinity
         is no zero.
         """
+        if self.prepared is not None:
+            return self.prepared
         rows = self.graph.features
         bad = ~torch.isfinite(rows.powers * rows.row_sums(1))
         rows = (rows.emptied(bad) if bool(bad.any()) else rows).on_grid(self.grid.input_bits)
@@ -114,12 +144,7 @@ class ClippedSums:
     def _layer(self, gradient: LayerGradient) -> _Layer:
         inputs, outputs, bias_rows = gradient
         if isinstance(inputs, Tensor | GridRows):
-            if isinstance(inputs, Tensor):
-                inputs = rows_on_grid(inputs, self.grid.input_bits)
-            elif inputs.bits > self.grid.input_bits:
-                inputs = rows_on_grid(inputs.values, self.grid.input_bits)
-            values, powers, _ = inputs
-            return _Layer(values, powers, _row_squares(values), outputs, bias_rows)
+            return _dense_layer(inputs, outputs, bias_rows, self.grid)
         return _Layer(*self._features, outputs, bias_rows)
 
     # -- parts with few documents ---------------------------------------------------------
@@ -136,7 +161,7 @@ class ClippedSums:
         scales = scales[..., None] / self.clip_norm
         # Neither those left out nor those that are not finite.
         kept = scales > 0
-        everything = bool(kept.all())
+        everything = _all(kept)
 
         def on_grid(rows: Tensor, unit: Tensor | float) -> Tensor:
             # Rows of a dropped part are replaced: zero times infinity is no zero.
@@ -159,13 +184,18 @@ class ClippedSums:
         if self.graph.one_document_each:
             return (room / lengths).clamp_(max=1.0)
         reach = self._sum_by_part(lengths)
-        squares = self._sum_by_part(lengths.square())
+        own = self._sum_by_part(lengths.square())
+        squares = own
         if len(self._pairs):
-            squares = squares + 2.0 * self._pairs.sums_by_part(self._pair_products(layers))
-        # Rows that are huge and cancel make such norms come out too small.
+            squares = own + 2.0 * self._pairs.sums_by_part(self._pair_products(layers))
+        # Rows that are huge and cancel make such norms come out too small, and so do the
+        # digits that pairs leave out: of each row, this share of its length at most.
         sizes = self.graph.sizes[:, None]
-        terms = sizes.square() + max(g.inputs.shape[-1] + g.outputs.shape[2] for g in layers)
-        norms = (squares.clamp(min=0) + terms * _UNIT_ROUNDOFF * reach.square()).sqrt()
+        widths = [g.inputs.shape[-1] + g.outputs.shape[2] for g in layers]
+        terms = sizes.square() + max(widths)
+        lost = max(_digits_lost(g.outputs.shape[2]) for g in layers)
+        squares = squares.clamp(min=0) + 2 * lost * own
+        norms = (squares + terms * _UNIT_ROUNDOFF * reach.square()).sqrt_() + lost * reach
         # One row is its own norm, whether other parts have more or not.
         norms = torch.where(sizes == 1, reach, torch.maximum(norms, reach / MOST_REACH))
         scales = (room / norms).clamp_(max=1.0)
@@ -208,9 +238,12 @@ class ClippedSums:
                 own = self._pairs.products(inputs)
             else:
                 own = self._feature_products
-            products = products + own * self._pairs.products(outputs)
+            ends = self._pairs.products(_for_pairs(outputs))
+            products = products + own * ends
             if bias_rows is not None:
-                products = products + self._pairs.products(bias_rows)
+                linked = bias_rows is not outputs
+                ends = self._pairs.products(_for_pairs(bias_rows)) if linked else ends
+                products = products + ends
         return products
 
     @cached_property
@@ -235,62 +268,255 @@ class ClippedSums:
     # -- parts with many documents --------------------------------------------------------
 
     @cached_property
-    def _large(self) -> list[int]:
-        return torch.nonzero(self.graph.sizes > _MOST_IN_PAIRS)[:, 0].tolist()
+    def _large(self) -> list[list[int]]:
+        """Parts with many documents, those of like sizes together."""
+        sizes = enumerate(self.graph.sizes.tolist())
+        like: dict[int, list[int]] = {}
+        for part, size in sizes:
+            if size > _MOST_IN_PAIRS:
+                like.setdefault(size.bit_length(), []).append(part)
+        return list(like.values())
+
+    def _large_blocks(self, numbers: int) -> list[_LargeParts]:
+        """All large parts, as many at once as ``numbers`` of one gradient allow."""
+        if numbers not in self._blocks:
+            most = max(1, _AT_ONCE // numbers)
+            self._blocks[numbers] = [
+                _LargeParts.of(self.graph, self._features[0], like[begin : begin + most])
+                for like in self._large
+                for begin in range(0, len(like), most)
+            ]
+        return self._blocks[numbers]
 
     @cached_property
-    def _bounds(self) -> list[int]:
-        return self.graph.offsets.tolist()
+    def _blocks(self) -> dict[int, list[_LargeParts]]:
+        return {}
 
-    @cached_property
-    def _large_features(self) -> dict[int, Rows]:
-        rows, *_ = self._features
-        if self.graph.parts == 1:
-            return {0: rows}
-        device = self.graph.offsets.device
-        return {
-            part: rows.select(
-                torch.arange(self._bounds[part], self._bounds[part + 1], device=device)
-            )
-            for part in self._large
-        }
+    def _units(self, lengths: Tensor) -> Tensor:
+        """The unit of each part's rows before they are multiplied out ``[parts, R]``.
 
-    def _vector(self, part: int, layers: Sequence[_Layer], lengths: Tensor) -> list[Tensor]:
-        """The clipped gradient of one part, on the grid.
-
-        Its rows are first rounded to a grid of their own, relative to all that they could
-        add up to: so the gradient is exact, and its norm is the one that is clipped.
+        Relative to all that they could add up to: so the gradient is exact.
         """
-        own = slice(self._bounds[part], self._bounds[part + 1])
-        digits = EXACT_BITS - self.grid.input_bits
-        unit = powers_above(lengths[own].sum(0)[:, None]) * 2.0**-digits
-        vector: list[Tensor] = []
+        digits = 2.0 ** (self.grid.input_bits - EXACT_BITS)
+        if self.graph.parts == 1:
+            return powers_above(upper_sums(lengths)[None]) * digits
+        part_of = self.graph.part_of_row
+        most = lengths.new_zeros(self.graph.parts, lengths.shape[1])
+        most.scatter_reduce_(0, part_of[:, None].expand_as(lengths), lengths, "amax")
+        # What ``upper_sums`` does, for each part.
+        fine = powers_above(most) * self._sum_digits
+        reach = self._sum_by_part((lengths / fine[part_of]).ceil_()).mul_(fine)
+        return powers_above(reach) * digits
+
+    @cached_property
+    def _sum_digits(self) -> Tensor:
+        digits = [2.0 ** -product_bits(size) for size in self.graph.sizes.tolist()]
+        device = self.graph.offsets.device
+        return torch.tensor(digits, dtype=torch.float64, device=device)[:, None]
+
+    def _large_sum(
+        self,
+        large: _LargeParts,
+        layers: Sequence[_Layer],
+        units: Tensor,
+        included: Tensor | None,
+    ) -> list[Tensor]:
+        """The sum of clipped gradients of large parts: each is on the grid, and so is the sum.
+
+        The norm that is clipped is that of the exact gradient of rounded rows.
+        """
+        unit = units[large.parts][large.part_of_row][..., None]
+        vectors: list[Tensor] = []
         for inputs, powers, _, outputs, bias_rows in layers:
-            rows = rounded(outputs[own], unit / powers[own])
-            large = inputs[own] if isinstance(inputs, Tensor) else self._large_features[part]
-            vector.append(transposed_product(large, rows))
+            rows = rounded(outputs[large.rows], unit / powers[large.rows])
+            vectors.append(large.products(inputs, rows))
             if bias_rows is not None:
-                vector.append(rounded(bias_rows[own], unit).sum(0))
-        return clipped_vector(vector, self.clip_norm, self.grid)
+                vectors.append(large.sums(rounded(bias_rows[large.rows], unit)))
+        return clipped_vectors(
+            vectors,
+            self.clip_norm,
+            self.grid,
+            None if included is None else included[large.parts],
+        )
 
 
-def clipped_vector(vector: Sequence[Tensor], clip_norm: float, grid: Grid) -> list[Tensor]:
-    """A vector scaled as a whole to norm at most one clip norm, in units of it, on the grid.
+@dataclass(frozen=True, eq=False)
+class _LargeParts:
+    """Large parts whose gradients are multiplied out at once.
 
-    Tensors in float64 are overwritten.
+    Attributes:
+        parts: Their numbers.
+        rows: Their documents, part after part.
+        part_of_row: Place of each document's part among these parts.
+        sizes: Documents in each part.
+        features: Feature rows; sparse ones with columns of their own for each part.
+        by_part: Adds up the documents of each part.
+    """
+
+    parts: Tensor
+    rows: slice | Tensor
+    part_of_row: Tensor
+    sizes: list[int]
+    features: Rows
+    by_part: SparseRows
+
+    @classmethod
+    def of(cls, graph: PartitionedGraph, features: Rows, parts: Sequence[int]) -> _LargeParts:
+        """The named parts of a graph."""
+        chosen = torch.tensor(parts, device=graph.offsets.device)
+        sizes = graph.sizes[chosen]
+        offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+        places = torch.arange(len(chosen), device=sizes.device)
+        part_of_row = torch.repeat_interleave(places, sizes)
+        rows = segment_positions(graph.offsets[chosen], sizes)
+        everything = len(rows) == len(graph) and bool((rows.diff() > 0).all())
+        own = features if everything else features.select(rows)
+        if isinstance(own, SparseRows) and len(parts) > 1:
+            shift = torch.repeat_interleave(part_of_row * own.width, own.lengths)
+            width = own.width * len(parts)
+            own = SparseRows(own.offsets, own.columns + shift, own.values, width)
+        ones = torch.ones(len(rows), dtype=torch.float64, device=sizes.device)
+        columns = torch.arange(len(rows), device=sizes.device)
+        return cls(
+            chosen,
+            slice(None) if everything else rows,
+            part_of_row,
+            sizes.tolist(),
+            own,
+            SparseRows(offsets, columns, ones, len(rows)),
+        )
+
+    def products(self, inputs: Rows | Tensor, outputs: Tensor) -> Tensor:
+        """The gradient of each part ``[parts, inputs, R, outputs]``, from exact rows."""
+        parts, (_, replicas, width) = len(self.sizes), outputs.shape
+        rows: Rows | Tensor = self.features
+        if isinstance(inputs, Tensor):
+            rows = inputs[self.rows]
+        if parts == 1 or isinstance(rows, SparseRows):
+            made = transposed_product(rows, outputs).contiguous()
+            return made.view(parts, -1, replicas, width)
+        if isinstance(rows, DenseRows):
+            rows = rows.values[:, None].expand(-1, replicas, -1)
+        assert isinstance(rows, Tensor)
+        one, other = self._side_by_side(rows), self._side_by_side(outputs)
+        return torch.einsum("plri,plro->piro", one, other).contiguous()
+
+    def _side_by_side(self, rows: Tensor) -> Tensor:
+        """Rows ``[parts, longest, ...]`` in float64, zero where a part has no more."""
+        return pad_sequence(list(torch.split(rows.double(), self.sizes)), batch_first=True)
+
+    def sums(self, rows: Tensor) -> Tensor:
+        """The sum of each part's rows ``[parts, R, outputs]``."""
+        if len(self.sizes) == 1:
+            return rows.sum(0)[None]
+        return self.by_part.times(rows.flatten(1)).view(-1, *rows.shape[1:])
+
+
+def clipped_vectors(
+    vectors: Sequence[Tensor],
+    clip_norm: float,
+    grid: Grid,
+    included: Tensor | None = None,
+) -> list[Tensor]:
+    """The sum of vectors ``[n, ..., R, k]``, each scaled to norm at most one clip norm.
+
+    In units of the clip norm, on the grid. Tensors in float64 are overwritten.
+
+    Args:
+        vectors: One vector for each place of the first dimension, over all tensors together.
+        clip_norm: The most a vector may have.
+        grid: What each is rounded to.
+        included: ``[n, R]``, which of them count; ``None``: all.
 
     Guarantees:
         Rounding to the grid is paid for before. A vector that is not finite becomes zero.
     """
-    norms = _joint_norms(vector)[:, None]
-    entries = sum(tensor.numel() for tensor in vector) / len(norms)
+    norms = _joint_norms(vectors)
+    entries = sum(tensor[0].numel() for tensor in vectors) / norms.shape[1]
     room = clip_norm * (1.0 - _ROUNDING - 0.5 * entries**0.5 * grid.step)
     scales = (room / norms).clamp_(max=1.0) / clip_norm
+    if included is not None:
+        scales = torch.where(included, scales, 0.0)
     kept = scales > 0
-    made = [
-        tensor.double().mul_(scales / grid.step).round_().mul_(grid.step) for tensor in vector
-    ]
-    return made if bool(kept.all()) else [torch.where(kept, tensor, 0.0) for tensor in made]
+    everything = _all(kept)
+    scales = scales / grid.step
+    sums: list[Tensor] = []
+    for tensor in vectors:
+        own = (len(tensor), *[1] * (tensor.ndim - 3), -1, 1)
+        made = tensor.double().mul_(scales.view(own)).round_()
+        if not everything:
+            made = torch.where(kept.view(own), made, 0.0)
+        # Whole numbers: their sum is exact.
+        sums.append((made[0] if len(made) == 1 else made.sum(0)).mul_(grid.step))
+    return sums
+
+
+def clipped_vector(vector: Sequence[Tensor], clip_norm: float, grid: Grid) -> list[Tensor]:
+    """One vector ``[..., R, k]`` scaled as a whole; see :func:`clipped_vectors`."""
+    return clipped_vectors([tensor[None] for tensor in vector], clip_norm, grid)
+
+
+def _for_pairs(rows: Tensor) -> Tensor:
+    """Rows with so few digits that their inner products are exact."""
+    return rows_on_grid(rows, pair_digits(rows.shape[-1])).values
+
+
+def _digits_lost(width: int) -> float:
+    """What :func:`_for_pairs` takes off a row at most, as a share of its length.
+
+    In each coordinate it is less than a unit, and the power of two that the unit is relative
+    to is at most twice the largest coordinate.
+    """
+    return float(2.0 ** (1 - pair_digits(width)) * width**0.5)
+
+
+def clipped_parts(
+    gradients: Sequence[LayerGradient], clip_norm: float, grid: Grid
+) -> list[Tensor]:
+    """The clipped gradients of parts that lie side by side, ``[..., parts, k]`` each.
+
+    The replica dimension of the rows counts parts: all rows of it are one part's, on whichever
+    replica. For parts with many documents; the vectors are those that ``ClippedSums`` adds up.
+    """
+    layers = []
+    for inputs, outputs, bias_rows in gradients:
+        assert isinstance(inputs, Tensor | GridRows)
+        layers.append(_dense_layer(inputs, outputs, bias_rows, grid))
+    return _multiplied_out(layers, _lengths(layers), clip_norm, grid)
+
+
+def _dense_layer(
+    inputs: Tensor | GridRows, outputs: Tensor, bias_rows: Tensor | None, grid: Grid
+) -> _Layer:
+    if isinstance(inputs, Tensor):
+        inputs = rows_on_grid(inputs, grid.input_bits)
+    elif inputs.bits > grid.input_bits:
+        inputs = rows_on_grid(inputs.values, grid.input_bits)
+    values, powers, _ = inputs
+    return _Layer(values, powers, _row_squares(values), outputs, bias_rows)
+
+
+def _multiplied_out(
+    layers: Sequence[_Layer], lengths: Tensor, clip_norm: float, grid: Grid
+) -> list[Tensor]:
+    """The clipped gradient of one part, from its own rows.
+
+    They are first rounded to a grid of their own, relative to all that they could add up to:
+    so the gradient is exact, and its norm is the one that is clipped.
+    """
+    digits = EXACT_BITS - grid.input_bits
+    unit = powers_above(upper_sums(lengths)[:, None]) * 2.0**-digits
+    vector: list[Tensor] = []
+    for inputs, powers, _, outputs, bias_rows in layers:
+        vector.append(transposed_product(inputs, rounded(outputs, unit / powers)))
+        if bias_rows is not None:
+            vector.append(rounded(bias_rows, unit).sum(0))
+    return clipped_vector(vector, clip_norm, grid)
+
+
+def _all(kept: Tensor) -> bool:
+    """Whether nothing was dropped; a device is not asked, as the host would wait for it."""
+    return not kept.is_cuda and bool(kept.all())
 
 
 def _lengths(layers: Sequence[_Layer]) -> Tensor:
@@ -311,9 +537,9 @@ def _row_squares(rows: Tensor) -> Tensor:
     return norms.square_()
 
 
-def _joint_norms(tensors: Sequence[Tensor]) -> Tensor:
-    """The norm of each replica over all tensors together ``[R]``."""
-    rows = [_row_squares(tensor).reshape(-1, tensor.shape[-2]) for tensor in tensors]
-    # In pieces that one thread adds up: how many threads there are must not move a bit.
-    pieces = [piece.sum(0) for own in rows for piece in torch.split(own, _ONE_THREAD)]
-    return torch.stack(pieces).sum(0).sqrt()
+def _joint_norms(vectors: Sequence[Tensor]) -> Tensor:
+    """The norm of each vector and replica over all tensors together ``[n, R]``."""
+    count, replicas = len(vectors[0]), vectors[0].shape[-2]
+    squares = [_row_squares(tensor).view(count, -1, replicas) for tensor in vectors]
+    joined = torch.cat(squares, 1).transpose(0, 1).reshape(-1, count * replicas)
+    return upper_sums(joined).sqrt_().view(count, replicas)

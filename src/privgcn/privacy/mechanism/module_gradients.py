@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad
 
 from privgcn.errors import PrivacyContractError
+from privgcn.graph.on_disk import sparse_in_memory
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.privacy.mechanism.clipping import clipped_vector
 from privgcn.privacy.mechanism.noise_grid import grid_of
@@ -56,6 +57,11 @@ class ModuleGradients:
         self.names = [name for name, _ in module.named_parameters()]
         self._gradient = grad(self._loss)
         self._starts = graph.offsets.tolist()
+
+    @property
+    def parts(self) -> int:
+        """How many parts there are, sampled or not."""
+        return self.graph.parts
 
     def initial(self) -> list[Tensor]:
         """The module's own parameters, as one replica."""
@@ -101,10 +107,11 @@ def links_of(graph: PartitionedGraph) -> Tensor:
     """The links inside the parts in both directions, as PyG's ``edge_index``."""
     if graph.matrix is None:
         return torch.empty((2, 0), dtype=torch.int64, device=graph.labels.device)
+    matrix = sparse_in_memory(graph.matrix)
     rows = torch.repeat_interleave(
-        torch.arange(len(graph), device=graph.labels.device), graph.matrix.lengths
+        torch.arange(len(graph), device=graph.labels.device), matrix.lengths
     )
-    links = torch.stack([rows, graph.matrix.columns])
+    links = torch.stack([rows, matrix.columns])
     return links[:, links[0] != links[1]]
 
 

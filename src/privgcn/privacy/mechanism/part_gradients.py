@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol
@@ -11,27 +12,33 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.parts import PartitionedGraph
-from privgcn.models.stack import LayerStack, loss_gradient
+from privgcn.models.stack import LayerGradient, LayerStack, loss_gradient
 from privgcn.privacy.mechanism.clipping import ClippedSums
 from privgcn.privacy.mechanism.noise_grid import grid_of
+from privgcn.privacy.mechanism.slots import SlotBlock
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.randomness import Draws
+from privgcn.randomness import UniformBytes
 
 # The parts each replica samples in a step, or ``None``: all parts, for every replica.
 Samples = Sequence[npt.NDArray[np.int64]] | None
 
-# Parts of at least this many documents are worth their own prepared copy.
-_LARGE_PART = 32
-# So are smaller ones where there are few: in all, and in a step.
-_FEW_PARTS, _FEW_IN_STEP = 1000, 4
+# Documents times replicas that cost as much as one more pass does by itself.
+_ONE_PASS = 2000
+# Samples are kept if there are no more than this of their size, while all that are kept have
+# at most so many times the documents of all parts.
+_FEW_SAMPLES, _MOST_KEPT = 1000, 4
 
 
 class GradientSource(Protocol):
     """Something that sums clipped part gradients."""
 
     plan: PrivacyPlan
-    graph: PartitionedGraph
+
+    @property
+    def parts(self) -> int:
+        """How many parts there are, sampled or not."""
 
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
         """The sum over the sampled parts of clipped part gradients, in units of the norm.
@@ -62,7 +69,7 @@ class StackGradients:
         model: LayerStack,
         graph: PartitionedGraph,
         plan: PrivacyPlan,
-        dropout: Draws | None,
+        dropout: UniformBytes | None,
         *,
         short_residuals: bool = False,
         bias: Tensor | None = None,
@@ -74,65 +81,96 @@ class StackGradients:
         self.longest = plan.clip_norm if short_residuals else None
         self.dropout = dropout if model.dropout > 0 and len(model.layers) > 1 else None
 
+    @property
+    def parts(self) -> int:
+        """How many parts there are, sampled or not."""
+        return self.graph.parts
+
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
         """The sum over the sampled parts of part gradients clipped to the clip norm."""
+        if isinstance(self.graph.features, RowsOnDisk):
+            return self._sum_of_blocks(parameters, samples)
         if samples is None:
             return self._sum(self._everything, parameters, None)
         included = np.zeros((self.graph.parts, len(samples)), dtype=bool)
         for replica, parts in enumerate(samples):
             included[parts, replica] = True
         used = np.flatnonzero(included.any(axis=1))
-        totals = [torch.zeros_like(p, dtype=torch.float64) for p in parameters]
         if len(used) == 0:
-            return totals
-        mask = torch.from_numpy(included[used]).to(self.graph.labels.device)
-        if not self._worth_preparing(len(used)):
-            return self._sum(self._of_parts(used), parameters, mask)
-        for row, part in enumerate(used.tolist()):
-            # Only the replicas that sampled this part compute its gradient. Views, if all did.
-            own = slice(None) if included[part].all() else torch.nonzero(mask[row])[:, 0]
+            return [torch.zeros_like(p, dtype=torch.float64) for p in parameters]
+        wanted = included[used]
+        if wanted.all():
+            return self._sum(self._sampled(used), parameters, None)
+        kinds, kind_of = np.unique(wanted, axis=0, return_inverse=True)
+        if not self._worth_passes(wanted, len(kinds)):
+            mask = torch.from_numpy(wanted).to(self.graph.labels.device)
+            return self._sum(self._sampled(used), parameters, mask)
+        totals = [torch.zeros_like(p, dtype=torch.float64) for p in parameters]
+        for number, kind in enumerate(kinds):
+            # Parts that the same replicas sampled, for these replicas alone.
+            own = torch.from_numpy(np.flatnonzero(kind)).to(self.graph.labels.device)
             taken = [parameter[..., own, :] for parameter in parameters]
-            sums = self._sum(self._single(part), taken, None)
-            for total, more in zip(totals, sums, strict=True):
+            block = self._sampled(used[kind_of.ravel() == number])
+            for total, more in zip(totals, self._sum(block, taken, None), strict=True):
                 total[..., own, :] += more
+        return totals
+
+    def _sum_of_blocks(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
+        """The same, a block of parts after another: sums are exact and have no order."""
+        included = np.ones((self.graph.parts, parameters[0].shape[-2]), dtype=bool)
+        if samples is not None:
+            included[:] = False
+            for replica, parts in enumerate(samples):
+                included[parts, replica] = True
+        used = torch.from_numpy(np.flatnonzero(included.any(axis=1)))
+        totals = [torch.zeros_like(p, dtype=torch.float64) for p in parameters]
+        for own, graph in self.graph.blocks(used):
+            mask = None if samples is None else torch.from_numpy(included[used[own].numpy()])
+            block = ClippedSums(graph, self.plan.clip_norm, grid_of(self.plan))
+            for total, more in zip(totals, self._sum(block, parameters, mask), strict=True):
+                total += more
         return totals
 
     def _sum(
         self, block: ClippedSums, parameters: Sequence[Tensor], included: Tensor | None
     ) -> list[Tensor]:
-        graph = block.graph
-        tape = self.model.forward(
-            parameters,
-            graph.features,
-            graph.matrix,
-            self.dropout,
-            bits=grid_of(self.plan).input_bits,
-        )
-        scores = tape.scores if self.bias is None else tape.scores + self.bias
-        rows = loss_gradient(scores, graph.labels, graph.loss_weights, longest=self.longest)
-        dropped = self.dropout is not None
-        gradients = self.model.backward(parameters, tape, rows, graph.matrix, dropped=dropped)
+        gradients = self._rows(block.graph, parameters, self.dropout)
         return block.clipped_sum(gradients, included=included)
 
-    def _worth_preparing(self, used: int) -> bool:
-        """Whether parts are better taken one by one than gathered for this step."""
-        parts = self.graph.parts
-        few = parts <= _FEW_PARTS and used <= _FEW_IN_STEP
-        return few or len(self.graph) >= _LARGE_PART * parts
+    def _rows(
+        self,
+        block: PartitionedGraph | SlotBlock,
+        parameters: Sequence[Tensor],
+        masks: UniformBytes | None,
+    ) -> list[LayerGradient]:
+        """The gradient rows of documents, each from its own part."""
+        matrix, bits = block.matrix, grid_of(self.plan).input_bits
+        tape = self.model.forward(parameters, block.features, matrix, masks, bits=bits)
+        scores = tape.scores if self.bias is None else tape.scores + self.bias
+        rows = loss_gradient(scores, block.labels, block.loss_weights, longest=self.longest)
+        return self.model.backward(parameters, tape, rows, matrix, dropped=masks is not None)
+
+    def _worth_passes(self, wanted: npt.NDArray[np.bool_], passes: int) -> bool:
+        """Whether a pass for each set of replicas costs less than one for all of them."""
+        spared = (wanted.size - wanted.sum()) * len(self.graph) / self.graph.parts
+        return bool(spared > (passes - 1) * _ONE_PASS)
 
     @cached_property
     def _everything(self) -> ClippedSums:
         return ClippedSums(self.graph, self.plan.clip_norm, grid_of(self.plan))
 
-    def _of_parts(self, parts: npt.NDArray[np.int64]) -> ClippedSums:
-        chosen = torch.from_numpy(parts).to(self.graph.offsets.device)
-        return ClippedSums(self.graph.select(chosen), self.plan.clip_norm, grid_of(self.plan))
+    def _sampled(self, parts: npt.NDArray[np.int64]) -> ClippedSums:
+        """The named parts, made ready; samples that are likely to come again are kept."""
+        key = parts.tobytes()
+        if key in self._kept:
+            return self._kept[key]
+        made = self._everything.select(torch.from_numpy(parts).to(self.graph.offsets.device))
+        if len(parts) * math.log(self.graph.parts) <= math.log(_FEW_SAMPLES):
+            if sum(map(len, self._kept.values())) + len(made) > _MOST_KEPT * len(self.graph):
+                self._kept.clear()
+            self._kept[key] = made
+        return made
 
     @cached_property
-    def _singles(self) -> dict[int, ClippedSums]:
+    def _kept(self) -> dict[bytes, ClippedSums]:
         return {}
-
-    def _single(self, part: int) -> ClippedSums:
-        if part not in self._singles:
-            self._singles[part] = self._of_parts(np.array([part]))
-        return self._singles[part]

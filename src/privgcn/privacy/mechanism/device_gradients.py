@@ -1,0 +1,105 @@
+"""Clipped sums for a step that is recorded on a device and replayed.
+
+What a step samples is written into tensors of fixed size before it runs, and nothing in it
+asks the device for a value. Everything else is :class:`StackGradients`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from privgcn.graph.parts import PartitionedGraph
+from privgcn.graph.rows import densified
+from privgcn.models.stack import LayerStack
+from privgcn.privacy.mechanism.clipping import clipped_parts, worth_multiplying_out
+from privgcn.privacy.mechanism.noise_grid import grid_of
+from privgcn.privacy.mechanism.part_gradients import Samples, StackGradients
+from privgcn.privacy.mechanism.slots import PartTables, SlotDraws, Slots, slots_for
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.randomness import UniformBytes
+
+
+class DeviceGradients(StackGradients):
+    """The sums of ``StackGradients``, in two halves: what the host says, and what is recorded.
+
+    Guarantees:
+        Those of ``StackGradients``. Moreover no replica's sum depends on what another one
+        samples, dropout included.
+    """
+
+    def __init__(
+        self,
+        model: LayerStack,
+        graph: PartitionedGraph,
+        plan: PrivacyPlan,
+        dropout: UniformBytes | None,
+        *,
+        short_residuals: bool = False,
+        bias: Tensor | None = None,
+    ) -> None:
+        super().__init__(
+            model, graph, plan, dropout, short_residuals=short_residuals, bias=bias
+        )
+        rows = densified(self.graph.features, torch.float64)
+        self.graph = self.graph.with_features(rows)
+        self._slots: dict[int, Slots] = {}
+        self._included: Tensor | None = None
+
+    def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
+        """The sum over the sampled parts of part gradients clipped to the clip norm."""
+        return self.placed_sum(parameters, self.place(samples))
+
+    def place(self, samples: Samples) -> int | None:
+        """Writes what a step samples to where it is read; returns which recording reads it."""
+        if samples is None:
+            return None
+        device = self.graph.labels.device
+        if self._side_by_side:
+            count = slots_for(samples)
+            if count not in self._slots:
+                self._slots[count] = Slots.empty(count, device)
+            self._slots[count].fill(samples)
+            return count
+        included = np.zeros((self.graph.parts, len(samples)), dtype=bool)
+        for replica, parts in enumerate(samples):
+            included[parts, replica] = True
+        if self._included is None:
+            self._included = torch.empty(included.shape, dtype=torch.bool, device=device)
+        self._included.copy_(torch.from_numpy(included), non_blocking=True)
+        return 0
+
+    def placed_sum(self, parameters: Sequence[Tensor], recording: int | None) -> list[Tensor]:
+        """The sum over the parts that were placed."""
+        if recording is None:
+            return self._sum(self._everything, parameters, None)
+        if not self._side_by_side:
+            return self._sum(self._everything, parameters, self._included)
+        slots, replicas = self._slots[recording], parameters[0].shape[-2]
+        block = self._tables.block(slots)
+        masks = None if self.dropout is None else SlotDraws(self.dropout, slots, replicas)
+        own = [parameter.index_select(-2, slots.replicas) for parameter in parameters]
+        rows = self._rows(block, own, masks)
+        vectors = clipped_parts(rows, self.plan.clip_norm, grid_of(self.plan))
+        totals = [torch.zeros_like(p, dtype=torch.float64) for p in parameters]
+        for total, vector in zip(totals, vectors, strict=True):
+            kept = torch.where(block.used[:, None], vector, 0.0)
+            # Atomic sums in any order: all terms lie on the grid.
+            total.index_add_(-2, slots.replicas, kept)
+        return totals
+
+    @cached_property
+    def _side_by_side(self) -> bool:
+        """Whether sampled parts become slots: a matter of public numbers alone."""
+        facts = self.plan.partition
+        even = facts.kind == "random" and facts.by == "document"
+        size = self.plan.units // facts.parts
+        return even and facts.parts > 1 and worth_multiplying_out(size)
+
+    @cached_property
+    def _tables(self) -> PartTables:
+        return PartTables(self.graph, grid_of(self.plan).input_bits)

@@ -1,0 +1,73 @@
+"""Where a run trains: on the CPU or on a CUDA device, and what is faster at its size."""
+
+from __future__ import annotations
+
+from privgcn.config import Settings
+from privgcn.errors import ConfigError
+
+WORDS = 32
+"""Of a usual document: how long a run takes may be seen, and what people write must not."""
+
+# Outputs of a layer of classes.
+_CLASSES = 8
+
+# Seconds, measured on two cores and an H200 (benchmarks/device.py): what a step costs at
+# least, what each of its multiplications adds, and what the first step waits for.
+_CPU_STEP, _CPU_EACH = 1e-3, 5e-10
+_CUDA_STEP, _CUDA_EACH, _CUDA_START = 4e-4, 1e-11, 5.0
+# Fewer are not worth recording, and launched one kernel at a time a device is slow.
+_FEWEST_STEPS = 100
+
+
+def check_device(name: str) -> str:
+    """A device that is there, or ``auto``.
+
+    Raises:
+        ConfigError: CUDA is asked for, and there is none.
+    """
+    if name == "cuda" and not cuda_is_there():
+        raise ConfigError(
+            "The 'training.device' of the settings is 'cuda', but no CUDA device is there. "
+            "Use 'cpu' or 'auto'."
+        )
+    return name
+
+
+def cuda_is_there() -> bool:
+    """Whether PyTorch finds a CUDA device."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def work_of(
+    settings: Settings, documents: int, replicas: int, *, width: int = WORDS
+) -> tuple[int, int]:
+    """Steps of a run and multiplications of one of them, about, from public numbers alone.
+
+    Args:
+        settings: Of the run.
+        documents: That train, or owners if that is what is protected.
+        replicas: Seeds in one pass.
+        width: Of dense features; documents of words count as usual ones.
+    """
+    model, privacy = settings.model, settings.privacy
+    outputs = _CLASSES if model.kind == "linear" else model.hidden
+    steps, size = settings.training.epochs, documents * width * outputs * replicas
+    if privacy is not None and privacy.sampling != "all" and isinstance(privacy.parts, int):
+        return steps * privacy.parts, size // privacy.parts
+    return steps, size
+
+
+def faster_device(steps: int, multiplications: int, *, started: bool) -> str:
+    """``cpu`` or ``cuda``, whichever ends so many steps earlier.
+
+    Args:
+        steps: Of the run.
+        multiplications: Of a step.
+        started: Whether the device is in use already.
+    """
+    cpu = steps * (_CPU_STEP + multiplications * _CPU_EACH)
+    cuda = steps * (_CUDA_STEP + multiplications * _CUDA_EACH)
+    cuda += 0.0 if started else _CUDA_START
+    return "cuda" if cuda < cpu and steps >= _FEWEST_STEPS else "cpu"

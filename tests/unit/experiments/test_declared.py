@@ -1,0 +1,99 @@
+"""Grids that a user declares run on the same engine as the paper's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fake_records import SEEDS, record
+
+from privgcn.errors import ConfigError, DataError
+from privgcn.experiments.declared import Declared, read_declared
+from privgcn.experiments.paper.reproduce import reproduce
+from privgcn.experiments.results import Results
+from privgcn.experiments.runner import make_engine
+from privgcn.experiments.store import RecordStore
+
+FILE = """
+title = "Mine"
+seeds = 2
+
+[[grid]]
+dataset = ["cora", "clinic"]
+recipe = "auto"
+epsilon = [1, 2]
+
+[[grid]]
+dataset = "clinic"
+recipe = "plain"
+optimizer = ["sgd", "adam"]
+"""
+
+
+def _read(folder: Path, text: str) -> Declared:
+    (folder / "grid.toml").write_text(text)
+    return read_declared(folder / "grid.toml")
+
+
+def test_a_grid_is_every_combination(tmp_path: Path) -> None:
+    declared = _read(tmp_path, FILE)
+    tasks = list(declared.experiment())
+    assert len(tasks) == 6
+    assert {task.seeds for task in tasks} == {(0, 1)}
+    sources = {task.settings["settings"]["data"]["source"] for task in tasks}
+    assert sources == {"cora", "clinic"}
+
+
+def test_its_table_has_a_row_for_each_and_lines_over_epsilon(tmp_path: Path) -> None:
+    declared = _read(tmp_path, FILE)
+    with RecordStore(tmp_path / "out") as store:
+        for epsilon, score in ((1, 0.5), (2, 0.6)):
+            point = {"dataset": "cora", "recipe": "auto", "epsilon": epsilon}
+            record(store, "train", point, score)
+        made = declared.present(Results(store, SEEDS))
+    (table,), (drawn,) = made.tables, made.figures
+    assert table.title == "Mine"
+    assert table.columns[:4] == ("dataset", "recipe", "epsilon", "optimizer")
+    assert len(table.rows) == 6
+    assert [point.y for point in drawn.series[0].points] == [0.5, 0.6]
+
+
+def test_it_runs(tmp_path: Path) -> None:
+    text = """
+    seeds = 1
+    [[grid]]
+    dataset = "clinic"
+    recipe = "auto"
+    epsilon = 1
+    fraction = 0.2
+    features = "hashing"
+    modes = [["alone"]]
+    """
+    declared = _read(tmp_path, text)
+    done = reproduce(declared, tmp_path / "out", make_engine("local", workers=1))
+    assert done.summary.done == 1
+    assert done.summary.failed == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("grid = 3", "'grid' of the experiment"),
+        ("seeds = 2", "'grid' of the experiment in .* must be given"),
+        ("seeds = 0\n[[grid]]\ndataset='cora'\nrecipe='auto'", "'seeds' .* at least 1"),
+        ("[[grid]]\ndataset='cora'", "must have the axes dataset, recipe"),
+        ("[[grid]]\ndataset='cora'\nrecipe='best'\nepsilon=1", "recipe"),
+        ("[[grid]]\ndataset='cora'\nrecipe='auto'\nepsilon=[]", "'epsilon' of a grid"),
+        ("colour = 1\n[[grid]]\ndataset='cora'\nrecipe='plain'", "'colour' .* unknown"),
+        ("[[grid", "must be a TOML file"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_line(text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        _read(tmp_path, text)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none\.toml does not exist"):
+        read_declared(tmp_path / "none.toml")

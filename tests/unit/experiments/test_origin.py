@@ -1,0 +1,92 @@
+"""Numbers of several versions of the code are never shown as if they were of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fake_records import record
+
+from privgcn.errors import ConfigError
+from privgcn.experiments import origin, store
+from privgcn.experiments.origin import code_identity, fingerprint
+from privgcn.experiments.paper.reproduce import Reproduction, reproduce
+from privgcn.experiments.runner import make_engine
+from privgcn.experiments.store import RecordStore
+
+PLAIN = {"dataset": "clinic", "recipe": "plain", "optimizer": "sgd"}
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    for name in ("training/fit.py", "report/page.py", "experiments/paper/emulation.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True)
+        path.write_text('"""Doc."""\n\nRATE = 1.0  # the rate\n')
+    return tmp_path
+
+
+@pytest.mark.parametrize("room", ["training/fit.py", "experiments/paper/emulation.py"])
+def test_what_decides_a_result_changes_the_fingerprint(package: Path, room: str) -> None:
+    before = fingerprint(package)
+    (package / room).write_text('"""Doc."""\n\nRATE = 2.0  # the rate\n')
+    assert fingerprint(package) != before
+
+
+def test_words_and_pages_do_not(package: Path) -> None:
+    before = fingerprint(package)
+    (package / "training/fit.py").write_text('"""Another text."""\nRATE = 1.0\n')
+    (package / "report/page.py").write_text("WIDTH = 3\n")
+    assert fingerprint(package) == before
+
+
+def test_a_new_module_does(package: Path) -> None:
+    before = fingerprint(package)
+    (package / "training/more.py").write_text("STEPS = 3\n")
+    assert fingerprint(package) != before
+
+
+def test_the_package_has_one_identity() -> None:
+    assert code_identity() == code_identity()
+    assert code_identity().partition("+")[2] == fingerprint(origin._PACKAGE)
+
+
+def _show(folder: Path, **more: bool) -> Reproduction:
+    return reproduce(
+        "table1",
+        folder,
+        make_engine("local", workers=1),
+        datasets=["clinic"],
+        seeds=2,
+        command="privgcn reproduce table1",
+        **more,
+    )
+
+
+def _fill(folder: Path, monkeypatch: pytest.MonkeyPatch, *codes: str) -> None:
+    with RecordStore(folder) as records:
+        for code, optimizer in zip(codes, ("sgd", "adam"), strict=False):
+            monkeypatch.setattr(store, "code_identity", lambda code=code: code)
+            record(records, "train", {**PLAIN, "optimizer": optimizer}, 0.8)
+
+
+def test_one_code_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _fill(tmp_path, monkeypatch, "0.1+aaa", "0.1+aaa")
+    note = _show(tmp_path, only_show=True).shown[0].presentation.notes[0]
+    assert "Command: privgcn reproduce table1. Seeds: 0, 1. Written on 20" in note
+    assert note.endswith("All runs are of one code: 0.1+aaa.")
+
+
+def test_a_mixture_is_flagged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _fill(tmp_path, monkeypatch, "0.1+aaa", "0.1+bbb")
+    note = _show(tmp_path, only_show=True).shown[0].presentation.notes[0]
+    assert "MIXTURE" in note
+    assert "0.1+aaa, 0.1+bbb" in note
+
+
+def test_other_code_does_not_go_on_unasked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fill(tmp_path, monkeypatch, "0.1+aaa")
+    with pytest.raises(ConfigError, match=r"records of other code \(0.1\+aaa; this is 0"):
+        _show(tmp_path, resume=True)

@@ -1,0 +1,143 @@
+"""Sums of a recorded step: those of ``StackGradients``, whatever is sampled beside."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from brute_force import joint_norm, plan_for, random_graph, replica_of
+from privgcn.graph import DenseRows, TextGraph, cut, random_parts
+from privgcn.models import make_model
+from privgcn.privacy.mechanism import clipping
+from privgcn.privacy.mechanism.device_gradients import DeviceGradients
+from privgcn.privacy.mechanism.part_gradients import StackGradients
+from privgcn.privacy.partition import PartitionFacts
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.randomness import DeviceReplicas
+
+CLIP, PARTS = 0.05, 5
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=[
+            pytest.mark.gpu,
+            pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+        ],
+    ),
+]
+
+
+@pytest.fixture(autouse=True)
+def _parts_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clipping, "_MOST_IN_PAIRS", 6)
+
+
+def dense_graph(documents: int = 43) -> TextGraph:
+    torch.manual_seed(1)
+    graph = random_graph(documents, 7, links=150, seed=2)
+    return replace(graph, features=DenseRows(torch.randn(documents, 7)))
+
+
+def plan_of_random_parts(documents: int) -> PrivacyPlan:
+    facts = PartitionFacts(kind="random", parts=PARTS, seed=3)
+    plan = plan_for(PARTS, CLIP)
+    return replace(plan, partition=facts, units=documents, unit="part")
+
+
+def both(
+    graph: TextGraph, kind: str, seeds: list[int], device: str = "cpu", dropout: float = 0.0
+) -> tuple[StackGradients, DeviceGradients, list[Tensor]]:
+    model = make_model(kind, 7, graph.classes, hidden=6, dropout=dropout)
+    pieces = cut(graph, random_parts(len(graph), PARTS, 3), PARTS)
+    plan = plan_of_random_parts(len(graph))
+    there = cut(graph.to(device), random_parts(len(graph), PARTS, 3), PARTS)
+    masks = DeviceReplicas(seeds, "dropout", torch.device(device))
+    return (
+        StackGradients(model, pieces, plan, None),
+        DeviceGradients(model, there, plan, masks),
+        model.initial(seeds),
+    )
+
+
+SAMPLES = [
+    [[0], [1], [2]],
+    [[0, 1, 2, 3, 4], [], [3]],
+    [[], [], []],
+    [[4], [4], [4]],
+    [[0, 1, 2, 3, 4]] * 3,
+]
+
+
+@pytest.mark.parametrize("kind", ["gcn", "linear", "mlp"])
+@pytest.mark.parametrize("sampled", SAMPLES)
+@pytest.mark.parametrize("device", DEVICES)
+def test_slots_give_the_same_sums_to_the_bit(
+    kind: str, sampled: list[list[int]], device: str
+) -> None:
+    samples = [np.array(own, dtype=np.int64) for own in sampled]
+    here, there, parameters = both(dense_graph(), kind, [1, 2, 3], device)
+    found = there.clipped_sum([p.to(device) for p in parameters], samples)
+    for one, other in zip(here.clipped_sum(parameters, samples), found, strict=True):
+        assert torch.equal(one, other.cpu())
+
+
+def test_parts_without_links_and_of_other_sizes_too() -> None:
+    graph = dense_graph(41)
+    alone = replace(graph, edges=graph.edges[:, :0])
+    samples = [np.array([0, 4]), np.array([2])]
+    for one in (graph, alone):
+        here, there, parameters = both(one, "gcn", [1, 2])
+        for a, b in zip(
+            here.clipped_sum(parameters, samples),
+            there.clipped_sum(parameters, samples),
+            strict=True,
+        ):
+            assert torch.equal(a, b)
+
+
+def test_a_part_that_is_not_finite_adds_zero_and_spoils_no_other() -> None:
+    graph = dense_graph()
+    rows = graph.features.dense().clone()
+    document = 17
+    rows[document] = torch.inf
+    part = int(random_parts(len(graph), PARTS, 3)[document])
+    other = (part + 1) % PARTS
+    _, whole, parameters = both(graph, "gcn", [1, 2])
+    _, spoilt, _ = both(replace(graph, features=DenseRows(rows)), "gcn", [1, 2])
+    samples = [np.array([part]), np.array([other])]
+    expected = whole.clipped_sum(parameters, samples)
+    found = spoilt.clipped_sum(parameters, samples)
+    assert joint_norm(replica_of(found, 0)) == 0.0
+    assert joint_norm(replica_of(expected, 0)) > 0
+    for one, two in zip(replica_of(expected, 1), replica_of(found, 1), strict=True):
+        assert torch.equal(one, two)
+
+
+def test_with_dropout_a_seed_samples_and_drops_as_if_alone() -> None:
+    own = np.array([1, 3])
+    beside = [np.array([0, 1, 2, 3, 4]), own, np.array([], dtype=np.int64)]
+    graph = dense_graph()
+    _, three, weights = both(graph, "gcn", [7, 8, 9], dropout=0.5)
+    _, alone, own_weights = both(graph, "gcn", [8], dropout=0.5)
+    for _ in range(3):
+        found = replica_of(three.clipped_sum(weights, beside), 1)
+        expected = replica_of(alone.clipped_sum(own_weights, [own]), 0)
+        for one, other in zip(found, expected, strict=True):
+            assert torch.equal(one, other)
+    again = replica_of(alone.clipped_sum(own_weights, [own]), 0)
+    assert not torch.equal(again[0], expected[0]), "every step has masks of its own"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_small_parts_are_sampled_by_a_mask(
+    monkeypatch: pytest.MonkeyPatch, device: str
+) -> None:
+    monkeypatch.setattr(clipping, "_MOST_IN_PAIRS", 64)
+    here, there, parameters = both(dense_graph(), "gcn", [1, 2], device)
+    samples = [np.array([0, 4]), np.array([2])]
+    found = there.clipped_sum([p.to(device) for p in parameters], samples)
+    for one, other in zip(here.clipped_sum(parameters, samples), found, strict=True):
+        assert torch.equal(one, other.cpu())
