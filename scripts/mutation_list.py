@@ -323,7 +323,8 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         swap(
             "_private_trainer",
             "graph.features.centred(outline.centre[:, 0])",
-            "rows.centred(torch.nn.functional.normalize(rows.values).mean(0))",
+            "graph.features.centred("
+            "torch.nn.functional.normalize(graph.features.dense()).mean(0))",
         ),
     ),
     mutation(
