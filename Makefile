@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # Threads that wait must sleep, not spin: on a busy machine spinning costs a hundredfold.
 export OMP_WAIT_POLICY ?= passive
 
-.PHONY: demo test lint types unit mutations format clean
+.PHONY: demo test lint types unit mutations bench format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/privgcn demo
@@ -27,6 +27,15 @@ unit: $(VENV)/.installed-dev
 
 mutations: $(VENV)/.installed-dev
 	$(BIN)/python scripts/mutations.py
+
+# Ten minutes on two quiet cores; PRIVGCN_DATA names the folder of raw data. QUICK=--quick is
+# for trying it out.
+bench: $(VENV)/.installed-dev
+	mkdir -p bench
+	$(BIN)/python benchmarks/steps.py $(QUICK) --json bench/steps.json --page docs/performance.md
+	$(BIN)/python benchmarks/growth.py $(QUICK) --json bench/growth.json \
+		--figure docs/figures/cost.svg --page docs/performance.md
+	$(BIN)/python benchmarks/end_to_end.py 20000 100000 --rounds 1 --json bench/end_to_end.json
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .

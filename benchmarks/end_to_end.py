@@ -17,11 +17,8 @@ import argparse
 import itertools
 import json
 import math
-import os
 import resource
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from measuring import in_own_process
 
 CLASSES, WORDS, OWN_WORDS, OWN_SHARE = 10, 30_000, 400, 0.12
 LINKS_EACH, WITHIN = 5, 0.8
@@ -101,7 +99,7 @@ def ours(folder: Path, features: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as out:
         delta = delta_for(int(folder.name.partition("-")[2]))
         command = f"train {folder} --epsilon 1 --delta {delta} --features {features} --json"
-        took, text = _measured(["-m", "privgcn", *command.split(), "--out", f"{out}/run"])
+        took, text = in_own_process(["-m", "privgcn", *command.split(), "--out", f"{out}/run"])
         result = json.loads(text)
     scores = {mode: table["accuracy"] for mode, table in result["scores"].items()}
     return took | scores
@@ -111,7 +109,7 @@ def theirs(folder: Path, _: str) -> dict[str, float]:
     """The same texts in scikit-learn, without links and privacy."""
     # Its small products lose by a second thread: it is measured at its best.
     one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    took, text = _measured([__file__, "--baseline", str(folder)], one)
+    took, text = in_own_process([__file__, "--baseline", str(folder)], one)
     return took | json.loads(text)
 
 
@@ -127,29 +125,6 @@ def baseline(folder: Path) -> None:
     model = LogisticRegression().fit(hasher.transform(train["text"]), train["label"])
     found = model.predict(hasher.transform(test["text"]))
     print(json.dumps({"accuracy": float((found == test["label"].to_numpy()).mean())}))
-
-
-def _measured(
-    command: list[str], environment: dict[str, str] | None = None
-) -> tuple[dict[str, float], str]:
-    before = time.monotonic()
-    process = subprocess.Popen(
-        [sys.executable, *command],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | (environment or {}),
-    )
-    assert process.stdout is not None
-    text = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}.")
-    return {
-        "cpu": usage.ru_utime + usage.ru_stime,
-        "wall": time.monotonic() - before,
-        "gigabytes": usage.ru_maxrss / 2**20,
-    }, text
 
 
 def stages(folder: Path, features: str) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from privgcn.config import TrainingSettings
 from privgcn.graph import DenseRows, TextGraph, cut
-from privgcn.graph.rows import SparseRows
+from privgcn.graph.sparse_rows import SparseRows
 from privgcn.models import make_model
 from privgcn.privacy.mechanism.noise import noisy_mean
 from privgcn.privacy.partition import PartitionFacts

@@ -16,6 +16,7 @@ FIT = "tests/unit/training/test_fit.py"
 PRIVATE = "tests/unit/training/test_private.py"
 ROWS = "tests/unit/graph/test_rows.py"
 ORDER = "tests/unit/training/test_order_of_releases.py"
+ON_DISK = "tests/unit/training/test_on_disk.py"
 SECRETS = "tests/unit/test_secret_draws.py"
 
 _JOINTLY = f"{CENTRE}::test_no_document_moves_the_sum_by_more_than_the_clip_norm"
@@ -44,7 +45,9 @@ _UNCLIPPED = {
         "norms.isfinite().double()",
     ),
     "parts of many documents": swap(
-        "clipped_vectors", "(room / norms).clamp_(max=1.0)", "norms.isfinite().double()"
+        "clipped_vectors",
+        "(room * norms.reciprocal()).clamp_(max=1.0)",
+        "norms.isfinite().double()",
     ),
 }
 
@@ -299,12 +302,22 @@ ENGINE: tuple[Mutation, ...] = (
     mutation(
         "a module remembers one part for the next",
         f"{MODULES}::test_a_layer_that_caches_its_links_does_not_carry_them_to_the_next_part",
-        swap("ModuleGradients", "copy.deepcopy(self.module, parameters)", "self.module"),
+        swap("ModuleGradients", "copy.deepcopy(self.module, any_memo)", "self.module"),
     ),
     mutation(
         "a module with batch statistics",
         f"{MODULES}::test_statistics_over_several_parts_are_refused",
-        drop("_refuse_shared_state", "if buffers:\n    raise any_error"),
+        drop("check_module", "if kept:\n    raise any_error"),
+    ),
+    mutation(
+        "a module brings a whole graph along",
+        "tests/unit/models/test_module.py::test_tensors_that_could_be_documents_are_refused",
+        swap("check_module", "any(_documents_in(value))", "False"),
+    ),
+    mutation(
+        "a module draws its masks from the caller's seed",
+        f"{MODULES}::test_the_masks_of_one_part_do_not_depend_on_which_others_were_sampled",
+        swap("ModuleGradients._clipped", "self.dropout.words(1)[0]", "np.uint64(7)"),
     ),
     mutation(
         "the centre of dense rows is not clipped",
@@ -314,6 +327,35 @@ ENGINE: tuple[Mutation, ...] = (
             "sums.clipped_sum(any_vectors, included=chosen)",
             "[block.features.dense().double().sum(0)[:, None, None],"
             " *sums.clipped_sum(any_vectors[1:], included=chosen)]",
+        ),
+    ),
+    mutation(
+        "rows on disk: a block counts parts that were not sampled",
+        f"{ON_DISK}::test_replicas_count_their_own_samples",
+        swap(
+            "StackGradients._sum_of_blocks",
+            "self._sum(block, parameters, mask)",
+            "self._sum(block, parameters, None)",
+        ),
+    ),
+    mutation(
+        "rows on disk: the road follows how many documents people have",
+        "tests/unit/runs/test_beyond_memory.py::"
+        "test_how_many_documents_people_have_does_not_choose_the_road",
+        swap(
+            "graph_of",
+            "len(corpus.owner_names or ()) * _DOCUMENTS_EACH if person else len(corpus)",
+            "len(corpus)",
+        ),
+    ),
+    mutation(
+        "rows on disk: files that others could find",
+        "tests/unit/corpus/test_scratch.py::"
+        "test_a_scratch_file_has_no_name_and_no_rights_for_others",
+        swap(
+            "Scratch.__init__",
+            "tempfile.TemporaryFile()",
+            "tempfile.NamedTemporaryFile(delete=False)",
         ),
     ),
     mutation(

@@ -325,7 +325,8 @@ GRID: tuple[Mutation, ...] = (
         (_NO_ORDER, _SAMPLED),
         drop(
             "clipped_vectors",
-            "if included is not None:\n    scales = torch.where(included, scales, 0.0)",
+            "if included is not None:\n"
+            "    scales = torch.where(included[..., None], scales, 0.0)",
         ),
     ),
     mutation(

@@ -27,6 +27,7 @@ ROOMS = (
     "prediction",
     "evaluation",
     "runs",
+    "evidence",
     "report",
     "experiments",
     "cli",

@@ -7,7 +7,6 @@ Rank 0 is this file, run as a program; the other ranks are the command line itse
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch.distributed import TCPStore
 
 from brute_force import random_graph
 from privgcn.config import Settings
@@ -141,18 +141,15 @@ LONG = Case(SPARSE, _settings("paper-split", training__epochs=40))
 """A training in which a rank gets lost."""
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 @contextmanager
 def started(
     size: int, leader: Sequence[str], *, others: int | None = None, seconds: float = 60.0
 ) -> Iterator[list[subprocess.Popen[str]]]:
-    """Rank 0 with a command of its own, and the others as ``privgcn train``."""
-    port = free_port()
+    """Rank 0 with a command of its own, and the others as ``privgcn train``.
+
+    As under torchrun, the place where they meet belongs to none of them.
+    """
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     commands = [list(leader)] + [["-m", "privgcn", "train", "anything"]] * (size - 1)
     processes = [
         subprocess.Popen(
@@ -163,7 +160,8 @@ def started(
                 "RANK": str(rank),
                 "WORLD_SIZE": str(size),
                 "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port),
+                "MASTER_PORT": str(store.port),
+                "TORCHELASTIC_USE_AGENT_STORE": "True",
                 "OMP_NUM_THREADS": "1",
                 "TORCH_CPP_LOG_LEVEL": "ERROR",
                 "PRIVGCN_RANK_TIMEOUT": str(seconds),

@@ -6,6 +6,7 @@ change single values. Nothing here imports a room.
 
 from __future__ import annotations
 
+import difflib
 import json
 import tomllib
 from collections.abc import Mapping
@@ -54,9 +55,9 @@ class FeatureSettings(_Section):
 
 
 class ModelSettings(_Section):
-    """Which model scores the documents."""
+    """Which model scores the documents; ``module`` is one that the user brings."""
 
-    kind: Literal["gcn", "linear", "mlp"] = "gcn"
+    kind: Literal["gcn", "linear", "mlp", "module"] = "gcn"
     hidden: int = Field(32, ge=1, le=1_000_000)
     hops: int = Field(2, ge=0, le=1000)
     dropout: float = Field(0.5, ge=0, lt=1)
@@ -188,13 +189,30 @@ class Settings(_Section):
                 if key == "privacy" and node.get(key) is None:
                     node[key] = {}
                 if not isinstance(node.get(key), dict):
-                    known = ", ".join(tree)
-                    raise ConfigError(
-                        f"There is no setting '{name}'. Settings begin with one of {known}."
-                    )
+                    raise ConfigError(f"There is no setting '{name}'.{_nearest(name)}")
                 node = node[key]
             node[last] = value
         return parse_settings(tree)
+
+
+def setting_names() -> list[str]:
+    """All settings by dotted name."""
+    return list(flattened(Settings(privacy=PrivacySettings()).model_dump()))
+
+
+def _nearest(name: str) -> str:
+    """What somebody may have meant: a setting of nearly that name, in any section."""
+    known = setting_names()
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    last = {full.rpartition(".")[2]: full for full in reversed(known)}
+    near += [
+        last[word] for word in difflib.get_close_matches(name.rpartition(".")[2], last, n=1)
+    ]
+    if near:
+        return f" Did you mean '{near[0]}'?"
+    section = name.partition(".")[0]
+    own = [full for full in known if full.startswith(f"{section}.")] or known
+    return f" Known settings: {', '.join(own)}."
 
 
 def parse_settings(tree: Mapping[str, Any]) -> Settings:
@@ -211,6 +229,8 @@ def parse_settings(tree: Mapping[str, Any]) -> Settings:
         if not first["loc"]:
             raise ConfigError(f"The settings do not fit together: {rule}.") from None
         name = ".".join(str(key) for key in first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise ConfigError(f"There is no setting '{name}'.{_nearest(name)}") from None
         raise ConfigError(
             f"The '{name}' of the settings is wrong: {rule[:1].lower()}{rule[1:]}. "
             f"Got {brief(first['input'])}."

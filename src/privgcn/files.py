@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from privgcn.errors import ConfigError, DataError
+
+# Where Windows locks a file: beyond its content, which nobody could read otherwise.
+_LOCKED_AT = 1 << 30
 
 
 def read_bounded(path: Path, *, most: int) -> bytes:
@@ -105,8 +110,40 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int | None = Non
             raise
 
 
+def lock(handle: int, *, shared: bool = False, wait: bool = True) -> None:
+    """Locks an open file until it is closed; the system frees it even after a kill.
+
+    Windows has no shared locks: readers wait for each other there.
+
+    Args:
+        handle: The file descriptor.
+        shared: Whether others may hold a shared lock too.
+        wait: Whether to wait for those who hold it.
+
+    Raises:
+        BlockingIOError: Another process holds it, and ``wait`` is False.
+    """
+    if sys.platform == "win32":
+        import msvcrt
+
+        while True:
+            os.lseek(handle, _LOCKED_AT, os.SEEK_SET)
+            try:
+                return msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+            except OSError as error:
+                if not wait:
+                    raise BlockingIOError(error.errno, "locked by another process") from None
+            time.sleep(0.05)
+    import fcntl
+
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
+
+
 def flush_folder(folder: Path) -> None:
-    """Puts the names in a folder on disk."""
+    """Puts the names in a folder on disk; Windows does so by itself."""
+    if sys.platform == "win32":
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

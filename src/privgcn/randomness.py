@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -39,6 +39,8 @@ _KEY_BYTES = 32
 _BLOCK_BYTES = 16
 # Words from either end of their range within which 64 bits are too few for a radius.
 _NEAR_END = np.uint64(1 << 53)
+# Numbers of a replica that a device makes at once, and for how many steps at most.
+_NUMBERS_AHEAD, _MOST_STEPS_AHEAD = 2**20, 64
 
 
 class UniformBytes(Protocol):
@@ -255,27 +257,37 @@ class DeviceDraws(Draws):
 
     def normal(self, shapes: Sequence[Shape]) -> list[torch.Tensor]:
         """Independent float64 draws of N(0, 1), one tensor for each shape."""
+        return [drawn[0] for drawn in self._normals(shapes, 1)]
+
+    def uniform_bytes(self, shape: Shape) -> torch.Tensor:
+        """Independent uniform bytes."""
+        return self._bytes(shape, 1)[0]
+
+    def _normals(self, shapes: Sequence[Shape], times: int) -> list[torch.Tensor]:
+        """Draws for so many calls, ``[times, ...]`` each."""
         import torch
 
         replicas = shapes[0][-2]
         sizes = [math.prod(shape) // replicas for shape in shapes]
-        words = self._words(replicas, 3 * ((sum(sizes) + 1) // 2))
+        count = 3 * ((sum(sizes) + 1) // 2)
+        words = self._words(replicas, times * count).view(replicas * times, count)
         pieces = torch.split(_gaussians_of_words(words)[:, : sum(sizes)], sizes, dim=1)
-        return [_with_replicas(p, shape) for p, shape in zip(pieces, shapes, strict=True)]
+        return [_in_shape(p, shape) for p, shape in zip(pieces, shapes, strict=True)]
 
-    def uniform_bytes(self, shape: Shape) -> torch.Tensor:
-        """Independent uniform bytes."""
+    def _bytes(self, shape: Shape, times: int) -> torch.Tensor:
+        """Uniform bytes for so many calls, ``[times, ...]``."""
         import torch
 
-        size = math.prod(shape) // shape[-2]
-        words = self._words(shape[-2], (size + 7) // 8)
-        return _with_replicas(words.view(torch.uint8)[:, :size], shape)
+        replicas, size = shape[-2], math.prod(shape) // shape[-2]
+        count = (size + 7) // 8
+        words = self._words(replicas, times * count).view(replicas * times, count)
+        return _in_shape(words.view(torch.uint8)[:, :size], shape)
 
 
-def _with_replicas(drawn: torch.Tensor, shape: Shape) -> torch.Tensor:
-    """What each replica drew, ``[replicas, ...]``, in a tensor of this shape."""
+def _in_shape(drawn: torch.Tensor, shape: Shape) -> torch.Tensor:
+    """What each replica drew for each of some calls, in tensors of this shape."""
     *before, replicas, last = shape
-    return drawn.reshape(replicas, *before, last).movedim(0, -2).contiguous()
+    return drawn.reshape(replicas, -1, *before, last).movedim(0, -2).contiguous()
 
 
 def _gaussians_of_words(words: torch.Tensor) -> torch.Tensor:
@@ -297,12 +309,47 @@ def _gaussians_of_words(words: torch.Tensor) -> torch.Tensor:
     return torch.cat([angle.cos().mul_(radius), angle.sin_().mul_(radius)], dim=1)
 
 
+class _Stock:
+    """What one call draws, for many steps at once; which is next is counted on the device.
+
+    Guarantees:
+        No step gets what another one got: the count moves on with every ``next``, recorded or
+        not, and a stock that ``times`` steps have used is made anew.
+    """
+
+    def __init__(
+        self, make: Callable[[int], list[torch.Tensor]], times: int, device: torch.device
+    ) -> None:
+        import torch
+
+        self._make, self._times = make, times
+        self._drawn = make(times)
+        self._at = torch.full((1,), -1, dtype=torch.int64, device=device)
+        self._steps = 1
+
+    def before_step(self) -> None:
+        """Called before every step after the first."""
+        if self._steps == self._times:
+            for place, fresh in zip(self._drawn, self._make(self._times), strict=True):
+                place.copy_(fresh)
+            self._at.fill_(-1)
+            self._steps = 0
+        self._steps += 1
+
+    def next(self) -> list[torch.Tensor]:
+        """A step's own draws; at most once in a step."""
+        self._at.add_(1)
+        return [drawn.index_select(0, self._at)[0] for drawn in self._drawn]
+
+
 class DeviceReplicas(DeviceDraws):
     """One counter-based generator on the device for each seed; never for a release.
 
     Guarantees:
         What a replica draws depends on its own seed, the purpose and the order of calls,
         never on the other seeds. It is not what the same seed draws on a CPU.
+        Repeated steps find numbers that were made for many of them at once, which takes far
+        fewer kernels. Each is used by one step and no other.
     """
 
     def __init__(self, seeds: Sequence[int], purpose: str, device: torch.device) -> None:
@@ -314,6 +361,9 @@ class DeviceReplicas(DeviceDraws):
             torch.Generator(device).manual_seed(int(source.words(1)[0] >> np.uint64(1)))
             for source in self._sources
         ]
+        # What each call of a step draws, in order; ``None`` while no step is repeated.
+        self._stocks: dict[tuple[object, ...], _Stock] = {}
+        self._call: int | None = None
 
     @property
     def releasable(self) -> bool:
@@ -332,10 +382,47 @@ class DeviceReplicas(DeviceDraws):
             row.random_(-(2**63), None, generator=generator)
         return words
 
+    def normal(self, shapes: Sequence[Shape]) -> list[torch.Tensor]:
+        """Independent float64 draws of N(0, 1), one tensor for each shape."""
+        if self._call is None:
+            return super().normal(shapes)
+        size = sum(math.prod(shape) // shape[-2] for shape in shapes)
+        return self._next(
+            ("normal", *map(tuple, shapes)), size, lambda n: self._normals(shapes, n)
+        )
+
+    def uniform_bytes(self, shape: Shape) -> torch.Tensor:
+        """Independent uniform bytes."""
+        if self._call is None:
+            return super().uniform_bytes(shape)
+        size = math.prod(shape) // shape[-2]
+        return self._next(("bytes", *shape), size, lambda n: [self._bytes(shape, n)])[0]
+
+    def _next(
+        self, asked: tuple[object, ...], size: int, make: Callable[[int], list[torch.Tensor]]
+    ) -> list[torch.Tensor]:
+        """The next draws of this call of a step."""
+        key = (self._call, *asked)
+        self._call = (self._call or 0) + 1
+        if key not in self._stocks:
+            # By the size of one replica: what it draws must not depend on how many there are.
+            times = min(_MOST_STEPS_AHEAD, max(1, _NUMBERS_AHEAD // size))
+            self._stocks[key] = _Stock(make, times, self.device)
+        return self._stocks[key].next()
+
+    def before_step(self) -> None:
+        """Makes new numbers for the steps to come, if those there are were used."""
+        self._call = 0
+        for stock in self._stocks.values():
+            stock.before_step()
+
     def record_into(self, graph: torch.cuda.CUDAGraph) -> None:
-        """Has each generator move on in every replay."""
-        for generator in self._generators:
-            graph.register_generator_state(generator)
+        """A recorded step makes the same calls, from the first one on."""
+        self._call = 0
+
+    def before_replay(self, graph: torch.cuda.CUDAGraph) -> None:
+        """As before any step: a replay takes the next numbers."""
+        self.before_step()
 
     def of_replica(self, number: int) -> RandomSource:
         """The source of one seed, for choices of the host."""

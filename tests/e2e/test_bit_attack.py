@@ -20,6 +20,8 @@ from torch import Tensor
 
 from brute_force import random_graph
 from privgcn.config import Settings
+from privgcn.evidence.bits import decide
+from privgcn.evidence.canaries import without
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.privacy.accounting.selection import RunCount
 from privgcn.privacy.mechanism import noise
@@ -128,7 +130,7 @@ def neighbours(settings: Settings, *, sparse: bool) -> tuple[TextGraph, TextGrap
         graph = replace(graph, features=DenseRows(graph.features.dense() + 3.0))
     assert settings.privacy is not None
     if settings.privacy.relation == "remove":
-        return graph, bit_attack.without(graph, TARGET)
+        return graph, without(graph, TARGET)
     labels = graph.labels.clone()
     labels[TARGET] = (labels[TARGET] + 1) % 4
     return graph, replace(graph, labels=labels)
@@ -179,7 +181,7 @@ def verdicts(case: tuple[str, str | None, dict[str, Any], bool]) -> list[bool | 
     found = []
     for trained, other in 2 * [(graph, neighbour), (neighbour, graph)]:
         released, true, false = zip(*steps_of(trained, other, settings), strict=True)
-        found.append(bit_attack.decide(flat(released), flat(true), flat(false)))
+        found.append(decide(flat(released), flat(true), flat(false)))
     return found
 
 
@@ -224,7 +226,7 @@ def centre_verdict() -> bool | None:
         torch.cat([tensor.flatten() for tensor in outline])[:, None].expand(30, -1, 1)
         for outline in outlines
     ]
-    return bit_attack.decide(torch.stack(released), *sums)
+    return decide(torch.stack(released), *sums)
 
 
 def test_a_centre_does_not_tell_the_document() -> None:
@@ -249,7 +251,7 @@ def score_verdict() -> bool | None:
         self.score_noise = scale
         true = torch.full((200,), exact, dtype=torch.float64)
         released = torch.tensor(noisy, dtype=torch.float64)
-        found.append(bit_attack.decide(released, true + 1, true))
+        found.append(decide(released, true + 1, true))
         return noisy[0]
 
     corpus = bit_attack.toy_corpus()

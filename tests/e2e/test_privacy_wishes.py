@@ -49,7 +49,7 @@ WISHES = {
 NOT_SEARCHED = {"noise_multiplier": "epsilon", "reproducible": "reproducible"}
 FLAGS = {"epsilon", "delta", "unit", "relation", "parts", "sampling", "reproducible"}
 TUNE_FLAGS = {"epsilon", "delta", "unit", "relation"}
-PARAMETERS = {"epsilon", "delta", "unit", "relation", "reproducible"}
+PARAMETERS = {"epsilon", "delta", "unit", "relation", "parts", "reproducible"}
 
 
 class BegunError(Exception):

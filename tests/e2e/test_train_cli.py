@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import select
@@ -540,8 +541,9 @@ def test_every_verb_answers_an_interrupt(command, capsys, monkeypatch) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command.callback.__wrapped__, "__code__", interrupted.__code__)
-    monkeypatch.setattr(command.callback.__wrapped__, "__defaults__", None)
+    verb = inspect.unwrap(command.callback)
+    monkeypatch.setattr(verb, "__code__", interrupted.__code__)
+    monkeypatch.setattr(verb, "__defaults__", None)
     with pytest.raises(typer.Exit) as stop:
         command.callback()
     assert stop.value.exit_code == 130

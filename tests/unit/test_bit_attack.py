@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from brute_force import random_graph
+from privgcn.evidence.bits import decide, spacing_of
+from privgcn.evidence.canaries import without
 from privgcn.randomness import RandomSource
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
@@ -72,7 +74,7 @@ def test_noise_that_is_no_finer_than_a_float_decides_and_is_never_wrong(noisy) -
         pair = sums(trial, spacing)
         there = trial % 2 == 0
         released = noisy(pair[0] if there else pair[1], 4.0)
-        verdicts.append((bit_attack.decide(released, *pair), there))
+        verdicts.append((decide(released, *pair), there))
     assert all(found in (None, there) for found, there in verdicts)
     assert sum(found is not None for found, _ in verdicts) >= 0.9 * TRIALS
 
@@ -86,16 +88,16 @@ def test_noise_on_the_grid_of_the_sums_decides_nothing(scale: float, rounded: bo
         total = pair[trial % 2]
         released = total + rounded_half_up(gaussian(scale, total.shape), spacing)
         released = released.float() if rounded else released
-        assert bit_attack.decide(released, *pair) is None
-        assert bit_attack.decide(released, *pair, spacing=spacing) is None
+        assert decide(released, *pair) is None
+        assert decide(released, *pair, spacing=spacing) is None
 
 
 def test_many_noisy_counts_on_the_grid_decide_nothing_and_in_float32_all() -> None:
     present, absent = (torch.full((300,), count, dtype=torch.float64) for count in (57, 56))
     on_grid = present + rounded_half_up(gaussian(4.0, present.shape), H)
-    assert bit_attack.decide(on_grid, present, absent) is None
-    assert bit_attack.decide(as_float32_draw(present, 4.0), present, absent) is True
-    assert bit_attack.decide(as_float32_draw(absent, 4.0), present, absent) is False
+    assert decide(on_grid, present, absent) is None
+    assert decide(as_float32_draw(present, 4.0), present, absent) is True
+    assert decide(as_float32_draw(absent, 4.0), present, absent) is False
 
 
 def test_a_sum_between_two_grid_values_is_found_out() -> None:
@@ -103,29 +105,29 @@ def test_a_sum_between_two_grid_values_is_found_out() -> None:
     released = present + rounded_half_up(gaussian(4.0, present.shape), H)
     beside = absent.clone()
     beside[0] += H / 2
-    assert bit_attack.decide(released, present, beside, spacing=H) is True
-    assert bit_attack.decide(released, beside, present, spacing=H) is False
+    assert decide(released, present, beside, spacing=H) is True
+    assert decide(released, beside, present, spacing=H) is False
 
 
 def test_noise_beyond_its_reach_rules_a_sum_out() -> None:
     present, absent = sums(0)
     released = absent + rounded_half_up(gaussian(0.01, absent.shape), H)
-    assert bit_attack.decide(released, present, absent) is None
-    assert bit_attack.decide(released, present, absent, reach=0.0866) is False
+    assert decide(released, present, absent) is None
+    assert decide(released, present, absent, reach=0.0866) is False
 
 
 def test_the_spacing_is_the_largest_power_of_two_that_fits_up_to_one() -> None:
     values = torch.tensor([0.0, -3 * 2.0**-20, 5 * 2.0**-18], dtype=torch.float64)
-    assert bit_attack.spacing_of([values, torch.ones(2)]) == 2.0**-20
-    assert bit_attack.spacing_of([torch.full((2,), 6.0)]) == 1.0
-    assert bit_attack.spacing_of([torch.tensor([-0.1], dtype=torch.float64)]) == 2.0**-55
+    assert spacing_of([values, torch.ones(2)]) == 2.0**-20
+    assert spacing_of([torch.full((2,), 6.0)]) == 1.0
+    assert spacing_of([torch.tensor([-0.1], dtype=torch.float64)]) == 2.0**-55
 
 
 def test_a_document_that_is_gone_leaves_its_place() -> None:
     for sparse in (True, False):
         graph = random_graph(sparse=sparse, unlabelled=0.0)
         linked = int(graph.edges[0, 0])
-        gone = bit_attack.without(graph, linked)
+        gone = without(graph, linked)
         others = torch.arange(len(graph)) != linked
         assert len(gone) == len(graph)
         assert not gone.features.dense()[linked].any()

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
+import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from privgcn.errors import ConfigError, DataError
-from privgcn.files import read_bounded, write_atomically
+from privgcn.files import flush_folder, lock, read_bounded, write_atomically
 
 
 @contextmanager
@@ -58,3 +60,38 @@ def test_only_a_regular_file_of_bounded_size_is_read(tmp_path) -> None:
             read_bounded(tmp_path / name, most=9)
     with pytest.raises(DataError, match="cannot be read"):
         read_bounded(tmp_path / ("x" * 1000), most=9)
+
+
+def test_a_lock_keeps_others_out_until_the_file_is_closed(tmp_path) -> None:
+    path = tmp_path / "locked"
+    with path.open("w") as first, path.open("r") as second:
+        lock(first.fileno(), wait=False)
+        with pytest.raises(BlockingIOError):
+            lock(second.fileno(), wait=False)
+        with pytest.raises(BlockingIOError):
+            lock(second.fileno(), shared=True, wait=False)
+        first.close()
+        lock(second.fileno(), shared=True, wait=False)
+        with path.open("r") as third:
+            lock(third.fileno(), shared=True, wait=False)
+
+
+def test_on_windows_the_lock_lies_beyond_the_content(tmp_path, monkeypatch) -> None:
+    """There is no Windows here: what its library would be asked is recorded."""
+    asked: list[tuple[int, int]] = []
+
+    def locking(handle: int, mode: int, size: int) -> None:
+        asked.append((os.lseek(handle, 0, os.SEEK_CUR), size))
+        if len(asked) == 1:
+            raise PermissionError(13, "in use")
+
+    library = types.SimpleNamespace(LK_NBLCK=2, locking=locking)
+    monkeypatch.setitem(sys.modules, "msvcrt", library)
+    monkeypatch.setattr(sys, "platform", "win32")
+    with (tmp_path / "file").open("w") as file:
+        lock(file.fileno())
+        assert asked == [(1 << 30, 1)] * 2
+        asked.clear()
+        with pytest.raises(BlockingIOError):
+            lock(file.fileno(), wait=False)
+    flush_folder(tmp_path / "nowhere")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from functools import wraps
 from typing import Annotated, Any
@@ -13,6 +14,8 @@ import typer
 from privgcn import __version__
 from privgcn.cli import (
     account,
+    attack,
+    audit,
     cache,
     calibrate,
     datasets,
@@ -28,13 +31,13 @@ from privgcn.cli import (
     tune,
     verify,
 )
+from privgcn.cli.output import print_error, speaking, voice, wants_json
 from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, RankLostError
 from privgcn.training.ranks import Ranks
 
 app = typer.Typer(
     name="privgcn",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -80,12 +83,14 @@ for verb, command in (
     ("account", account.account),
     ("calibrate", calibrate.calibrate),
     ("verify", verify.verify),
+    ("audit", audit.audit),
+    ("attack", attack.attack),
     ("release", release.release),
     ("report", report.report),
     ("reproduce", reproduce.reproduce),
     ("cache", cache.cache),
 ):
-    app.command(verb)(_stoppable(verb, command))
+    app.command(verb)(speaking(_stoppable(verb, command)))
 
 
 def _show_version(wanted: bool) -> None:
@@ -112,7 +117,8 @@ def _every_verb(
 def main() -> None:
     """Runs the command line.
 
-    The exit code is 0, 2 (user), 3 (data not available), 4 (a rank was lost), 130 or 1 (bug).
+    The exit code is 0, 2 (user), 3 (data not available), 4 (a rank was lost), 5 (an audit found
+    a claim broken), 130 or 1 (bug).
     """
     # Threads of a busy machine must sleep, not spin, while they wait for each other.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -120,15 +126,22 @@ def main() -> None:
         # Of a rank that is lost we tell ourselves, in one line.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     try:
-        app()
+        # Typer itself would print a mistake in the words of the command line as a picture.
+        sys.exit(app(standalone_mode=not wants_json()))
     except PrivGCNError as error:
+        if voice() == "verbose":
+            traceback.print_exc()
         # Of several ranks the first speaks for all, but for what only another can know.
         own = isinstance(error, RankLostError | PrivacyContractError)
         if str(error) and (own or os.environ.get("RANK", "0") == "0"):
-            # One line, whatever a file or an argument contained.
-            line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(error))
-            print(f"Error: {line}", file=sys.stderr, flush=True)
+            print_error(type(error).__name__, str(error), error.exit_code)
         if isinstance(error, RankLostError):
             # Half-open connections may abort a process that clears them away.
             os._exit(error.exit_code)
         sys.exit(error.exit_code)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        # Words that are no command; only with --json does Typer leave them to us.
+        print_error("UsageError", error.format_message(), 2)
+        sys.exit(2)

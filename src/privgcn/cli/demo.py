@@ -22,6 +22,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Train on the bundled synthetic clinic letters, protecting each patient."""
+    from privgcn.cli.progress import shown_stages
     from privgcn.cli.train import print_run, train_and_write
     from privgcn.runs.folder import is_stored
     from privgcn.runs.run import Run
@@ -35,7 +36,8 @@ def demo(
         "privacy.unit": "person",
         "privacy.epsilon": epsilon,
     }
-    record = train_and_write(resolve(by_flag(wishes)), out, overwrite=overwrite)
+    with shown_stages():
+        record = train_and_write(resolve(by_flag(wishes)), out, overwrite=overwrite)
     if as_json:
         print_json(record)
         return

@@ -8,26 +8,42 @@ from typing import Annotated
 import typer
 
 from privgcn.cli.options import AsJson, Inference
-from privgcn.cli.output import print_json
+from privgcn.cli.output import STANDARD_OUTPUT, check_json_out, note, print_json
 
 
 def predict(
     run: Annotated[Path, typer.Argument(help="A run or release folder.", metavar="RUN")],
     source: Annotated[str, typer.Argument(help="A dataset's name or a folder of documents.")],
     inference: Inference = "own-graph",
-    out: Annotated[Path, typer.Option(help="Where to write.")] = Path("predictions.csv"),
+    out: Annotated[
+        Path,
+        typer.Option(help="A .csv, .jsonl or .parquet file to write; - for CSV on stdout."),
+    ] = Path("predictions.csv"),
+    all_classes: Annotated[
+        bool, typer.Option("--all-classes", help="Also write the probability of every class.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the class of each document of a folder."""
-    from privgcn.runs.predictions import predict_source
+    """Predict the class of each document of a folder.
 
+    Of the documents that the run was made from, those that trained it are left out.
+    """
+    from privgcn.runs.predictions import check_format, predict_source
+
+    check_json_out(out, as_json=as_json)
+    if out != STANDARD_OUTPUT:
+        check_format(out)
     predictions = predict_source(run, source, inference)
-    predictions.write_csv(out)
+    if out == STANDARD_OUTPUT:
+        typer.echo(predictions.csv_text(all_classes=all_classes), nl=False)
+    else:
+        predictions.write(out, all_classes=all_classes)
+    answered = len(predictions.ids)
     if as_json:
         print_json(
             {
                 "predictions": str(out),
-                "documents": len(predictions.ids),
+                "documents": answered,
                 "inference": inference,
                 "covered": predictions.covered,
                 "coverage": predictions.coverage,
@@ -36,7 +52,12 @@ def predict(
             }
         )
         return
-    typer.echo(f"Wrote {len(predictions.ids)} predictions to {out} (inference {inference}).")
+    say = note if out == STANDARD_OUTPUT else typer.echo
+    say(f"Wrote {answered} predictions to {out} (inference {inference}).")
     if predictions.left_out:
-        typer.echo(f"Left out: {predictions.left_out} documents that trained the model.")
-    typer.echo(predictions.coverage)
+        say(
+            f"Answered {answered} of {answered + predictions.left_out} documents. Left out: "
+            f"{predictions.left_out} documents that trained the model; to predict a document, "
+            "put it in a folder of its own."
+        )
+    say(predictions.coverage)

@@ -1,25 +1,64 @@
-"""Progress bars with the time left, on stderr."""
+"""Stages of a run with the time left, on stderr; nothing where that is no terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from privgcn.stages import watched
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 
 @contextmanager
-def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Yields a function that takes steps done and steps in all."""
+def shown_stages() -> Iterator[None]:
+    """Shows each stage of the block (``privgcn.stages``) while it lasts."""
+    if not sys.stderr.isatty():
+        yield
+        return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import TimeRemainingColumn as TimeLeftColumn
+
+    from privgcn.cli.output import voice
 
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-        TimeRemainingColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeLeftColumn(),
         console=Console(stderr=True),
         transient=True,
+        disable=voice() == "quiet",
     )
-    with bar:
-        task = bar.add_task(label, total=1)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    with bar, watched(_Bar(bar)):
+        yield
+
+
+class _Bar:
+    """One line for the stage that runs."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task: TaskID | None = None
+
+    def begin(self, name: str) -> None:
+        """The line of the stage before gives way."""
+        self.end()
+        self._task = self._bar.add_task(name, total=None)
+
+    def end(self) -> None:
+        """Takes the line away."""
+        if self._task is not None:
+            self._bar.remove_task(self._task)
+        self._task = None
+
+    def advance(self, done: int, total: int) -> None:
+        """Moves the bar; until then it only says that something runs."""
+        if self._task is not None:
+            self._bar.update(self._task, completed=done, total=total)

@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from privgcn.cli.options import AsJson
+from privgcn.cli.output import STANDARD_OUTPUT, check_json_out, print_json
+
 
 def report(
     runs: Annotated[
@@ -17,9 +20,25 @@ def report(
             show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(help="The page to write; - for standard output.")] = Path(
+        "report.html"
+    ),
+    evidence: Annotated[
+        Path | None,
+        typer.Option(help="Attacks on the documents of one run, from 'privgcn attack --out'."),
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make one self-contained HTML page: guarantee, scores, curves, settings."""
     from privgcn.report import Report
 
-    typer.echo(f"report: {Report.of_folders(runs).save(out)}")
+    page = Report.of_folders(runs, evidence=evidence)
+    if out == STANDARD_OUTPUT and not as_json:
+        typer.echo(page.html())
+        return
+    check_json_out(out, as_json=as_json)
+    saved = page.save(out)
+    if as_json:
+        print_json({"report": str(saved), "runs": [str(run) for run in runs]})
+    else:
+        typer.echo(f"report: {saved}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,13 +23,17 @@ from privgcn.cli.options import (
     Source,
     Unit,
 )
-from privgcn.cli.output import Overwrite, print_json
+from privgcn.cli.output import Overwrite, detail, names_in, note, print_json, voice
+from privgcn.cli.progress import shown_stages
 from privgcn.errors import ConfigError
 
 if TYPE_CHECKING:
     from privgcn.config import Settings
+    from privgcn.corpus import Corpus, ReadReport
     from privgcn.runs.train import Trial
     from privgcn.training.ranks import Team
+
+_MOST_CLASSES = 20
 
 
 def train(
@@ -72,11 +77,14 @@ def train(
     overrides: Overrides = None,
     out: Annotated[Path | None, typer.Option(help="Run folder (default: below runs).")] = None,
     overwrite: Overwrite = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Read and check everything, train nothing.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a classifier on documents and links, privately when given an epsilon."""
     from privgcn.training.ranks import Ranks
-    from privgcn.training.recipes import by_command_line, resolve
+    from privgcn.training.recipes import by_command_line, merged, resolve
 
     ranks = Ranks.of_environment()
     if not ranks.leads:
@@ -93,7 +101,7 @@ def train(
         "features.kind": features,
         "features.language": language,
         "data.source": source,
-        "data.classes": None if classes is None else classes.split(","),
+        "data.classes": names_in(classes),
         "privacy.epsilon": epsilon,
         "privacy.delta": delta,
         "privacy.unit": unit,
@@ -102,11 +110,20 @@ def train(
         "privacy.sampling": sampling,
         "privacy.reproducible": reproducible,
     }
-    with ranks.joined() as team:
-        settings = resolve(*by_command_line(flags, overrides, config))
-        record = train_and_write(settings, out, overwrite=overwrite, seeds=seeds, team=team)
+    wishes = by_command_line(flags, overrides, config)
+    with ranks.joined() as team, shown_stages():
+        settings = resolve(*wishes)
+        if dry_run:
+            record = _dry_run(settings, out, overwrite=overwrite)
+        else:
+            asks = not as_json and team is None and "privacy.unit" not in merged(wishes)
+            record = train_and_write(
+                settings, out, overwrite=overwrite, asks=asks, seeds=seeds, team=team
+            )
     if as_json:
         print_json(record)
+    elif dry_run:
+        typer.echo("Dry run: nothing was trained or written.")
     else:
         print_run(Path(record["run"]))
 
@@ -116,17 +133,21 @@ def train_and_write(
     out: Path | None,
     *,
     overwrite: bool = False,
+    asks: bool = False,
     seeds: int = 1,
     team: Team | None = None,
 ) -> dict[str, Any]:
-    """Trains, scores and writes a run folder; returns what ``--json`` prints."""
-    from privgcn.cli.progress import progress_bar
-    from privgcn.cli.score_lines import outlook_lines
-    from privgcn.corpus import load_corpus
-    from privgcn.corpus.catalogue import resolved_source
-    from privgcn.features import choose
+    """Trains, scores and writes a run folder; returns what ``--json`` prints.
+
+    Args:
+        settings: Everything that decides the run.
+        out: The run folder.
+        overwrite: Whether an earlier run there may be replaced.
+        asks: Whether nobody said what to protect, so that a person at a terminal is asked.
+        seeds: How many seeds are scored; the model is that of the first.
+        team: The ranks that share the work; this is rank 0.
+    """
     from privgcn.runs import train
-    from privgcn.runs.expected import outlook_of
     from privgcn.runs.folder import check_target, unfinished_place
     from privgcn.training.checkpoint import clear_checkpoint
 
@@ -136,61 +157,142 @@ def train_and_write(
             "Training without privacy runs in one process. Leave out torchrun, or add "
             "--epsilon 1."
         )
-    source = resolved_source(str(settings.data.source))
-    settings = settings.changed({"data.source": source})
-    if out is not None:
-        check_target(out, overwrite=overwrite)
-    corpus = load_corpus(source, classes=settings.data.classes, seed=settings.seed)
-    if corpus.read_report is not None:
-        typer.echo(str(corpus.read_report), err=True)
-    if settings.privacy is None:
-        typer.echo("NOT PRIVATE: no --epsilon was given.", err=True)
-    elif corpus.owners is not None and settings.privacy.unit == "document":
-        typer.echo(
-            "Each document is protected by itself. Documents have owners: --unit person "
-            "protects all documents of a person together.",
-            err=True,
-        )
-    if settings.features.kind is None and corpus.vectors is None:
-        size, language = train.public_size(corpus, settings), settings.features.language
-        typer.echo(str(choose(size, language=language)), err=True)
-    for line in outlook_lines(outlook_of(corpus, settings)):
-        typer.echo(line, err=True)
+    settings, corpus = _read(settings, out, overwrite=overwrite, asks=asks)
     if seeds > 1:
         last = settings.seed + seeds - 1
-        typer.echo(
+        note(
             f"The model is that of seed {settings.seed}, whatever it scores. Seeds up to "
-            f"{last} only show how far the score varies.",
-            err=True,
+            f"{last} only show how far the score varies."
         )
     folder = out if out is not None else _default_folder(settings, corpus.name)
     check_target(folder, overwrite=overwrite)
     unfinished = unfinished_place(folder)
-    with progress_bar("training") as progress:
-        trial = train.train(
-            corpus, settings, progress=progress, checkpoint_folder=unfinished, team=team
-        )
+    trial = train.train(corpus, settings, checkpoint_folder=unfinished, team=team)
     record = score_and_write(folder, trial, overwrite=overwrite, seeds=seeds)
     clear_checkpoint(unfinished)
     return {**record, "seconds": round(time.perf_counter() - begun, 3)}
+
+
+def _dry_run(settings: Settings, out: Path | None, *, overwrite: bool) -> dict[str, Any]:
+    """Everything that comes before training, and what ``--json`` prints of it."""
+    from dataclasses import asdict
+
+    from privgcn.runs.assumptions import check_owners
+    from privgcn.runs.folder import check_target
+
+    settings, corpus = _read(settings, out, overwrite=overwrite, asks=False)
+    corpus.check_trainable()
+    check_owners(corpus, settings.privacy.unit if settings.privacy else None)
+    folder = out if out is not None else _default_folder(settings, corpus.name)
+    check_target(folder, overwrite=overwrite)
+    return {
+        "dry_run": True,
+        "run": str(folder),
+        "dataset": corpus.name,
+        "read": asdict(_report(corpus)),
+        "settings": settings.model_dump(),
+    }
+
+
+def _read(
+    settings: Settings, out: Path | None, *, overwrite: bool, asks: bool
+) -> tuple[Settings, Corpus]:
+    """Reads the documents and says what they are and how they are protected."""
+    import numpy as np
+
+    from privgcn import stages
+    from privgcn.cli.score_lines import outlook_lines
+    from privgcn.config import to_toml
+    from privgcn.corpus import load_corpus
+    from privgcn.corpus.catalogue import resolved_source
+    from privgcn.features import choose
+    from privgcn.runs import train
+    from privgcn.runs.expected import outlook_of
+    from privgcn.runs.folder import check_target
+
+    source = resolved_source(str(settings.data.source))
+    settings = settings.changed({"data.source": source})
+    if out is not None:
+        check_target(out, overwrite=overwrite)
+    stages.begin("reading")
+    corpus = load_corpus(source, classes=settings.data.classes, seed=settings.seed)
+    if settings.privacy is None:
+        note("NOT PRIVATE: no --epsilon was given.")
+    note(str(_report(corpus)))
+    if corpus.read_report is None and corpus.num_classes <= _MOST_CLASSES:
+        # Of the catalogue, and so public; how often a class occurs is private otherwise.
+        counts = np.bincount(corpus.labels[corpus.labels >= 0], minlength=corpus.num_classes)
+        pairs = zip(corpus.classes, counts.tolist(), strict=True)
+        note("Classes: " + ", ".join(f"{name} {count:,}" for name, count in pairs) + ".")
+    if settings.privacy is not None and corpus.owners is not None:
+        settings = _with_unit(settings, asks=asks)
+    if settings.features.kind is None and corpus.vectors is None:
+        size, language = train.public_size(corpus, settings), settings.features.language
+        note(str(choose(size, language=language)))
+    elif corpus.vectors is not None and settings.features.kind is None:
+        note(f"Features: the {corpus.vectors.shape[1]:,} numbers given for each document.")
+    for line in outlook_lines(outlook_of(corpus, settings)):
+        note(line)
+    detail(to_toml(settings.model_dump()).strip())
+    return settings, corpus
+
+
+def _report(corpus: Corpus) -> ReadReport:
+    """What was read; of a dataset of the catalogue, what it has."""
+    from privgcn.corpus import ReadReport
+
+    return corpus.read_report or ReadReport.of(corpus, corpus.edges)
+
+
+def _with_unit(settings: Settings, *, asks: bool) -> Settings:
+    """Asks whom to protect where documents have owners and nobody said it.
+
+    Without anybody at a terminal each document stays protected by itself, and a note says so.
+    """
+    from privgcn import stages
+
+    assert settings.privacy is not None
+    if settings.privacy.unit != "document":
+        return settings
+    if asks and voice() != "quiet" and sys.stdin.isatty() and sys.stderr.isatty():
+        stages.end()
+        answer = typer.prompt(
+            "Documents have owners. Protect each document by itself, or all documents of a "
+            "person together? (document, person)",
+            default="document",
+            type=str,
+            err=True,
+            value_proc=_unit_answer,
+        )
+        return settings.changed({"privacy.unit": answer})
+    note(
+        "Each document is protected by itself. Documents have owners: --unit person "
+        "protects all documents of a person together."
+    )
+    return settings
+
+
+def _unit_answer(text: str) -> str:
+    found = [unit for unit in ("document", "person") if text and unit.startswith(text.strip())]
+    if len(found) != 1:
+        raise typer.BadParameter("answer document or person")
+    return found[0]
 
 
 def score_and_write(
     folder: Path, trial: Trial, *, overwrite: bool, seeds: int = 1
 ) -> dict[str, Any]:
     """Scores a trained model and writes its run folder with a report."""
-    from privgcn.cli.progress import progress_bar
     from privgcn.report import Report
     from privgcn.runs.run import write_run
 
-    with progress_bar("scoring"):
-        return write_run(
-            folder,
-            trial,
-            lambda *found: Report.of_run(*found).html(),
-            overwrite=overwrite,
-            seeds=seeds,
-        )
+    return write_run(
+        folder,
+        trial,
+        lambda *found: Report.of_run(*found).html(),
+        overwrite=overwrite,
+        seeds=seeds,
+    )
 
 
 def print_run(folder: Path) -> None:

@@ -20,7 +20,7 @@ from privgcn.cli.options import (
     Source,
     Unit,
 )
-from privgcn.cli.output import Overwrite, print_json
+from privgcn.cli.output import Overwrite, names_in, note, print_json
 
 
 def tune(
@@ -68,7 +68,8 @@ def tune(
     as_json: AsJson = False,
 ) -> None:
     """Search for better settings; epsilon covers all runs, and only the best is kept."""
-    from privgcn.cli.progress import progress_bar
+    from privgcn import stages
+    from privgcn.cli.progress import shown_stages
     from privgcn.cli.train import print_run, score_and_write
     from privgcn.corpus import load_corpus
     from privgcn.corpus.catalogue import resolved_source
@@ -84,7 +85,7 @@ def tune(
         "training.device": device,
         "features.kind": features,
         "data.source": resolved_source(source),
-        "data.classes": None if classes is None else classes.split(","),
+        "data.classes": names_in(classes),
         "privacy.epsilon": epsilon,
         "privacy.delta": delta,
         "privacy.unit": unit,
@@ -96,14 +97,18 @@ def tune(
     chosen_space.check_wishes(merged(wishes))
     count = RunCount(law, expected_runs)
     corpus = load_corpus(source, classes=settings.data.classes, seed=settings.seed)
+    if corpus.read_report is not None:
+        note(str(corpus.read_report))
     folder = out if out is not None else Path("runs") / f"{corpus.name}-tuned"
     check_target(folder, overwrite=overwrite)
-    # No bar of runs done: how many there are must stay secret.
-    with progress_bar("searching"):
-        winner = search(
-            corpus, settings, chosen_space, count, public_validation=public_validation
-        )
-    record = score_and_write(folder, winner.trial, overwrite=overwrite)
+    # Nothing of the search is counted: how many runs there are must stay secret.
+    with shown_stages():
+        stages.begin("searching")
+        with stages.watched(None):
+            winner = search(
+                corpus, settings, chosen_space, count, public_validation=public_validation
+            )
+        record = score_and_write(folder, winner.trial, overwrite=overwrite)
     record["chosen"] = winner.chosen
     if as_json:
         print_json(record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -11,17 +11,36 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from privgcn.corpus.frames import NO_LABEL as NO_LABEL
+from privgcn.corpus.frames import (
+    RESERVED,
+    check_names,
+    checked_ids,
+    checked_owners,
+    checked_texts,
+    column,
+    column_names,
+    is_missing,
+    label_codes,
+    label_set,
+    plain_list,
+)
+from privgcn.corpus.frames import codes as codes
+from privgcn.corpus.links import canonical_edges as canonical_edges
+from privgcn.corpus.links import link_ends
+from privgcn.corpus.links import no_edges as no_edges
+from privgcn.corpus.pyg import data_of, fields_of_data
 from privgcn.corpus.scratch import LINKS_AT_ONCE, ChosenRows, each_stretch, let_go
-from privgcn.errors import DataError
+from privgcn.corpus.splits import OUTSIDE as OUTSIDE
+from privgcn.corpus.splits import SPLIT_NAMES as SPLIT_NAMES
+from privgcn.corpus.splits import TEST as TEST
+from privgcn.corpus.splits import TRAIN as TRAIN
+from privgcn.corpus.splits import VALIDATION as VALIDATION
+from privgcn.corpus.splits import random_split
+from privgcn.errors import DataError, shown
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
-
-TRAIN, VALIDATION, TEST, OUTSIDE = 0, 1, 2, 3
-"""Codes of ``Corpus.split``; ``OUTSIDE`` marks documents that no step uses."""
-
-SPLIT_NAMES = ("train", "validation", "test", "outside")
-NO_LABEL = -1
 
 SplitOrigin = Literal["given", "random", "benchmark", "stratified"]
 
@@ -72,6 +91,23 @@ class ReadReport:
     links_repeated: int = 0
     links_to_self: int = 0
     unused_columns: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, corpus: Corpus, ends: npt.NDArray[np.int64], unused: tuple[str, ...] = ()
+    ) -> ReadReport:
+        """What a corpus kept of the links between the given rows."""
+        kept, to_self = corpus.edges.shape[1], int((ends[0] == ends[1]).sum())
+        return cls(
+            documents=len(corpus),
+            owners=None if corpus.owner_names is None else len(corpus.owner_names),
+            classes=corpus.num_classes,
+            links_read=ends.shape[1],
+            links_kept=kept,
+            links_repeated=ends.shape[1] - kept - to_self,
+            links_to_self=to_self,
+            unused_columns=unused,
+        )
 
     def __str__(self) -> str:
         owners = "" if self.owners is None else f" of {self.owners:,} owners"
@@ -161,6 +197,136 @@ class Corpus:
                 f"{len(self.classes)} classes. Got values from {self.labels.min()} to "
                 f"{self.labels.max()}."
             )
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Any,
+        labels: Any = None,
+        *,
+        links: Any = None,
+        owners: Any = None,
+        ids: Any = None,
+        classes: Sequence[Any] | None = None,
+        seed: int = 0,
+    ) -> Corpus:
+        """Texts with their labels and links, split at random.
+
+        Args:
+            texts: One for each document.
+            labels: One for each document, None or NaN where it has none.
+            links: Pairs of ids (of rows where there are no ids), a frame with the columns
+                ``source`` and ``target``, a square sparse matrix, or an ``edge_index``.
+            owners: The person that each document belongs to.
+            ids: One for each document; by default its row.
+            classes: The class set, where it is public knowledge.
+            seed: Of the random split.
+
+        Raises:
+            DataError: Something is missing or breaks a rule.
+
+        Examples:
+            >>> Corpus.from_texts(["an invoice", "a parcel"], ["a", "b"], links=[(0, 1)])
+            <Corpus 'texts': 2 documents, 1 links, 2 classes>
+        """
+        given = {"text": texts, "label": labels, "owner": owners, "id": ids}
+        frame = {name: values for name, values in given.items() if values is not None}
+        made = cls.from_frame(frame, links=links, classes=classes, seed=seed)
+        return replace(made, name="texts")
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        labels: Any = None,
+        links: Any = None,
+        owners: Any = None,
+        classes: Sequence[Any] | None = None,
+        seed: int = 0,
+    ) -> Corpus:
+        """The documents of a frame of pandas, polars, pyarrow or ``datasets``, or a mapping.
+
+        Column ``text`` is needed; ``id``, ``label``, ``owner`` and ``split`` (train,
+        validation or test) have a meaning, and others are kept. Without a ``split`` column
+        the documents are split at random.
+
+        Args:
+            frame: The documents.
+            labels: Instead of a column ``label``.
+            links: As in ``from_texts``; ids are those of the column ``id``.
+            owners: Instead of a column ``owner``.
+            classes: The class set, where it is public knowledge.
+            seed: Of the random split.
+
+        Raises:
+            DataError: Something is missing or breaks a rule.
+        """
+        names = column_names(frame)
+        check_names(names)
+        given = {"label": labels, "owner": owners}
+        for name, values in given.items():
+            if values is not None and name in names:
+                raise DataError(
+                    f"The '{name}' must be given once. Got a column and an argument. Leave "
+                    "one of them out."
+                )
+        values = {name: column(frame, name) for name in names}
+        values |= {
+            name: plain_list(value) for name, value in given.items() if value is not None
+        }
+        texts = checked_texts(values["text"])
+        ids = checked_ids(values["id"]) if "id" in values else None
+        owner_codes, owner_names = checked_owners(values.get("owner", ()))
+        typed = label_set(values.get("label", ()), classes)
+        ends = link_ends(links, len(texts), ids)
+        split = (
+            _given_split(values["split"])
+            if "split" in values
+            else random_split(len(texts), seed, owner_codes)
+        )
+        corpus = cls(
+            name="frame",
+            ids=np.array(ids or [str(row) for row in range(len(texts))], dtype=object),
+            texts=texts,
+            labels=label_codes(values.get("label", [None] * len(texts)), typed),
+            classes=tuple(str(name) for name in typed.tolist()),
+            edges=canonical_edges(ends[0], ends[1], len(texts)),
+            split=split,
+            owners=owner_codes,
+            owner_names=owner_names,
+            columns={
+                name: np.array(["" if is_missing(v) else str(v) for v in kept], dtype=object)
+                for name, kept in values.items()
+                if name not in RESERVED
+            },
+            facts=CorpusFacts(
+                classes_declared=classes is not None,
+                split_origin="given" if "split" in values else "random",
+            ),
+        )
+        return replace(corpus, read_report=ReadReport.of(corpus, ends))
+
+    @classmethod
+    def from_pyg(cls, data: Any) -> Corpus:
+        """The documents of a PyTorch Geometric ``Data``.
+
+        ``x`` are the vectors, ``text`` or ``raw_texts`` the texts, and the masks the split;
+        without a ``train_mask`` every document trains. Links have no direction; doubles and
+        self-loops are dropped. ``owners`` is one number for each document.
+
+        Raises:
+            DataError: Something is missing or breaks a rule.
+        """
+        return cls(name="pyg", **fields_of_data(data))
+
+    def to_pyg(self) -> Any:
+        """The same documents as a ``Data``: links in both directions, masks for the split.
+
+        Raises:
+            MissingExtraError: ``torch-geometric`` is not installed.
+        """
+        return data_of(self)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -273,23 +439,6 @@ class Corpus:
             )
 
 
-def canonical_edges(
-    source: npt.ArrayLike, target: npt.ArrayLike, count: int
-) -> npt.NDArray[np.int64]:
-    """Undirected links, each once with the smaller row first; self-loops are dropped.
-
-    A repeated link and a link of a document with itself carry no information here, because
-    propagation adds its own self-loops.
-    """
-    first = np.asarray(source, dtype=np.int64)
-    second = np.asarray(target, dtype=np.int64)
-    low, high = np.minimum(first, second), np.maximum(first, second)
-    keep = low != high
-    # One integer for each pair makes sorting and duplicates one pass over flat memory.
-    keys = np.unique(low[keep] * np.int64(max(count, 1)) + high[keep])
-    return np.stack([keys // max(count, 1), keys % max(count, 1)])
-
-
 def check_classes(classes: Sequence[str]) -> tuple[str, ...]:
     """The declared class set, once it is known to be one.
 
@@ -304,16 +453,15 @@ def check_classes(classes: Sequence[str]) -> tuple[str, ...]:
     return declared
 
 
-def codes(values: Iterable[str | None], names: Sequence[str]) -> npt.NDArray[np.int64]:
-    """The place of every value in ``names``; ``NO_LABEL`` for None."""
-    index: dict[str | None, int] = {name: code for code, name in enumerate(names)}
-    index[None] = NO_LABEL
-    return np.fromiter((index[value] for value in values), dtype=np.int64)
-
-
-def no_edges() -> npt.NDArray[np.int64]:
-    """The links of a corpus without links."""
-    return np.zeros((2, 0), dtype=np.int64)
+def _given_split(values: Sequence[Any]) -> npt.NDArray[np.int8]:
+    allowed = SPLIT_NAMES[:3]
+    for row, value in enumerate(values):
+        if value not in allowed:
+            raise DataError(
+                f"The 'split' of a document must be one of {', '.join(allowed)}. Got "
+                f"{shown(value)} in row {row}. Correct it, or leave the whole column out."
+            )
+    return codes(values, allowed).astype(np.int8)
 
 
 def _induced(

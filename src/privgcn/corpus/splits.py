@@ -1,11 +1,14 @@
-"""Random splits: they depend on the seed and the order of the documents, on nothing else."""
+"""The split, and random ones: of the seed and the order of the documents, of nothing else."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
+TRAIN, VALIDATION, TEST, OUTSIDE = 0, 1, 2, 3
+"""Codes of ``Corpus.split``; ``OUTSIDE`` marks documents that no step uses."""
+
+SPLIT_NAMES = ("train", "validation", "test", "outside")
 
 _VALIDATION_SHARE = 0.1
 _TEST_SHARE = 0.1

@@ -22,7 +22,9 @@ from torch import Tensor
 from privgcn.config import Settings
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
 from privgcn.errors import PrivacyContractError
-from privgcn.graph.rows import SparseRows, normalised
+from privgcn.graph.on_disk import in_memory, sparse_in_memory
+from privgcn.graph.rows import normalised
+from privgcn.graph.sparse_rows import SparseRows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.modes import MODES, Mode
 from privgcn.prediction.inference import scores_in_mode
@@ -158,10 +160,10 @@ def _regressions(graph: TextGraph, hops: int, strengths: Sequence[float]) -> lis
 
 def _propagated(graph: TextGraph, hops: int) -> Any:
     """Rows of unit length that travelled along the links."""
-    rows = normalised(graph.features, "l2")
+    rows = in_memory(normalised(graph.features, "l2"))
     values = rows.to_scipy() if isinstance(rows, SparseRows) else rows.dense().numpy()
     for _ in range(hops):
-        values = graph.propagation().to_scipy() @ values
+        values = sparse_in_memory(graph.propagation()).to_scipy() @ values
     return values
 
 

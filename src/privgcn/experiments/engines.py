@@ -10,12 +10,12 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from privgcn.errors import PrivGCNError
-from privgcn.experiments.tasks import Result, Task, run_task
+from privgcn.experiments.tasks import Result, Task, run_company
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,21 @@ class Engine(Protocol):
 
 def outcome_of(task: Task) -> Outcome:
     """Runs a task in this process, on one thread, and catches whatever it raises."""
+    (outcome,) = outcomes_of([task])
+    return outcome
+
+
+def outcomes_of(tasks: Sequence[Task]) -> list[Outcome]:
+    """The same for tasks of one company; each is said to have taken its share of the time."""
     use_one_thread()
     begun = time.monotonic()
+    found: Sequence[list[Result] | None]
     try:
-        results = run_task(task.kind, task.settings, task.seeds, task.device)
-        reason = None
+        found, reason = run_company(tasks), None
     except (Exception, SystemExit) as error:
-        results, reason = None, reason_of(error)
-    return Outcome(task, results, reason, time.monotonic() - begun)
+        found, reason = [None] * len(tasks), reason_of(error)
+    seconds = (time.monotonic() - begun) / len(tasks)
+    return [Outcome(t, own, reason, seconds) for t, own in zip(tasks, found, strict=True)]
 
 
 def reason_of(error: BaseException) -> str:
@@ -67,11 +74,16 @@ def reason_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
+def one_thread() -> dict[str, str]:
+    """Variables of a process that computes on one thread, from its imports on."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    policy = os.environ.get("OMP_WAIT_POLICY", "passive")
+    return {**dict.fromkeys(names, "1"), "OMP_WAIT_POLICY": policy}
+
+
 def use_one_thread() -> None:
     """Tasks run side by side, one core each: threads inside a task would only collide."""
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = "1"
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.update(one_thread())
     if "torch" in sys.modules:
         import torch
 

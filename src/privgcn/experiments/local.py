@@ -10,22 +10,27 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext, SpawnContext
 from typing import Any
 
 from privgcn.errors import ConfigError
-from privgcn.experiments.engines import Outcome, outcome_of
-from privgcn.experiments.tasks import Task
+from privgcn.experiments.engines import Outcome, one_thread, outcomes_of
+from privgcn.experiments.tasks import Task, imports
 
 _GRACE_SECONDS = 2.0
 _AT_ONCE_ON_DEVICE = 8
+
+Company = list[Task]
+"""Tasks that run in one pass; most are alone."""
 
 
 class LocalEngine:
@@ -45,9 +50,13 @@ class LocalEngine:
 
     def run(self, tasks: Iterable[Task]) -> Iterator[Outcome]:
         """Runs all tasks; closing the iterator ends the workers."""
-        waiting: dict[str, deque[Task]] = {"cpu": deque(), "cuda": deque()}
+        companies: dict[str, Company] = {}
         for task in tasks:
-            waiting[task.device].append(task)
+            companies.setdefault(task.company, []).append(task)
+        waiting: dict[str, deque[Company]] = {"cpu": deque(), "cuda": deque()}
+        _import_once({company[0].kind for company in companies.values()})
+        for company in companies.values():
+            waiting[company[0].device].append(company)
         team: list[_Worker] = []
         try:
             for queue, most in ((waiting["cpu"], self.workers), (waiting["cuda"], 1)):
@@ -57,67 +66,70 @@ class LocalEngine:
             while team:
                 ready = wait([thing for worker in team for thing in worker.waitable])
                 for worker in [w for w in team if any(t in ready for t in w.waitable)]:
-                    outcome = worker.outcome()
+                    outcomes = worker.outcomes()
                     queue = waiting[worker.device]
                     # The next task begins before anybody looks at the last one.
                     worker.fill(queue)
-                    if not worker.tasks:
+                    if not worker.under_way:
                         team.remove(worker)
                         worker.end()
                         if queue:
                             team.append(_Worker(queue.popleft()))
                             team[-1].fill(queue)
-                    yield outcome
+                    yield from outcomes
         finally:
             for worker in team:
                 worker.end()
 
 
 class _Worker:
-    """One process and the tasks it has at the moment.
+    """One process and the companies of tasks it has at the moment.
 
     That is one task on a core. Tasks of a device share one process, and overlap: while one
     waits for the host, the device works for the others.
     """
 
-    def __init__(self, task: Task) -> None:
-        self.device = task.device
-        self.tasks: list[Task] = []
-        self._at_once = 1 if task.device == "cpu" else _AT_ONCE_ON_DEVICE
-        # A fresh interpreter: a copy of this one would inherit threads and locks.
-        context = multiprocessing.get_context("spawn")
+    def __init__(self, company: Company) -> None:
+        self.device = company[0].device
+        self.under_way: list[Company] = []
+        self._at_once = 1 if self.device == "cpu" else _AT_ONCE_ON_DEVICE
+        context = _fresh_processes()
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs, self._at_once), daemon=True)
         with _interrupts_held():
             self._process.start()
         theirs.close()
-        self.give(task)
+        self.give(company)
 
     @property
     def waitable(self) -> list[Any]:
         return [self._pipe, self._process.sentinel]
 
-    def fill(self, queue: deque[Task]) -> None:
+    def fill(self, queue: deque[Company]) -> None:
         """Gives tasks out of a queue while there is room; a dead worker gets none."""
-        while queue and len(self.tasks) < self._at_once and self._process.is_alive():
+        while queue and len(self.under_way) < self._at_once and self._process.is_alive():
             self.give(queue.popleft())
 
-    def give(self, task: Task) -> None:
-        self.tasks.append(task)
+    def give(self, company: Company) -> None:
+        self.under_way.append(company)
         self._begun = time.monotonic()
         try:
-            self._pipe.send(task)
+            self._pipe.send(company)
         except (BrokenPipeError, OSError):
             self._process.join(_GRACE_SECONDS)
 
-    def outcome(self) -> Outcome:
+    def outcomes(self) -> list[Outcome]:
+        """What became of one company."""
         try:
-            found: Outcome = self._pipe.recv()
+            found: list[Outcome] = self._pipe.recv()
         except (EOFError, OSError):
             self._process.join(_GRACE_SECONDS)
-            task = self.tasks.pop()
-            return Outcome(task, None, self._death(), time.monotonic() - self._begun)
-        self.tasks = [task for task in self.tasks if task.key != found.task.key]
+            seconds = time.monotonic() - self._begun
+            return [
+                Outcome(task, None, self._death(), seconds) for task in self.under_way.pop()
+            ]
+        ended = found[0].task.key
+        self.under_way = [company for company in self.under_way if company[0].key != ended]
         return found
 
     def _death(self) -> str:
@@ -137,11 +149,45 @@ class _Worker:
             self._process.join()
 
 
+def _fresh_processes() -> ForkServerContext | SpawnContext:
+    """Processes that inherit neither threads nor locks, as copies of this one would.
+
+    Where it can be, they are copies of one that has done nothing but import.
+    """
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("forkserver")
+    return multiprocessing.get_context("spawn")
+
+
+def _import_once(kinds: set[str]) -> None:
+    """Starts the process that workers are copies of, with what their tasks import.
+
+    That takes seconds in one process, and far more in many at once.
+    """
+    context, theirs = _fresh_processes(), one_thread()
+    before = {name: os.environ.get(name) for name in theirs}
+    if isinstance(context, SpawnContext):
+        return
+    context.set_forkserver_preload(sorted({name for kind in kinds for name in imports(kind)}))
+    os.environ.update(theirs)
+    try:
+        with _interrupts_held():
+            forkserver.ensure_running()
+    finally:
+        for name, value in before.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
+
+
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
     """Processes that begin in here never see an interrupt at the keyboard; this one later."""
     # Started first, because its start would let interrupts through again.
     resource_tracker.ensure_running()
+    if sys.platform == "win32":  # each process has its own console events there
+        yield
+        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -156,10 +202,10 @@ def _work(pipe: Connection, at_once: int) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     one_at_a_time = threading.Lock()
 
-    def answer(task: Task) -> None:
-        outcome = outcome_of(task)
+    def answer(company: Company) -> None:
+        outcomes = outcomes_of(company)
         with one_at_a_time:
-            pipe.send(outcome)
+            pipe.send(outcomes)
 
     with suppress(EOFError):
         if at_once == 1:

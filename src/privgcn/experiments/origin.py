@@ -11,7 +11,6 @@ import ast
 import hashlib
 import subprocess
 from functools import lru_cache
-from importlib.metadata import version
 from pathlib import Path
 
 import privgcn
@@ -26,7 +25,7 @@ _DIGITS = 12
 @lru_cache
 def code_identity() -> str:
     """The version and the fingerprint of the code that decides results."""
-    return f"{version('privgcn')}+{fingerprint(_PACKAGE)}"
+    return f"{privgcn.__version__}+{fingerprint(_PACKAGE)}"
 
 
 def fingerprint(package: Path) -> str:

@@ -24,7 +24,7 @@ from typing import IO, Any, Self
 from privgcn.errors import ConfigError, DataError
 from privgcn.experiments.origin import code_identity
 from privgcn.experiments.tasks import RECORD_FORMAT, Task, canonical, digest
-from privgcn.files import flush_folder, write_atomically
+from privgcn.files import flush_folder, lock, write_atomically
 
 Record = dict[str, Any]
 _TEMPORARY = ".writing-"
@@ -258,11 +258,9 @@ def _is_named_by_hash(path: Path) -> bool:
 
 def _locked(path: Path) -> IO[str]:
     """Holds the folder until the process ends; the system frees it even after a kill."""
-    import fcntl
-
     file = path.open("a", encoding="utf-8")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(file.fileno(), wait=False)
     except BlockingIOError:
         file.close()
         raise ConfigError(

@@ -9,7 +9,11 @@ what its task needs, and so that any package may add one. The module has the fun
 - ``label``, where it has one: settings to a few words for people;
 - ``device``, where runs can train on one: settings, number of seeds and what was asked for
   (``auto``, ``cpu`` or ``cuda``) to ``cpu`` or ``cuda``; ``run`` then takes that as well;
-- ``apart``, where it has one: whether seeds share no work on a CPU.
+- ``apart``, where it has one: whether seeds share no work on a CPU;
+- ``company`` and ``run_together``, where configurations can share a pass on a device: settings
+  to what those that can have in common (``None``: none can), and several settings with
+  their seeds to the results of each;
+- ``IMPORTS``, where it has some: modules that ``run`` imports, which workers share.
 """
 
 from __future__ import annotations
@@ -101,6 +105,14 @@ class Task:
             return [self]
         return [self.with_seeds([seed]) for seed in self.seeds]
 
+    @cached_property
+    def company(self) -> str:
+        """The same for tasks that share a pass where they run."""
+        shared = getattr(kind_module(self.kind), "company", lambda _: None)(self.settings)
+        if shared is None or self.device == "cpu":
+            return self.key
+        return digest({"kind": self.kind, "device": self.device, "shared": shared})
+
     @property
     def _identity(self) -> dict[str, Any]:
         return {"format": RECORD_FORMAT, "kind": self.kind, "settings": dict(self.settings)}
@@ -117,6 +129,11 @@ def kind_module(kind: str) -> ModuleType:
     return import_module(name)
 
 
+def imports(kind: str) -> tuple[str, ...]:
+    """Modules that every run of a kind imports."""
+    return tuple(getattr(kind_module(kind), "IMPORTS", ()))
+
+
 def make_task(kind: str, point: Mapping[str, Any], seeds: Sequence[int]) -> Task:
     """The task of a point of a grid."""
     return Task(kind, kind_module(kind).resolve(dict(point)), tuple(seeds))
@@ -128,6 +145,23 @@ def run_task(
     """Runs one configuration with all its seeds; the place where work happens."""
     where = {} if device == "cpu" else {"device": device}
     results: list[Result] = kind_module(kind).run(dict(settings), tuple(seeds), **where)
+    return _one_per_seed(kind, results, seeds)
+
+
+def run_company(tasks: Sequence[Task]) -> list[list[Result]]:
+    """Runs tasks of one company; the results of each."""
+    first = tasks[0]
+    if len(tasks) == 1:
+        return [run_task(first.kind, first.settings, first.seeds, first.device)]
+    runs = [(task.settings, task.seeds) for task in tasks]
+    found = kind_module(first.kind).run_together(runs, first.device)
+    return [
+        _one_per_seed(task.kind, results, task.seeds)
+        for task, results in zip(tasks, found, strict=True)
+    ]
+
+
+def _one_per_seed(kind: str, results: list[Result], seeds: Sequence[int]) -> list[Result]:
     if len(results) != len(seeds):
         raise ConfigError(
             f"A task of kind '{kind}' must give one result per seed ({len(seeds)}). "

@@ -7,7 +7,7 @@ released: their settings say so.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from privgcn.config import parse_settings
@@ -20,6 +20,13 @@ from privgcn.training.recipes import make_settings
 
 DEVICE = "PRIVGCN_DEVICE"
 """Environment variable that says where runs train if no option does."""
+
+IMPORTS = (
+    "privgcn.experiments.predictions",
+    "privgcn.experiments.subsampling",
+    "privgcn.runs.train",
+)
+"""What every run of this kind imports."""
 
 _MUST = {"dataset", "recipe"}
 _MAY = {"optimizer", "epsilon", "parts", "fraction", "split", "features"}
@@ -109,25 +116,48 @@ def run(
     settings: dict[str, Any], seeds: tuple[int, ...], device: str | None = None
 ) -> list[Result]:
     """Trains all seeds in one pass and scores them on the test documents."""
+    (results,) = run_together([(settings, seeds)], device)
+    return results
+
+
+def run_together(
+    runs: Sequence[tuple[Mapping[str, Any], tuple[int, ...]]], device: str | None = None
+) -> list[list[Result]]:
+    """The same of several configurations, whose ``company`` is the same."""
     from privgcn.experiments.predictions import results_of
     from privgcn.experiments.subsampling import corpus_for_runs
-    from privgcn.runs.train import train
+    from privgcn.runs.train import train, train_together
 
-    chosen = parse_settings(settings["settings"])
+    everyone = [(parse_settings(settings["settings"]), seeds) for settings, seeds in runs]
     if device is not None or DEVICE in os.environ:
-        chosen = chosen.changed({"training.device": check_device(device)})
-    source, split = str(chosen.data.source), tuple(settings.get("split", ()))
-    corpus = corpus_for_runs(source, settings["fraction"], split)
-    trial = train(corpus, chosen, seeds)
-    plan, featurizer = trial.plan, trial.model.featurizer
-    shared = {
-        "device": chosen.training.device,
-        "features": {"kind": featurizer.kind, "dimension": featurizer.dimension},
-        "privacy": None if plan is None else {k: getattr(plan, k) for k in _RECORDED},
-    }
-    modes = [check_mode(mode) for mode in settings["modes"]]
-    found = results_of(corpus, {mode: trial.predictions(mode) for mode in modes})
-    return [{**result, **shared} for result in found]
+        place = {"training.device": check_device(device)}
+        everyone = [(chosen.changed(place), seeds) for chosen, seeds in everyone]
+    first = runs[0][0]
+    source, split = str(everyone[0][0].data.source), tuple(first.get("split", ()))
+    corpus = corpus_for_runs(source, first["fraction"], split)
+    modes = [check_mode(mode) for mode in first["modes"]]
+    alone = len(everyone) == 1
+    trials = [train(corpus, *everyone[0])] if alone else train_together(corpus, everyone)
+    results = []
+    for trial, (chosen, _) in zip(trials, everyone, strict=True):
+        plan, featurizer = trial.plan, trial.model.featurizer
+        shared = {
+            "device": chosen.training.device,
+            "features": {"kind": featurizer.kind, "dimension": featurizer.dimension},
+            "privacy": None if plan is None else {k: getattr(plan, k) for k in _RECORDED},
+        }
+        found = results_of(corpus, {mode: trial.predictions(mode) for mode in modes})
+        results.append([{**result, **shared} for result in found])
+    return results
+
+
+def company(settings: Mapping[str, Any]) -> Any:
+    """What configurations have in common that differ in their noise alone."""
+    tree = settings["settings"]
+    if tree["privacy"] is None or tree["privacy"]["sampling"] == "all":
+        return None
+    levels = {"epsilon": None, "noise_multiplier": None}
+    return {**settings, "settings": {**tree, "privacy": {**tree["privacy"], **levels}}}
 
 
 def device(settings: Mapping[str, Any], replicas: int, asked: str) -> str:

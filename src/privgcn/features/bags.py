@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from privgcn.errors import ConfigError, DataError
 from privgcn.features.base import FITTED, Featurizer, texts_of
+from privgcn.stages import counted
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -147,7 +148,7 @@ class HashingWords(WithoutStopWords):
 
         columns = _Found(column_of)
         signed, ends = array("i"), array("q", [0])
-        for text in texts_of(corpus, self.kind):
+        for text in counted(texts_of(corpus, self.kind)):
             words = list(filter(None, map(short.__getitem__, _words(text))))
             signed.extend(map(columns.__getitem__, words))
             for size in range(2, min(self.ngrams, len(words)) + 1):

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from privgcn.errors import DataError
 from privgcn.features.base import PublicVectors, package_folder, read_weights, unit_rows
+from privgcn.stages import advance
 
 _CHUNK = 4096
 
@@ -42,6 +43,7 @@ class StaticVectors(PublicVectors):
         tokenizer, table = self._load()
         out = np.zeros((len(texts), table.shape[1]), dtype=np.float32)
         for start in range(0, len(texts), _CHUNK):
+            advance(start, len(texts))
             part = [
                 text.encode("utf-8", "replace").decode()
                 for text in texts[start : start + _CHUNK]

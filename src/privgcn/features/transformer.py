@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from privgcn import stages
 from privgcn.errors import DataError, DataNotAvailableError, MissingExtraError
 from privgcn.features.base import PublicVectors, bare_name, unit_rows
 from privgcn.features.cache import VectorCache, default_cache
@@ -83,24 +83,27 @@ class FrozenEncoder(PublicVectors):
         return np.asarray(sums / sizes[:, None], dtype=np.float32)
 
     def _cached(self, texts: list[str]) -> npt.NDArray[np.float32]:
-        from rich.console import Console
-        from rich.progress import Progress
-
         folder = Path(self.cache_dir).expanduser() if self.cache_dir else default_cache()
         cache = VectorCache(folder, self._vector_key, self.dimension)
-        shown = Progress(
-            console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
-        )
-        with shown:
-            bar = shown.add_task(f"Encoding with {self._name}", total=len(set(texts)))
+        total, done = len(set(texts)), 0
 
-            def encode(batch: list[str]) -> npt.NDArray[np.float32]:
-                if self._encoder is None:
-                    self._encoder = self._load()
-                rows = self._encoder.encode(batch, lambda count: shown.advance(bar, count))
-                return unit_rows(rows) if self._unit_length else rows
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            stages.advance(done, total)
 
-            return cache.vectors(texts, encode, lambda done: shown.update(bar, completed=done))
+        def encode(batch: list[str]) -> npt.NDArray[np.float32]:
+            if self._encoder is None:
+                self._encoder = self._load()
+            rows = self._encoder.encode(batch, advance)
+            return unit_rows(rows) if self._unit_length else rows
+
+        def reached(count: int) -> None:
+            nonlocal done
+            done = count
+            stages.advance(done, total)
+
+        return cache.vectors(texts, encode, reached)
 
 
 class TransformerFeatures(FrozenEncoder):

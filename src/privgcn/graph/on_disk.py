@@ -8,9 +8,9 @@ part by part first, in one pass that reads and writes long stretches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,11 @@ from torch import Tensor
 from privgcn.corpus import scratch
 from privgcn.corpus.scratch import ChosenRows, Scratch, each_stretch, is_mapped, let_go
 from privgcn.graph.dense_rows import ROWS_AT_ONCE, DenseRows
-from privgcn.graph.rows import Rows, SparseRows
+from privgcn.graph.sparse_rows import SparseRows
 
 InMemory = DenseRows | SparseRows
-Change = Callable[[InMemory], Rows]
+Rows: TypeAlias = "InMemory | RowsOnDisk"
+Change = Callable[[InMemory], "Rows"]
 
 # What is computed with at once: much more would be new memory from the system each time.
 _BLOCK_BYTES = 1 << 24
@@ -71,10 +72,9 @@ class RowsOnDisk:
         if isinstance(rows, ChosenRows):
             index = None if rows.rows is None else torch.from_numpy(rows.rows)
             return cls(DenseRows(torch.from_numpy(rows.array)), index)
-        files = [Scratch() for _ in _values_of(rows)]
-        for begin in range(0, rows.shape[0], ROWS_AT_ONCE):
-            _write(files, rows.part(begin, begin + ROWS_AT_ONCE))
-        return cls(_mapped(files, rows, getattr(rows, "offsets", None), rows.shape[0]))
+        starts = range(0, rows.shape[0], ROWS_AT_ONCE)
+        pieces = (rows.part(begin, begin + ROWS_AT_ONCE) for begin in starts)
+        return cls(_written(rows.part(0, 0), pieces))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -199,6 +199,12 @@ class RowsOnDisk:
         """Float64 sum over each row of ``|value| ** power``."""
         return torch.cat([rows.row_sums(power) for _, rows in self.pieces()])
 
+    def settled(self) -> RowsOnDisk:
+        """The rows as they are after all changes, written once for who reads them often."""
+        empty = self.kept.part(0, 0)
+        kept = _written(empty, (rows.to("cpu") for _, rows in self.pieces()))
+        return RowsOnDisk(kept, device=self.device)
+
     # -- laying out -----------------------------------------------------------------------
 
     def laid_out(self, order: Tensor) -> RowsOnDisk:
@@ -262,6 +268,19 @@ def _write(files: list[Scratch], rows: InMemory, at: int | None = None) -> None:
     for file, values in zip(files, _values_of(rows), strict=True):
         each = values[:1].numel() * values.element_size()
         file.write(values.numpy(), None if at is None else at * each)
+
+
+def _written(empty: InMemory, pieces: Iterable[InMemory]) -> InMemory:
+    """Rows that come in pieces, in files; ``empty`` tells their kind."""
+    files = [Scratch() for _ in _values_of(empty)]
+    lengths, count = [torch.zeros(1, dtype=torch.int64)], 0
+    for rows in pieces:
+        _write(files, rows)
+        count += rows.shape[0]
+        if isinstance(rows, SparseRows):
+            lengths.append(rows.lengths)
+    offsets = None if empty.is_dense else torch.cat(lengths).cumsum(0)
+    return _mapped(files, empty, offsets, count)
 
 
 def _mapped(

@@ -19,7 +19,8 @@ from torch import Tensor
 from privgcn.errors import ConfigError
 from privgcn.graph.on_disk import RowsOnDisk, in_memory, sparse_in_memory, stretch_by_stretch
 from privgcn.graph.propagation import propagation_of
-from privgcn.graph.rows import Rows, SparseRows, segment_positions
+from privgcn.graph.rows import Rows
+from privgcn.graph.sparse_rows import SparseRows, segment_positions
 from privgcn.graph.textgraph import TextGraph
 
 

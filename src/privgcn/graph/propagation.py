@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from privgcn.graph.on_disk import RowsOnDisk, lies_on_disk, propagation_on_disk
-from privgcn.graph.rows import SparseRows
+from privgcn.graph.sparse_rows import SparseRows
 
 
 def propagation_matrix(edges: Tensor, documents: int) -> SparseRows:

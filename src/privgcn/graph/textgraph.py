@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from privgcn.errors import DataError, MissingExtraError
-from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.on_disk import RowsOnDisk, stretch_by_stretch
 from privgcn.graph.propagation import propagation_of
-from privgcn.graph.rows import Rows, SparseRows, rows_of
+from privgcn.graph.rows import Rows, rows_of
 
 if TYPE_CHECKING:
     from privgcn.corpus import Corpus
@@ -103,32 +102,13 @@ class TextGraph:
 
     @classmethod
     def from_pyg(cls, data: Any) -> TextGraph:
-        """Takes a PyTorch Geometric ``Data`` with ``x``, ``edge_index`` and ``y``.
+        """Takes a PyTorch Geometric ``Data`` with ``x``; see ``Corpus.from_pyg``."""
+        from privgcn.corpus import Corpus
 
-        Masks become the split; without masks every labelled document trains. Links are
-        made undirected, doubles and self-loops are dropped.
-        """
-        if data.x is None or data.y is None or data.edge_index is None:
-            raise DataError(
-                "TextGraph.from_pyg needs a Data with 'x', 'edge_index' and 'y'. "
-                f"Got {sorted(data.keys())}."
-            )
-        documents = int(data.x.shape[0])
-        low, high = data.edge_index.amin(0), data.edge_index.amax(0)
-        links = torch.unique(torch.stack([low, high])[:, low != high], dim=1)
-        split = torch.full((documents,), 3, dtype=torch.int8)
-        for code, name in enumerate(("train_mask", "val_mask", "test_mask")):
-            mask = getattr(data, name, None)
-            if mask is not None:
-                split[mask] = code
-        if not hasattr(data, "train_mask") or data.train_mask is None:
-            split[:] = 0
-        sparse = data.x.layout != torch.strided
-        features = _sparse_rows(data.x) if sparse else DenseRows(data.x.float())
-        owners = getattr(data, "owners", None)
-        labels = data.y.long()
-        classes = int(labels.max()) + 1 if len(labels) else 0
-        return cls(features, links, labels, classes, split, owners)
+        corpus = Corpus.from_pyg(data)
+        if corpus.vectors is None:
+            raise DataError("TextGraph.from_pyg needs a Data with 'x'. Got texts only.")
+        return cls.from_corpus(corpus, corpus.vectors)
 
     def to_pyg(self) -> Any:
         """The same graph as a PyTorch Geometric ``Data``, links in both directions.
@@ -148,12 +128,3 @@ class TextGraph:
         }
         extra = {} if self.owners is None else {"owners": self.owners}
         return Data(x=self.features.dense(), edge_index=both, y=self.labels, **masks, **extra)
-
-
-def _sparse_rows(matrix: Tensor) -> SparseRows:
-    # Coalescing sorts by row.
-    coo = matrix.to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
-    rows, columns = coo.indices()
-    counts = torch.bincount(rows, minlength=matrix.shape[0])
-    offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    return SparseRows(offsets, columns, coo.values().float(), matrix.shape[1])

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from privgcn.errors import ConfigError
+from privgcn.models.module import ModuleModel
 from privgcn.models.stack import Layer, LayerStack
+
+AnyModel = LayerStack | ModuleModel
 
 
 def gcn(features: int, classes: int, *, hidden: int, hops: int, dropout: float) -> LayerStack:
@@ -44,10 +47,15 @@ def make_model(
     dropout: float = 0.5,
 ) -> LayerStack:
     """Builds a registered model for a number of features and classes."""
+    if kind == "module":
+        raise ConfigError(
+            "The model 'module' is one that the user brings. Give it in Python: "
+            "GraphClassifier(module=...)."
+        )
     if kind not in MODELS:
         known = ", ".join(MODELS)
         raise ConfigError(f"The 'kind' of a model must be one of {known}. Got {kind!r}.")
     return MODELS[kind](features, classes, hidden=hidden, hops=hops, dropout=dropout)
 
 
-__all__ = ["MODELS", "Layer", "LayerStack", "make_model"]
+__all__ = ["MODELS", "AnyModel", "Layer", "LayerStack", "ModuleModel", "make_model"]

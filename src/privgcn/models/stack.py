@@ -119,6 +119,10 @@ class LayerStack:
         kinds = ("weight", "bias") if self.bias else ("weight",)
         return [f"layers.{i}.{kind}" for i in range(len(self.layers)) for kind in kinds]
 
+    def named(self, parameters: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The parameters by name."""
+        return dict(zip(self.parameter_names(), parameters, strict=True))
+
     def initial(self, seeds: Sequence[int], *, zero: bool = False) -> list[Tensor]:
         """First parameters, one replica per seed: Glorot-uniform weights, zero biases."""
         parameters: list[Tensor] = []
@@ -254,8 +258,8 @@ def loss_gradient(
     documents, replicas, classes = scores.shape
     places = torch.arange(0, gradient.numel(), classes, device=labels.device)
     # A label outside the classes would be a place in another document's row.
-    known = labels.clamp(0, classes - 1)
-    places = places.view(documents, replicas) + (known if known.ndim == 2 else known[:, None])
+    known = labels.clamp(0, classes - 1).reshape(documents, *labels.shape[1:] or (1,))
+    places = places.view(documents, replicas) + known
     ones = gradient.new_ones(()).expand(places.numel())
     gradient.view(-1).index_add_(0, places.view(-1), ones, alpha=-1.0)
     if longest is not None:

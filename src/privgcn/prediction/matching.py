@@ -40,6 +40,7 @@ from privgcn.prediction.spectrum import (
     personalised_pagerank,
     principal_directions,
 )
+from privgcn.stages import advance
 from privgcn.training.class_bias import ClassBias
 
 # What is computed at once, so that memory does not grow with the documents.
@@ -302,6 +303,7 @@ def _travelled(sight: _Sight, rows: Tensor) -> Tensor:
     rank = len(directions.centre)
     out = torch.empty(len(rows), rank)
     for begin in range(0, rank, _COLUMNS_AT_ONCE):
+        advance(begin, rank)
         own = slice(begin, begin + _COLUMNS_AT_ONCE)
         values = directions.coordinates(sight.seen.features, sight.empty, own)
         out[:, own] = personalised_pagerank(matrix, values, sight.restart, sight.hops)[rows]

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from privgcn.errors import DataError
-from privgcn.files import read_bounded, write_atomically
+from privgcn.files import lock, read_bounded, write_atomically
 
 #: Tens of thousands of releases. A larger file is none of ours.
 MOST_BYTES = 1 << 24
@@ -80,12 +80,10 @@ class LedgerFile:
 
     @contextlib.contextmanager
     def _locked(self, flags: int) -> Iterator[int]:
-        import fcntl
-
         # A pipe in place of the head must not keep us waiting.
-        head = os.open(self.head, flags | os.O_NONBLOCK, 0o666)
+        head = os.open(self.head, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
         try:
-            fcntl.flock(head, fcntl.LOCK_SH if flags == os.O_RDONLY else fcntl.LOCK_EX)
+            lock(head, shared=flags == os.O_RDONLY)
             yield head
         finally:
             os.close(head)
@@ -109,7 +107,8 @@ class OpenLedger:
         self._head = head
         begun = file.path.exists()
         self._content = read_bounded(file.path, most=MOST_BYTES) if begun else b""
-        remembered = os.pread(head, 2 * len(_hash(b"")), 0)
+        os.lseek(head, 0, os.SEEK_SET)
+        remembered = os.read(head, 2 * len(_hash(b"")))
         before_last = self._content[: self._content[:-1].rfind(b"\n") + 1]
         whole = not self._content or self._content.endswith(b"\n")
         # An empty head was made by somebody who was stopped before the first line.
@@ -147,7 +146,8 @@ class OpenLedger:
         if head == self._remembered:
             return
         # In place, as the lock is on this file: 65 bytes in one page are written or not.
-        os.pwrite(self._head, head, 0)
+        os.lseek(self._head, 0, os.SEEK_SET)
+        os.write(self._head, head)
         os.fsync(self._head)
         self._remembered = head
 

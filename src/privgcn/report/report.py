@@ -8,6 +8,7 @@ from typing import Any
 
 from privgcn.config import Settings
 from privgcn.errors import ConfigError
+from privgcn.evidence.attack_record import read_attacks
 from privgcn.files import write_atomically
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.report.comparison import RunRecord, runs_summary
@@ -82,10 +83,16 @@ class Report:
         return cls._of_results([read], [] if outcome is None else [outcome])
 
     @classmethod
-    def of_folders(cls, paths: Sequence[str | Path]) -> Report:
+    def of_folders(
+        cls, paths: Sequence[str | Path], *, evidence: str | Path | None = None
+    ) -> Report:
         """The page of run folders, results folders, or both.
 
         Every claim is computed again from its files before the page repeats it.
+
+        Args:
+            paths: The folders.
+            evidence: What ``privgcn attack --out`` wrote about the documents of a single run.
 
         Raises:
             ConfigError: There is no folder, or one is there twice.
@@ -95,6 +102,14 @@ class Report:
         if not paths:
             raise ConfigError("A report needs at least one folder. Got none.")
         found = read_folders([Path(path) for path in paths])
+        if evidence is not None:
+            if len(found.runs) != 1 or found.results:
+                raise ConfigError(
+                    "A report with evidence must be of one run. "
+                    f"Got {len(found.runs)} runs and {len(found.results)} experiments."
+                )
+            attacks = read_attacks(Path(evidence))
+            return cls("run.html", run_summary(**vars(found.runs[0]), attacks=attacks))
         if not found.runs:
             return cls._of_results(found.results, found.outcomes)
         if len(found.runs) == 1 and not found.results:

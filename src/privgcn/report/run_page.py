@@ -8,10 +8,12 @@ from typing import Any
 from privgcn.config import Settings
 from privgcn.errors import ConfigError
 from privgcn.evaluation.baselines import baselines_left_out
+from privgcn.evidence.attack_record import Attacks
 from privgcn.modes import Mode, facts_of
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import SHORT_UNIT, round_up
 from privgcn.report.curves import run_curve
+from privgcn.report.evidence import attack_figure, attack_table
 from privgcn.report.formats import number, score, setting
 from privgcn.report.scores import (
     Scores,
@@ -24,7 +26,12 @@ from privgcn.report.scores import (
 )
 from privgcn.report.wording import citations, explained, notice
 
-_MODELS = {"gcn": "graph convolutional network", "linear": "linear model", "mlp": "network"}
+_MODELS = {
+    "gcn": "graph convolutional network",
+    "linear": "linear model",
+    "mlp": "network",
+    "module": "module of the user's own",
+}
 
 
 def check_pair(settings: Settings, statement: PrivacyStatement | None, owner: str) -> None:
@@ -46,9 +53,15 @@ def run_summary(
     *,
     checked: Sequence[str] = (),
     name: str | None = None,
+    attacks: Attacks | None = None,
 ) -> dict[str, Any]:
     """Everything the page of one run shows; ``checked`` says what the claim was held to."""
     check_pair(settings, statement, f"run {name}" if name else "the run")
+    if attacks is not None and attacks.source != scores.dataset:
+        raise ConfigError(
+            f"The evidence of a report must be about the documents of its run, "
+            f"{scores.dataset}. Got {attacks.source}. Attack the run itself."
+        )
     scores = scores.without_itself(settings)
     private = statement is not None
     lead = scores.leading(private=private)
@@ -72,6 +85,8 @@ def run_summary(
         "score_figure": score_figure(scores, private=private),
         "curve": None if statement is None else run_curve(settings, statement, scores),
         "classes": _classes(scores, lead, private=private),
+        "attack_figure": None if attacks is None else attack_figure(attacks),
+        "attack_table": None if attacks is None else attack_table(attacks),
         "settings": effective_settings(settings),
         "citations": citations(),
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 from privgcn.corpus import Corpus
 from privgcn.errors import PrivacyContractError
 from privgcn.features import Featurizer
+from privgcn.models import ModuleModel
 from privgcn.privacy.claim import Fact
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verification import weights_sha256
@@ -29,7 +30,7 @@ def statement_of(
     return PrivacyStatement.of(
         fitted.plan,
         releasable=fitted.releasable,
-        assumed_public=assumed_public(corpus, featurizer),
+        assumed_public=[*assumed_public(corpus, featurizer), *_of_module(fitted)],
         not_covered=not_covered(corpus, featurizer),
         model_sha256=weights_sha256(fitted.serialised()),
     )
@@ -58,6 +59,20 @@ def assumed_public(corpus: Corpus, featurizer: Featurizer) -> list[Fact]:
     if corpus.facts.public_vectors is not None and featurizer.kind == "given":
         facts.append(Fact("vectors_made", detail=corpus.facts.public_vectors))
     return facts
+
+
+def _of_module(fitted: Fit) -> list[Fact]:
+    """What whoever brings a module promises."""
+    if not isinstance(fitted.model, ModuleModel):
+        return []
+    return [
+        Fact(
+            "other",
+            detail=f"The user's own module '{fitted.model.title}': its code, its first weights "
+            "and its buffers. That its scores for a part depend on that part alone is the "
+            "promise of whoever wrote it.",
+        )
+    ]
 
 
 def not_covered(corpus: Corpus, featurizer: Featurizer) -> list[Fact]:

@@ -11,18 +11,21 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
 
 from privgcn.config import Settings
 from privgcn.corpus import Corpus
-from privgcn.corpus.corpus import NO_LABEL, TRAIN, VALIDATION
+from privgcn.corpus.corpus import TRAIN, VALIDATION
+from privgcn.corpus.frames import is_missing
 from privgcn.errors import ConfigError, DataError
+from privgcn.models import ModuleModel
 from privgcn.modes import check_mode
 from privgcn.prediction.inference import scores_in_mode
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs.folder import write_folder
-from privgcn.runs.model import Model, model_files
+from privgcn.runs.inputs import documents_in, training_documents, truth_beside
+from privgcn.runs.model import Model, model_files, read_model
 from privgcn.runs.repeated_fits import warn_of_unpaid_search
 from privgcn.runs.run import Run
 from privgcn.runs.train import train, with_split
@@ -45,9 +48,14 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         unit: What is protected: ``document``, ``person``, ``part`` or ``graph``.
         relation: ``remove`` or ``replace``.
         recipe: ``auto`` (the default), ``plain``, ``paper-full`` or ``paper-split``.
+        parts: How the training graph is cut: ``each`` document (or owner) by itself, a
+            number of parts, or ``column:NAME`` for a column declared public.
         optimizer: ``sgd`` or ``adam``.
         balanced: Whether rare classes count as much as frequent ones, for macro F1; recipe
             ``auto`` with an epsilon only.
+        module: A model of your own: any ``torch.nn.Module`` that maps features
+            ``[documents, features]`` and an ``edge_index`` to scores. Its scores for some
+            documents must depend on these alone. It is copied, never changed.
         features: A feature kind; by default given vectors, or an encoder for text.
         seed: Of partition and first weights (by default 0). Noise is never seeded by it.
         reproducible: Seeds noise and samples too; such a model must not be released.
@@ -57,16 +65,24 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes_: The class labels.
         statement_: What may be claimed about the model; ``None`` without privacy.
         settings_: All settings of the fit.
+        module_: The trained copy of ``module``.
 
     Examples:
         >>> from privgcn import GraphClassifier, load_corpus
         >>> corpus = load_corpus("clinic")
         >>> model = GraphClassifier(epsilon=1.0, unit="person").fit(corpus.train)
         >>> labels = model.predict(corpus.test, inference="own-graph")
+
+        >>> texts, topics = ["the invoice", "a lost parcel"] * 50, ["billing", "delivery"] * 50
+        >>> model = GraphClassifier(epsilon=2.0, delta=1e-4, features="static")
+        >>> model = model.fit(texts, topics, classes=["billing", "delivery"])
+        >>> model.predict(["an invoice is missing"]).tolist()
+        ['billing']
     """
 
     classes_: npt.NDArray[Any]
     statement_: PrivacyStatement | None
+    module_: nn.Module
 
     def __init__(
         self,
@@ -75,9 +91,11 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         unit: str | None = None,
         relation: str | None = None,
+        parts: int | str | None = None,
         recipe: str | None = None,
         optimizer: str | None = None,
         balanced: bool | None = None,
+        module: nn.Module | None = None,
         features: str | None = None,
         seed: int | None = None,
         reproducible: bool | None = None,
@@ -87,47 +105,69 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.delta = delta
         self.unit = unit
         self.relation = relation
+        self.parts = parts
         self.recipe = recipe
         self.optimizer = optimizer
         self.balanced = balanced
+        self.module = module
         self.features = features
         self.seed = seed
         self.reproducible = reproducible
         self.settings = settings
 
-    def fit(self, X: Any, y: Any = None, *, validation: Corpus | None = None) -> Self:
-        """Trains on the documents of a corpus, or on arrays of vectors and labels.
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        links: Any = None,
+        owners: Any = None,
+        classes: Sequence[Any] | None = None,
+        validation: Corpus | None = None,
+    ) -> Self:
+        """Trains on documents, in whatever form they are.
 
         Args:
-            X: A ``Corpus``; all its documents train. Or vectors, without links.
-            y: Labels, where ``X`` are vectors.
+            X: Texts; a frame (pandas, polars, pyarrow, ``datasets``, or a mapping) with the
+                column ``text`` and optionally ``label``, ``owner``, ``id`` and ``split``; a
+                ``Corpus``, all of whose documents train; a PyTorch Geometric ``Data``, whose
+                ``train_mask`` counts; or vectors.
+            y: Labels, where ``X`` has none.
+            links: Pairs of rows, or of ids where documents have an ``id``; a frame with
+                ``source`` and ``target``; a square sparse matrix; or an ``edge_index``.
+            owners: The person that each document belongs to, where ``X`` does not say it.
+            classes: The class set, where it is public knowledge. Otherwise it is read off
+                the labels, and the statement says so.
             validation: Documents on which a non-private run may decide to stop; a private
                 run never stops early.
         """
-        corpus = X if isinstance(X, Corpus) else self._corpus_of_arrays(X, y)
-        if isinstance(X, Corpus):
-            self.classes_ = np.asarray(corpus.classes)
+        documents, self.classes_ = training_documents(
+            self, X, y, links=links, owners=owners, classes=classes
+        )
+        if documents.texts is not None and hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
         settings = self._make_settings()
-        warn_of_unpaid_search(corpus, settings)
-        documents = with_split(corpus, TRAIN)
+        warn_of_unpaid_search(documents, settings)
         if validation is not None and settings.privacy is None:
-            documents = _joined(corpus, validation)
-        return self._take(replace(train(documents, settings).model, classes=self.classes_))
+            documents = _joined(X, validation)
+        trained = train(documents, settings, module=self.module).model
+        return self._take(replace(trained, classes=self.classes_))
 
-    def predict_proba(self, X: Any, *, inference: str = "own-graph") -> npt.NDArray[np.float64]:
+    def predict_proba(
+        self, X: Any, *, links: Any = None, inference: str = "own-graph"
+    ) -> npt.NDArray[np.float64]:
         """Class probabilities of each document.
 
         Args:
-            X: A ``Corpus`` of new documents, or vectors.
+            X: Documents in any form that ``fit`` takes; labels are not read.
+            links: Links among these documents.
             inference: ``alone``, ``own-graph``, or ``full-graph``, which needs a view of a
-                whole corpus and is not covered by the guarantee.
+                whole corpus and is not covered by the guarantee. Neither is any mode if
+                training documents are among ``X``.
         """
         check_is_fitted(self, "_model")
         mode = check_mode(inference)
-        corpus = X
-        if not isinstance(X, Corpus):
-            vectors = validate_data(self, X, reset=False, accept_sparse="csr")
-            corpus = corpus_of_arrays(vectors, None, self._model.classes)
+        corpus = documents_in(self, X, links=links)
         rows = torch.arange(len(corpus))
         if mode == "full-graph":
             if corpus.whole is None:
@@ -140,20 +180,40 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scores = scores_in_mode(model.fitted, model.graph(corpus), rows, mode)[:, 0]
         return np.asarray(scores.double().softmax(-1).numpy())
 
-    def predict(self, X: Any, *, inference: str = "own-graph") -> npt.NDArray[Any]:
+    def predict_log_proba(
+        self, X: Any, *, links: Any = None, inference: str = "own-graph"
+    ) -> npt.NDArray[np.float64]:
+        """The logarithm of ``predict_proba``."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X, links=links, inference=inference))
+
+    def predict(
+        self, X: Any, *, links: Any = None, inference: str = "own-graph"
+    ) -> npt.NDArray[Any]:
         """The class label of each document."""
-        best = self.predict_proba(X, inference=inference).argmax(axis=1)
+        best = self.predict_proba(X, links=links, inference=inference).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def score(self, X: Any, y: Any = None, *, inference: str = "own-graph") -> float:
-        """Accuracy, which is micro F1 for one label per document."""
-        predicted = self.predict(X, inference=inference)
-        if isinstance(X, Corpus):
-            known = X.labels >= 0
-            if not known.any():
-                raise DataError("Scoring needs labels, and no document here has one.")
-            return float((predicted[known] == self.classes_[X.labels[known]]).mean())
-        return float((predicted == np.asarray(y)).mean())
+    def score(
+        self, X: Any, y: Any = None, *, links: Any = None, inference: str = "own-graph"
+    ) -> float:
+        """Accuracy, which is micro F1 for one label per document.
+
+        Documents without a label do not count. Of a ``Data`` with a ``test_mask``, the test
+        documents count.
+        """
+        check_is_fitted(self, "_model")
+        documents, truth = truth_beside(X, y, self.classes_)
+        predicted = self.predict(documents, links=links, inference=inference)
+        if len(truth) != len(predicted):
+            raise DataError(
+                f"Scoring needs one label for each of the {len(predicted)} documents. Got "
+                f"{len(truth)}."
+            )
+        known = np.array([not is_missing(label) for label in truth], dtype=bool)
+        if not known.any():
+            raise DataError("Scoring needs labels, and no document here has one.")
+        return float((predicted[known] == truth[known]).mean())
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Writes the model into a folder: safetensors and JSON, atomically, no pickle.
@@ -168,31 +228,40 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         saved = replace(
             self._model,
-            parameters=self.get_params(),
+            parameters={n: v for n, v in self.get_params().items() if n != "module"},
             feature_names=None if names is None else tuple(map(str, names)),
         )
         write_folder(Path(folder), "model", model_files(saved), overwrite=overwrite)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Self:
+    def load(cls, folder: str | Path, *, module: nn.Module | None = None) -> Self:
         """Reads a model that ``save``, ``privgcn train`` or ``privgcn release`` wrote.
 
+        Args:
+            folder: Where.
+            module: A module of the class that was trained, where it was your own: files
+                hold weights and no code.
+
         Raises:
+            ConfigError: It was a module of somebody's own, and ``module`` is no such module.
             DataError: A file was edited, removed or added, or cannot be read.
             PrivacyContractError: The claim does not hold.
         """
-        return cls.of_run(Run(Path(folder)))
+        return cls.of_run(Run(Path(folder)), module=module)
 
     @classmethod
-    def of_run(cls, run: Run) -> Self:
+    def of_run(cls, run: Run, *, module: nn.Module | None = None) -> Self:
         """The classifier as it was when the model was saved; its claim is checked first."""
         statement = run.statement  # checked before anything else is read
-        saved = replace(run.model, statement=statement)
+        saved = replace(read_model(run.stored, module), statement=statement)
+        brought = saved.fitted.model
+        if isinstance(brought, ModuleModel) and brought.module is None:
+            brought.fresh()  # says which class is needed
         parameters = saved.parameters
         if parameters is None:
             parameters = parameters_of(saved.fitted.settings)
         try:
-            model = cls(**parameters)
+            model = cls(**parameters, module=module)
         except TypeError as error:
             raise DataError(f"The model has unknown parameters: {error}.") from None
         if saved.feature_names is not None:
@@ -205,6 +274,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = model.featurizer.dimension
         self.settings_ = model.fitted.settings
         self.statement_ = model.statement
+        if isinstance(model.fitted.model, ModuleModel):
+            self.module_ = model.fitted.model.trained(model.fitted.parameters)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -225,7 +296,9 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "seed": self.seed,
             "training.optimizer": self.optimizer,
             "training.balanced": self.balanced,
+            "model.kind": None if self.module is None else "module",
             "features.kind": self.features,
+            "privacy.parts": self.parts,
             "privacy.epsilon": self.epsilon,
             "privacy.delta": self.delta,
             "privacy.unit": self.unit,
@@ -233,22 +306,6 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "privacy.reproducible": self.reproducible,
         }
         return resolve(by_parameter(parameters), by_mapping(self.settings, "settings"))
-
-    def _corpus_of_arrays(self, X: Any, y: Any) -> Corpus:
-        if y is None:
-            raise ValueError(
-                "GraphClassifier requires y to be passed, but the target y is None: "
-                "give a Corpus, or vectors and labels."
-            )
-        X, y = validate_data(self, X, y, accept_sparse="csr")
-        check_classification_targets(y)
-        self.classes_ = np.unique(y)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "GraphClassifier needs at least two classes to tell apart. "
-                f"Got {len(self.classes_)} class: {self.classes_}."
-            )
-        return corpus_of_arrays(X, y, self.classes_)
 
 
 def _joined(train: Corpus, validation: Corpus) -> Corpus:
@@ -262,34 +319,6 @@ def _joined(train: Corpus, validation: Corpus) -> Corpus:
     rows = np.concatenate([train.rows, validation.rows])
     codes = np.repeat([TRAIN, VALIDATION], [len(train), len(validation)])
     return with_split(whole.select(rows), codes)
-
-
-def corpus_of_arrays(
-    vectors: Any, labels: Any, classes: Sequence[Any] | npt.NDArray[Any]
-) -> Corpus:
-    """A corpus of training documents with the given vectors and no links.
-
-    Args:
-        vectors: ``[documents, features]``, dense or sparse.
-        labels: One of ``classes`` for each document, or ``None``.
-        classes: The sorted class labels.
-    """
-    documents = vectors.shape[0]
-    codes = np.full(documents, NO_LABEL, dtype=np.int64)
-    if labels is not None:
-        codes = np.searchsorted(np.asarray(classes), labels).astype(np.int64)
-    with np.errstate(over="ignore"):
-        # Too large for float32 becomes infinite, and such a row counts as empty.
-        rows = vectors.astype(np.float32)
-    return Corpus(
-        name="arrays",
-        ids=np.arange(documents).astype(str),
-        vectors=rows,
-        labels=codes,
-        classes=tuple(str(name) for name in classes),
-        edges=np.empty((2, 0), dtype=np.int64),
-        split=np.zeros(documents, dtype=np.int8),
-    )
 
 
 def parameters_of(settings: Settings) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
+from torch import nn
 
 from privgcn.config import Settings, parse_settings, to_toml
 from privgcn.corpus import Corpus
@@ -28,7 +29,7 @@ from privgcn.features import Featurizer, featurizer_from_state
 from privgcn.graph.on_disk import RowsOnDisk, bytes_of
 from privgcn.graph.rows import normalised, rows_of
 from privgcn.graph.textgraph import TextGraph
-from privgcn.models import LayerStack, make_model
+from privgcn.models import AnyModel, LayerStack, ModuleModel, make_model
 from privgcn.prediction.inference import numbers_of
 from privgcn.prediction.matching_numbers import Numbers
 from privgcn.privacy.plan import PrivacyPlan
@@ -135,6 +136,7 @@ class _Record(BaseModel):
     releasable: bool
     matching: Numbers | None
     parameters: dict[str, Any] | None
+    module: str | None = None
 
 
 def model_files(model: Model) -> dict[str, str | bytes]:
@@ -150,7 +152,7 @@ def model_files(model: Model) -> dict[str, str | bytes]:
         "classes": _classes_record(model.classes),
         "features": model.featurizer.state(),
         "feature_names": model.feature_names,
-        "width": fitted.parameters[0].shape[0],
+        "width": model.featurizer.dimension,
         "path": fitted.path is not None,
         "centred": fitted.centre is not None,
         "names": fitted.names is not None,
@@ -160,6 +162,8 @@ def model_files(model: Model) -> dict[str, str | bytes]:
         "matching": numbers_of(fitted).model_dump() if matched else None,
         "parameters": model.parameters,
     }
+    if isinstance(fitted.model, ModuleModel):
+        record["module"] = fitted.model.title
     files: dict[str, str | bytes] = {
         SETTINGS: to_toml(fitted.settings.model_dump()),
         MODEL: json.dumps(record, indent=1, default=_as_json) + "\n",
@@ -211,10 +215,15 @@ def read_statement(stored: Stored) -> PrivacyStatement | None:
     return None
 
 
-def read_model(stored: Stored) -> Model:
+def read_model(stored: Stored, module: nn.Module | None = None) -> Model:
     """The model of a folder.
 
+    Args:
+        stored: The files.
+        module: Of the class that was trained, where it was a user's own: files hold no code.
+
     Raises:
+        ConfigError: A module for a model that is none.
         DataError: A file is missing or not what it should be.
     """
     settings, statement = read_settings(stored), read_statement(stored)
@@ -223,15 +232,6 @@ def read_model(stored: Stored) -> Model:
         classes = np.array(record.classes.values, dtype=record.classes.dtype)
         featurizer = featurizer_from_state(record.features)
         plan = None if record.plan is None else PrivacyPlan.from_dict(record.plan)
-        chosen = settings.model
-        model = make_model(
-            chosen.kind,
-            record.width,
-            len(classes),
-            hidden=chosen.hidden,
-            hops=chosen.hops,
-            dropout=chosen.dropout,
-        )
         tensors = load_tensors(stored.content(WEIGHTS))
     except ValidationError as error:
         raise _unreadable(stored.folder, str(refusal(error, f"the {MODEL}"))) from None
@@ -239,19 +239,25 @@ def read_model(stored: Stored) -> Model:
         raise _unreadable(stored.folder, str(error)) from None
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise _unreadable(stored.folder, f"{type(error).__name__}: {error}") from None
+    model = _model(record, settings, tensors, module)
     if featurizer.dimension != record.width:
         raise _unreadable(
             stored.folder, f"{featurizer.dimension} features for a model of {record.width}"
         )
     if settings.prediction.method == "matched" and record.matching is None:
         raise _unreadable(stored.folder, "the numbers of prediction by 'matched' are missing")
-    _check_tensors(stored.folder, model, record, plan, tensors)
+    if isinstance(model, LayerStack):
+        _check_tensors(stored.folder, model, record, plan, tensors)
+        parameters = [tensors[name] for name in model.parameter_names()]
+    else:
+        _check_finite(stored.folder, tensors)
+        parameters = model.parameters_in(tensors)
     bias = None
     if record.bias is not None:
         bias = ClassBias(tensors[BIAS], record.bias.alone, record.bias.matched)
     fitted = Fit(
         model,
-        [tensors[name] for name in model.parameter_names()],
+        parameters,
         settings,
         plan,
         record.releasable,
@@ -263,6 +269,34 @@ def read_model(stored: Stored) -> Model:
     )
     names = None if record.feature_names is None else tuple(record.feature_names)
     return Model(fitted, featurizer, classes, statement, record.parameters, names)
+
+
+def _model(
+    record: _Record,
+    settings: Settings,
+    tensors: Mapping[str, torch.Tensor],
+    module: nn.Module | None,
+) -> AnyModel:
+    chosen, classes = settings.model, len(record.classes.values)
+    if record.module is None:
+        if module is not None:
+            raise ConfigError("The model is no module of a user's own. Load it without one.")
+        return make_model(
+            chosen.kind,
+            record.width,
+            classes,
+            hidden=chosen.hidden,
+            hops=chosen.hops,
+            dropout=chosen.dropout,
+        )
+    if module is None:
+        return ModuleModel.without_module(record.module, tensors)
+    model = ModuleModel.of(module, record.width, classes)
+    if model.title != record.module:
+        raise ConfigError(
+            f"The module must be of the class '{record.module}'. Got '{model.title}'."
+        )
+    return model
 
 
 def _check_tensors(
@@ -298,6 +332,11 @@ def _check_tensors(
                 f"its '{name}' must be float32 of shape {shapes[name]}, got {tensor.dtype} of "
                 f"{tuple(tensor.shape)}",
             )
+    _check_finite(folder, tensors)
+
+
+def _check_finite(folder: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+    for name, tensor in tensors.items():
         if not bool(torch.isfinite(tensor).all()):
             raise _unreadable(folder, f"its '{name}' holds numbers that are not finite")
 

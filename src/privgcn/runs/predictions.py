@@ -7,6 +7,7 @@ import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from privgcn.modes import Mode, check_mode
 from privgcn.runs.classifier import GraphClassifier
 from privgcn.runs.run import Run
 
+_FORMATS = (".csv", ".jsonl", ".parquet")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?$")
 
@@ -45,16 +47,60 @@ class Predictions:
     trained: tuple[str, ...]
     left_out: int
 
-    def write_csv(self, path: Path) -> None:
-        """Writes id, predicted class and its probability, atomically."""
+    def table(self, *, all_classes: bool = False) -> dict[str, list[Any]]:
+        """Id, predicted class and its probability; with ``all_classes``, of every class."""
+        best = self.probabilities.argmax(axis=1)
+        chosen = self.probabilities[np.arange(len(best)), best]
+        columns: dict[str, list[Any]] = {
+            "id": [str(name) for name in self.ids],
+            "label": [str(self.classes[code]) for code in best],
+            "probability": chosen.tolist(),
+        }
+        if all_classes:
+            columns |= {
+                f"probability of {name}": self.probabilities[:, code].tolist()
+                for code, name in enumerate(self.classes)
+            }
+        return columns
+
+    def csv_text(self, *, all_classes: bool = False) -> str:
+        """The table as CSV; no cell is a formula."""
+        columns = self.table(all_classes=all_classes)
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
-        table.writerow(["id", "label", "probability"])
-        best = self.probabilities.argmax(axis=1)
-        for row, (name, chosen) in enumerate(zip(self.ids, best, strict=True)):
-            share = f"{self.probabilities[row, chosen]:.6f}"
-            table.writerow([harmless(str(name)), harmless(str(self.classes[chosen])), share])
-        write_atomically(path, text.getvalue())
+        table.writerow([harmless(name) for name in columns])
+        for cells in zip(*columns.values(), strict=True):
+            table.writerow([harmless(c) if isinstance(c, str) else f"{c:.6f}" for c in cells])
+        return text.getvalue()
+
+    def write(self, path: Path, *, all_classes: bool = False) -> None:
+        """Writes the table in the format that the file's name ends with, atomically."""
+        if check_format(path) == ".csv":
+            write_atomically(path, self.csv_text(all_classes=all_classes))
+            return
+        import polars as pl
+
+        frame = pl.DataFrame(self.table(all_classes=all_classes))
+        content = io.BytesIO()
+        if path.suffix == ".parquet":
+            frame.write_parquet(content)
+        else:
+            frame.write_ndjson(content)
+        write_atomically(path, content.getvalue())
+
+
+def check_format(path: Path) -> str:
+    """How predictions are written to a file: as its name ends, or else as CSV.
+
+    Raises:
+        ConfigError: They cannot be written so.
+    """
+    if path.suffix in ("", *_FORMATS):
+        return path.suffix or ".csv"
+    raise ConfigError(
+        f"Predictions must be written to a file that ends with {', '.join(_FORMATS)}. Got "
+        f"{path}. Rename it."
+    )
 
 
 def harmless(value: str) -> str:

@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 
+from privgcn import stages
 from privgcn.config import Settings
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
@@ -33,7 +35,7 @@ from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs.assumptions import check_owners, statement_of
 from privgcn.runs.model import Model, graph_of
-from privgcn.training.fit import Fit, Progress, fit
+from privgcn.training.fit import Fit, Progress, fit, fit_together
 from privgcn.training.ranks import Team
 
 
@@ -76,6 +78,7 @@ class Prepared:
         *,
         progress: Progress | None = None,
         checkpoint_folder: Path | None = None,
+        module: nn.Module | None = None,
         team: Team | None = None,
     ) -> Fit:
         """Trains on the training documents; validation documents may stop a plain run."""
@@ -91,6 +94,7 @@ class Prepared:
             class_vectors=self._class_vectors(settings),
             progress=progress,
             checkpoint_folder=checkpoint_folder,
+            module=module,
             team=team,
         )
 
@@ -123,6 +127,7 @@ class Trial:
 
     def predictions(self, mode: Mode) -> npt.NDArray[np.int64]:
         """Predicted class of each test document, ``[R, documents]``."""
+        stages.begin(f"prediction {mode}")
         rows = rows_with_split(self.graph, TEST)
         scores = scores_in_mode(self.model.fitted, self.graph, rows, mode)
         return np.asarray(scores.argmax(-1).T.numpy())
@@ -163,6 +168,7 @@ def train(
     *,
     progress: Progress | None = None,
     checkpoint_folder: Path | None = None,
+    module: nn.Module | None = None,
     team: Team | None = None,
 ) -> Trial:
     """Trains on the training documents of a corpus.
@@ -172,8 +178,9 @@ def train(
         settings: Everything that decides the run.
         seeds: One replica each, in one pass, for experiments. A released model is one
             replica, of the settings' own seed: replicas have no statement.
-        progress: Called with steps done and steps in all.
+        progress: Called with steps done and steps in all; default ``privgcn.stages``.
         checkpoint_folder: Where a private run leaves its state to be resumed.
+        module: The user's own model, where ``model.kind`` is ``module``.
         team: The ranks that a private run shares its parts with; this is rank 0.
 
     Raises:
@@ -182,14 +189,36 @@ def train(
     """
     corpus.check_trainable()
     check_owners(corpus, settings.privacy.unit if settings.privacy else None)
+    stages.begin("features")
     ready = Prepared.of(corpus, settings)
+    stages.begin("training")
     fitted = ready.fit(
-        settings, seeds, progress=progress, checkpoint_folder=checkpoint_folder, team=team
+        settings,
+        seeds,
+        progress=stages.advance if progress is None else progress,
+        checkpoint_folder=checkpoint_folder,
+        module=module,
+        team=team,
     )
     alone = seeds is None
     return ready.trial(
         fitted, statement_of(fitted, corpus.train, ready.featurizer) if alone else None
     )
+
+
+def train_together(
+    corpus: Corpus, runs: Sequence[tuple[Settings, Sequence[int]]]
+) -> list[Trial]:
+    """Trains as several private settings with the same features say, in one pass if it can be.
+
+    For experiments: the models have no statement.
+    """
+    corpus.check_trainable()
+    for settings, _ in runs:
+        check_owners(corpus, settings.privacy.unit if settings.privacy else None)
+    ready = Prepared.of(corpus, runs[0][0])
+    fits = fit_together(ready.train, runs, columns=corpus.train.columns)
+    return [ready.trial(fitted, None) for fitted in fits]
 
 
 def score_table(trial: Trial) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from privgcn.corpus.scratch import LINKS_AT_ONCE
 from privgcn.errors import DataError
 from privgcn.files import read_bounded, write_atomically
 from privgcn.graph.on_disk import RowsOnDisk, forget
-from privgcn.graph.rows import SparseRows
+from privgcn.graph.sparse_rows import SparseRows
 from privgcn.graph.textgraph import TextGraph
 
 _NAME = "checkpoint.safetensors"

@@ -14,7 +14,7 @@ _CLASSES = 8
 # Seconds, measured on two cores and an H200 (benchmarks/device.py): what a step costs at
 # least, what each of its multiplications adds, and what the first step waits for.
 _CPU_STEP, _CPU_EACH = 1e-3, 5e-10
-_CUDA_STEP, _CUDA_EACH, _CUDA_START = 4e-4, 1e-11, 5.0
+_CUDA_STEP, _CUDA_EACH, _CUDA_START = 7e-4, 1e-11, 5.0
 # Fewer are not worth recording, and launched one kernel at a time a device is slow.
 _FEWEST_STEPS = 100
 

@@ -15,18 +15,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from privgcn.config import Settings, TrainingSettings
 from privgcn.errors import ConfigError, PrivacyContractError, RankLostError
 from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.textgraph import TextGraph
-from privgcn.models import LayerStack, make_model
+from privgcn.models import AnyModel, ModuleModel, make_model
 from privgcn.privacy.mechanism.centre import Outline, clipped_outline, released_outline
 from privgcn.privacy.mechanism.cutting import cut_as_planned, members_of
-from privgcn.privacy.mechanism.device_gradients import DeviceGradients
+from privgcn.privacy.mechanism.device_gradients import DeviceGradients, side_by_side
+from privgcn.privacy.mechanism.module_gradients import ModuleGradients
 from privgcn.privacy.mechanism.noise import noisy_mean
 from privgcn.privacy.mechanism.part_gradients import GradientSource, Samples, StackGradients
+from privgcn.privacy.mechanism.together import AnyPlan, PlansTogether, alike
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import Draws, secret_draws, seeded_draws
 from privgcn.training.checkpoint import Checkpoint, fingerprint
@@ -79,7 +81,7 @@ class Fit:
             with the model; ``None`` takes those of this version.
     """
 
-    model: LayerStack
+    model: AnyModel
     parameters: list[Tensor]
     settings: Settings
     plan: PrivacyPlan | None = None
@@ -113,7 +115,7 @@ class Fit:
         """The parameters by name, as safetensors bytes."""
         from safetensors.torch import save
 
-        tensors = dict(zip(self.model.parameter_names(), self.parameters, strict=True))
+        tensors = self.model.named(self.parameters)
         if self.path is not None:
             tensors[PATH] = self.path
         if self.centre is not None:
@@ -135,6 +137,7 @@ def fit(
     class_vectors: Tensor | None = None,
     progress: Progress | None = None,
     checkpoint_folder: Path | None = None,
+    module: nn.Module | None = None,
     team: Team | None = None,
 ) -> Fit:
     """Trains as the settings say, one replica per seed.
@@ -149,21 +152,14 @@ def fit(
             make use of them.
         progress: Called with steps done and steps in all.
         checkpoint_folder: Where a private run leaves its state to be resumed.
+        module: The user's own model, where ``model.kind`` is ``module``.
         team: The ranks that a private run shares its parts with; this is rank 0.
     """
     seeds = [settings.seed] if seeds is None else list(seeds)
     device = training_device(train, settings, len(seeds))
-    model_settings = settings.model
-    model = make_model(
-        model_settings.kind,
-        train.features.width,
-        train.classes,
-        hidden=model_settings.hidden,
-        hops=model_settings.hops,
-        dropout=model_settings.dropout,
-    )
+    model = _model(settings, train, module)
     if settings.privacy is None:
-        size = train.features.stored * model.layers[0].outputs * len(seeds)
+        size = train.features.stored * _first_outputs(model, train) * len(seeds)
         with threads_worth(size), own_stream(device):
             parameters = train_plain(
                 model,
@@ -244,6 +240,81 @@ def fit(
     )
 
 
+def fit_together(
+    train: TextGraph,
+    runs: Sequence[tuple[Settings, Sequence[int]]],
+    *,
+    columns: Mapping[str, Any] | None = None,
+) -> list[Fit]:
+    """Trains as several private settings say, each with seeds of its own; for experiments.
+
+    On a device, runs that differ in nothing but their noise share one pass where sampled
+    parts lie side by side. Each gives what it gives alone.
+    """
+    device = training_device(train, runs[0][0], sum(len(seeds) for _, seeds in runs))
+    plans = [] if device.type == "cpu" else _plans_in_one_pass(train, runs, columns or {})
+    if not plans:
+        return [fit(train, chosen, seeds=seeds, columns=columns) for chosen, seeds in runs]
+    settings, everyone = runs[0][0], [seed for _, seeds in runs for seed in seeds]
+    each = [plan for plan, (_, seeds) in zip(plans, runs, strict=True) for _ in seeds]
+    together = PlansTogether(tuple(each), device)
+    model = _model(settings, train, None)
+    trainer = _private_trainer(
+        model, train, together, settings, everyone, device, columns or {}, None, None, None
+    )
+    with own_stream(device):
+        found = [parameter.cpu() for parameter in trainer.run()]
+    fits, begin = [], 0
+    for plan, (chosen, seeds) in zip(plans, runs, strict=True):
+        own = [p[..., begin : begin + len(seeds), :].contiguous() for p in found]
+        fits.append(Fit(model, own, chosen, plan, trainer.source.releasable))
+        begin += len(seeds)
+    return fits
+
+
+def _plans_in_one_pass(
+    train: TextGraph, runs: Sequence[tuple[Settings, Sequence[int]]], columns: Mapping[str, Any]
+) -> list[PrivacyPlan]:
+    """The plan of each of several runs that can share a pass; none if they cannot."""
+    first = runs[0][0]
+    plans = []
+    for settings, _ in runs:
+        privacy = settings.privacy
+        if privacy is None or settings.training != first.training or len(runs) == 1:
+            return []
+        if settings.model != first.model or not privacy.reproducible:
+            return []
+        epochs = settings.training.epochs
+        plans.append(
+            make_plan(privacy, train, epochs=epochs, seed=settings.seed, columns=columns)
+        )
+    fixed = first.training.reach is None and not first.training.large_steps
+    return plans if fixed and alike(plans) and side_by_side(plans[0]) else []
+
+
+def _model(settings: Settings, train: TextGraph, module: nn.Module | None) -> AnyModel:
+    width, classes = train.features.width, train.classes
+    chosen = settings.model
+    if module is not None and chosen.kind == "module":
+        return ModuleModel.of(module, width, classes)
+    if module is not None:
+        raise ConfigError(
+            f"A module of the user's own needs model.kind 'module'. Got '{chosen.kind}'."
+        )
+    return make_model(
+        chosen.kind,
+        width,
+        classes,
+        hidden=chosen.hidden,
+        hops=chosen.hops,
+        dropout=chosen.dropout,
+    )
+
+
+def _first_outputs(model: AnyModel, train: TextGraph) -> int:
+    return model.layers[0].outputs if model.layers else train.classes
+
+
 def _bias(shares: Tensor, settings: Settings) -> ClassBias:
     return ClassBias.of_shares(shares, balanced=settings.training.balanced)
 
@@ -281,20 +352,20 @@ def _one_by_one(
     )
 
 
-def _public_step_size(train: TextGraph, plan: PrivacyPlan, model: LayerStack) -> int:
+def _public_step_size(train: TextGraph, plan: PrivacyPlan, model: AnyModel) -> int:
     """Multiplications of a step's largest product, about, from public numbers alone.
 
     How long a run takes may be seen, so how many words somebody writes must not set threads.
     """
     width = train.features.width
     words = width if train.features.is_dense else min(width, WORDS)
-    return plan.units * words * model.layers[0].outputs
+    return plan.units * words * _first_outputs(model, train)
 
 
 def _private_trainer(
-    model: LayerStack,
+    model: AnyModel,
     train: TextGraph,
-    plan: PrivacyPlan,
+    plan: AnyPlan,
     settings: Settings,
     seeds: Sequence[int],
     device: torch.device,
@@ -319,11 +390,16 @@ def _private_trainer(
     short = settings.training.large_steps
     shared = None
     if team is not None:
+        assert isinstance(plan, PrivacyPlan)  # experiments alone train several together
+        if isinstance(model, ModuleModel):
+            raise ConfigError(
+                "A module of the user's own is trained in one process. Leave out torchrun."
+            )
         task = Task(model, plan, seeds, begun, reproducible and model.dropout > 0, short)
         shared = SharedGradients(team, graph, task, device)
         graph = shared.graph
     outline = bias = None
-    if _takes_outline(train, settings) and plan.steps > 1:
+    if _takes_outline(train, settings) and isinstance(plan, PrivacyPlan) and plan.steps > 1:
         if state:
             centre = state.get(CENTRE)
             outline = Outline(
@@ -337,8 +413,13 @@ def _private_trainer(
             shared.begin(outline.centre, bias)
         elif outline.centre is not None:
             graph = graph.with_features(graph.features.centred(outline.centre[:, 0]))
-    kind = StackGradients if device.type == "cpu" else DeviceGradients
-    gradients = shared or kind(model, graph, plan, masks, short_residuals=short, bias=bias)
+    gradients: GradientSource
+    if isinstance(model, ModuleModel):
+        assert isinstance(plan, PrivacyPlan)
+        gradients = ModuleGradients(model.fresh(), graph, plan, masks.of_replica(0))
+    else:
+        kind = StackGradients if device.type == "cpu" else DeviceGradients
+        gradients = shared or kind(model, graph, plan, masks, short_residuals=short, bias=bias)
     first = model.initial(seeds, zero=len(model.layers) == 1)
     parameters = [parameter.to(device) for parameter in first]
     training = with_rate(settings.training, plan)
@@ -358,6 +439,13 @@ def training_device(train: TextGraph, settings: Settings, replicas: int) -> torc
         ConfigError: The settings name a device that is not there, or one for rows on disk.
     """
     name = check_device(settings.training.device)
+    if settings.model.kind == "module":
+        if name == "cuda":
+            raise ConfigError(
+                "The 'training.device' of a module of the user's own must be 'cpu'. Got "
+                "'cuda'. Leave the device out."
+            )
+        return torch.device("cpu")
     on_disk = isinstance(train.features, RowsOnDisk)
     if on_disk and name == "cuda":
         raise ConfigError(
@@ -390,14 +478,14 @@ class PrivateTrainer:
         self,
         parameters: Sequence[Tensor],
         gradients: GradientSource,
-        plan: PrivacyPlan,
+        plan: AnyPlan,
         settings: TrainingSettings,
         source: Draws,
         *,
         outline: Outline | None = None,
         names: Tensor | None = None,
     ) -> None:
-        if type(plan) is not PrivacyPlan:
+        if type(plan) not in (PrivacyPlan, PlansTogether):
             raise PrivacyContractError(
                 f"Private training takes a PrivacyPlan and nothing looser. Got {plan!r}."
             )
@@ -413,6 +501,11 @@ class PrivateTrainer:
         self.source = source
         self.outline = outline
         self.replicas = parameters[0].shape[-2]
+        if isinstance(plan, PlansTogether) and len(plan.plans) != self.replicas:
+            raise PrivacyContractError(
+                f"Plans in one pass are one for each replica. Got {len(plan.plans)} for "
+                f"{self.replicas}."
+            )
         self.optimiser = Optimiser(parameters, settings, names)
         self._sampled: Samples = None
         self._form: int | None = None

@@ -11,7 +11,8 @@ from privgcn.config import TrainingSettings
 from privgcn.graph.parts import PartitionedGraph, cut, random_parts
 from privgcn.graph.rows import densified
 from privgcn.graph.textgraph import TextGraph
-from privgcn.models.stack import LayerStack, loss_gradient
+from privgcn.models import AnyModel, ModuleModel
+from privgcn.models.stack import loss_gradient
 from privgcn.randomness import Draws, seeded_draws
 from privgcn.training.optimisers import Optimiser
 from privgcn.training.recording import Recording
@@ -25,7 +26,7 @@ _MOST_RECORDED = 32
 
 
 def train_plain(
-    model: LayerStack,
+    model: AnyModel,
     graph: TextGraph,
     settings: TrainingSettings,
     seeds: Sequence[int],
@@ -37,7 +38,7 @@ def train_plain(
     """Trains one replica per seed on the training documents and the links among them.
 
     Args:
-        model: The layer stack.
+        model: The layer stack, or the user's own module.
         graph: Training documents.
         settings: Optimiser, epochs, patience, parts.
         seeds: One replica each.
@@ -66,7 +67,9 @@ def train_plain(
     between = _EPOCHS_BETWEEN[device.type]
     few = len(blocks) <= _MOST_RECORDED
     advance = Recording(pass_over_all, device if few else torch.device("cpu"), [masks])
-    with torch.no_grad():
+    # A module of the user's own draws its dropout masks from PyTorch's generator.
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seeds[0])
         for epoch in range(1, settings.epochs + 1):
             advance()
             if progress is not None:
@@ -88,12 +91,16 @@ def _blocks(graph: TextGraph, parts: int, seed: int) -> list[PartitionedGraph]:
 
 
 def plain_gradient(
-    model: LayerStack,
+    model: AnyModel,
     parameters: Sequence[Tensor],
     block: PartitionedGraph,
     masks: Draws | None,
 ) -> list[Tensor]:
     """The gradient of the mean loss over the labelled documents of a block."""
+    if isinstance(model, ModuleModel):
+        return model.gradient(
+            parameters, block.features, block.matrix, block.labels, block.loss_weights
+        )
     tape = model.forward(parameters, block.features, block.matrix, masks)
     rows = loss_gradient(tape.scores, block.labels, block.loss_weights)
     layers = model.backward(parameters, tape, rows, block.matrix, dropped=masks is not None)
@@ -104,7 +111,7 @@ class _EarlyStop:
     """Remembers each replica's parameters of the lowest validation loss."""
 
     def __init__(
-        self, model: LayerStack, visible: TextGraph, patience: int, optimiser: Optimiser
+        self, model: AnyModel, visible: TextGraph, patience: int, optimiser: Optimiser
     ) -> None:
         self.model = model
         self.features = visible.features

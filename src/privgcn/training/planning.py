@@ -11,6 +11,7 @@ from privgcn.config import PrivacySettings, TrainingSettings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph.textgraph import TextGraph
 from privgcn.privacy.mechanism.cutting import members_of, public_column
+from privgcn.privacy.mechanism.together import AnyPlan
 from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import make_schedule, steps_per_epoch
@@ -90,7 +91,7 @@ def one_shot_noise(plan: PrivacyPlan) -> float:
     return plan.noise_multiplier / math.sqrt(plan.steps)
 
 
-def with_rate(settings: TrainingSettings, plan: PrivacyPlan) -> TrainingSettings:
+def with_rate(settings: TrainingSettings, plan: AnyPlan) -> TrainingSettings:
     """The same settings with the learning rate that their reach asks for.
 
     A step moves by the noisy mean over the units, so the learning rate is the one at which
@@ -100,6 +101,11 @@ def with_rate(settings: TrainingSettings, plan: PrivacyPlan) -> TrainingSettings
     """
     if settings.reach is None:
         return settings
+    if not isinstance(plan, PrivacyPlan):
+        raise PrivacyContractError(
+            "Plans in one pass have one learning rate, and a reach gives each its own. "
+            "Train with each of them in a pass of its own."
+        )
     rate = settings.reach * plan.schedule.expected_parts / (one_shot_noise(plan) * plan.steps)
     step = min(rate, _LONGEST_STEP) / plan.clip_norm
     return settings.model_copy(update={"learning_rate": step})

@@ -51,6 +51,12 @@ AUTO_REACH = 0.8
 AUTO_CLIP_NORM = 0.25
 """Clip norm of recipe ``auto``: a document speaks up to here, and less once it is learned."""
 
+MODULE_STEPS = 30
+"""Steps of recipe ``module``: each costs noise, and a module's own pace is unknown."""
+
+MODULE_RATES: dict[OptimizerName, float] = {"adam": 0.02, "sgd": 1.0}
+"""Learning rates of recipe ``module``."""
+
 _PAPER_ADAM_DP = 10.0
 _PAPER_PARTS = 10
 
@@ -109,6 +115,22 @@ def auto(optimizer: OptimizerName = "sgd") -> Settings:
     )
 
 
+def module(optimizer: OptimizerName = "adam") -> Settings:
+    """For a module that the user brings: each document (or owner) a part, Adam-DP."""
+    return Settings(
+        recipe="module",
+        features=FeatureSettings(normalise="l2"),
+        model=ModelSettings(kind="module", dropout=0.0),
+        training=TrainingSettings(
+            optimizer=optimizer,
+            learning_rate=MODULE_RATES[optimizer],
+            epochs=MODULE_STEPS,
+            patience=0,
+        ),
+        privacy=PrivacySettings(unit="document", parts="each", sampling="all"),
+    )
+
+
 def _paper_private(recipe: str, optimizer: OptimizerName) -> Settings:
     rate = _PAPER_ADAM_DP if optimizer == "adam" else PAPER_RATE
     training = TrainingSettings(
@@ -122,6 +144,7 @@ RECIPES: dict[str, Callable[..., Settings]] = {
     "plain": plain,
     "paper-full": paper_full,
     "paper-split": paper_split,
+    "module": module,
 }
 
 
@@ -129,7 +152,8 @@ def resolve(*wishes: Wishes) -> Settings:
     """The settings of a run: what the user wished for, and the recipe's own for the rest.
 
     Every way to a run goes through here. Recipe ``auto``, which nobody needs to name, is
-    ``plain`` without an epsilon: there is nothing to protect with.
+    ``module`` for a module that the user brings, and ``plain`` without an epsilon: there is
+    nothing to protect with.
 
     Args:
         wishes: The strongest first: flags or parameters, assignments, a settings file.
@@ -139,7 +163,8 @@ def resolve(*wishes: Wishes) -> Settings:
         PrivacyContractError: A wish for privacy cannot be kept, or contradicts another one.
     """
     said = merged(wishes)
-    asked = str(said.pop("recipe", "auto"))
+    brought = said.get("model.kind") == "module"
+    asked = str(said.pop("recipe", "module" if brought else "auto"))
     if asked not in RECIPES:
         raise ConfigError(f"The 'recipe' must be one of {', '.join(RECIPES)}. Got {asked!r}.")
     optimizer = said.pop("training.optimizer", None)
@@ -157,7 +182,7 @@ def resolve(*wishes: Wishes) -> Settings:
             "The 'privacy' of the settings is a section. Name its settings one by one, such "
             "as privacy.unit, or leave all of them out."
         )
-    recipe = "plain" if asked == "auto" and not bounded else asked
+    recipe = "plain" if asked in ("auto", "module") and not bounded else asked
     if recipe == "plain" and private:
         raise PrivacyContractError(
             f"The setting '{private[0]}' cannot be kept by training without privacy, which "

@@ -24,9 +24,10 @@ from torch import Tensor
 from privgcn import __version__
 from privgcn.errors import PrivacyContractError, RankLostError
 from privgcn.graph.dense_rows import DenseRows
-from privgcn.graph.on_disk import RowsOnDisk
+from privgcn.graph.on_disk import RowsOnDisk, in_memory
 from privgcn.graph.parts import PartitionedGraph
-from privgcn.graph.rows import Rows, SparseRows
+from privgcn.graph.rows import Rows
+from privgcn.graph.sparse_rows import SparseRows
 from privgcn.models.stack import Layer, LayerStack, dropout_mask
 from privgcn.privacy.mechanism.centre import clipped_outline
 from privgcn.privacy.mechanism.noise_grid import grid_of
@@ -356,7 +357,7 @@ def _selected(graph: PartitionedGraph, share: Share) -> PartitionedGraph:
     """A rank's own parts, in memory: rows on disk are read here, a share after another."""
     own = graph.select(torch.arange(share.first, share.last, device=graph.offsets.device))
     if isinstance(own.features, RowsOnDisk):
-        own = own.with_features(own.features.part(0, len(own)))
+        own = own.with_features(in_memory(own.features))
     return own
 
 

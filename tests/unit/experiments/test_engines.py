@@ -226,12 +226,12 @@ def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_at_the_keyboard_does_not_end_a_worker_even_while_it_starts() -> None:
-    worker = _Worker(_tasks(1)[0])
+    worker = _Worker(_tasks(1))
     try:
         deadline = time.monotonic() + 30
         while not worker._pipe.poll(0.002) and time.monotonic() < deadline:
             os.kill(worker._process.pid, signal.SIGINT)
-        outcome = worker.outcome()
+        (outcome,) = worker.outcomes()
     finally:
         worker.end()
     assert outcome.results is not None, outcome.reason

@@ -24,7 +24,8 @@ from privgcn.graph.on_disk import (
     stretch_by_stretch,
 )
 from privgcn.graph.propagation import propagation_matrix
-from privgcn.graph.rows import SparseRows, rows_of
+from privgcn.graph.rows import rows_of
+from privgcn.graph.sparse_rows import SparseRows
 
 ROWS = 211
 
@@ -112,6 +113,17 @@ def test_laying_out_gives_the_order_and_keeps_neighbours_near(
     assert far.index is not None
     each = max(1, (1 << 11) // on_disk.bytes_of(1, rows.width, dense=rows.is_dense))
     assert torch.equal(far.index // each, torch.arange(170) // each)
+
+
+@both
+def test_settled_rows_are_the_changed_ones(make: Callable[[], InMemory]) -> None:
+    chosen = torch.arange(1, ROWS, 2)
+    far = RowsOnDisk.of(make()).select(chosen)
+    assert isinstance(far, RowsOnDisk)
+    settled = far.on_grid(5).settled()
+    assert settled.changes == ()
+    assert lies_on_disk(settled.kept.values)
+    assert _same(settled, make().select(chosen).on_grid(5))
 
 
 @both

@@ -7,7 +7,9 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from privgcn.graph.rows import DenseRows, Rows, SparseRows, normalised, rows_of
+from privgcn.graph.dense_rows import DenseRows
+from privgcn.graph.rows import Rows, normalised, rows_of
+from privgcn.graph.sparse_rows import SparseRows
 
 TABLE = np.array([[1.0, 0, 2, 0], [0, 0, 0, 0], [0, -3, 0, 4]], dtype=np.float32)
 

@@ -85,7 +85,7 @@ def test_from_pyg_drops_doubles_and_loops_and_trains_on_all_without_masks() -> N
     assert graph.edges.tolist() == [[0, 0], [1, 2]]
     assert graph.split.tolist() == [0, 0, 0]
     assert graph.classes == 2
-    with pytest.raises(DataError, match="'x', 'edge_index' and 'y'"):
+    with pytest.raises(DataError, match="'edge_index', and 'x' or 'text'"):
         TextGraph.from_pyg(Data(x=torch.ones(3, 2)))
 
 

@@ -18,7 +18,7 @@ from brute_force import random_graph
 from privgcn.config import Settings
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.graph.parts import PartitionedGraph, cut
-from privgcn.graph.rows import SparseRows
+from privgcn.graph.sparse_rows import SparseRows
 from privgcn.modes import MODES
 from privgcn.prediction.inference import scores_in_mode
 from privgcn.privacy.mechanism.centre import (

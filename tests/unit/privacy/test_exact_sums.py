@@ -20,7 +20,7 @@ from brute_force import plan_for, random_graph
 from privgcn.graph import DenseRows, TextGraph, dense_rows, random_parts
 from privgcn.graph.exact import GridRows, rows_on_grid
 from privgcn.graph.parts import PartitionedGraph, cut
-from privgcn.graph.rows import SparseRows
+from privgcn.graph.sparse_rows import SparseRows
 from privgcn.models import make_model
 from privgcn.models.stack import LayerGradient, product
 from privgcn.privacy.mechanism.centre import ROW, clipped_outline
@@ -205,7 +205,7 @@ def test_rows_that_cancel_have_no_order(
 def test_dense_rows_may_be_doubled_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     values, owners = torch.randn(100, 7), torch.arange(100) // 2
     whole = linear_sum(owned(values, owners, dense=True))
-    monkeypatch.setattr(dense_rows, "_ROWS_AT_ONCE", 9)
+    monkeypatch.setattr(dense_rows, "ROWS_AT_ONCE", 9)
     assert torch.equal(linear_sum(owned(values, owners, dense=True)), whole)
 
 

@@ -83,14 +83,14 @@ def test_the_bound_counts_documents_and_features_alone() -> None:
 
 
 def test_how_many_documents_people_have_does_not_choose_the_road() -> None:
-    settings = _settings(
-        "auto", **{"privacy.unit": "person", "training.memory": 40 * 16 * 6 * 4 / 2**30}
-    )
+    # More than all documents take, and less than forty owners may have.
+    bound = 2 * DOCUMENTS * 6 * 4 / 2**30
+    settings = _settings("auto", **{"privacy.unit": "person", "training.memory": bound})
     for owners in (np.arange(DOCUMENTS) % 40, np.zeros(DOCUMENTS, dtype=np.int64)):
         corpus = small_corpus(
             texts=False, owners=owners, owner_names=tuple(f"o{i}" for i in range(40))
         )
-        assert not isinstance(Prepared.of(corpus, settings).graph.features, RowsOnDisk)
+        assert isinstance(Prepared.of(corpus, settings).graph.features, RowsOnDisk)
 
 
 def _folder(path: Path, corpus: Corpus, links: np.ndarray) -> str:  # type: ignore[type-arg]

@@ -13,7 +13,7 @@ from brute_force import random_graph
 from privgcn.config import Settings, parse_settings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph import DenseRows, TextGraph
-from privgcn.graph.rows import SparseRows
+from privgcn.graph.sparse_rows import SparseRows
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.training.fit import fit, training_device
 

@@ -15,6 +15,7 @@ from scipy.sparse import random as random_sparse
 from privgcn.corpus import scratch
 from privgcn.corpus.corpus import canonical_edges
 from privgcn.corpus.scratch import Scratch
+from privgcn.errors import ConfigError
 from privgcn.graph import TextGraph, on_disk, rows_of
 from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.parts import PartitionedGraph
@@ -76,6 +77,21 @@ def test_the_model_is_the_same(dense: bool, recipe: str, changes: dict[str, Any]
     near, far = fit(graph, settings), fit(_on_disk(graph), settings)
     assert near.serialised() == far.serialised()
     assert (near.centre is not None) == (dense and recipe == "auto")
+
+
+def test_replicas_count_their_own_samples() -> None:
+    changes = {**GCN, "privacy.parts": 20, "model.dropout": 0.0, "privacy.reproducible": True}
+    settings = make_settings("paper-split", epsilon=4.0, changes=changes)
+    graph, seeds = _graph(dense=True), [1, 2, 3]
+    near, far = fit(graph, settings, seeds=seeds), fit(_on_disk(graph), settings, seeds=seeds)
+    assert near.serialised() == far.serialised()
+
+
+def test_a_device_needs_rows_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    settings = make_settings(epsilon=4.0, changes={"training.device": "cuda"})
+    with pytest.raises(ConfigError, match="Raise training"):
+        fit(_on_disk(_graph(dense=True)), settings)
 
 
 def test_blocks_hold_whole_parts_and_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor
 from brute_force import random_graph
 from privgcn.config import Settings
 from privgcn.graph import DenseRows, TextGraph
-from privgcn.graph.rows import SparseRows
+from privgcn.graph.sparse_rows import SparseRows
 from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.training.fit import fit
 from privgcn.training.optimisers import Optimiser

@@ -10,14 +10,18 @@ import torch
 
 from brute_force import random_graph
 from privgcn.config import Settings, parse_settings
+from privgcn.errors import PrivacyContractError
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.models import make_model
 from privgcn.privacy.mechanism import clipping
 from privgcn.privacy.mechanism.cutting import cut_as_planned
 from privgcn.privacy.mechanism.device_gradients import DeviceGradients
+from privgcn.privacy.mechanism.noise_grid import grid_of
+from privgcn.privacy.mechanism.together import AnyPlan, PlansTogether
+from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import DeviceReplicas, DeviceSource, RandomSource
 from privgcn.training import plain, recording
-from privgcn.training.fit import PrivateTrainer, fit
+from privgcn.training.fit import PrivateTrainer, fit, fit_together
 from privgcn.training.plain import train_plain
 from privgcn.training.planning import make_plan
 from privgcn.training.recording import Recording, own_stream
@@ -115,6 +119,76 @@ def test_seeds_that_sample_share_a_pass_as_a_device_takes_it(
             torch.testing.assert_close(one[..., replica, :], other[..., 0, :])
 
 
+LEVELS = [0.4, 1.0, 9.0]
+
+
+def test_noise_levels_share_a_pass_and_each_gives_what_it_gives_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The trainer of a device, on the CPU; the levels have grids of their own."""
+    monkeypatch.setattr(clipping, "_MOST_IN_PAIRS", 4)
+    dense = replace(GRAPH, features=DenseRows(GRAPH.features.dense()))
+    model = make_model("gcn", 8, GRAPH.classes, hidden=5, dropout=0.5)
+    cpu, seeds = torch.device("cpu"), [1, 2]
+
+    def planned(level: float) -> PrivacyPlan:
+        privacy = settings(**{"privacy.noise_multiplier": level}).privacy
+        assert privacy is not None
+        return make_plan(privacy, dense, epochs=6, seed=0, columns={})
+
+    def trained(plan: AnyPlan, everyone: list[int]) -> list[torch.Tensor]:
+        masks = DeviceReplicas(everyone, "dropout", cpu)
+        source = DeviceReplicas(everyone, "noise", cpu)
+        gradients = DeviceGradients(model, cut_as_planned(dense, plan, {}), plan, masks)
+        first, training = model.initial(everyone), settings().training
+        return PrivateTrainer(first, gradients, plan, training, source).run()
+
+    plans = [planned(level) for level in LEVELS]
+    assert len({grid_of(plan).step for plan in plans}) == len(LEVELS)
+    each = tuple(plan for plan in plans for _ in seeds)
+    together = trained(PlansTogether(each, cpu), seeds * len(LEVELS))
+    for number, plan in enumerate(plans):
+        for one, other in zip(together, trained(plan, seeds), strict=True):
+            assert torch.equal(one[..., 2 * number : 2 * number + 2, :], other)
+
+
+def test_plans_that_differ_in_more_than_noise_share_no_pass() -> None:
+    privacy = settings().privacy
+    assert privacy is not None
+    plan = make_plan(privacy, GRAPH, epochs=6, seed=0, columns={})
+    cpu = torch.device("cpu")
+    for other in (replace(plan, clip_norm=2.0), replace(plan, steps=7)):
+        with pytest.raises(PrivacyContractError, match="but for their noise"):
+            PlansTogether((plan, other), cpu)
+    # Small parts are sampled by a mask, and their sums have one grid.
+    model, pieces = make_model("gcn", 8, GRAPH.classes), cut_as_planned(GRAPH, plan, {})
+    with pytest.raises(PrivacyContractError, match="side by side"):
+        DeviceGradients(model, pieces, PlansTogether((plan, plan), cpu), None)
+
+
+@pytest.mark.parametrize("device", [pytest.param("cuda", marks=ON_CUDA)])
+def test_on_a_device_noise_levels_share_a_pass(
+    monkeypatch: pytest.MonkeyPatch, device: str
+) -> None:
+    monkeypatch.setattr(clipping, "_MOST_IN_PAIRS", 4)
+    runs = [
+        (
+            settings(
+                **{"training.device": device, "privacy.noise_multiplier": level},
+                **{"training.optimizer": "sgd", "training.epochs": 20},
+            ),
+            [1, 2],
+        )
+        for level in LEVELS
+    ]
+    for fitted, (chosen, seeds) in zip(fit_together(GRAPH, runs), runs, strict=True):
+        alone = fit(GRAPH, chosen, seeds=seeds)
+        assert fitted.plan == alone.plan
+        assert not fitted.releasable
+        for one, other in zip(fitted.parameters, alone.parameters, strict=True):
+            assert torch.equal(one, other)
+
+
 @contextmanager
 def never_recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patch:
@@ -199,6 +273,7 @@ def test_every_replay_draws_what_comes_next(secret: bool, device: str) -> None:
     assert len(found[0].unique()) == found[0].numel(), "every coordinate has its own draw"
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.parametrize("changes", CASES)
 @pytest.mark.parametrize("device", [pytest.param("cuda", marks=ON_CUDA)])
 def test_a_step_never_waits_for_the_device(

@@ -25,7 +25,6 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.exact import (
     EXACT_BITS,
     GridRows,
@@ -36,9 +35,10 @@ from privgcn.graph.exact import (
     upper_sums,
 )
 from privgcn.graph.parts import PartitionedGraph
-from privgcn.graph.rows import Rows, SparseRows, segment_positions
+from privgcn.graph.rows import Rows
+from privgcn.graph.sparse_rows import SparseRows, segment_positions
 from privgcn.models.stack import LayerGradient, transposed_product
-from privgcn.privacy.mechanism.noise_grid import MOST_REACH, Grid
+from privgcn.privacy.mechanism.noise_grid import MOST_REACH, AnyGrid
 from privgcn.privacy.mechanism.pairs import RowPairs, pair_digits
 
 # Parts with more documents have their gradient multiplied out: pairs would cost more.
@@ -87,7 +87,7 @@ class ClippedSums:
 
     graph: PartitionedGraph
     clip_norm: float
-    grid: Grid
+    grid: AnyGrid
     prepared: tuple[Rows, Tensor, Tensor] | None = None
 
     def clipped_sum(
@@ -280,7 +280,9 @@ class ClippedSums:
     def _large_blocks(self, numbers: int) -> list[_LargeParts]:
         """All large parts, as many at once as ``numbers`` of one gradient allow."""
         if numbers not in self._blocks:
-            most = max(1, _AT_ONCE // numbers)
+            # Dense rows become float64 a few at a time; their product outweighs the rest.
+            dense = not isinstance(self._features[0], SparseRows)
+            most = 1 if dense else max(1, _AT_ONCE // numbers)
             self._blocks[numbers] = [
                 _LargeParts.of(self.graph, self._features[0], like[begin : begin + most])
                 for like in self._large
@@ -349,7 +351,7 @@ class _LargeParts:
         rows: Their documents, part after part.
         part_of_row: Place of each document's part among these parts.
         sizes: Documents in each part.
-        features: Feature rows; sparse ones with columns of their own for each part.
+        features: Feature rows; of several parts, each with columns of its own.
         by_part: Adds up the documents of each part.
     """
 
@@ -389,21 +391,16 @@ class _LargeParts:
     def products(self, inputs: Rows | Tensor, outputs: Tensor) -> Tensor:
         """The gradient of each part ``[parts, inputs, R, outputs]``, from exact rows."""
         parts, (_, replicas, width) = len(self.sizes), outputs.shape
-        rows: Rows | Tensor = self.features
-        if isinstance(inputs, Tensor):
-            rows = inputs[self.rows]
-        if parts == 1 or isinstance(rows, SparseRows):
-            made = transposed_product(rows, outputs).contiguous()
-            return made.view(parts, -1, replicas, width)
-        if isinstance(rows, DenseRows):
-            rows = rows.values[:, None].expand(-1, replicas, -1)
-        assert isinstance(rows, Tensor)
-        one, other = self._side_by_side(rows), self._side_by_side(outputs)
-        return torch.einsum("plri,plro->piro", one, other).contiguous()
+        if isinstance(inputs, Tensor) and parts > 1:
+            one, other = self._side_by_side(inputs[self.rows]), self._side_by_side(outputs)
+            return torch.einsum("plri,plro->piro", one, other).contiguous()
+        rows = inputs[self.rows] if isinstance(inputs, Tensor) else self.features
+        made = transposed_product(rows, outputs).contiguous()
+        return made.view(parts, -1, replicas, width)
 
     def _side_by_side(self, rows: Tensor) -> Tensor:
-        """Rows ``[parts, longest, ...]`` in float64, zero where a part has no more."""
-        return pad_sequence(list(torch.split(rows.double(), self.sizes)), batch_first=True)
+        """Rows ``[parts, longest, ...]``, zero where a part has no more."""
+        return pad_sequence(list(torch.split(rows, self.sizes)), batch_first=True)
 
     def sums(self, rows: Tensor) -> Tensor:
         """The sum of each part's rows ``[parts, R, outputs]``."""
@@ -415,7 +412,7 @@ class _LargeParts:
 def clipped_vectors(
     vectors: Sequence[Tensor],
     clip_norm: float,
-    grid: Grid,
+    grid: AnyGrid,
     included: Tensor | None = None,
 ) -> list[Tensor]:
     """The sum of vectors ``[n, ..., R, k]``, each scaled to norm at most one clip norm.
@@ -431,12 +428,12 @@ def clipped_vectors(
     Guarantees:
         Rounding to the grid is paid for before. A vector that is not finite becomes zero.
     """
-    norms = _joint_norms(vectors)
+    norms = _joint_norms(vectors)[..., None]
     entries = sum(tensor[0].numel() for tensor in vectors) / norms.shape[1]
     room = clip_norm * (1.0 - _ROUNDING - 0.5 * entries**0.5 * grid.step)
-    scales = (room / norms).clamp_(max=1.0) / clip_norm
+    scales = (room * norms.reciprocal()).clamp_(max=1.0) / clip_norm
     if included is not None:
-        scales = torch.where(included, scales, 0.0)
+        scales = torch.where(included[..., None], scales, 0.0)
     kept = scales > 0
     everything = _all(kept)
     scales = scales / grid.step
@@ -451,7 +448,7 @@ def clipped_vectors(
     return sums
 
 
-def clipped_vector(vector: Sequence[Tensor], clip_norm: float, grid: Grid) -> list[Tensor]:
+def clipped_vector(vector: Sequence[Tensor], clip_norm: float, grid: AnyGrid) -> list[Tensor]:
     """One vector ``[..., R, k]`` scaled as a whole; see :func:`clipped_vectors`."""
     return clipped_vectors([tensor[None] for tensor in vector], clip_norm, grid)
 
@@ -471,7 +468,7 @@ def _digits_lost(width: int) -> float:
 
 
 def clipped_parts(
-    gradients: Sequence[LayerGradient], clip_norm: float, grid: Grid
+    gradients: Sequence[LayerGradient], clip_norm: float, grid: AnyGrid
 ) -> list[Tensor]:
     """The clipped gradients of parts that lie side by side, ``[..., parts, k]`` each.
 
@@ -486,7 +483,7 @@ def clipped_parts(
 
 
 def _dense_layer(
-    inputs: Tensor | GridRows, outputs: Tensor, bias_rows: Tensor | None, grid: Grid
+    inputs: Tensor | GridRows, outputs: Tensor, bias_rows: Tensor | None, grid: AnyGrid
 ) -> _Layer:
     if isinstance(inputs, Tensor):
         inputs = rows_on_grid(inputs, grid.input_bits)
@@ -497,7 +494,7 @@ def _dense_layer(
 
 
 def _multiplied_out(
-    layers: Sequence[_Layer], lengths: Tensor, clip_norm: float, grid: Grid
+    layers: Sequence[_Layer], lengths: Tensor, clip_norm: float, grid: AnyGrid
 ) -> list[Tensor]:
     """The clipped gradient of one part, from its own rows.
 

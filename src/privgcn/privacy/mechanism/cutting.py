@@ -12,8 +12,8 @@ from torch import Tensor
 from privgcn.errors import PrivacyContractError
 from privgcn.graph.parts import PartitionedGraph, cut, random_parts
 from privgcn.graph.textgraph import TextGraph
+from privgcn.privacy.mechanism.together import AnyPlan
 from privgcn.privacy.partition import PartitionFacts
-from privgcn.privacy.plan import PrivacyPlan
 
 
 def members_of(graph: TextGraph, by: str) -> tuple[Tensor, int]:
@@ -72,7 +72,7 @@ def parts_of_documents(
 
 
 def cut_as_planned(
-    graph: TextGraph, plan: PrivacyPlan, columns: Mapping[str, Any]
+    graph: TextGraph, plan: AnyPlan, columns: Mapping[str, Any]
 ) -> PartitionedGraph:
     """Cuts the training graph exactly as the plan says.
 

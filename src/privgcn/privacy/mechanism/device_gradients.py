@@ -13,14 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from privgcn.errors import PrivacyContractError
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.graph.rows import densified
 from privgcn.models.stack import LayerStack
 from privgcn.privacy.mechanism.clipping import clipped_parts, worth_multiplying_out
-from privgcn.privacy.mechanism.noise_grid import grid_of
+from privgcn.privacy.mechanism.noise_grid import Grid, grid_of
 from privgcn.privacy.mechanism.part_gradients import Samples, StackGradients
 from privgcn.privacy.mechanism.slots import PartTables, SlotDraws, Slots, slots_for
-from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.mechanism.together import AnyPlan, PlansTogether
 from privgcn.randomness import UniformBytes
 
 
@@ -36,7 +37,7 @@ class DeviceGradients(StackGradients):
         self,
         model: LayerStack,
         graph: PartitionedGraph,
-        plan: PrivacyPlan,
+        plan: AnyPlan,
         dropout: UniformBytes | None,
         *,
         short_residuals: bool = False,
@@ -47,6 +48,11 @@ class DeviceGradients(StackGradients):
         )
         rows = densified(self.graph.features, torch.float64)
         self.graph = self.graph.with_features(rows)
+        if isinstance(plan, PlansTogether) and not side_by_side(plan):
+            raise PrivacyContractError(
+                "Several plans share a pass only where sampled parts lie side by side. "
+                "Train with each of them in a pass of its own."
+            )
         self._slots: dict[int, Slots] = {}
         self._included: Tensor | None = None
 
@@ -84,7 +90,9 @@ class DeviceGradients(StackGradients):
         masks = None if self.dropout is None else SlotDraws(self.dropout, slots, replicas)
         own = [parameter.index_select(-2, slots.replicas) for parameter in parameters]
         rows = self._rows(block, own, masks)
-        vectors = clipped_parts(rows, self.plan.clip_norm, grid_of(self.plan))
+        grid = grid_of(self.plan)
+        grid = grid if isinstance(grid, Grid) else grid.of(slots.replicas)
+        vectors = clipped_parts(rows, self.plan.clip_norm, grid)
         totals = [torch.zeros_like(p, dtype=torch.float64) for p in parameters]
         for total, vector in zip(totals, vectors, strict=True):
             kept = torch.where(block.used[:, None], vector, 0.0)
@@ -94,12 +102,16 @@ class DeviceGradients(StackGradients):
 
     @cached_property
     def _side_by_side(self) -> bool:
-        """Whether sampled parts become slots: a matter of public numbers alone."""
-        facts = self.plan.partition
-        even = facts.kind == "random" and facts.by == "document"
-        size = self.plan.units // facts.parts
-        return even and facts.parts > 1 and worth_multiplying_out(size)
+        return side_by_side(self.plan)
 
     @cached_property
     def _tables(self) -> PartTables:
         return PartTables(self.graph, grid_of(self.plan).input_bits)
+
+
+def side_by_side(plan: AnyPlan) -> bool:
+    """Whether sampled parts become slots: a matter of public numbers alone."""
+    facts, sampled = plan.partition, plan.schedule.name != "all"
+    even = facts.kind == "random" and facts.by == "document"
+    size = plan.units // facts.parts
+    return sampled and even and facts.parts > 1 and worth_multiplying_out(size)

@@ -1,6 +1,6 @@
 """The general path: clipped sums for any PyTorch (Geometric) module.
 
-One gradient per part through ``torch.func``, one part at a time: slower than the layer
+One gradient per part through ``torch.autograd``, one part at a time: slower than the layer
 stacks' own path, but it takes whatever module the user brings, as long as its output for a
 part depends on that part alone.
 """
@@ -9,20 +9,27 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad
+from torch.func import functional_call
 
-from privgcn.errors import PrivacyContractError
-from privgcn.graph.on_disk import sparse_in_memory
 from privgcn.graph.parts import PartitionedGraph
+from privgcn.models.module import check_module, linked, weighted_loss
 from privgcn.privacy.mechanism.clipping import clipped_vector
 from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.part_gradients import Samples
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import RandomSource
+
+
+class _Part(NamedTuple):
+    rows: Tensor
+    links: Tensor
+    labels: Tensor
+    weights: Tensor
 
 
 class ModuleGradients:
@@ -33,9 +40,14 @@ class ModuleGradients:
         scaled, over all parameters together, to norm at most the plan's, and rounded to the
         plan's grid, so that sums do not round. A non-finite gradient counts as zero.
 
+    Assumes:
+        The module's scores depend on what it is called with and on its parameters and
+        buffers alone: it reads no file and no variable that holds documents.
+
     Raises:
         PrivacyContractError: The module keeps statistics over several parts (such as batch
-            normalisation), which no clipping can bound.
+            normalisation), which no clipping can bound, or holds tensors that could be
+            documents.
 
     Every part meets a fresh copy of the module with secret randomness of its own, so neither
     what a layer remembers of one part (such as a cached propagation matrix) nor the dropout
@@ -49,14 +61,13 @@ class ModuleGradients:
         plan: PrivacyPlan,
         dropout: RandomSource | None = None,
     ) -> None:
-        _refuse_shared_state(module)
+        check_module(module)
         self.dropout = dropout or RandomSource.secret()
-        self.module = copy.deepcopy(module)
+        self.module = copy.deepcopy(module).to(graph.labels.device).train()
         self.graph = graph
         self.plan = plan
-        self.names = [name for name, _ in module.named_parameters()]
-        self._gradient = grad(self._loss)
-        self._starts = graph.offsets.tolist()
+        self.names = [n for n, p in module.named_parameters() if p.requires_grad]
+        self._parts: dict[int, _Part] = {}
 
     @property
     def parts(self) -> int:
@@ -65,7 +76,8 @@ class ModuleGradients:
 
     def initial(self) -> list[Tensor]:
         """The module's own parameters, as one replica."""
-        return [p.detach().clone().unsqueeze(-2) for p in self.module.parameters()]
+        held = dict(self.module.named_parameters())
+        return [held[name].detach().clone().unsqueeze(-2) for name in self.names]
 
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
         """The sum over the sampled parts of part gradients clipped to the clip norm."""
@@ -75,52 +87,39 @@ class ModuleGradients:
         }
         parts = range(self.graph.parts) if samples is None else samples[0].tolist()
         totals = [torch.zeros_like(parameter, dtype=torch.float64) for parameter in parameters]
-        for part in parts:
-            for total, addition in zip(totals, self._clipped(values, part), strict=True):
-                total += addition
+        with torch.enable_grad(), torch.random.fork_rng():
+            for part in parts:
+                for total, addition in zip(totals, self._clipped(values, part), strict=True):
+                    total += addition
         return totals
 
-    def _clipped(self, values: dict[str, Tensor], part: int) -> list[Tensor]:
-        begin, end = self._starts[part], self._starts[part + 1]
-        weights = self.graph.loss_weights[begin:end]
-        if not bool((weights > 0).any()):
+    def _clipped(self, values: dict[str, Tensor], number: int) -> list[Tensor]:
+        part = self._part(number)
+        if not bool((part.weights > 0).any()):
             return [value.new_zeros(()) for value in values.values()]
-        own = self.graph.select(torch.tensor([part], device=self.graph.offsets.device))
-        with torch.enable_grad(), torch.random.fork_rng():
-            torch.manual_seed(int(self.dropout.words(1)[0] >> np.uint64(1)))
-            gradients = self._gradient(values, own, weights).values()
-        replica = [gradient.unsqueeze(-2) for gradient in gradients]
+        torch.manual_seed(int(self.dropout.words(1)[0] >> np.uint64(1)))
+        own = {name: value.detach().requires_grad_() for name, value in values.items()}
+        # The parameters are replaced, so they need no copies of their own.
+        fresh = copy.deepcopy(self.module, {id(p): p for p in self.module.parameters()})
+        scores = functional_call(fresh, own, (part.rows.clone(), part.links))
+        loss = weighted_loss(scores, part.labels, part.weights)
+        found = torch.autograd.grad(loss, list(own.values()), allow_unused=True)
+        gradients = [
+            torch.zeros_like(value) if gradient is None else gradient
+            for value, gradient in zip(own.values(), found, strict=True)
+        ]
+        replica = [gradient.detach().unsqueeze(-2) for gradient in gradients]
         return clipped_vector(replica, self.plan.clip_norm, grid_of(self.plan))
 
-    def _loss(
-        self, values: dict[str, Tensor], own: PartitionedGraph, weights: Tensor
-    ) -> Tensor:
-        parameters = {id(p): p for p in self.module.parameters()}
-        fresh = copy.deepcopy(self.module, parameters)
-        scores = functional_call(fresh, values, (own.features.dense(), links_of(own)))
-        target = own.labels.clamp(0, own.classes - 1)
-        losses = nn.functional.cross_entropy(scores, target, reduction="none")
-        return (losses * weights).sum()
-
-
-def links_of(graph: PartitionedGraph) -> Tensor:
-    """The links inside the parts in both directions, as PyG's ``edge_index``."""
-    if graph.matrix is None:
-        return torch.empty((2, 0), dtype=torch.int64, device=graph.labels.device)
-    matrix = sparse_in_memory(graph.matrix)
-    rows = torch.repeat_interleave(
-        torch.arange(len(graph), device=graph.labels.device), matrix.lengths
-    )
-    links = torch.stack([rows, matrix.columns])
-    return links[:, links[0] != links[1]]
-
-
-def _refuse_shared_state(module: nn.Module) -> None:
-    for name, child in module.named_modules():
-        buffers = [buffer for buffer, _ in child.named_buffers(recurse=False)]
-        if buffers:
-            raise PrivacyContractError(
-                f"The layer '{name or type(child).__name__}' keeps statistics "
-                f"({', '.join(buffers)}) over several parts, which clipping does not bound. "
-                "Use a layer without buffers, such as LayerNorm instead of batch normalisation."
+    def _part(self, number: int) -> _Part:
+        if number not in self._parts:
+            device = self.graph.offsets.device
+            own = self.graph.select(torch.tensor([number], device=device))
+            begin, end = self.graph.offsets[number : number + 2].tolist()
+            self._parts[number] = _Part(
+                own.features.dense(),
+                linked(own.matrix, len(own)).to(device),
+                own.labels,
+                self.graph.loss_weights[begin:end],
             )
+        return self._parts[number]

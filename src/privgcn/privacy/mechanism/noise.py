@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from privgcn.privacy.mechanism.noise_grid import Grid, grid_of
-from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.mechanism.noise_grid import AnyGrid, grid_of
+from privgcn.privacy.mechanism.together import AnyPlan
 from privgcn.randomness import Draws
 
 
 def noisy(
-    sums: Sequence[Tensor], grid: Grid, noise_multiplier: float, source: Draws
+    sums: Sequence[Tensor], grid: AnyGrid, noise_multiplier: float | Tensor, source: Draws
 ) -> list[Tensor]:
     """Adds Gaussian noise to sums on the grid; all are float64, in units of the clip norm.
 
@@ -33,7 +33,7 @@ def noisy(
     ]
 
 
-def noisy_mean(sums: Sequence[Tensor], plan: PrivacyPlan, source: Draws) -> list[Tensor]:
+def noisy_mean(sums: Sequence[Tensor], plan: AnyPlan, source: Draws) -> list[Tensor]:
     """What a step releases: the noisy sum over the expected number of parts, in float32.
 
     Guarantees:

@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol, overload
+
+from torch import Tensor
 
 from privgcn.graph.exact import EXACT_BITS
 from privgcn.privacy.plan import PrivacyPlan
@@ -58,6 +61,45 @@ class Grid:
         return 2.0 ** (self.input_bits - self.bits)
 
 
-def grid_of(plan: PrivacyPlan) -> Grid:
+@dataclass(frozen=True, eq=False)
+class ReplicaGrids:
+    """The grids of replicas that get different noise.
+
+    Attributes:
+        step: The distance of two neighbours ``[R, 1]``, in clip norms.
+        input_bits: Digits of input rows below their own largest entry; the same for all.
+    """
+
+    step: Tensor
+    input_bits: int
+
+    @property
+    def output_step(self) -> Tensor:
+        """The step of output-gradient rows, whose products with input rows lie on the grid."""
+        return self.step * 2.0**self.input_bits
+
+    def of(self, replicas: Tensor) -> ReplicaGrids:
+        """The grids of some of the replicas, which may be named more than once."""
+        return ReplicaGrids(self.step.index_select(0, replicas), self.input_bits)
+
+
+AnyGrid = Grid | ReplicaGrids
+
+
+class OnOwnGrids(Protocol):
+    """Plans whose replicas have grids of their own."""
+
+    @property
+    def grid(self) -> ReplicaGrids:
+        """The grid of each replica."""
+
+
+@overload
+def grid_of(plan: PrivacyPlan) -> Grid: ...
+@overload
+def grid_of(plan: PrivacyPlan | OnOwnGrids) -> AnyGrid: ...
+def grid_of(plan: PrivacyPlan | OnOwnGrids) -> AnyGrid:
     """The grid of a plan's sums and noise; it follows from the plan alone."""
+    if not isinstance(plan, PrivacyPlan):
+        return plan.grid
     return Grid.of(plan.noise_multiplier, plan.schedule.parts)

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from privgcn.graph.exact import product_bits
 from privgcn.graph.parts import PartitionedGraph
-from privgcn.graph.rows import Rows, SparseRows, segment_positions
+from privgcn.graph.rows import Rows
+from privgcn.graph.sparse_rows import SparseRows, segment_positions
 
 # Inner products that are made at once: what a cache holds.
 _AT_ONCE = 1 << 18

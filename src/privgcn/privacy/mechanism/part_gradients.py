@@ -18,7 +18,7 @@ from privgcn.models.stack import LayerGradient, LayerStack, loss_gradient
 from privgcn.privacy.mechanism.clipping import ClippedSums
 from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.slots import SlotBlock
-from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.mechanism.together import AnyPlan
 from privgcn.randomness import UniformBytes
 
 # The parts each replica samples in a step, or ``None``: all parts, for every replica.
@@ -29,12 +29,16 @@ _ONE_PASS = 2000
 # Samples are kept if there are no more than this of their size, while all that are kept have
 # at most so many times the documents of all parts.
 _FEW_SAMPLES, _MOST_KEPT = 1000, 4
+# Rows on disk that are read more often are worth writing once, as they are used.
+_FEW_READS = 2
 
 
 class GradientSource(Protocol):
     """Something that sums clipped part gradients."""
 
-    plan: PrivacyPlan
+    @property
+    def plan(self) -> AnyPlan:
+        """What the gradients are clipped for."""
 
     @property
     def parts(self) -> int:
@@ -68,7 +72,7 @@ class StackGradients:
         self,
         model: LayerStack,
         graph: PartitionedGraph,
-        plan: PrivacyPlan,
+        plan: AnyPlan,
         dropout: UniformBytes | None,
         *,
         short_residuals: bool = False,
@@ -76,7 +80,10 @@ class StackGradients:
     ) -> None:
         self.model = model
         self.plan = plan
-        self.graph = graph.with_features(graph.features.on_grid(grid_of(plan).input_bits))
+        rows = graph.features.on_grid(grid_of(plan).input_bits)
+        if isinstance(rows, RowsOnDisk) and plan.steps > _FEW_READS:
+            rows = rows.settled()
+        self.graph = graph.with_features(rows)
         self.bias = bias
         self.longest = plan.clip_norm if short_residuals else None
         self.dropout = dropout if model.dropout > 0 and len(model.layers) > 1 else None

@@ -21,7 +21,7 @@ from torch.nn.functional import embedding_bag
 from privgcn.graph.exact import GridRows
 from privgcn.graph.on_disk import sparse_in_memory
 from privgcn.graph.parts import PartitionedGraph
-from privgcn.graph.rows import SparseRows
+from privgcn.graph.sparse_rows import SparseRows
 from privgcn.randomness import UniformBytes
 
 _FEWEST = 4

@@ -1,0 +1,127 @@
+"""What all benchmarks share: races, processes of their own, the machine in words, pages."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Step = Callable[[], None]
+
+
+def race(steps: Mapping[str, Step], rounds: int, seconds: float = 0.05) -> dict[str, Any]:
+    """Milliseconds of each contestant, median and quartiles; they take turns.
+
+    So a busy machine slows all of them alike. A turn repeats a short step for ``seconds``.
+    """
+    repeats: dict[str, int] = {}
+    for name, step in steps.items():
+        step()
+        begun = time.perf_counter()
+        step()
+        took = time.perf_counter() - begun
+        repeats[name] = max(1, min(20, int(seconds / took)))
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(rounds):
+        for name, step in steps.items():
+            begun = time.perf_counter()
+            for _ in range(repeats[name]):
+                step()
+            times[name].append((time.perf_counter() - begun) * 1e3 / repeats[name])
+    return {name: spread(values) for name, values in times.items()}
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """The median and the quartiles."""
+    if len(values) == 1:
+        return {"median": values[0], "low": values[0], "high": values[0]}
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return {"median": middle, "low": low, "high": high}
+
+
+def in_own_process(
+    command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> tuple[dict[str, float], str]:
+    """Runs Python; CPU seconds, wall seconds, peak gigabytes, and what it printed."""
+    before = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, *command],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | dict(environment or {}),
+    )
+    assert process.stdout is not None
+    text = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}.")
+    return {
+        "cpu": usage.ru_utime + usage.ru_stime,
+        "wall": time.monotonic() - before,
+        "gigabytes": usage.ru_maxrss / 2**20,
+    }, text
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores, load, memory and versions."""
+    import torch
+
+    processor = platform.processor() or platform.machine()
+    for line in _lines("/proc/cpuinfo"):
+        if line.startswith("model name"):
+            processor = line.partition(":")[2].strip()
+            break
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "processor": processor,
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1),
+        "memory_gib": round(memory),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
+
+
+def machine_sentence(found: Mapping[str, Any]) -> str:
+    """The machine in one sentence."""
+    return (
+        f"{found['processor']}, {found['cores']} cores, {found['memory_gib']} GiB, Python "
+        f"{found['python']}, torch {found['torch']}; load average {found['load']} at the start."
+    )
+
+
+def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in lines)
+
+
+def write_section(page: Path, name: str, text: str) -> None:
+    """Puts text between the marks of a section of a page."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, mark, rest = page.read_text().partition(begin)
+    _, closing, after = rest.partition(end)
+    if not mark or not closing:
+        raise SystemExit(f"{page} must have the lines {begin} and {end}.")
+    page.write_text(f"{before}{begin}\n{text.strip()}\n{end}{after}")
+
+
+def write_json(path: Path | None, record: Mapping[str, Any]) -> None:
+    """Writes every median, if asked to."""
+    if path is not None:
+        path.write_text(json.dumps(record, indent=1) + "\n")

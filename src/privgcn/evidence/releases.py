@@ -1,0 +1,209 @@
+"""What a run releases, step by step, beside what two neighbours would have released.
+
+The engine has no hook that could leak a sum. For the length of an audit, and in its process
+only, the three functions that make a release are wrapped: the sum of a step, the centre of
+dense rows, and the one function that adds noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from privgcn.evidence.canaries import Neighbours
+from privgcn.graph.dense_rows import DenseRows
+from privgcn.graph.parts import PartitionedGraph
+from privgcn.privacy.mechanism import noise
+from privgcn.privacy.mechanism.centre import clipped_row_means, released_centre
+from privgcn.privacy.mechanism.cutting import cut_as_planned
+from privgcn.privacy.mechanism.part_gradients import StackGradients
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.training import fit as training
+
+KEPT = 32
+"""Releases that are kept as they are, to be compared with each other and bit by bit."""
+
+KEPT_RUNS = 256
+"""Runs of which they are kept."""
+
+# Sums of both neighbours, tensor by tensor.
+Pair = tuple[list[Tensor], list[Tensor]]
+
+
+def samples_hide(plan: PrivacyPlan) -> bool:
+    """Whether chance, unknown to an adversary, decides which parts a step uses."""
+    return plan.composition.sampling_probability < 1.0
+
+
+@dataclass(eq=False)
+class Observer:
+    """An adversary who sees all releases of some runs and knows everything but one unit.
+
+    Guesses are made for each run by the sign of a number: positive for ``present``.
+
+    Attributes:
+        likelihood: Logarithm of the likelihood ratio, if noise is as the plan claims.
+        repetition: Positive if, supposing the unit, noise repeats from step to step.
+        companion: The same for noise that repeats from another run.
+        largest_move: How far the unit moved a sum at most, in clip norms.
+        squared_moves: Mean square of how far it moved a sum.
+        noise: Noise of the first releases, in each run, as it was added.
+        kept: Of some runs: the releases, and both neighbours' sums.
+        repeated: Runs whose noise another run in the same pass had as well.
+    """
+
+    pair: Neighbours
+    known_noise: Sequence[Tensor] = ()
+    likelihood: Any = 0.0
+    repetition: Any = 0.0
+    companion: Any = 0.0
+    largest_move: float = 0.0
+    squared_moves: float = 0.0
+    releases: int = 0
+    noise: list[Tensor] = field(default_factory=list)
+    kept: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
+    repeated: int = 0
+    _plan: PrivacyPlan | None = None
+    _centre: Tensor | None = None
+    _sums: Pair | None = None
+    _before: tuple[list[Tensor], list[Tensor]] | None = None
+    _sources: dict[int, tuple[StackGradients, StackGradients]] = field(default_factory=dict)
+
+    def graphs(self, plan: PrivacyPlan) -> list[PartitionedGraph]:
+        """Both neighbours, cut as the plan says, less a centre that was released."""
+        found = []
+        for graph in (self.pair.present, self.pair.absent):
+            parts = cut_as_planned(graph, plan, {})
+            if self._centre is not None:
+                rows = DenseRows(parts.features.dense())
+                parts = parts.with_features(rows.centred(self._centre[:, 0]))
+            found.append(parts)
+        return found
+
+    def expect(self, plan: PrivacyPlan, sums: Pair) -> None:
+        """Says what both neighbours would add up to in the release that comes next."""
+        self._plan, self._sums = plan, sums
+
+    def see(self, before: Sequence[Tensor], released: Sequence[Tensor]) -> None:
+        """Takes a release into account."""
+        if self._plan is None or self._sums is None:
+            return
+        present, absent = (_flat(sums) for sums in self._sums)
+        if len(present) == 1:
+            # One run; a centre has no replica dimension of its own.
+            before, released = ([t.reshape(-1, 1, 1) for t in x] for x in (before, released))
+        seen, drawn = _flat(released), _flat(released) - _flat(before)
+        moves = (present - absent).square().sum(1)
+        self.largest_move = max(self.largest_move, math.sqrt(float(moves.max())))
+        self.squared_moves += float(moves.mean())
+        sampled = samples_hide(self._plan)
+        self.likelihood = self.likelihood + self._ratio(seen, present, absent).numpy()
+        # What noise each hypothesis leaves; under sampling, the unit may have been left out.
+        left = [[seen - sums, seen] if sampled else [seen - sums] for sums in (present, absent)]
+        if self._before is not None:
+            self.repetition = self.repetition + _closer(left, self._before).numpy()
+        if len(self.noise) < len(self.known_noise):
+            known = self.known_noise[len(self.noise)]
+            self.companion = self.companion + _closer(left, ([known], [known])).numpy()
+        self._before = (left[0], left[1])
+        if len(self.noise) < KEPT:
+            self.noise.append(drawn)
+            some = slice(0, KEPT_RUNS)
+            self.kept.append((seen[some].clone(), present[some].clone(), absent[some].clone()))
+            distinct = len(np.unique(drawn.numpy(), axis=0))
+            self.repeated = max(self.repeated, len(drawn) - distinct)
+        self.releases += 1
+        self._sums = None
+
+    def _ratio(self, seen: Tensor, present: Tensor, absent: Tensor) -> Tensor:
+        if self._plan is None:
+            raise ValueError("no release was announced")
+        twice = 2.0 * self._plan.noise_multiplier**2
+        near, far = ((seen - sums).square().sum(1) / twice for sums in (present, absent))
+        if not samples_hide(self._plan):
+            return far - near
+        rate = self._plan.composition.sampling_probability
+        unsampled = math.log1p(-rate) - seen.square().sum(1) / twice
+        return torch.logaddexp(unsampled, math.log(rate) - near) - torch.logaddexp(
+            unsampled, math.log(rate) - far
+        )
+
+    def sources(self, source: StackGradients) -> tuple[StackGradients, StackGradients]:
+        """Where both neighbours' sums come from, made like the run's own."""
+        if id(source) not in self._sources:
+            assert isinstance(source.plan, PrivacyPlan)
+            first, second = (
+                StackGradients(
+                    source.model,
+                    graph,
+                    source.plan,
+                    None,
+                    short_residuals=source.longest is not None,
+                )
+                for graph in self.graphs(source.plan)
+            )
+            self._sources[id(source)] = (first, second)
+        return self._sources[id(source)]
+
+
+@contextmanager
+def observing(observer: Observer) -> Iterator[None]:
+    """Lets an observer see what is released in this block."""
+    clipped_sum, noisy = StackGradients.clipped_sum, noise.noisy
+
+    def summed(self: StackGradients, parameters: Any, samples: Any) -> list[Tensor]:
+        assert isinstance(self.plan, PrivacyPlan)
+        present, absent = observer.sources(self)
+        known = None if samples_hide(self.plan) else samples
+        pair = clipped_sum(present, parameters, known), clipped_sum(absent, parameters, known)
+        observer.expect(self.plan, pair)
+        return clipped_sum(self, parameters, samples)
+
+    def centred(graph: PartitionedGraph, plan: PrivacyPlan, source: Any, *sums: Any) -> Tensor:
+        first = None if samples_hide(plan) else plan.schedule.sample(0, source)
+        known = None if first is None else [first]
+        present, absent = (
+            [clipped_row_means(g, plan, known)[:, None]] for g in observer.graphs(plan)
+        )
+        observer.expect(plan, (present, absent))
+        made = released_centre(graph, plan, source, *sums)
+        observer._centre = made
+        return made
+
+    def drawn(sums: Sequence[Tensor], *others: Any) -> list[Tensor]:
+        before = [each.clone() for each in sums]
+        released = noisy(sums, *others)
+        observer.see(before, released)
+        return released
+
+    with (
+        patch.object(StackGradients, "clipped_sum", summed),
+        patch.object(noise, "noisy", drawn),
+        patch.object(training, "released_centre", centred),
+    ):
+        yield
+
+
+def _flat(tensors: Sequence[Tensor]) -> Tensor:
+    """All coordinates of each replica, ``[R, coordinates]``."""
+    rows = [t.movedim(-2, 0).reshape(t.shape[-2], -1) for t in tensors]
+    return torch.cat(rows, 1).double()
+
+
+def _closer(left: Sequence[Sequence[Tensor]], other: Sequence[Sequence[Tensor]]) -> Tensor:
+    """How much closer the first hypothesis brings noise to other noise than the second."""
+    distances = []
+    for mine, theirs in zip(left, other, strict=True):
+        # A centre has fewer coordinates than a step.
+        size = min(mine[0].shape[1], theirs[0].shape[1])
+        pairs = [(a[:, :size] - b[:, :size]).square().sum(1) for a in mine for b in theirs]
+        distances.append(torch.stack(pairs).amin(0))
+    return distances[1] - distances[0]

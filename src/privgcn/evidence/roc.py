@@ -1,0 +1,66 @@
+"""How well a score tells two groups apart: AUC and true-positive rates, with intervals."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from privgcn.evidence.bounds import least_share, most_share
+
+FALSE_POSITIVES = (0.01, 0.001)
+"""Rates of false positives at which true positives are counted."""
+
+_NORMAL_95 = 1.959964
+_TWO_SIDED_95 = 0.975
+
+
+class Measured(NamedTuple):
+    """A number and the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike) -> Measured:
+    """The chance that a positive scores above a negative, ties half (Hanley and McNeil 1982).
+
+    Examples:
+        >>> auc([2.0, 3.0], [0.0, 1.0]).value
+        1.0
+    """
+    from scipy.stats import rankdata
+
+    first, second = np.asarray(positives, float), np.asarray(negatives, float)
+    ranks = rankdata(np.concatenate([first, second]))
+    pairs = len(first) * len(second)
+    area = (ranks[: len(first)].sum() - len(first) * (len(first) + 1) / 2) / pairs
+    twice_positive, twice_negative = area / (2 - area), 2 * area * area / (1 + area)
+    variance = (
+        area * (1 - area)
+        + (len(first) - 1) * (twice_positive - area * area)
+        + (len(second) - 1) * (twice_negative - area * area)
+    ) / pairs
+    spread = _NORMAL_95 * math.sqrt(max(0.0, float(variance)))
+    return Measured(float(area), max(0.0, float(area) - spread), min(1.0, float(area) + spread))
+
+
+def true_positives(
+    positives: npt.ArrayLike, negatives: npt.ArrayLike, false_positive_rate: float
+) -> Measured:
+    """The share of positives above all but a few negatives (Clopper and Pearson).
+
+    The interval is of the positives; the threshold is taken as it came out.
+    """
+    first, second = np.asarray(positives, float), np.sort(np.asarray(negatives, float))
+    allowed = math.floor(false_positive_rate * len(second))
+    threshold = second[len(second) - 1 - allowed]
+    above, trials = int((first > threshold).sum()), len(first)
+    return Measured(
+        above / trials,
+        least_share(above, trials, _TWO_SIDED_95),
+        most_share(above, trials, _TWO_SIDED_95),
+    )

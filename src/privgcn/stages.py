@@ -1,0 +1,70 @@
+"""What a run is doing just now: the rooms say it, and whoever watches shows it.
+
+A stage has a name and, where it can be counted, how much of it is done. Nobody watches unless
+asked to (:func:`watched`), and then telling costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol, TypeVar
+
+_T = TypeVar("_T")
+_NOW_AND_THEN = 1000
+
+
+class Watcher(Protocol):
+    """Shows stages."""
+
+    def begin(self, name: str) -> None:
+        """A stage begins; the one before has ended."""
+
+    def advance(self, done: int, total: int) -> None:
+        """So much of the stage is done."""
+
+    def end(self) -> None:
+        """The stage has ended, and no other begins yet."""
+
+
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+def begin(name: str) -> None:
+    """A stage begins, and the one before ends."""
+    watcher = _watcher.get()
+    if watcher is not None:
+        watcher.begin(name)
+
+
+def end() -> None:
+    """The stage ends: something else has the terminal now."""
+    watcher = _watcher.get()
+    if watcher is not None:
+        watcher.end()
+
+
+def advance(done: int, total: int) -> None:
+    """So much of the stage is done."""
+    watcher = _watcher.get()
+    if watcher is not None:
+        watcher.advance(done, total)
+
+
+def counted(things: Sequence[_T]) -> Iterator[_T]:
+    """The same things, telling now and then how many of them were taken."""
+    for number, thing in enumerate(things):
+        if number % _NOW_AND_THEN == 0:
+            advance(number, len(things))
+        yield thing
+
+
+@contextmanager
+def watched(watcher: Watcher | None) -> Iterator[None]:
+    """Has stages shown while the block runs."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)

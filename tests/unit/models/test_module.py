@@ -1,0 +1,187 @@
+"""A model that the user brings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from privgcn.errors import ConfigError, DataError, PrivacyContractError
+from privgcn.graph import DenseRows
+from privgcn.graph.propagation import propagation_matrix
+from privgcn.models import ModuleModel
+
+FEATURES, CLASSES = 4, 3
+
+
+class Mean(nn.Module):
+    """Scores of a document and of its neighbours, added up."""
+
+    def __init__(self, features: int = FEATURES, classes: int = CLASSES) -> None:
+        super().__init__()
+        self.own = nn.Linear(features, classes)
+        self.others = nn.Linear(features, classes, bias=False)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        scores = self.own(x)
+        return scores.index_add(0, edge_index[1], self.others(x)[edge_index[0]])
+
+
+class Remembers(Mean):
+    """Keeps what it saw, in a place where nobody looks."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        self.seen = getattr(self, "seen", 0.0) + float(x.sum())
+        return super().forward(x, edge_index) * self.seen
+
+
+class Counts(Mean):
+    """Counts its calls in a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        self.calls += 1
+        return super().forward(x, edge_index)
+
+
+class Centred(Mean):
+    """Takes a mean over all documents in sight."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(x - x.mean(0), edge_index)
+
+
+def holding(value: Any) -> nn.Module:
+    module = Mean()
+    module.kept = value
+    return module
+
+
+def rows(count: int) -> DenseRows:
+    return DenseRows(torch.rand(count, FEATURES))
+
+
+def test_scores_are_those_of_the_module_on_links_in_both_directions() -> None:
+    module = Mean()
+    model = ModuleModel.of(module, FEATURES, CLASSES)
+    features, edges = rows(3), torch.tensor([[0], [2]])
+    found = model.scores(model.initial([0]), features, propagation_matrix(edges, 3))
+    both = torch.tensor([[0, 2], [2, 0]])
+    assert torch.equal(found[:, 0], module(features.dense(), both))
+
+
+def test_a_document_alone_is_alone_whatever_the_module_does() -> None:
+    model = ModuleModel.of(Centred(), FEATURES, CLASSES)
+    features, parameters = rows(4), model.initial([0])
+    together = model.scores_alone(parameters, features)
+    assert together.shape == (4, 1, CLASSES)
+    for row in range(4):
+        own = model.scores_alone(parameters, features.select(torch.tensor([row])))
+        assert torch.equal(together[row], own[0])
+
+
+def test_no_call_knows_of_another() -> None:
+    module = Remembers()
+    model = ModuleModel.of(module, FEATURES, CLASSES)
+    features, parameters = rows(2), model.initial([0])
+    first = model.scores(parameters, features, None)
+    assert torch.equal(first, model.scores(parameters, features, None))
+    assert not hasattr(module, "seen"), "the user's own module is never called"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lazy_layers_get_their_width() -> None:
+    class Lazy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.LazyLinear(CLASSES)
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return self.layer(x)
+
+    model = ModuleModel.of(Lazy(), FEATURES, CLASSES)
+    assert [tuple(p.shape) for p in model.initial([0])] == [
+        (CLASSES, 1, FEATURES),
+        (1, CLASSES),
+    ]
+
+
+def test_frozen_parameters_and_fixed_buffers_stay_and_are_saved() -> None:
+    module = Mean()
+    module.own.requires_grad_(False)
+    module.register_buffer("scale", torch.tensor([2.0]))
+    model = ModuleModel.of(module, FEATURES, CLASSES)
+    assert model.parameter_names() == ["others.weight"]
+    changed = [p + 1.0 for p in model.initial([0])]
+    named = model.named(changed)
+    assert named.keys() == module.state_dict().keys()
+    assert torch.equal(named["own.weight"], module.own.weight)
+    assert torch.equal(model.trained(changed).others.weight, module.others.weight + 1.0)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        torch.ones(3),
+        (torch.ones(3), None),
+        [torch.ones(2)],
+        {"links": torch.ones(2)},
+        type("Data", (), {})(),
+    ],
+)
+def test_tensors_that_could_be_documents_are_refused(kept: Any) -> None:
+    with pytest.raises(PrivacyContractError, match="attribute 'kept'"):
+        ModuleModel.of(holding(kept), FEATURES, CLASSES)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_links_that_a_layer_cached_before_are_refused() -> None:
+    from torch_geometric.nn import GCNConv
+
+    layer = GCNConv(FEATURES, CLASSES, cached=True)
+    ModuleModel.of(layer, FEATURES, CLASSES)
+    layer(torch.rand(3, FEATURES), torch.tensor([[0, 1], [1, 0]]))
+    with pytest.raises(PrivacyContractError, match="_cached_edge_index"):
+        ModuleModel.of(layer, FEATURES, CLASSES)
+
+
+def test_a_buffer_that_changes_is_refused() -> None:
+    with pytest.raises(PrivacyContractError, match="'calls'"):
+        ModuleModel.of(Counts(), FEATURES, CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (nn.Linear(FEATURES, CLASSES), "must take the features"),
+        (Mean(classes=5), "3 scores for each document"),
+        (Mean(features=9), "must take the features"),
+        (Mean().requires_grad_(False), "parameters to train"),
+    ],
+)
+def test_what_is_no_model_is_refused(module: nn.Module, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        ModuleModel.of(module, FEATURES, CLASSES)
+
+
+def test_one_seed_at_a_time() -> None:
+    with pytest.raises(ConfigError, match="one seed"):
+        ModuleModel.of(Mean(), FEATURES, CLASSES).initial([0, 1])
+
+
+def test_tensors_of_another_module_are_refused() -> None:
+    model = ModuleModel.of(Mean(), FEATURES, CLASSES)
+    saved = Mean(classes=5).state_dict()
+    with pytest.raises(DataError, match=r"own\.weight"):
+        model.parameters_in(saved)
+
+
+def test_files_alone_cannot_predict() -> None:
+    model = ModuleModel.without_module("Mean", Mean().state_dict())
+    with pytest.raises(ConfigError, match="files hold no code"):
+        model.scores(model.parameters_in(Mean().state_dict()), rows(2), None)

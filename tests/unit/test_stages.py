@@ -1,0 +1,69 @@
+"""A run says what it is doing, to whoever watches."""
+
+import io
+import sys
+
+import pytest
+
+from privgcn import stages
+from privgcn.cli.progress import shown_stages
+from privgcn.corpus import load_corpus
+from privgcn.runs.train import train
+from privgcn.training.recipes import make_settings
+
+
+class Notes:
+    """A watcher that remembers."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.done: dict[str, tuple[int, int]] = {}
+
+    def begin(self, name: str) -> None:
+        self.seen.append(name)
+
+    def advance(self, done: int, total: int) -> None:
+        self.done[self.seen[-1]] = (done, total)
+
+
+class Terminal(io.StringIO):
+    """Text that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_run_tells_its_stages_in_order_and_counts_its_steps() -> None:
+    notes, settings = Notes(), make_settings(epsilon=1.0, changes={"features.kind": "hashing"})
+    with stages.watched(notes):
+        trial = train(load_corpus("clinic"), settings)
+        trial.predictions("alone")
+        trial.predictions("own-graph")
+    assert notes.seen == ["features", "training", "prediction alone", "prediction own-graph"]
+    assert notes.done["training"] == (30, 30)
+    documents = len(trial.corpus)
+    assert notes.done["features"] == (documents // 1000 * 1000, documents)
+
+
+def test_nobody_watches_by_default() -> None:
+    notes = Notes()
+    with stages.watched(notes):
+        pass
+    stages.begin("training")
+    stages.advance(1, 2)
+    assert notes.seen == []
+
+
+@pytest.mark.parametrize("where", [Terminal, io.StringIO])
+def test_stages_are_shown_on_a_terminal_and_nowhere_else(
+    where: type[io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", where())
+    with shown_stages():
+        stages.begin("reading")
+        stages.begin("training")
+        stages.advance(3, 4)
+    shown = sys.stderr.getvalue()  # type: ignore[attr-defined]
+    assert ("training" in shown and "75%" in shown) == (where is Terminal)
+    assert bool(shown) == (where is Terminal)
