@@ -167,7 +167,7 @@ class OwnParts:
 
     def begin(self, released: Tensor) -> None:
         """Takes the released centre off every row, and adds the bias that follows it."""
-        centre, bias = released.split([self.centred, self.graph.classes])
+        centre, bias = torch.split(released, [self.centred, self.graph.classes])
         if self.centred:
             self.graph = self.graph.with_features(self.graph.features.centred(centre))
         self.bias = bias[None]
@@ -235,7 +235,7 @@ class SharedGradients:
         """Clipped sums of the mean directions and labels of all parts, as in one process."""
         self._order(_OUTLINE, samples)
         total = self._collected(self._own.outline(samples)).to(graph.offsets.device)
-        rows, labels = total.split([self._own.centred, graph.classes])
+        rows, labels = torch.split(total, [self._own.centred, graph.classes])
         return [rows[:, None], labels[None]] if self._own.centred else [labels[None]]
 
     def begin(self, centre: Tensor | None, bias: Tensor) -> None:
