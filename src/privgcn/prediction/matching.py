@@ -108,13 +108,44 @@ def _replica_scores(released: Released, sight: _Sight) -> Tensor:
     documents, links = sight.some_links
     shares = best.scores(documents).softmax(1)
     linked = links_help(shares, links, sure=numbers.sure, worth=numbers.worth)
+    found = [best]
     if linked:
-        solved = [problem.solved(sight, p, p.carried(expected)) for p in sight.linked]
-        best = min(solved, key=lambda solution: solution.cost())
-    best.run(numbers.rounds // 2, sharpening=numbers.sharpening)
-    share = _share_of(best, released, sight)
+        found = [problem.solved(sight, p, p.carried(expected)) for p in sight.linked]
+    answer = _Answer.of(found, numbers)
+    share = _share_of(answer, released, sight)
     own = _own_scores(released, sight.seen.features.select(sight.asked))
-    return _of_match(released, best.scores(sight.asked)).add_(own, alpha=share)
+    return _of_match(released, answer.scores(sight.asked)).add_(own, alpha=share)
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """Several solutions, each weighted by how well it matches.
+
+    Where two match almost alike, chance decides which of them is a little better, and their
+    mean errs less often than that one.
+    """
+
+    solutions: Sequence[_Solution]
+    weights: Tensor
+
+    @classmethod
+    def of(cls, solutions: Sequence[_Solution], numbers: Numbers) -> _Answer:
+        """Weighs the solutions by their costs, and sharpens them."""
+        costs = torch.tensor([solution.cost() for solution in solutions])
+        for solution in solutions:
+            solution.run(numbers.rounds // 2, sharpening=numbers.sharpening)
+        return cls(solutions, torch.softmax(-costs / numbers.doubt, 0))
+
+    def scores(self, rows: Tensor) -> Tensor:
+        """Scores of some documents."""
+        return self._mean([solution.scores(rows) for solution in self.solutions])
+
+    def scores_matched(self) -> Tensor:
+        """Scores of the documents in the match."""
+        return self._mean([solution.scores_matched() for solution in self.solutions])
+
+    def _mean(self, scores: Sequence[Tensor]) -> Tensor:
+        return torch.tensordot(self.weights, torch.stack(tuple(scores)), 1)
 
 
 def _own_scores(released: Released, features: Rows) -> Tensor:
@@ -129,7 +160,7 @@ def _of_match(released: Released, scores: Tensor) -> Tensor:
     return scores if bias is None else scores.add_(bias.values, alpha=bias.matched)
 
 
-def _share_of(best: _Solution, released: Released, sight: _Sight) -> float:
+def _share_of(answer: _Answer, released: Released, sight: _Sight) -> float:
     """How much the trained weights' own scores count beside those of the match.
 
     The more, the less noise they carry, the fewer documents are in sight to match, and the
@@ -137,7 +168,7 @@ def _share_of(best: _Solution, released: Released, sight: _Sight) -> float:
     """
     numbers = released.numbers
     own = _own_scores(released, sight.features).argmax(1)
-    found = _of_match(released, best.scores_matched()).argmax(1)
+    found = _of_match(released, answer.scores_matched()).argmax(1)
     apart = float((own != found).float().mean())
     strength = numbers.signal * released.units / len(sight.seen)
     share = strength / (apart + numbers.least_apart)
