@@ -233,10 +233,10 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         "rows are centred only where they point one way",
         _PUBLIC_FACTS,
         behave(
-            "_takes_centre",
+            "_takes_outline",
             """
-            def _takes_centre(train, settings):
-                if not original_takes_centre(train, settings):
+            def _takes_outline(train, settings):
+                if not original_takes_outline(train, settings):
                     return False
                 return float(train.features.dense().mean(0).norm()) > 0.3
             """,
@@ -322,7 +322,7 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         f"{ORDER}::test_training_takes_off_the_released_centre_and_no_other",
         swap(
             "_private_trainer",
-            "graph.features.centred(centre[:, 0])",
+            "graph.features.centred(outline.centre[:, 0])",
             "graph.features.centred("
             "torch.nn.functional.normalize(graph.features.dense()).mean(0))",
         ),
@@ -527,8 +527,8 @@ RESUMING: tuple[Mutation, ...] = (
         "tests/unit/privacy/test_centre.py::test_a_resumed_run_keeps_its_centre",
         swap(
             "_private_trainer",
-            "any_stored if state else released_centre(graph, plan, own, means)",
-            "released_centre(graph, plan, own, means)",
+            "Outline(any_centre, any_shares)",
+            "released_outline(graph, plan, source.of_replica(0), summed)",
         ),
     ),
     mutation(

@@ -46,7 +46,7 @@ def test_a_step_is_never_longer_than_the_bound() -> None:
 
 
 def test_signal_grows_with_documents_and_falls_with_features() -> None:
-    assert signal_over_noise(plan(100, 50.0), 1000) == 1.0
+    assert signal_over_noise(plan(100, 50.0), 1000) < 1.0
     few, many = (
         signal_over_noise(plan(5000, 5.0), 100),
         signal_over_noise(plan(10_000, 5.0), 100),
