@@ -145,7 +145,8 @@ class _Answer:
         return self._mean([solution.scores_matched() for solution in self.solutions])
 
     def _mean(self, scores: Sequence[Tensor]) -> Tensor:
-        return torch.tensordot(self.weights, torch.stack(tuple(scores)), 1)
+        weighted = zip(self.weights.tolist(), scores, strict=True)
+        return torch.stack([weight * own for weight, own in weighted]).sum(0)
 
 
 def _own_scores(released: Released, features: Rows) -> Tensor:
