@@ -86,7 +86,7 @@ def step_ms(
     # The plan must have room for all steps that are timed.
     plan = make_plan(settings.privacy, graph, epochs=10**6, seed=0, columns={})
     trainer: PrivateTrainer = _private_trainer(
-        model, graph, plan, settings, seeds, device, {}, None
+        model, graph, plan, settings, seeds, device, {}, None, None
     )
     with torch.no_grad(), own_stream(device):
         for _ in range(40):
@@ -152,7 +152,7 @@ def kernels(graph: TextGraph, kind: str, replicas: int, top: int = 12) -> list[s
     model = make_model("gcn", graph.features.width, graph.classes)
     plan = make_plan(settings.privacy, graph, epochs=10**6, seed=0, columns={})
     seeds = list(range(replicas))
-    trainer = _private_trainer(model, graph, plan, settings, seeds, device, {}, None)
+    trainer = _private_trainer(model, graph, plan, settings, seeds, device, {}, None, None)
     with torch.no_grad(), own_stream(device):
         for _ in range(40):
             trainer.step()
