@@ -25,6 +25,9 @@ class Notes:
     def advance(self, done: int, total: int) -> None:
         self.done[self.seen[-1]] = (done, total)
 
+    def end(self) -> None:
+        self.seen.append("ended")
+
 
 class Terminal(io.StringIO):
     """Text that says it is a terminal."""
