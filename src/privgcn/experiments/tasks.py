@@ -90,7 +90,7 @@ class Task:
 
     @cached_property
     def steps(self) -> int:
-        """Roughly how long it takes on a device, where a step costs much the same in any size."""
+        """Roughly how long it takes on a device: any step costs much the same there."""
         count = getattr(kind_module(self.kind), "steps", lambda _: 1)
         return int(count(self.settings))
 
