@@ -3,11 +3,12 @@
 Eleven (some of them with the engine's) are named by the project's specification; several are
 what the paper's released code did. The others follow a document on its way: what is read
 before the plan, wishes, randomness, accounting, checkpoints, statements, releases, searches
-and predictions. The engine and its grid have modules of their own.
+and predictions. The engine, its grid and steps on a device have modules of their own.
 """
 
 from __future__ import annotations
 
+from device_mutations import DEVICE
 from engine_mutations import ENGINE, FIT, NOISE, ORDER, PARTS, SECRETS, SENSITIVITY
 from grid_mutations import GRID
 from symbol_changes import Mutation, behave, drop, mutation, swap
@@ -1386,4 +1387,5 @@ MUTATIONS: tuple[Mutation, ...] = (
     *PREDICTIONS,
     *ENGINE,
     *GRID,
+    *DEVICE,
 )
