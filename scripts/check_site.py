@@ -1,5 +1,6 @@
-"""Checks a built documentation site: every link, every anchor, and that nothing is loaded from
-elsewhere. It sends no request.
+"""Checks every link of a built documentation site, and that it loads nothing from elsewhere.
+
+It sends no request.
 
     python scripts/check_site.py site
 """

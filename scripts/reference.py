@@ -51,7 +51,9 @@ def _kind(hint: Any) -> list[str]:
     if get_origin(hint) is Literal:
         return [_written(value) for value in get_args(hint)]
     if get_origin(hint) in (Union, UnionType):
-        return [word for part in get_args(hint) if part is not type(None) for word in _kind(part)]
+        return [
+            word for part in get_args(hint) if part is not type(None) for word in _kind(part)
+        ]
     if get_origin(hint) is list:
         return ["list of texts"]
     return [_TYPES[get_origin(hint) or hint]]
@@ -121,11 +123,14 @@ def _recipes() -> str:
     defaults = flattened(Settings(privacy=PrivacySettings()).model_dump())
     blocks = ["## Recipes", "What each recipe sets, where it differs from the default."]
     for name in RECIPES:
-        chosen = flattened(make_settings(name, epsilon=None if name == "plain" else 1.0).model_dump())
+        chosen = flattened(
+            make_settings(name, epsilon=None if name == "plain" else 1.0).model_dump()
+        )
         rows = [
             (f"`{key}`", _written(value))
             for key, value in chosen.items()
-            if key not in ("recipe", "privacy", "privacy.epsilon") and value != defaults.get(key)
+            if key not in ("recipe", "privacy", "privacy.epsilon")
+            and value != defaults.get(key)
         ]
         blocks += [f"### `{name}`", _table(("setting", "value"), rows)]
     return "\n\n".join(blocks)
@@ -170,7 +175,11 @@ def _parameter_row(parameter: Any) -> tuple[str, str]:
         name = f"`{_name(parameter)}`"
     told = _oneline(parameter.help or "")
     default = parameter.default
-    if default not in (None, (), []) and not isinstance(default, bool) and not callable(default):
+    if (
+        default not in (None, (), [])
+        and not isinstance(default, bool)
+        and not callable(default)
+    ):
         told += f" Default: `{default}`."
     return name, told.strip()
 
