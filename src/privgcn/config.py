@@ -81,8 +81,11 @@ class TrainingSettings(_Section):
             no longer than the clip norm, as far as public numbers allow
             (``privgcn.training.planning``).
             On dense features the first release is their mean, which is then taken off every
-            row. The iterates are kept, as part of what is released, and the last two are
-            averaged.
+            row, and the share of each class, from which training begins. The iterates are
+            kept, as part of what is released, and the last two are averaged.
+        balanced: Whether rare classes count as much as frequent ones: for macro F1, at a cost
+            in micro F1. Needs ``reach``, whose first release then holds the class shares on
+            sparse features too.
         epochs: Passes over the training documents, at most.
         patience: Epochs without a better validation loss before training stops; 0 trains
             to the end. Private runs never stop early.
@@ -96,6 +99,7 @@ class TrainingSettings(_Section):
     optimizer: Literal["sgd", "adam"] = "adam"
     learning_rate: float | None = Field(None, gt=0)
     reach: float | None = Field(None, gt=0)
+    balanced: bool = False
     epochs: int = Field(500, ge=1)
     patience: int = Field(20, ge=0)
     parts: int | Literal["each"] = 1
@@ -182,6 +186,10 @@ class Settings(_Section):
             raise ValueError(
                 "'training.reach' needs privacy, training.optimizer sgd and model.kind linear"
             )
+        if training.balanced and not training.large_steps:
+            raise ValueError("'training.balanced' needs training.reach, as recipe auto has it")
+        if training.balanced and training.epochs == 1:
+            raise ValueError("'training.balanced' needs two steps or more in training.epochs")
         if self.prediction.method == "matched" and not training.large_steps:
             raise ValueError("'prediction.method' matched needs training.reach")
         return self

@@ -52,6 +52,10 @@ def train(
         str | None, typer.Option(help="auto (default), plain, paper-full or paper-split.")
     ] = None,
     optimizer: Annotated[str | None, typer.Option(help="sgd or adam.")] = None,
+    balanced: Annotated[
+        bool | None,
+        typer.Option(help="Let rare classes count as much as frequent ones, for macro F1."),
+    ] = None,
     features: Features = None,
     language: Language = None,
     classes: Classes = None,
@@ -93,6 +97,7 @@ def train(
         "seed": seed,
         "training.optimizer": optimizer,
         "training.device": device,
+        "training.balanced": balanced,
         "features.kind": features,
         "features.language": language,
         "data.source": source,
