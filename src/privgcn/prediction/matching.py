@@ -108,45 +108,14 @@ def _replica_scores(released: Released, sight: _Sight) -> Tensor:
     documents, links = sight.some_links
     shares = best.scores(documents).softmax(1)
     linked = links_help(shares, links, sure=numbers.sure, worth=numbers.worth)
-    found = [best]
     if linked:
-        found = [problem.solved(sight, p, p.carried(expected)) for p in sight.linked]
-    answer = _Answer.of(found, numbers)
-    share = _share_of(answer, released, sight)
+        along, beside = (problem.solved(sight, p, p.carried(expected)) for p in sight.linked)
+        # Of two that match almost alike, the simpler one: chance moves costs that much.
+        best = beside if beside.cost() + numbers.evidence < along.cost() else along
+    best.run(numbers.rounds // 2, sharpening=numbers.sharpening)
+    share = _share_of(best, released, sight)
     own = _own_scores(released, sight.seen.features.select(sight.asked))
-    return _of_match(released, answer.scores(sight.asked)).add_(own, alpha=share)
-
-
-@dataclass(frozen=True, eq=False)
-class _Answer:
-    """Several solutions, each weighted by how well it matches.
-
-    Where two match almost alike, chance decides which of them is a little better, and their
-    mean errs less often than that one.
-    """
-
-    solutions: Sequence[_Solution]
-    weights: Tensor
-
-    @classmethod
-    def of(cls, solutions: Sequence[_Solution], numbers: Numbers) -> _Answer:
-        """Weighs the solutions by their costs, and sharpens them."""
-        costs = torch.tensor([solution.cost() for solution in solutions])
-        for solution in solutions:
-            solution.run(numbers.rounds // 2, sharpening=numbers.sharpening)
-        return cls(solutions, torch.softmax(-costs / numbers.doubt, 0))
-
-    def scores(self, rows: Tensor) -> Tensor:
-        """Scores of some documents."""
-        return self._mean([solution.scores(rows) for solution in self.solutions])
-
-    def scores_matched(self) -> Tensor:
-        """Scores of the documents in the match."""
-        return self._mean([solution.scores_matched() for solution in self.solutions])
-
-    def _mean(self, scores: Sequence[Tensor]) -> Tensor:
-        weighted = zip(self.weights.tolist(), scores, strict=True)
-        return torch.stack([weight * own for weight, own in weighted]).sum(0)
+    return _of_match(released, best.scores(sight.asked)).add_(own, alpha=share)
 
 
 def _own_scores(released: Released, features: Rows) -> Tensor:
@@ -161,7 +130,7 @@ def _of_match(released: Released, scores: Tensor) -> Tensor:
     return scores if bias is None else scores.add_(bias.values, alpha=bias.matched)
 
 
-def _share_of(answer: _Answer, released: Released, sight: _Sight) -> float:
+def _share_of(best: _Solution, released: Released, sight: _Sight) -> float:
     """How much the trained weights' own scores count beside those of the match.
 
     The more, the less noise they carry, the fewer documents are in sight to match, and the
@@ -169,7 +138,7 @@ def _share_of(answer: _Answer, released: Released, sight: _Sight) -> float:
     """
     numbers = released.numbers
     own = _own_scores(released, sight.features).argmax(1)
-    found = _of_match(released, answer.scores_matched()).argmax(1)
+    found = _of_match(released, best.scores_matched()).argmax(1)
     apart = float((own != found).float().mean())
     strength = numbers.signal * released.units / len(sight.seen)
     share = strength / (apart + numbers.least_apart)

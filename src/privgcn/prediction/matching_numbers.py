@@ -18,7 +18,7 @@ COMPLEXITY = 0.5
 ROUNDS = 40
 TOLERANCE = 1e-6
 LINKED_SHARE = 0.75
-DOUBT = 5.0
+EVIDENCE = 3.0
 BLEND, BLEND_POWER = 0.04, 2 / 3
 LEAST_APART = 0.02
 MOST_BLEND = 4.0
@@ -49,7 +49,8 @@ class Numbers(BaseModel):
             themselves can be trusted.
         longest: To which length training shortened the residual of a document.
         prior: Variance of a score before anything is known.
-        doubt: By how much the costs of two solutions must differ to tell the better one.
+        evidence: By how much text beside links must match better than links alone; 3 is a
+            factor of twenty in likelihood.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -69,7 +70,7 @@ class Numbers(BaseModel):
     sharpening: float = Field(ge=0, le=1e6)
     complexity: float = Field(ge=0, le=1e6)
     linked_share: float = Field(ge=0, le=1)
-    doubt: float = Field(gt=0, le=1e6)
+    evidence: float = Field(ge=0, le=1e6)
     blend: float = Field(ge=0, le=1e6)
     blend_power: float = Field(ge=0, le=10)
     least_apart: float = Field(gt=0, le=1)
@@ -98,7 +99,7 @@ class Numbers(BaseModel):
             sharpening=SHARPENING,
             complexity=COMPLEXITY,
             linked_share=LINKED_SHARE,
-            doubt=DOUBT,
+            evidence=EVIDENCE,
             blend=BLEND,
             blend_power=BLEND_POWER,
             least_apart=LEAST_APART,
