@@ -55,7 +55,14 @@ class FeatureSettings(_Section):
 
 
 class ModelSettings(_Section):
-    """Which model scores the documents; ``module`` is one that the user brings."""
+    """Which model scores the documents.
+
+    Attributes:
+        kind: ``module`` is one that the user brings.
+        hidden: Width of the hidden layer of ``gcn`` and ``mlp``.
+        hops: Links along which features travel in training, within a part.
+        dropout: Share of hidden values that a training step leaves out.
+    """
 
     kind: Literal["gcn", "linear", "mlp", "module"] = "gcn"
     hidden: int = Field(32, ge=1, le=1_000_000)
@@ -110,8 +117,15 @@ class PrivacySettings(_Section):
 
     Attributes:
         epsilon: The target; ``None`` where ``noise_multiplier`` is given instead.
+        delta: The chance that the guarantee fails; well below one over the number of units.
+        unit: What is protected; a ``person`` with all their documents.
+        relation: Neighbouring datasets lack one unit, or have other data in its place.
         parts: A number, ``each``, or ``column:NAME`` for a column declared public.
+        sampling: Which parts a step sees: all, a Poisson sample, or one after the other.
         sampling_probability: Of ``poisson``; default one over the number of parts.
+        clip_norm: The length to which the vector of each part is clipped.
+        noise_multiplier: Standard deviation of the noise over the clip norm; computed from
+            ``epsilon`` otherwise.
         accountant: Default ``pld``; a search is always accounted by ``rdp``.
         reproducible: Seeds noise and samples too; such a run must not be released.
     """
@@ -145,7 +159,13 @@ class PredictionSettings(_Section):
 
 
 class Settings(_Section):
-    """All settings of one run."""
+    """All settings of one run.
+
+    Attributes:
+        recipe: A named set of values. Where nobody names one, a run with an epsilon takes
+            ``auto``, and a run without takes ``plain``.
+        seed: Of split, partition and first weights; never of noise.
+    """
 
     recipe: str = "plain"
     seed: int = Field(0, ge=0, le=2**63 - 1)
