@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from privgcn.errors import ConfigError, DataError, brief
+from privgcn.errors import ConfigError, DataError, brief, reason, shown
 from privgcn.files import read_bounded
 
 _MOST_BYTES = 1 << 20
@@ -209,7 +209,9 @@ class Settings(_Section):
                 if key == "privacy" and node.get(key) is None:
                     node[key] = {}
                 if not isinstance(node.get(key), dict):
-                    raise ConfigError(f"There is no setting '{name}'.{_nearest(name)}")
+                    raise ConfigError(
+                        f"There is no setting {shown(name)}.{_nearest(name[:80])}"
+                    )
                 node = node[key]
             node[last] = value
         return parse_settings(tree)
@@ -250,9 +252,11 @@ def parse_settings(tree: Mapping[str, Any]) -> Settings:
             raise ConfigError(f"The settings do not fit together: {rule}.") from None
         name = ".".join(str(key) for key in first["loc"])
         if first["type"] == "extra_forbidden":
-            raise ConfigError(f"There is no setting '{name}'.{_nearest(name)}") from None
+            raise ConfigError(
+                f"There is no setting {shown(name)}.{_nearest(name[:80])}"
+            ) from None
         raise ConfigError(
-            f"The '{name}' of the settings is wrong: {rule[:1].lower()}{rule[1:]}. "
+            f"The {shown(name)} of the settings is wrong: {rule[:1].lower()}{rule[1:]}. "
             f"Got {brief(first['input'])}."
         ) from None
 
@@ -263,8 +267,10 @@ def read_settings(path: Path) -> dict[str, Any]:
         tree = tomllib.loads(read_bounded(path, most=_MOST_BYTES).decode("utf-8"))
     except DataError as error:
         raise ConfigError(f"The settings cannot be read. {error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"The settings file {path} is not valid TOML: {error}.") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"The settings file {path} is not valid TOML: {reason(error)}."
+        ) from None
     return flattened(tree)
 
 
@@ -282,8 +288,8 @@ def flattened(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
             found = flattened(value, f"{name}.")
         for twice in found.keys() & pairs.keys():
             raise ConfigError(
-                f"The setting '{twice}' must be given once. Got {pairs[twice]!r} and "
-                f"{found[twice]!r}."
+                f"The setting '{twice}' must be given once. Got {brief(pairs[twice])} and "
+                f"{brief(found[twice])}."
             )
         pairs |= found
     return pairs
@@ -296,7 +302,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
         raise ConfigError(f"An override must look like a.b=c. Got {text!r}.")
     try:
         return name.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return name.strip(), value.strip()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,12 +12,19 @@ if TYPE_CHECKING:
 
 def shown(value: object) -> str:
     """A value from a file as an error may show it: in quotes, on one line, not too long."""
-    return repr(_cut(str(value)))
+    return repr(_cut(_written(value, str)))
 
 
 def brief(value: object) -> str:
     """A value as Python writes it, not too long."""
-    return _cut(repr(value))
+    return _cut(_written(value, repr))
+
+
+def _written(value: object, how: Callable[[object], str]) -> str:
+    try:
+        return how(value)
+    except ValueError:  # Python writes no whole number of more than 4300 digits.
+        return "a number with too many digits"
 
 
 def _cut(text: str) -> str:
@@ -119,4 +127,4 @@ def refusal(
     name = name if field is None else field.title or name
     remedy = f" {field.description}" if field is not None and field.description else ""
     got = "" if first["type"] == "missing" else f" Got {brief(first['input'])}."
-    return ConfigError(f"The '{name}' of {owner} {rule}.{got}{remedy}")
+    return ConfigError(f"The {shown(name)} of {owner} {rule}.{got}{remedy}")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from privgcn.errors import ConfigError, DataError
 
+_PIECE = 1 << 16
 # Where Windows locks a file: beyond its content, which nobody could read otherwise.
 _LOCKED_AT = 1 << 30
 
@@ -36,7 +37,10 @@ def read_bounded(path: Path, *, most: int) -> bytes:
         found = os.fstat(handle)
         _require_regular(path, found.st_mode, found.st_size, most)
         with os.fdopen(handle, "rb", closefd=False) as file:
-            content = file.read(most + 1)
+            # A request for ``most`` bytes would take so much memory, whatever the file has.
+            content = b""
+            while len(content) <= most and (piece := file.read(max(_PIECE, found.st_size + 1))):
+                content += piece
     except OSError as error:
         raise DataError(f"The file {path} cannot be read: {error.strerror}.") from None
     finally:

@@ -118,6 +118,7 @@ LINKS: dict[str, tuple[str, Trick, str]] = {
     "ragged": ("edges.csv", text("source,target\n1,2\n3,4,1\n"), "edges.csv"),
     "long id": ("edges.csv", text(f"source,target\n1,{DIGITS}\n"), "'target'"),
     "long number": ("edges.jsonl", text(f'{{"source": 1, "target": {DIGITS}}}\n'), "Line 1"),
+    "name twice": ("edges.csv", text("source,target, target\n1,2,3\n"), "once"),
     "list as id": ("edges.jsonl", text('{"source": 1, "target": [2]}\n'), "'target'"),
     "not UTF-8": ("edges.tsv", text(b"source\ttarget\n1\t\xff\n"), "UTF-8"),
     "NUL": ("edges.csv", text(b"source,target\n1,2\0\n"), "0x00"),

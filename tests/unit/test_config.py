@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -135,3 +136,21 @@ def test_an_epsilon_beside_a_noise_multiplier_is_never_dropped() -> None:
     settings = make_settings(epsilon=0.1, changes={"privacy.noise_multiplier": 0.5})
     assert settings.privacy is not None
     assert settings.privacy.epsilon == 0.1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"seed = {'9' * 5_000}", "not valid TOML"),
+        (f"seed = 0x{'f' * 5_000}", "too many digits"),
+        (f"{'a' * 5_000} = 1", "There is no setting"),
+    ],
+)
+def test_a_hostile_settings_file_is_one_short_line(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=words) as caught:
+        parse_settings(read_settings(path))
+    assert len(str(caught.value)) < 1_000

@@ -201,6 +201,7 @@ def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
         raise ValueError(f"a header is broken: {reason(error)}") from error
     if by_columns and len(shape) > 1:
         raise ValueError("the array is stored by columns")
-    if min(shape, default=0) < 0:
+    # True and False pass for numbers in Python.
+    if min(shape, default=0) < 0 or any(isinstance(size, bool) for size in shape):
         raise ValueError(f"the shape is {shape}")
     return shape, kind

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from privgcn.corpus.card import DatasetCard, card
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION, Corpus, CorpusFacts, canonical_edges
-from privgcn.errors import DataError
+from privgcn.errors import DataError, reason, shown
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -61,7 +61,8 @@ class _PlanetoidUnpickler(pickle.Unpickler):
         if f"{module}.{name}" in known:
             return known[f"{module}.{name}"]
         raise DataError(
-            f"A Planetoid file must hold numpy and scipy values only. Got {module}.{name}, "
+            "A Planetoid file must hold numpy and scipy values only. Got "
+            f"{shown(f'{module}.{name}')}, "
             "which is not read because a pickle can run any code. Fetch the published file."
         )
 
@@ -74,8 +75,11 @@ def unpickle(data: bytes) -> Any:
     """
     try:
         return _PlanetoidUnpickler(io.BytesIO(data), encoding="latin1").load()
-    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, KeyError) as error:
-        raise DataError(f"A Planetoid file cannot be read: {error}.") from error
+    except DataError:
+        raise
+    # A broken pickle calls what it knows with anything, which may then say anything.
+    except Exception as error:
+        raise DataError(f"A Planetoid file cannot be read: {reason(error)}.") from error
 
 
 def _load(card: DatasetCard, folder: Path, seed: int) -> Corpus:

@@ -87,8 +87,10 @@ def read_links(path: Path) -> pl.DataFrame:
     if path.suffix == ".jsonl":
         found = _read_jsonl(path).columns or {"source": [], "target": []}
         return pl.DataFrame(found, schema=dict.fromkeys(found, pl.String))
-    frame = _read_frame(path).rename(str.strip)
-    _check_columns(path, frame.columns)
+    frame = _read_frame(path)
+    names = [name.strip() for name in frame.columns]
+    _check_columns(path, names)
+    frame.columns = names
     for name in frame.columns:
         if frame.schema[name].is_nested():
             raise DataError(f"The column {shown(name)} of {path} must hold single values.")

@@ -17,20 +17,22 @@ value or a list of values; a point is every combination. The file may also say t
 from __future__ import annotations
 
 import tomllib
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from privgcn.errors import ConfigError, reason, refusal
+from privgcn.errors import ConfigError, brief, reason, refusal
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.results import COVERED_MODE, Presentation, Results, figure
-from privgcn.experiments.tasks import Point
+from privgcn.experiments.tasks import Point, canonical
 from privgcn.files import read_bounded
 from privgcn.modes import MODES
 from privgcn.report import MeanStd, Table
 
 _MOST_BYTES = 1 << 20
+_MOST_POINTS = 10_000
 
 
 class Declared(BaseModel):
@@ -52,10 +54,8 @@ class Declared(BaseModel):
 
     def points(self) -> list[Point]:
         """Every combination of every grid, none twice."""
-        seen: list[Point] = []
-        for grid in self.experiment().grids:
-            seen += [point for point in grid.points() if point not in seen]
-        return seen
+        grids = self.experiment().grids
+        return list({canonical(p): p for grid in grids for p in grid.points()}.values())
 
     def present(self, results: Results) -> Presentation:
         """One row for each combination; lines over epsilon where there are several."""
@@ -106,7 +106,7 @@ def read_declared(path: Path) -> Declared:
     """
     try:
         tree = tomllib.loads(read_bounded(path, most=_MOST_BYTES).decode("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"The 'config' of reproduce must be a TOML file. Got {path}: {reason(error)}."
         ) from None
@@ -114,6 +114,15 @@ def read_declared(path: Path) -> Declared:
         declared = Declared.model_validate(tree)
     except ValidationError as error:
         raise refusal(error, f"the experiment in {path}") from None
+    experiment = declared.experiment()
+    points = sum(
+        prod(len(values) for values in grid.axes.values()) for grid in experiment.grids
+    )
+    if points > _MOST_POINTS:
+        raise ConfigError(
+            f"The grids of the experiment in {path} must have at most {_MOST_POINTS:,} "
+            f"combinations. Got {brief(points)}. Write several files."
+        )
     # Every point is resolved here, and so checked.
-    list(declared.experiment())
+    list(experiment)
     return declared

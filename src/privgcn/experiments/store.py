@@ -24,13 +24,15 @@ from typing import IO, Any, Self
 from privgcn.errors import ConfigError, DataError
 from privgcn.experiments.origin import code_identity
 from privgcn.experiments.tasks import RECORD_FORMAT, Task, canonical, digest
-from privgcn.files import flush_folder, lock, write_atomically
+from privgcn.files import flush_folder, lock, write_atomically, writing
 
 Record = dict[str, Any]
 _TEMPORARY = ".writing-"
 _HASH = re.compile("[0-9a-f]{64}")
 _FIELDS = {"format", "key", "kind", "settings", "seed", "replicas", "code", "result"}
 _FIELDS |= {"digest"}
+# What reading a damaged record may raise.
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class RecordStore:
@@ -106,11 +108,26 @@ class RecordStore:
         return tuple(seed for seed in task.seeds if task.run_key(seed) not in self)
 
     def add(self, task: Task, results: Sequence[Mapping[str, Any]], seconds: float) -> None:
-        """Stores the records of a task, all of them or none."""
+        """Stores the records of a task, all of them or none.
+
+        Raises:
+            ConfigError: The disk is full or read-only; what was there is unchanged.
+        """
         records = [
             _record(task, seed, result)
             for seed, result in zip(task.seeds, results, strict=True)
         ]
+        with writing(self.folder):
+            self._write(task, records)
+        self._records.update({record["key"]: record for record in records})
+        for record in records:
+            self._failures.pop(record["key"], None)
+        with writing(self.folder):
+            for record in records:
+                (self.folder / "failures" / f"{record['key']}.json").unlink(missing_ok=True)
+            self._note_time(task, seconds)
+
+    def _write(self, task: Task, records: Sequence[Record]) -> None:
         place = self.folder / "records" / task.key
         temporary = place.with_name(_TEMPORARY + task.key)
         shutil.rmtree(temporary, ignore_errors=True)
@@ -122,11 +139,6 @@ class RecordStore:
             self._move_aside(place)
         os.rename(temporary, place)
         flush_folder(place.parent)
-        self._records.update({record["key"]: record for record in records})
-        for record in records:
-            self._failures.pop(record["key"], None)
-            (self.folder / "failures" / f"{record['key']}.json").unlink(missing_ok=True)
-        self._note_time(task, seconds)
 
     def fail(self, task: Task, reason: str) -> None:
         """Stores that the runs of a task failed, and why."""
@@ -182,7 +194,7 @@ class RecordStore:
             (seed,) = failure["seeds"]
             task = Task(failure["kind"], failure["settings"], (seed,))
             made = _failure(task, seed, str(failure["reason"]))
-        except (ValueError, KeyError, TypeError):
+        except _DAMAGE:
             self._set_aside(place)
             return
         if place.stem != task.run_key(seed):
@@ -236,7 +248,7 @@ def _read_record(path: Path) -> Record | None:
         task = Task(record["kind"], record["settings"], tuple(record["replicas"]))
         in_place = record["seed"] in task.seeds and task.key == path.parent.name
         right = in_place and path.stem == record["key"] == task.run_key(record["seed"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except _DAMAGE:
         return None
     return record if right else None
 

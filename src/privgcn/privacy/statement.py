@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import PrivateAttr, ValidationError
 
-from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, refusal
+from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, brief, refusal
 from privgcn.modes import MODES, facts_of
 from privgcn.privacy import schema1
 from privgcn.privacy.checks import in_plain_values, read_json, read_strictly
@@ -115,7 +115,7 @@ class PrivacyStatement(Claim):
         if not unchanged or self.digest() != self.stored_digest:
             raise PrivacyContractError(
                 "The 'digest' of the statement must be that of its other fields. "
-                f"Got {self.stored_digest!r}. The statement was edited: do not rely on it."
+                f"Got {brief(self.stored_digest)}. The statement was edited: do not rely on it."
             )
 
     def to_json(self) -> str:
@@ -155,7 +155,8 @@ class PrivacyStatement(Claim):
         claimed = getattr(self, name)
         if not math.isclose(claimed, computed, rel_tol=_AGREEMENT, abs_tol=1e-12):
             raise PrivacyContractError(
-                f"The '{name}' must be {computed!r}, computed from the plan. Got {claimed!r}. "
+                f"The '{name}' must be {computed!r}, computed from the plan. Got "
+                f"{brief(claimed)}. "
                 "The statement was edited: do not rely on it."
             )
 

@@ -24,7 +24,7 @@ from torch import nn
 from privgcn.config import Settings, parse_settings, to_toml
 from privgcn.corpus import Corpus
 from privgcn.corpus.scratch import ChosenRows
-from privgcn.errors import ConfigError, DataError, PrivGCNError, refusal
+from privgcn.errors import ConfigError, DataError, PrivGCNError, reason, refusal
 from privgcn.features import Featurizer, featurizer_from_state
 from privgcn.graph.on_disk import RowsOnDisk, bytes_of
 from privgcn.graph.rows import normalised, rows_of
@@ -185,10 +185,10 @@ def read_settings(stored: Stored) -> Settings:
     path = stored.folder / SETTINGS
     try:
         return parse_settings(_without_retired(stored, tomllib.loads(stored.text(SETTINGS))))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise DataError(f"The file {path} is not valid TOML: {error}.") from None
     except ConfigError as error:
         raise DataError(f"The file {path} holds no settings of a run. {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"The file {path} is not valid TOML: {reason(error)}.") from None
 
 
 def _without_retired(stored: Stored, tree: dict[str, Any]) -> dict[str, Any]:

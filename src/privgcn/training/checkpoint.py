@@ -72,7 +72,10 @@ class Checkpoint:
             if stored["purpose"] != self._digest(stored["key"]):
                 return None
             return load(content)
-        except (DataError, SafetensorError, ValueError, KeyError, TypeError, AttributeError):
+        except (
+            *(DataError, SafetensorError, ValueError, KeyError, TypeError, AttributeError),
+            RecursionError,
+        ):
             # A file that cannot be read is no checkpoint; training starts from the beginning.
             return None
 

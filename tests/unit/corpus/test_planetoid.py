@@ -46,6 +46,23 @@ def test_a_cut_pickle_is_refused() -> None:
 
 
 @pytest.mark.dataset
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"I1\nI2\nI3\ns.",  # an item of a number
+        b"S'a'\nI1\na.",  # appends to a text
+        b"cnumpy\nndarray\n)R.",  # an array without a shape
+        b"cnumpy\ndtype\n(I01\ntR.",  # a type that is none
+        b"c" + b"a" * 70_000 + b"\nb\n.",
+    ],
+)
+def test_a_broken_pickle_is_one_short_line(content: bytes) -> None:
+    with pytest.raises(DataError, match="Planetoid file") as caught:
+        unpickle(content)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
 def test_a_changed_file_is_never_unpickled(raw_data: Path, tmp_path: Path) -> None:
     shutil.copytree(raw_data / "planetoid" / "Cora", tmp_path / "planetoid" / "Cora")
     path = tmp_path / "planetoid" / "Cora" / "raw" / "ind.cora.graph"

@@ -139,6 +139,7 @@ BROKEN = {
     "ends that are no numbers": (1, lambda path: _rewrite(path, row=np.zeros(9)), "Got f"),
     "labels in rows": (0, lambda path: _rewrite(path, label=np.zeros((N, 2), int)), "npz"),
     "a promise of terabytes": (0, lambda path: _header(path, f"({10**14},)"), "too large"),
+    "a shape that is no number": (0, lambda path: _header(path, "(True,)"), "shape"),
     "a negative shape": (0, lambda path: _header(path, "(-5,)"), "shape"),
     "a deep header": (0, lambda path: _header(path, "(" * 3_000), "complete .npz"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,11 +59,21 @@ def test_its_table_has_a_row_for_each_and_lines_over_epsilon(tmp_path: Path) -> 
     assert [point.y for point in drawn.series[0].points] == [0.5, 0.6]
 
 
-def test_it_runs(tmp_path: Path) -> None:
-    text = """
+def own_folder(tmp_path: Path) -> str:
+    folder = tmp_path / "letters"
+    folder.mkdir()
+    splits = ["train", "train", "train", "validation", "test"]
+    rows = [f"d{n},word{n % 2},{'ab'[n % 2]},{splits[n % 5]}" for n in range(40)]
+    (folder / "documents.csv").write_text("\n".join(["id,text,label,split", *rows]) + "\n")
+    return str(folder)
+
+
+@pytest.mark.parametrize("dataset", ["clinic", own_folder])
+def test_it_runs(tmp_path: Path, dataset: str | Callable[[Path], str]) -> None:
+    text = f"""
     seeds = 1
     [[grid]]
-    dataset = "clinic"
+    dataset = "{dataset if isinstance(dataset, str) else dataset(tmp_path)}"
     recipe = "auto"
     epsilon = 1
     fraction = 0.2
@@ -86,6 +97,13 @@ def test_it_runs(tmp_path: Path) -> None:
         ("[[grid]]\ndataset='cora'\nrecipe='auto'\nepsilon=[]", "'epsilon' of a grid"),
         ("colour = 1\n[[grid]]\ndataset='cora'\nrecipe='plain'", "'colour' .* unknown"),
         ("[[grid", "must be a TOML file"),
+        ("a = " + "[" * 10_000, "must be a TOML file"),
+        (f"a = {'9' * 5_000}", "must be a TOML file"),
+        (
+            f"[[grid]]\ndataset={list(map(str, range(200)))}\nrecipe='auto'\nepsilon="
+            f"{list(range(1, 200))}",
+            "at most 10,000 combinations. Got 39800",
+        ),
     ],
 )
 def test_a_wrong_file_is_refused_in_one_line(text: str, words: str, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from privgcn.corpus.catalogue import DATASETS
 from privgcn.experiments.paper import curves, feature_kinds, released_code
 from privgcn.experiments.paper.comparison import EPSILONS
 from privgcn.experiments.paper.mapping import claims_of, ours, released
@@ -51,8 +52,9 @@ class Judged:
 
 
 def takeaways(results: Results, datasets: Sequence[str]) -> list[Takeaway]:
-    """All five, for the real ones among some datasets."""
-    real = [name for name in datasets if not is_synthetic(name) and name != "mnist"]
+    """All five, for the real datasets of the catalogue among some."""
+    known = [name for name in datasets if name in DATASETS and name != "mnist"]
+    real = [name for name in known if not is_synthetic(name)]
     judges = {
         "noise": _robust_to_noise,
         "adam": _adam_beats_sgd,
