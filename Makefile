@@ -1,6 +1,7 @@
 # Two commands on a fresh machine with Python 3.11+ and a package index:
 #   make demo    trains on the bundled corpus, privately, and writes a report
 #   make test    lint, types and all tests
+# make docs builds the documentation into site/.
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +9,7 @@ BIN := $(VENV)/bin
 # Threads that wait must sleep, not spin: on a busy machine spinning costs a hundredfold.
 export OMP_WAIT_POLICY ?= passive
 
-.PHONY: demo test lint types unit mutations bench evidence format clean
+.PHONY: demo test lint types unit docs mutations bench evidence format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/privgcn demo
@@ -24,6 +25,11 @@ types: $(VENV)/.installed-dev
 
 unit: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+# Needs no network once the packages are there, and fails on a link that leads nowhere.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	$(BIN)/python scripts/check_site.py site
 
 mutations: $(VENV)/.installed-dev
 	$(BIN)/python scripts/mutations.py
@@ -58,5 +64,9 @@ $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev,text,cluster]'
 	touch $@ $(VENV)/.installed
 
+$(VENV)/.installed-docs: $(VENV)/.created pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist src/*.egg-info
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist src/*.egg-info

@@ -1,10 +1,12 @@
-"""What steps and the paper's main table cost on one CUDA device, and how far from its memory.
+"""What steps and the paper's main table cost on one CUDA device, and how far from its limits.
 
     python benchmarks/device.py --json device.json
     python benchmarks/device.py --table1
 
 For Cora and PubMed and 1, 5, 50 and 100 replicas: milliseconds of a recorded step, the bytes
-that it must move, and the ratio of its time to what a plain copy of so many bytes takes.
+that it must move, and the ratio of its time to what a plain copy of so many bytes takes. For
+private steps also the float64 operations of their products, and the ratio to what one large
+product of so many takes.
 Without CUDA only the columns of the CPU are filled.
 """
 
@@ -45,6 +47,7 @@ KINDS: dict[str, dict[str, Any] | None] = {
     "not private": None,
 }
 ROUNDS = 5
+HIDDEN = 32
 
 
 def settings_of(kind: str, optimizer: str) -> Settings:
@@ -86,7 +89,7 @@ def step_ms(
     # The plan must have room for all steps that are timed.
     plan = make_plan(settings.privacy, graph, epochs=10**6, seed=0, columns={})
     trainer: PrivateTrainer = _private_trainer(
-        model, graph, plan, settings, seeds, device, {}, None
+        model, graph, plan, settings, seeds, device, {}, None, None
     )
     with torch.no_grad(), own_stream(device):
         for _ in range(40):
@@ -124,13 +127,34 @@ def least_bytes(graph: TextGraph, kind: str, optimizer: str, replicas: int) -> i
     Stored features twice, hidden units written and read in both directions, weights read and
     written, their float64 sums written and read, and the two moments of Adam.
     """
-    share = 0.1 if kind == "ten parts, sampled" else 1.0
-    hidden, width = 32, graph.features.width
+    share, hidden, width = share_of(kind), HIDDEN, graph.features.width
     weights = (width + graph.classes) * hidden * replicas
     rows = 2 * 8 * graph.features.stored * (min(1.0, share * replicas))
     units = 4 * 4 * len(graph) * hidden * replicas * share
     sums = 16 if KINDS[kind] is not None else 8
     return int(rows + units + weights * (8 + sums + (16 if optimizer == "adam" else 0)))
+
+
+def least_operations(graph: TextGraph, kind: str, replicas: int) -> int:
+    """Float64 operations of a private step's products; features lie there without gaps.
+
+    Two products with the features, and three with the hidden units.
+    """
+    rows = len(graph) * share_of(kind) * replicas
+    return int(2 * rows * HIDDEN * (2 * graph.features.width + 3 * graph.classes))
+
+
+def share_of(kind: str) -> float:
+    """The share of the documents that a step reads, on average."""
+    return 0.1 if kind == "ten parts, sampled" else 1.0
+
+
+def product_rate(size: int = 8192) -> float:
+    """Float64 operations per second of one large product on the device."""
+    one = torch.rand(size, size, dtype=torch.float64, device="cuda")
+    target = torch.empty_like(one)
+    ms = median_ms(lambda: torch.mm(one, one, out=target), torch.device("cuda"), seconds=0.5)
+    return 2 * size**3 / ms * 1000
 
 
 def copy_bandwidth() -> float:
@@ -152,7 +176,7 @@ def kernels(graph: TextGraph, kind: str, replicas: int, top: int = 12) -> list[s
     model = make_model("gcn", graph.features.width, graph.classes)
     plan = make_plan(settings.privacy, graph, epochs=10**6, seed=0, columns={})
     seeds = list(range(replicas))
-    trainer = _private_trainer(model, graph, plan, settings, seeds, device, {}, None)
+    trainer = _private_trainer(model, graph, plan, settings, seeds, device, {}, None, None)
     with torch.no_grad(), own_stream(device):
         for _ in range(40):
             trainer.step()
@@ -217,7 +241,13 @@ def main() -> None:
     if torch.cuda.is_available():
         found["device"] = torch.cuda.get_device_name()
         found["copy_bandwidth"] = copy_bandwidth()
-        print(f"{found['device']}: copy {found['copy_bandwidth'] / 1e12:.2f} TB/s", flush=True)
+        found["product_rate"] = product_rate()
+        torch.cuda.empty_cache()
+        print(
+            f"{found['device']}: copy {found['copy_bandwidth'] / 1e12:.2f} TB/s, "
+            f"float64 product {found['product_rate'] / 1e12:.1f} TFLOPS",
+            flush=True,
+        )
     steps: list[dict[str, Any]] = []
     for name in [] if given.skip_steps else given.datasets.split(","):
         corpus = load_corpus(name)
@@ -226,12 +256,17 @@ def main() -> None:
             for replicas in map(int, given.replicas.split(",")):
                 row: dict[str, Any] = {"dataset": name, "kind": kind, "replicas": replicas}
                 row["bytes"] = least_bytes(graph, kind, given.optimizer, replicas)
+                if KINDS[kind] is not None:
+                    row["operations"] = least_operations(graph, kind, replicas)
                 if "copy_bandwidth" in found:
                     device = torch.device("cuda")
                     try:
                         row["cuda_ms"] = step_ms(graph, kind, given.optimizer, replicas, device)
                         floor = row["bytes"] / found["copy_bandwidth"] * 1000
                         row["ratio"] = row["cuda_ms"] / floor
+                        if "operations" in row:
+                            floor = row["operations"] / found["product_rate"] * 1000
+                            row["product_ratio"] = row["cuda_ms"] / floor
                     except Exception as error:
                         row["error"] = f"{type(error).__name__}: {error}"[:300]
                     torch.cuda.empty_cache()
@@ -250,7 +285,7 @@ def main() -> None:
                     flush=True,
                 )
             if given.kernels and "copy_bandwidth" in found:
-                print("\n".join(kernels(graph, kind, 5)), flush=True)
+                print("\n".join(kernels(graph, kind, replicas)), flush=True)
     found["steps"] = steps
     if given.json is not None:
         given.json.write_text(json.dumps(found, indent=1))

@@ -88,12 +88,14 @@ class Attacker:
         if self.fitted.centre is not None:
             rows = DenseRows(parts.features.dense())
             parts = parts.with_features(rows.centred(self.fitted.centre[:, 0]))
+        bias = self.fitted.bias
         gradients = StackGradients(
             self.fitted.model,
             parts,
             self.plan,
             None,
             short_residuals=self.fitted.settings.training.large_steps,
+            bias=None if bias is None else bias.values,
         )
         return torch.stack([gradients.clipped_sum([w], None)[0] for w in self.path[:-1]])
 

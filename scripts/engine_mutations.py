@@ -19,6 +19,7 @@ ORDER = "tests/unit/training/test_order_of_releases.py"
 ON_DISK = "tests/unit/training/test_on_disk.py"
 SECRETS = "tests/unit/test_secret_draws.py"
 
+_JOINTLY = f"{CENTRE}::test_no_document_moves_the_sum_by_more_than_the_clip_norm"
 _FOLLOWS = (
     "tests/unit/training/test_public_facts.py"
     "::test_what_leaves_training_follows_from_its_releases"
@@ -322,9 +323,10 @@ ENGINE: tuple[Mutation, ...] = (
         "the centre of dense rows is not clipped",
         f"{CENTRE}::test_no_document_moves_the_sum_by_more_than_the_clip_norm",
         swap(
-            "clipped_row_means",
-            "sums.clipped_sum([rows], included=chosen)[0][..., 0]",
-            "block.features.dense().double().sum(0)[:, None]",
+            "clipped_outline",
+            "sums.clipped_sum(any_vectors, included=chosen)",
+            "[block.features.dense().double().sum(0)[:, None, None],"
+            " *sums.clipped_sum(any_vectors[1:], included=chosen)]",
         ),
     ),
     mutation(
@@ -360,9 +362,10 @@ ENGINE: tuple[Mutation, ...] = (
         "the centre of dense rows has no noise",
         f"{CENTRE}::test_the_noise_is_the_plans",
         swap(
-            "released_centre",
-            "noisy_mean([sums], plan, source)",
-            "[(sums * plan.clip_norm / plan.schedule.expected_parts).float()]",
+            "released_outline",
+            "noisy_mean(sums, plan, source)",
+            "[(total * plan.clip_norm / plan.schedule.expected_parts).float()"
+            " for total in sums]",
         ),
     ),
     mutation(
@@ -381,9 +384,76 @@ ENGINE: tuple[Mutation, ...] = (
         "the centre is shrunk by what the rows truly have in common",
         _FOLLOWS,
         swap(
-            "released_centre",
-            "float(mean.double().square().sum())",
-            "float((sums / plan.schedule.expected_parts).square().sum())",
+            "released_outline",
+            "_shrunk(any_mean, any_noise)",
+            "any_mean * float((sums[0] / plan.schedule.expected_parts).norm())",
+        ),
+    ),
+    mutation(
+        "class shares of sparse rows are not counted among the releases",
+        f"{CENTRE}::test_the_shares_of_sparse_rows_are_one_of_the_plans_releases",
+        swap(
+            "PrivateTrainer.released",
+            "self.outline is None",
+            "self.outline is None or self.outline.centre is None",
+        ),
+    ),
+    mutation(
+        "class shares without noise",
+        f"{CENTRE}::test_the_noise_of_shares_is_the_plans",
+        swap(
+            "released_outline",
+            "noisy_mean(sums, plan, source)",
+            "[*noisy_mean(sums[:-1] or sums, plan, source)[:len(sums) - 1],"
+            " (sums[-1] * plan.clip_norm / plan.schedule.expected_parts).float()]",
+        ),
+    ),
+    mutation(
+        "class shares released a second time",
+        f"{CENTRE}::test_the_centre_is_one_of_the_plans_releases",
+        swap(
+            "released_outline",
+            "noisy_mean(sums, plan, source)",
+            "[*noisy_mean(sums[:-1], plan, source), *noisy_mean(sums[-1:], plan, source)]",
+        ),
+    ),
+    mutation(
+        "rows and labels clipped one by one",
+        _JOINTLY,
+        swap(
+            "clipped_outline",
+            "sums.clipped_sum(any_vectors, included=chosen)",
+            "[each for layer in any_vectors for each in"
+            " sums.clipped_sum([layer], included=chosen)]",
+        ),
+        swap("centre:_lengths", "(ROW, LABEL)", "(1.0, 1.0)"),
+    ),
+    mutation(
+        "labels are added without a clip",
+        _JOINTLY,
+        swap(
+            "clipped_outline",
+            "sums.clipped_sum(any_vectors, included=chosen)",
+            "[*sums.clipped_sum(any_vectors[:-1], included=chosen),"
+            " any_vectors[-1][1].double().sum(0)[None] * 1.5 / plan.clip_norm]",
+        ),
+    ),
+    mutation(
+        "each document of an owner adds a label of its own",
+        f"{CENTRE}::test_a_label_counts_as_much_as_its_share_of_an_owner",
+        swap(
+            "centre:_vectors",
+            "any_length * graph.loss_weights",
+            "any_length * (graph.loss_weights > 0)",
+        ),
+    ),
+    mutation(
+        "the classes begin from their true shares",
+        _FOLLOWS,
+        swap(
+            "released_outline",
+            "Outline(centre, shares / shares.sum(1, keepdim=True))",
+            "Outline(centre, sums[-1].float() / sums[-1].float().sum(1, keepdim=True) + 1e-3)",
         ),
     ),
     mutation(
@@ -404,7 +474,7 @@ ENGINE: tuple[Mutation, ...] = (
     mutation(
         "under epoch, a centre that sees all parts",
         f"{ORDER}::test_under_epoch_the_centre_sees_the_first_part_only",
-        swap("released_centre", "plan.schedule.sample(0, source)", "None"),
+        swap("released_outline", "plan.schedule.sample(0, source)", "None"),
     ),
     mutation(
         "after a centre, epoch begins again with part 0",

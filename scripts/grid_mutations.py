@@ -109,10 +109,10 @@ GRID: tuple[Mutation, ...] = (
         "the centre has noise of its own making",
         f"{ATTACK}::test_a_centre_does_not_tell_the_document",
         swap(
-            "released_centre",
-            "noisy_mean([sums], plan, source)",
-            "[(sums + plan.noise_multiplier * source.normal([sums.shape])[0]).float()"
-            " * (plan.clip_norm / plan.schedule.expected_parts)]",
+            "released_outline",
+            "noisy_mean(sums, plan, source)",
+            "[(total + plan.noise_multiplier * source.normal([total.shape])[0]).float()"
+            " * (plan.clip_norm / plan.schedule.expected_parts) for total in sums]",
         ),
     ),
     # -- the step ---------------------------------------------------------------------------

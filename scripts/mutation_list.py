@@ -3,11 +3,12 @@
 Eleven (some of them with the engine's) are named by the project's specification; several are
 what the paper's released code did. The others follow a document on its way: what is read
 before the plan, wishes, randomness, accounting, checkpoints, statements, releases, searches
-and predictions. The engine and its grid have modules of their own.
+and predictions. The engine, its grid and steps on a device have modules of their own.
 """
 
 from __future__ import annotations
 
+from device_mutations import DEVICE
 from engine_mutations import ENGINE, FIT, NOISE, ORDER, PARTS, SECRETS, SENSITIVITY
 from grid_mutations import GRID
 from symbol_changes import Mutation, behave, drop, mutation, swap
@@ -233,10 +234,10 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         "rows are centred only where they point one way",
         _PUBLIC_FACTS,
         behave(
-            "_takes_centre",
+            "_takes_outline",
             """
-            def _takes_centre(train, settings):
-                if not original_takes_centre(train, settings):
+            def _takes_outline(train, settings):
+                if not original_takes_outline(train, settings):
                     return False
                 return float(train.features.dense().mean(0).norm()) > 0.3
             """,
@@ -322,7 +323,7 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         f"{ORDER}::test_training_takes_off_the_released_centre_and_no_other",
         swap(
             "_private_trainer",
-            "graph.features.centred(centre[:, 0])",
+            "graph.features.centred(outline.centre[:, 0])",
             "graph.features.centred("
             "torch.nn.functional.normalize(graph.features.dense()).mean(0))",
         ),
@@ -527,8 +528,8 @@ RESUMING: tuple[Mutation, ...] = (
         "tests/unit/privacy/test_centre.py::test_a_resumed_run_keeps_its_centre",
         swap(
             "_private_trainer",
-            "any_stored if state else released_centre(graph, plan, own, means)",
-            "released_centre(graph, plan, own, means)",
+            "Outline(any_centre, any_shares)",
+            "released_outline(graph, plan, source.of_replica(0), summed)",
         ),
     ),
     mutation(
@@ -1386,4 +1387,5 @@ MUTATIONS: tuple[Mutation, ...] = (
     *PREDICTIONS,
     *ENGINE,
     *GRID,
+    *DEVICE,
 )

@@ -163,9 +163,9 @@ class Package:
 def _definitions(
     body: list[ast.stmt], within: str = ""
 ) -> Iterator[tuple[str, list[ast.stmt], ast.stmt]]:
-    """Every name that a module or its classes define, and where."""
+    """Every name that a module or its classes define, and where; signatures define none."""
     for node in body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not _is_signature(node):
             yield within + node.name, body, node
         if isinstance(node, ast.ClassDef):
             yield from _definitions(node.body, f"{within}{node.name}.")
@@ -174,6 +174,10 @@ def _definitions(
         for target in targets:
             if isinstance(target, ast.Name):
                 yield within + target.id, body, node
+
+
+def _is_signature(node: ast.FunctionDef | ast.ClassDef) -> bool:
+    return any(ast.unparse(decorator) == "overload" for decorator in node.decorator_list)
 
 
 def _statements(text: str) -> list[ast.stmt]:

@@ -55,7 +55,14 @@ class FeatureSettings(_Section):
 
 
 class ModelSettings(_Section):
-    """Which model scores the documents; ``module`` is one that the user brings."""
+    """Which model scores the documents.
+
+    Attributes:
+        kind: ``module`` is one that the user brings.
+        hidden: Width of the hidden layer of ``gcn`` and ``mlp``.
+        hops: Links along which features travel in training, within a part.
+        dropout: Share of hidden values that a training step leaves out.
+    """
 
     kind: Literal["gcn", "linear", "mlp", "module"] = "gcn"
     hidden: int = Field(32, ge=1, le=1_000_000)
@@ -74,8 +81,11 @@ class TrainingSettings(_Section):
             no longer than the clip norm, as far as public numbers allow
             (``privgcn.training.planning``).
             On dense features the first release is their mean, which is then taken off every
-            row. The iterates are kept, as part of what is released, and the last two are
-            averaged.
+            row, and the share of each class, from which training begins. The iterates are
+            kept, as part of what is released, and the last two are averaged.
+        balanced: Whether rare classes count as much as frequent ones: for macro F1, at a cost
+            in micro F1. Needs ``reach``, whose first release then holds the class shares on
+            sparse features too.
         epochs: Passes over the training documents, at most.
         patience: Epochs without a better validation loss before training stops; 0 trains
             to the end. Private runs never stop early.
@@ -89,6 +99,7 @@ class TrainingSettings(_Section):
     optimizer: Literal["sgd", "adam"] = "adam"
     learning_rate: float | None = Field(None, gt=0)
     reach: float | None = Field(None, gt=0)
+    balanced: bool = False
     epochs: int = Field(500, ge=1)
     patience: int = Field(20, ge=0)
     parts: int | Literal["each"] = 1
@@ -106,8 +117,15 @@ class PrivacySettings(_Section):
 
     Attributes:
         epsilon: The target; ``None`` where ``noise_multiplier`` is given instead.
+        delta: The chance that the guarantee fails; well below one over the number of units.
+        unit: What is protected; a ``person`` with all their documents.
+        relation: Neighbouring datasets lack one unit, or have other data in its place.
         parts: A number, ``each``, or ``column:NAME`` for a column declared public.
+        sampling: Which parts a step sees: all, a Poisson sample, or one after the other.
         sampling_probability: Of ``poisson``; default one over the number of parts.
+        clip_norm: The length to which the vector of each part is clipped.
+        noise_multiplier: Standard deviation of the noise over the clip norm; computed from
+            ``epsilon`` otherwise.
         accountant: Default ``pld``; a search is always accounted by ``rdp``.
         reproducible: Seeds noise and samples too; such a run must not be released.
     """
@@ -141,7 +159,13 @@ class PredictionSettings(_Section):
 
 
 class Settings(_Section):
-    """All settings of one run."""
+    """All settings of one run.
+
+    Attributes:
+        recipe: A named set of values. Where nobody names one, a run with an epsilon takes
+            ``auto``, and a run without takes ``plain``.
+        seed: Of split, partition and first weights; never of noise.
+    """
 
     recipe: str = "plain"
     seed: int = Field(0, ge=0, le=2**63 - 1)
@@ -162,6 +186,10 @@ class Settings(_Section):
             raise ValueError(
                 "'training.reach' needs privacy, training.optimizer sgd and model.kind linear"
             )
+        if training.balanced and not training.large_steps:
+            raise ValueError("'training.balanced' needs training.reach, as recipe auto has it")
+        if training.balanced and training.epochs == 1:
+            raise ValueError("'training.balanced' needs two steps or more in training.epochs")
         if self.prediction.method == "matched" and not training.large_steps:
             raise ValueError("'prediction.method' matched needs training.reach")
         return self

@@ -25,7 +25,7 @@ from privgcn.evidence.canaries import without
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.privacy.accounting.selection import RunCount
 from privgcn.privacy.mechanism import noise
-from privgcn.privacy.mechanism.centre import clipped_row_means, released_centre
+from privgcn.privacy.mechanism.centre import clipped_outline, released_outline
 from privgcn.privacy.mechanism.cutting import cut_as_planned
 from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.randomness import RandomSource
@@ -110,6 +110,7 @@ SPLIT = {**PAPER, "privacy.parts": 8, "privacy.sampling_probability": 0.5}
 CASES: dict[str, tuple[str, str | None, dict[str, Any], bool]] = {
     "sparse": ("auto", None, AUTO, True),
     "dense with a centre": ("auto", None, AUTO, False),
+    "sparse and balanced": ("auto", None, {**AUTO, "training.balanced": True}, True),
     "replace": ("auto", None, {**AUTO, "privacy.relation": "replace"}, True),
     "paper-full sgd": ("paper-full", "sgd", PAPER, True),
     "paper-full adam": ("paper-full", "adam", PAPER, False),
@@ -160,7 +161,10 @@ def steps_of(trained: TextGraph, other: TextGraph, settings: Settings) -> Iterat
         rows = DenseRows(parts.features.dense())
         parts = parts.with_features(rows.centred(fitted.centre[:, 0]))
     short = settings.training.large_steps
-    neighbour = StackGradients(fitted.model, parts, fitted.plan, None, short_residuals=short)
+    bias = None if fitted.bias is None else fitted.bias.values
+    neighbour = StackGradients(
+        fitted.model, parts, fitted.plan, None, short_residuals=short, bias=bias
+    )
     for parameters, samples, before, after in seen:
         yield after, before, neighbour.clipped_sum(parameters, samples)
 
@@ -198,7 +202,7 @@ def test_no_step_of_any_run_tells_the_document(case: Any) -> None:
 
 
 def centre_verdict() -> bool | None:
-    """Attacks thirty releases of a centre together."""
+    """Attacks thirty releases of an outline together, its centre and its class shares."""
     changes = {**AUTO, "privacy.noise_multiplier": 20.0}
     settings = make_settings("auto", changes=changes)
     graph, gone = neighbours(settings, sparse=False)
@@ -210,14 +214,18 @@ def centre_verdict() -> bool | None:
 
     def drawn(*arguments: Any) -> list[Tensor]:
         made = noisy(*arguments)
-        released.append(made[0].clone())
+        released.append(torch.cat([tensor.flatten() for tensor in made])[:, None])
         return made
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noise, "noisy", drawn)
         for _ in range(30):
-            released_centre(parts, plan, RandomSource.secret())
-    sums = [clipped_row_means(each, plan, None).expand(30, -1, 1) for each in (parts, other)]
+            released_outline(parts, plan, RandomSource.secret())
+    outlines = [clipped_outline(each, plan, None) for each in (parts, other)]
+    sums = [
+        torch.cat([tensor.flatten() for tensor in outline])[:, None].expand(30, -1, 1)
+        for outline in outlines
+    ]
     return decide(torch.stack(released), *sums)
 
 

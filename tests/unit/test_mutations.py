@@ -84,6 +84,14 @@ def test_changes_are_of_trees_and_not_of_lines(
     assert moved.endswith(first.lstrip())
 
 
+def test_signatures_of_an_overloaded_function_are_not_its_definition(tmp_path: Path) -> None:
+    signatures = "@overload\ndef half(x: int) -> float: ...\n" * 2
+    source = SOURCE.replace("def half", f"{signatures}def half")
+    (text,) = package(tmp_path, here=source).changed((changes.swap("half", "2", "4"),)).values()
+    assert text.endswith("return x / 4")
+    assert text.count("@overload") == 2
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

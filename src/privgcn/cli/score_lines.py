@@ -26,7 +26,7 @@ def scores_table(scores: dict[str, Any], *, private: bool) -> Table:
     table = Table(title=Text(title), title_justify="left")
     table.add_column("inference: the model sees")
     for column in ("micro-F1", "macro-F1"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     if private:
         table.add_column("guarantee")
     for mode, row in scores["modes"].items():

@@ -52,6 +52,10 @@ def train(
         str | None, typer.Option(help="auto (default), plain, paper-full or paper-split.")
     ] = None,
     optimizer: Annotated[str | None, typer.Option(help="sgd or adam.")] = None,
+    balanced: Annotated[
+        bool | None,
+        typer.Option(help="Let rare classes count as much as frequent ones, for macro F1."),
+    ] = None,
     features: Features = None,
     language: Language = None,
     classes: Classes = None,
@@ -93,6 +97,7 @@ def train(
         "seed": seed,
         "training.optimizer": optimizer,
         "training.device": device,
+        "training.balanced": balanced,
         "features.kind": features,
         "features.language": language,
         "data.source": source,
@@ -221,6 +226,12 @@ def _read(
         note("Classes: " + ", ".join(f"{name} {count:,}" for name, count in pairs) + ".")
     if settings.privacy is not None and corpus.owners is not None:
         settings = _with_unit(settings, asks=asks)
+    elif settings.privacy is not None and corpus.read_report and corpus.columns:
+        names = ", ".join(f"'{name}'" for name in corpus.columns)
+        note(
+            f"No column is named 'owner', so no person is protected as a whole. If one of "
+            f"{names} says whose a document is, rename it and add --unit person."
+        )
     if settings.features.kind is None and corpus.vectors is None:
         size, language = train.public_size(corpus, settings), settings.features.language
         note(str(choose(size, language=language)))

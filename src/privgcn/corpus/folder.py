@@ -155,14 +155,18 @@ def _one_of(folder: Path, stem: str, suffixes: tuple[str, ...]) -> Path | None:
 
 def _check_names(path: Path, columns: Iterable[str], known: Iterable[str]) -> None:
     """A column that is nearly one of ours would be ignored, so it is refused."""
-    found = set(columns)
-    for column in columns:
-        name = column.strip().casefold()
-        if name in known and name not in found:
-            raise DataError(
-                f"The file {path} must write its column names in lower case and without "
-                f"spaces. Got {shown(column)}. Rename it to '{name}'."
-            )
+    columns = list(columns)
+    wrong = {
+        column: name
+        for column in columns
+        if (name := column.strip().casefold()) in known and name not in columns
+    }
+    if wrong:
+        renamed = ", ".join(f"{shown(column)} to '{name}'" for column, name in wrong.items())
+        raise DataError(
+            f"The file {path} must write its column names in lower case and without spaces. "
+            f"Rename {renamed}."
+        )
 
 
 def _required(table: Table, name: str) -> Column:

@@ -212,6 +212,12 @@ def _read_csv(path: Path) -> Table:
                 columns = {name: [] for name in header}
                 continue
             if len(record) != len(columns):
+                hint = separator_hint(path, list(columns))
+                if hint:
+                    raise DataError(
+                        f"The file {path} has one column, {shown(next(iter(columns)))}, and "
+                        f"{len(record)} fields in line {start}.{hint}"
+                    )
                 raise DataError(
                     f"The file {path} must have {len(columns)} fields in each record. Line "
                     f"{start} has {len(record)}. Put a text that contains the separator in "

@@ -158,8 +158,9 @@ def many_runs(pair: Neighbours, plan: PrivacyPlan, runs: int) -> ManyRuns:
 
 
 def trains_alone(settings: Settings, graph: TextGraph) -> bool:
-    """Whether each replica releases a centre of its own."""
-    return settings.training.large_steps and graph.features.is_dense
+    """Whether each replica releases an outline of its own."""
+    training = settings.training
+    return training.large_steps and (graph.features.is_dense or training.balanced)
 
 
 def _by_columns(pair: Neighbours, plan: PrivacyPlan, runs: int) -> CanaryScores:

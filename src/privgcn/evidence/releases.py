@@ -22,7 +22,7 @@ from privgcn.evidence.canaries import Neighbours
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.privacy.mechanism import noise
-from privgcn.privacy.mechanism.centre import clipped_row_means, released_centre
+from privgcn.privacy.mechanism.centre import Outline, clipped_outline, released_outline
 from privgcn.privacy.mechanism.cutting import cut_as_planned
 from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.privacy.plan import PrivacyPlan
@@ -98,7 +98,7 @@ class Observer:
             return
         present, absent = (_flat(sums) for sums in self._sums)
         if len(present) == 1:
-            # One run; a centre has no replica dimension of its own.
+            # One run; an outline has no replica dimension of its own.
             before, released = ([t.reshape(-1, 1, 1) for t in x] for x in (before, released))
         seen, drawn = _flat(released), _flat(released) - _flat(before)
         moves = (present - absent).square().sum(1)
@@ -147,6 +147,7 @@ class Observer:
                     source.plan,
                     None,
                     short_residuals=source.longest is not None,
+                    bias=source.bias,
                 )
                 for graph in self.graphs(source.plan)
             )
@@ -167,15 +168,18 @@ def observing(observer: Observer) -> Iterator[None]:
         observer.expect(self.plan, pair)
         return clipped_sum(self, parameters, samples)
 
-    def centred(graph: PartitionedGraph, plan: PrivacyPlan, source: Any, *sums: Any) -> Tensor:
+    def outlined(
+        graph: PartitionedGraph, plan: PrivacyPlan, source: Any, *sums: Any
+    ) -> Outline:
         first = None if samples_hide(plan) else plan.schedule.sample(0, source)
         known = None if first is None else [first]
         present, absent = (
-            [clipped_row_means(g, plan, known)[:, None]] for g in observer.graphs(plan)
+            [t.reshape(-1, 1, 1) for t in clipped_outline(g, plan, known)]
+            for g in observer.graphs(plan)
         )
         observer.expect(plan, (present, absent))
-        made = released_centre(graph, plan, source, *sums)
-        observer._centre = made
+        made = released_outline(graph, plan, source, *sums)
+        observer._centre = made.centre
         return made
 
     def drawn(sums: Sequence[Tensor], *others: Any) -> list[Tensor]:
@@ -187,7 +191,7 @@ def observing(observer: Observer) -> Iterator[None]:
     with (
         patch.object(StackGradients, "clipped_sum", summed),
         patch.object(noise, "noisy", drawn),
-        patch.object(training, "released_centre", centred),
+        patch.object(training, "released_outline", outlined),
     ):
         yield
 
@@ -202,7 +206,7 @@ def _closer(left: Sequence[Sequence[Tensor]], other: Sequence[Sequence[Tensor]])
     """How much closer the first hypothesis brings noise to other noise than the second."""
     distances = []
     for mine, theirs in zip(left, other, strict=True):
-        # A centre has fewer coordinates than a step.
+        # An outline has fewer coordinates than a step.
         size = min(mine[0].shape[1], theirs[0].shape[1])
         pairs = [(a[:, :size] - b[:, :size]).square().sum(1) for a in mine for b in theirs]
         distances.append(torch.stack(pairs).amin(0))

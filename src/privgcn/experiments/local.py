@@ -50,13 +50,8 @@ class LocalEngine:
 
     def run(self, tasks: Iterable[Task]) -> Iterator[Outcome]:
         """Runs all tasks; closing the iterator ends the workers."""
-        companies: dict[str, Company] = {}
-        for task in tasks:
-            companies.setdefault(task.company, []).append(task)
-        waiting: dict[str, deque[Company]] = {"cpu": deque(), "cuda": deque()}
-        _import_once({company[0].kind for company in companies.values()})
-        for company in companies.values():
-            waiting[company[0].device].append(company)
+        waiting = _queues(tasks)
+        _import_once({company[0].kind for queue in waiting.values() for company in queue})
         team: list[_Worker] = []
         try:
             for queue, most in ((waiting["cpu"], self.workers), (waiting["cuda"], 1)):
@@ -80,6 +75,18 @@ class LocalEngine:
         finally:
             for worker in team:
                 worker.end()
+
+
+def _queues(tasks: Iterable[Task]) -> dict[str, deque[Company]]:
+    """What waits for the cores, in the order given, and for the device, most steps first."""
+    companies: dict[str, Company] = {}
+    for task in tasks:
+        companies.setdefault(task.company, []).append(task)
+    waiting: dict[str, deque[Company]] = {"cpu": deque(), "cuda": deque()}
+    for company in companies.values():
+        waiting[company[0].device].append(company)
+    ordered = sorted(waiting["cuda"], key=lambda company: -company[0].steps)
+    return {**waiting, "cuda": deque(ordered)}
 
 
 class _Worker:

@@ -6,6 +6,7 @@ what its task needs, and so that any package may add one. The module has the fun
 - ``resolve``: a point of a grid to the full settings of a run, as plain values;
 - ``run``: settings and seeds to one result per seed, as plain values;
 - ``weight``, where it has one: settings to a rough relative cost, for the time left;
+- ``steps``, where runs can train on a device: settings to the steps of a run;
 - ``label``, where it has one: settings to a few words for people;
 - ``device``, where runs can train on one: settings, number of seeds and what was asked for
   (``auto``, ``cpu`` or ``cuda``) to ``cpu`` or ``cuda``; ``run`` then takes that as well;
@@ -87,6 +88,12 @@ class Task:
         weigh = getattr(kind_module(self.kind), "weight", None)
         return len(self.seeds) * (1.0 if weigh is None else float(weigh(self.settings)))
 
+    @cached_property
+    def steps(self) -> int:
+        """Roughly how long it takes on a device: any step costs much the same there."""
+        count = getattr(kind_module(self.kind), "steps", lambda _: 1)
+        return int(count(self.settings))
+
     def with_seeds(self, seeds: Sequence[int]) -> Task:
         """The same configuration with other seeds."""
         return replace(self, seeds=tuple(seeds))
@@ -140,11 +147,12 @@ def make_task(kind: str, point: Mapping[str, Any], seeds: Sequence[int]) -> Task
 
 
 def run_task(
-    kind: str, settings: Mapping[str, Any], seeds: Sequence[int], device: str = "cpu"
+    kind: str, settings: Mapping[str, Any], seeds: Sequence[int], device: str | None = None
 ) -> list[Result]:
     """Runs one configuration with all its seeds; the place where work happens."""
-    where = {} if device == "cpu" else {"device": device}
-    results: list[Result] = kind_module(kind).run(dict(settings), tuple(seeds), **where)
+    module = kind_module(kind)
+    where = {"device": device} if device is not None and hasattr(module, "device") else {}
+    results: list[Result] = module.run(dict(settings), tuple(seeds), **where)
     return _one_per_seed(kind, results, seeds)
 
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from privgcn.config import parse_settings
+from privgcn.config import Settings, parse_settings
 from privgcn.corpus.catalogue import DATASETS
 from privgcn.errors import ConfigError
 from privgcn.experiments.tasks import Result
@@ -128,10 +128,7 @@ def run_together(
     from privgcn.experiments.subsampling import corpus_for_runs
     from privgcn.runs.train import train, train_together
 
-    everyone = [(parse_settings(settings["settings"]), seeds) for settings, seeds in runs]
-    if device is not None or DEVICE in os.environ:
-        place = {"training.device": check_device(device)}
-        everyone = [(chosen.changed(place), seeds) for chosen, seeds in everyone]
+    everyone = [(_placed(settings, len(seeds), device), seeds) for settings, seeds in runs]
     first = runs[0][0]
     source, split = str(everyone[0][0].data.source), tuple(first.get("split", ()))
     corpus = corpus_for_runs(source, first["fraction"], split)
@@ -151,6 +148,14 @@ def run_together(
     return results
 
 
+def _placed(settings: Mapping[str, Any], replicas: int, asked: str | None) -> Settings:
+    """The settings of a run with the device that it trains on, never ``auto``."""
+    chosen = parse_settings(settings["settings"])
+    named = asked is not None or DEVICE in os.environ
+    place = check_device(asked if named else chosen.training.device)
+    return chosen.changed({"training.device": device(settings, replicas, place)})
+
+
 def company(settings: Mapping[str, Any]) -> Any:
     """What configurations have in common that differ in their noise alone."""
     tree = settings["settings"]
@@ -164,8 +169,16 @@ def device(settings: Mapping[str, Any], replicas: int, asked: str) -> str:
     """``cpu`` or ``cuda``: what was asked for, or what is faster."""
     if asked != "auto":
         return asked
-    work = work_of(parse_settings(settings["settings"]), _documents(settings), replicas)
-    return faster_device(*work, started=True)
+    return faster_device(*_work(settings, replicas), started=True)
+
+
+def steps(settings: Mapping[str, Any]) -> int:
+    """Of a run that does not stop early."""
+    return _work(settings, 1)[0]
+
+
+def _work(settings: Mapping[str, Any], replicas: int) -> tuple[int, int]:
+    return work_of(parse_settings(settings["settings"]), _documents(settings), replicas)
 
 
 def apart(settings: Mapping[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -148,6 +149,10 @@ class PublicVectors(Featurizer):
                 "the earlier ones back, or train again."
             )
         return self._encode(texts)
+
+    def names_encoded(self, names: Sequence[str]) -> npt.NDArray[np.float32]:
+        """One row for each name of a class, whose words may be joined by signs."""
+        return self._encode([" ".join(re.findall(r"[^\W_]+", name)) for name in names])
 
     @property
     @abstractmethod

@@ -17,6 +17,7 @@ from privgcn.modes import Mode
 from privgcn.prediction.matching import Released, matched_scores
 from privgcn.prediction.matching_numbers import Numbers
 from privgcn.training.fit import Fit
+from privgcn.training.names import along_names, unpulled
 from privgcn.training.planning import signal_over_noise, with_rate
 
 
@@ -41,8 +42,8 @@ def _scores(fitted: Fit, seen: TextGraph, rows: Tensor, mode: Mode) -> Tensor:
     prediction = fitted.settings.prediction
     with torch.no_grad():
         if mode == "alone":
-            return fitted.model.scores_alone(fitted.parameters, seen.features)
-        if prediction.method == "matched" and len(rows) > 0:
+            scores = fitted.model.scores_alone(fitted.parameters, seen.features)
+        elif prediction.method == "matched" and len(rows) > 0:
             return matched_scores(
                 released_of(fitted),
                 seen,
@@ -50,8 +51,11 @@ def _scores(fitted: Fit, seen: TextGraph, rows: Tensor, mode: Mode) -> Tensor:
                 restart=prediction.restart,
                 hops=prediction.hops,
             )
-        scores = fitted.model.scores(fitted.parameters, seen.features, seen.propagation())
-        return scores[rows]
+        else:
+            links = seen.propagation()
+            scores = fitted.model.scores(fitted.parameters, seen.features, links)[rows]
+        bias = fitted.bias
+        return scores if bias is None else scores + bias.alone * bias.values
 
 
 def released_of(fitted: Fit) -> list[Released]:
@@ -69,7 +73,11 @@ def released_of(fitted: Fit) -> list[Released]:
     numbers = numbers_of(fitted)
     # Plain steps from the first weights on: how far they went is the sum of the gradients.
     steps = len(path) - 1
-    sums = (path[0] - path[-1]) * (plan.schedule.expected_parts / (numbers.rate * steps))
+    sums, prior = (path[0] - path[-1]) / numbers.rate, torch.zeros_like(path[0])
+    if fitted.names is not None:
+        sums = unpulled(sums, fitted.names)
+        prior = -numbers.rate * along_names(sums, fitted.names)
+    sums = sums * (plan.schedule.expected_parts / steps)
     sums = sums - sums.mean(-1, keepdim=True)
     return [
         Released(
@@ -79,6 +87,8 @@ def released_of(fitted: Fit) -> list[Released]:
             plan.noise_std / math.sqrt(steps),
             plan.units,
             numbers,
+            prior[:, replica],
+            None if fitted.bias is None else fitted.bias.replica(replica),
         )
         for replica in range(path.shape[2])
     ]

@@ -41,6 +41,7 @@ from privgcn.prediction.spectrum import (
     principal_directions,
 )
 from privgcn.stages import advance
+from privgcn.training.class_bias import ClassBias
 
 # What is computed at once, so that memory does not grow with the documents.
 _ROWS_AT_ONCE = 4096
@@ -58,6 +59,9 @@ class Released:
         noise_std: Noise of each coordinate of ``mean_sum``.
         units: Number of protected units that were summed.
         numbers: What matching computes with.
+        prior: Weights that are expected before the match: how far training moved along the
+            class names; zero where there are none.
+        bias: What training added to the scores of each class, if anything.
     """
 
     path: Tensor
@@ -66,6 +70,8 @@ class Released:
     noise_std: float
     units: int
     numbers: Numbers
+    prior: Tensor
+    bias: ClassBias | None = None
 
 
 def matched_scores(
@@ -92,24 +98,51 @@ def matched_scores(
 def _replica_scores(released: Released, sight: _Sight) -> Tensor:
     problem, numbers = _Problem.of(released, sight), released.numbers
     places: _Places = sight.alone
+    expected = sight.seen.features.times(released.prior)
+    if released.bias is not None:
+        expected += released.bias.values
     # The first answer tells how far the sum over other documents may stray.
-    first = problem.solved(places.matched)
+    first = problem.solved(sight, places, expected)
     problem = problem.informed(first.shares())
-    best = problem.solved(places.matched, start=first)
+    best = problem.solved(sight, places, expected, start=first)
     documents, links = sight.some_links
-    shares = best.scores(places, documents).softmax(1)
+    shares = best.scores(documents).softmax(1)
     linked = links_help(shares, links, sure=numbers.sure, worth=numbers.worth)
     if linked:
-        solved = [(problem.solved(p.matched), p) for p in sight.linked]
-        best, places = min(solved, key=lambda pair: pair[0].cost())
+        along, beside = (problem.solved(sight, p, p.carried(expected)) for p in sight.linked)
+        # Of two that match almost alike, the simpler one: chance moves costs that much.
+        best = beside if beside.cost() + numbers.evidence < along.cost() else along
     best.run(numbers.rounds // 2, sharpening=numbers.sharpening)
-    # The trained weights themselves count the more, the less noise they carry and the fewer
-    # documents are in sight; less beside links, which they know nothing of.
-    ratio = released.units / len(sight.seen)
-    blend = numbers.linked_blend if linked else numbers.blend
-    share = min(numbers.most_blend, blend * numbers.signal**2 * ratio)
-    own = sight.seen.features.select(sight.asked).times(released.weights)
-    return best.scores(places, sight.asked).add_(own, alpha=share)
+    share = _share_of(best, released, sight)
+    own = _own_scores(released, sight.seen.features.select(sight.asked))
+    return _of_match(released, best.scores(sight.asked)).add_(own, alpha=share)
+
+
+def _own_scores(released: Released, features: Rows) -> Tensor:
+    """Scores of the trained weights."""
+    scores, bias = features.times(released.weights), released.bias
+    return scores if bias is None else scores.add_(bias.values, alpha=bias.alone)
+
+
+def _of_match(released: Released, scores: Tensor) -> Tensor:
+    """Scores of the match as they count in a prediction."""
+    bias = released.bias
+    return scores if bias is None else scores.add_(bias.values, alpha=bias.matched)
+
+
+def _share_of(best: _Solution, released: Released, sight: _Sight) -> float:
+    """How much the trained weights' own scores count beside those of the match.
+
+    The more, the less noise they carry, the fewer documents are in sight to match, and the
+    more often both agree: where they do not, at most one of them is right.
+    """
+    numbers = released.numbers
+    own = _own_scores(released, sight.features).argmax(1)
+    found = _of_match(released, best.scores_matched()).argmax(1)
+    apart = float((own != found).float().mean())
+    strength = numbers.signal * released.units / len(sight.seen)
+    share = strength / (apart + numbers.least_apart)
+    return min(numbers.most_blend, numbers.blend * math.pow(share, numbers.blend_power))
 
 
 def links_help(
@@ -196,6 +229,9 @@ class _Places(Protocol):
     def of(self, rows: Tensor) -> Tensor:
         """The places of some documents, one row each."""
 
+    def carried(self, values: Tensor) -> Tensor:
+        """Values of all documents, carried along the links as the places were."""
+
 
 class _Alone:
     """Places by a document's own text."""
@@ -209,6 +245,9 @@ class _Alone:
     def of(self, rows: Tensor) -> Tensor:
         return self._whitening(self._coordinates(rows))
 
+    def carried(self, values: Tensor) -> Tensor:
+        return values
+
     def _coordinates(self, rows: Tensor) -> Tensor:
         sight = self._sight
         features = sight.seen.features.select(rows)
@@ -219,6 +258,7 @@ class _Along:
     """Places by what travels along the links, for the matched and the asked documents."""
 
     def __init__(self, sight: _Sight) -> None:
+        self._sight = sight
         kept = torch.zeros(len(sight.seen), dtype=torch.bool)
         kept[sight.matched] = kept[sight.asked] = True
         self._number = kept.cumsum(0) - 1
@@ -230,6 +270,12 @@ class _Along:
     def of(self, rows: Tensor) -> Tensor:
         return self._whitening(self._values[self._number[rows]])
 
+    def carried(self, values: Tensor) -> Tensor:
+        sight = self._sight
+        return personalised_pagerank(
+            sight.seen.propagation(), values, sight.restart, sight.hops
+        )
+
 
 class _Beside:
     """Places by text and along the links, weighted."""
@@ -240,6 +286,10 @@ class _Beside:
 
     def of(self, rows: Tensor) -> Tensor:
         return self._joined(self._along.of(rows), self._alone.of(rows))
+
+    def carried(self, values: Tensor) -> Tensor:
+        along = self._along.carried(values)
+        return self._share * along + (1 - self._share) * self._alone.carried(values)
 
     def _joined(self, along: Tensor, alone: Tensor) -> Tensor:
         return torch.cat([self._share**0.5 * along, (1 - self._share) ** 0.5 * alone], dim=1)
@@ -288,10 +338,11 @@ class _Problem:
         documents, classes = len(sight.matched), released.weights.shape[1]
         units, longest = released.units, released.numbers.longest
         chance = units * (1 + units / documents) * longest**2 / classes
+        bias = None if released.bias is None else released.bias.values
         squares = sight.projected.square().mean(0)
         return cls(
             sight.projected,
-            mean_residuals(released.path, sight.features, longest),
+            mean_residuals(released.path, sight.features, longest, bias),
             sight.directions.basis.T @ released.mean_sum,
             (released.noise_std**2 + chance * squares).sqrt()[:, None].expand(-1, classes),
             released.noise_std,
@@ -314,9 +365,16 @@ class _Problem:
         choice = units * (1 + self.scale) * (squares @ mean.square() - centre).clamp(min=0)
         return replace(self, spread=(self.noise_std**2 + labels + choice).sqrt())
 
-    def solved(self, places: Tensor, *, start: _Solution | None = None) -> _Solution:
-        """The best match for documents at these places."""
-        solution = _Solution(self, places, start)
+    def solved(
+        self,
+        sight: _Sight,
+        places: _Places,
+        expected: Tensor,
+        *,
+        start: _Solution | None = None,
+    ) -> _Solution:
+        """The best match for documents at these places, with these scores to begin with."""
+        solution = _Solution(self, sight, places, expected, start)
         solution.run(self.numbers.rounds, sharpening=0.0)
         return solution
 
@@ -324,11 +382,19 @@ class _Problem:
 class _Solution:
     """Weights over places, found by L-BFGS."""
 
-    def __init__(self, problem: _Problem, places: Tensor, start: _Solution | None) -> None:
+    def __init__(
+        self,
+        problem: _Problem,
+        sight: _Sight,
+        places: _Places,
+        expected: Tensor,
+        start: _Solution | None,
+    ) -> None:
         classes = problem.target.shape[1]
-        self.problem = problem
-        self.places = places * problem.numbers.prior**0.5
-        self.weights = torch.zeros(classes, places.shape[1])
+        self.problem, self._all, self._expected = problem, places, expected
+        self.places = places.matched * problem.numbers.prior**0.5
+        self.expected = expected[sight.matched]
+        self.weights = torch.zeros(classes, self.places.shape[1])
         self.bias = torch.zeros(classes)
         if start is not None:
             self.weights, self.bias = start.weights.clone(), start.bias.clone()
@@ -355,7 +421,7 @@ class _Solution:
     def _loss(self, sharpening: float) -> tuple[float, Tensor, Tensor]:
         """The loss, and its gradients in the weights and the bias."""
         problem, spread = self.problem, self.problem.numbers.bias_variance
-        logs = torch.log_softmax(self.scores_of(self.places), dim=1)
+        logs = torch.log_softmax(self.scores_matched(), dim=1)
         shares = logs.exp()
         expected = torch.bmm(shares[:, None], problem.residuals)[:, 0]
         # The few classes first: three times faster than the other way round.
@@ -388,29 +454,36 @@ class _Solution:
 
     def shares(self) -> Tensor:
         """Class shares of the documents in the match."""
-        return self.scores_of(self.places).softmax(1)
+        return self.scores_matched().softmax(1)
 
-    def scores(self, places: _Places, rows: Tensor) -> Tensor:
+    def scores_matched(self) -> Tensor:
+        """Scores of the documents in the match."""
+        return self._scores_of(self.places, self.expected)
+
+    def scores(self, rows: Tensor) -> Tensor:
         """Scores of some documents, also of those outside the match."""
         root = self.problem.numbers.prior**0.5
         return torch.cat(
             [
-                self.scores_of(places.of(own).mul_(root))
+                self._scores_of(self._all.of(own).mul_(root), self._expected[own])
                 for own in torch.split(rows, _ROWS_AT_ONCE)
             ]
         )
 
-    def scores_of(self, scaled: Tensor) -> Tensor:
+    def _scores_of(self, scaled: Tensor, expected: Tensor) -> Tensor:
         """Scores at places in units of the prior."""
-        return linear(scaled, self.weights, self.bias)
+        return linear(scaled, self.weights, self.bias).add_(expected)
 
 
-def mean_residuals(path: Tensor, features: Rows, longest: float) -> Tensor:
+def mean_residuals(
+    path: Tensor, features: Rows, longest: float, bias: Tensor | None = None
+) -> Tensor:
     """``[documents, k, j]``: coordinate j of the mean residual if the class were k."""
     classes = path.shape[2]
     total = torch.zeros(features.shape[0], classes, classes)
     for weights in path:
-        shares = features.times(weights).softmax(1)
+        scores = features.times(weights)
+        shares = (scores if bias is None else scores.add_(bias)).softmax(1)
         # The squared length of shares minus a label, for each label.
         squares = (1 - 2 * shares + shares.square().sum(1, keepdim=True)).clamp(min=1e-18)
         shortened = (longest / squares.sqrt()).clamp(max=1.0)

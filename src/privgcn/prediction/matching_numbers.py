@@ -18,7 +18,9 @@ COMPLEXITY = 0.5
 ROUNDS = 40
 TOLERANCE = 1e-6
 LINKED_SHARE = 0.75
-BLEND, LINKED_BLEND = 0.05, 0.02
+EVIDENCE = 3.0
+BLEND, BLEND_POWER = 0.04, 2 / 3
+LEAST_APART = 0.02
 MOST_BLEND = 4.0
 MOST_MATCHED = 4096
 SURE, WORTH = 3.0, 0.15
@@ -43,16 +45,18 @@ class Numbers(BaseModel):
 
     Attributes:
         rate: Learning rate of the training steps.
-        signal: How far the documents' sum stands above the noise, at least 1: how much the
-            weights themselves can be trusted.
+        signal: How far the documents' sum stands above the noise: how much the weights
+            themselves can be trusted.
         longest: To which length training shortened the residual of a document.
         prior: Variance of a score before anything is known.
+        evidence: By how much text beside links must match better than links alone; 3 is a
+            factor of twenty in likelihood.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     rate: float = Field(gt=0, le=1e12)
-    signal: float = Field(ge=1, le=1e12)
+    signal: float = Field(gt=0, le=1e12)
     longest: float = Field(gt=0, le=1e12)
     prior: float = Field(gt=0, le=1e6)
     rank: int = Field(ge=1, le=10_000)
@@ -66,8 +70,10 @@ class Numbers(BaseModel):
     sharpening: float = Field(ge=0, le=1e6)
     complexity: float = Field(ge=0, le=1e6)
     linked_share: float = Field(ge=0, le=1)
+    evidence: float = Field(ge=0, le=1e6)
     blend: float = Field(ge=0, le=1e6)
-    linked_blend: float = Field(ge=0, le=1e6)
+    blend_power: float = Field(ge=0, le=10)
+    least_apart: float = Field(gt=0, le=1)
     most_blend: float = Field(ge=0, le=1e6)
     sure: float = Field(ge=0, le=1e6)
     worth: float = Field(ge=0, le=1e6)
@@ -93,8 +99,10 @@ class Numbers(BaseModel):
             sharpening=SHARPENING,
             complexity=COMPLEXITY,
             linked_share=LINKED_SHARE,
+            evidence=EVIDENCE,
             blend=BLEND,
-            linked_blend=LINKED_BLEND,
+            blend_power=BLEND_POWER,
+            least_apart=LEAST_APART,
             most_blend=MOST_BLEND,
             sure=SURE,
             worth=WORTH,

@@ -56,8 +56,8 @@ _NOTES: dict[str, str] = {
     "releases_add_up": "Releases add up: two models trained on the same documents cost more "
     "than either of them. Record every release in one ledger.",
     "noisy_sums": "A step releases a noisy sum of clipped vectors, one from each part: "
-    "gradients, or in the first step on dense features the mean direction of a part's feature "
-    "rows.",
+    "gradients, or in the first step of recipe 'auto' the mean direction of a part's dense "
+    "feature rows beside the shares of the classes among its labels.",
     "one_grid": "Sums and noise are multiples of one step size, so the bits of a release "
     "reveal no more than its value does. The noise itself is drawn in 64-bit floating point.",
 }

@@ -89,7 +89,10 @@ def _run_table(runs: Sequence[RunRecord]) -> Table:
         rows.append((run.name, dataset, run.settings.recipe, *claim, documents or None, *shown))
     outside = [mode for mode, facts in MODES.items() if not facts.covered]
     columns = ["run", "dataset", "recipe", "epsilon", "delta", "protects", "releasable"]
-    columns += ["test documents", *(name for mode in MODES for name in (mode, f"{mode}, 95 %"))]
+    columns += [
+        "test documents",
+        *(name for mode in MODES for name in (mode, f"{mode}, 95\u00a0%")),
+    ]
     return Table(
         title="Guarantee of each run, and micro-F1 by inference mode",
         columns=tuple(columns),

@@ -138,7 +138,9 @@ def _tiles(
     statement: PrivacyStatement | None, scores: Scores, lead: Mode
 ) -> list[tuple[str, str, str]]:
     """Label, value and note of each."""
-    tiles = [("Score", score(scores.modes[lead].micro_f1), f"micro-F1, inference {lead}")]
+    between = scores.modes[lead].cells("micro_f1")[1]
+    sure = f"; 95\u00a0%: {between}" if between else ""
+    tiles = [("Score", score(scores.modes[lead].micro_f1), f"micro-F1, inference {lead}{sure}")]
     if lead in scores.references:
         best = scores.references[lead].best
         value = score(scores.references[lead].scores[best].micro_f1)

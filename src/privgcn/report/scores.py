@@ -17,7 +17,7 @@ from privgcn.report.tables import MeanStd, Number, Table
 
 MEASURES = {"micro_f1": "micro-F1", "macro_f1": "macro-F1", "accuracy": "accuracy"}
 _SHOWN = ("micro_f1", "macro_f1")
-_SHOWN_COLUMNS = ("micro-F1", "micro-F1, 95 %", "macro-F1", "macro-F1, 95 %")
+_SHOWN_COLUMNS = ("micro-F1", "micro-F1, 95\u00a0%", "macro-F1", "macro-F1, 95\u00a0%")
 SCORE_AXIS = "micro-F1 on the test documents"
 COVERED, NOT_COVERED = "covered", "not covered"
 _GRAPH_BLIND = "graph-blind linear"
@@ -235,7 +235,7 @@ def reference_table(scores: Scores) -> Table | None:
     best = [f"{mode}: {scores.references[mode].best}" for mode in modes]
     return Table(
         title="Micro-F1 without privacy, by inference mode",
-        columns=("model", *(column for m in modes for column in (m, f"{m}, 95 %"))),
+        columns=("model", *(column for m in modes for column in (m, f"{m}, 95\u00a0%"))),
         rows=tuple(
             (name, *(cell for m in modes for cell in _micro(scores.references[m], name)))
             for name in names
@@ -269,7 +269,7 @@ def repeat_table(scores: Scores) -> Table | None:
         )
     return Table(
         title=f"Scores over {len(repeats.seeds)} seeds",
-        columns=("mode", "score", "mean ± deviation", "95 % interval", "of the model"),
+        columns=("mode", "score", "mean ± deviation", "95\u00a0% interval", "of the model"),
         rows=tuple(rows),
         notes=tuple(notes),
     )

@@ -51,6 +51,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         parts: How the training graph is cut: ``each`` document (or owner) by itself, a
             number of parts, or ``column:NAME`` for a column declared public.
         optimizer: ``sgd`` or ``adam``.
+        balanced: Whether rare classes count as much as frequent ones, for macro F1; recipe
+            ``auto`` with an epsilon only.
         module: A model of your own: any ``torch.nn.Module`` that maps features
             ``[documents, features]`` and an ``edge_index`` to scores. Its scores for some
             documents must depend on these alone. It is copied, never changed.
@@ -92,6 +94,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         parts: int | str | None = None,
         recipe: str | None = None,
         optimizer: str | None = None,
+        balanced: bool | None = None,
         module: nn.Module | None = None,
         features: str | None = None,
         seed: int | None = None,
@@ -105,6 +108,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.parts = parts
         self.recipe = recipe
         self.optimizer = optimizer
+        self.balanced = balanced
         self.module = module
         self.features = features
         self.seed = seed
@@ -291,6 +295,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "recipe": self.recipe,
             "seed": self.seed,
             "training.optimizer": self.optimizer,
+            "training.balanced": self.balanced,
             "model.kind": None if self.module is None else "module",
             "features.kind": self.features,
             "privacy.parts": self.parts,
@@ -325,10 +330,14 @@ def parameters_of(settings: Settings) -> dict[str, Any]:
     parameters: dict[str, Any] = {
         "recipe": settings.recipe,
         "optimizer": settings.training.optimizer,
+        "balanced": settings.training.balanced,
         "features": settings.features.kind,
         "seed": settings.seed,
     }
-    changes: dict[str, Any] = {"features.kind": settings.features.kind}
+    changes: dict[str, Any] = {
+        "features.kind": settings.features.kind,
+        "training.balanced": settings.training.balanced,
+    }
     if privacy is not None:
         said = ("epsilon", "delta", "unit", "relation", "reproducible")
         parameters |= {name: getattr(privacy, name) for name in said}

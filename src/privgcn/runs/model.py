@@ -36,9 +36,10 @@ from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verification import DIGEST_KEY
 from privgcn.runs.folder import MODEL, SETTINGS, STATEMENT, WEIGHTS, Stored
-from privgcn.training.fit import CENTRE, PATH, Fit
+from privgcn.training.class_bias import ClassBias
+from privgcn.training.fit import BIAS, CENTRE, NAMES, PATH, Fit
 
-_FORMAT = 4
+_FORMAT = 5
 # Settings of runs whose statement has schema 1; training.reach chooses all of them now.
 _RETIRED = frozenset(
     (
@@ -108,18 +109,29 @@ class _Classes(BaseModel):
     ]
 
 
+class _Bias(BaseModel):
+    """How many times the bias of the classes enters a prediction."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    alone: float
+    matched: float
+
+
 class _Record(BaseModel):
     """The content of ``model.json``."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
-    format: Literal[4]
+    format: Literal[5]
     classes: _Classes
     features: dict[str, Any]
     feature_names: list[str] | None
     width: Annotated[int, Field(ge=1, le=_MOST_FEATURES)]
     path: bool
     centred: bool
+    names: bool
+    bias: _Bias | None
     plan: dict[str, Any] | None
     releasable: bool
     matching: Numbers | None
@@ -143,6 +155,8 @@ def model_files(model: Model) -> dict[str, str | bytes]:
         "width": model.featurizer.dimension,
         "path": fitted.path is not None,
         "centred": fitted.centre is not None,
+        "names": fitted.names is not None,
+        "bias": None if fitted.bias is None else _bias_record(fitted.bias),
         "plan": None if fitted.plan is None else fitted.plan.to_dict(),
         "releasable": fitted.releasable,
         "matching": numbers_of(fitted).model_dump() if matched else None,
@@ -238,6 +252,9 @@ def read_model(stored: Stored, module: nn.Module | None = None) -> Model:
     else:
         _check_finite(stored.folder, tensors)
         parameters = model.parameters_in(tensors)
+    bias = None
+    if record.bias is not None:
+        bias = ClassBias(tensors[BIAS], record.bias.alone, record.bias.matched)
     fitted = Fit(
         model,
         parameters,
@@ -247,6 +264,8 @@ def read_model(stored: Stored, module: nn.Module | None = None) -> Model:
         tensors.get(PATH),
         tensors.get(CENTRE),
         None if record.matching is None else record.matching.model_dump(),
+        tensors.get(NAMES),
+        bias,
     )
     names = None if record.feature_names is None else tuple(record.feature_names)
     return Model(fitted, featurizer, classes, statement, record.parameters, names)
@@ -294,10 +313,14 @@ def _check_tensors(
         if model.bias:
             shapes[f"layers.{number}.bias"] = (1, outputs)
     if record.path:
-        steps = 0 if plan is None else plan.steps - int(record.centred)
+        steps = 0 if plan is None else plan.steps - int(record.bias is not None)
         shapes[PATH] = (steps + 1, *shapes["layers.0.weight"])
     if record.centred:
         shapes[CENTRE] = (record.width, 1)
+    if record.bias is not None:
+        shapes[BIAS] = (1, len(record.classes.values))
+    if record.names:
+        shapes[NAMES] = shapes["layers.0.weight"]
     if tensors.keys() != shapes.keys():
         raise _unreadable(
             folder, f"its tensors must be {sorted(shapes)}, got {sorted(tensors)[:9]}"
@@ -316,6 +339,10 @@ def _check_finite(folder: Path, tensors: Mapping[str, torch.Tensor]) -> None:
     for name, tensor in tensors.items():
         if not bool(torch.isfinite(tensor).all()):
             raise _unreadable(folder, f"its '{name}' holds numbers that are not finite")
+
+
+def _bias_record(bias: ClassBias) -> dict[str, float]:
+    return {"alone": bias.alone, "matched": bias.matched}
 
 
 def _classes_record(classes: npt.NDArray[Any]) -> dict[str, Any]:

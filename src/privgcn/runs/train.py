@@ -27,6 +27,7 @@ from privgcn.evaluation.intervals import with_intervals
 from privgcn.evaluation.metrics import HEADLINE, classification_scores
 from privgcn.evaluation.references import references
 from privgcn.features import Featurizer, make_featurizer
+from privgcn.features.base import PublicVectors
 from privgcn.graph.textgraph import TextGraph
 from privgcn.modes import MODES, Mode
 from privgcn.prediction.inference import scores_in_mode
@@ -90,11 +91,19 @@ class Prepared:
             seeds=seeds,
             visible=visible,
             columns=self.corpus.train.columns,
+            class_vectors=self._class_vectors(settings),
             progress=progress,
             checkpoint_folder=checkpoint_folder,
             module=module,
             team=team,
         )
+
+    def _class_vectors(self, settings: Settings) -> torch.Tensor | None:
+        """The names of the classes as the encoder sees them, where they are public."""
+        public = self.corpus.facts.classes_declared and settings.training.large_steps
+        if not public or not isinstance(self.featurizer, PublicVectors):
+            return None
+        return torch.from_numpy(self.featurizer.names_encoded(self.corpus.classes))
 
     def trial(self, fitted: Fit, statement: PrivacyStatement | None) -> Trial:
         """What was fitted beside these documents."""

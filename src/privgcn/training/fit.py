@@ -1,9 +1,9 @@
 """One door to training: settings and training documents in, parameters and plan out.
 
 Private training is clipped sums, noise and a plain optimiser; nothing else touches the data.
-The centre of dense rows is one more clipped, noisy sum, and comes first. No loss and no score
-of the training documents is computed, printed or stored, nothing stops early, and the last
-(or the averaged) iterate is the result.
+The outline of the documents is one more clipped, noisy sum, and comes first. No loss and no
+score of the training documents is computed, printed or stored, nothing stops early, and the
+last (or the averaged) iterate is the result.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from privgcn.errors import ConfigError, PrivacyContractError, RankLostError
 from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.textgraph import TextGraph
 from privgcn.models import AnyModel, ModuleModel, make_model
-from privgcn.privacy.mechanism.centre import clipped_row_means, released_centre
+from privgcn.privacy.mechanism.centre import Outline, clipped_outline, released_outline
 from privgcn.privacy.mechanism.cutting import cut_as_planned, members_of
 from privgcn.privacy.mechanism.device_gradients import DeviceGradients, side_by_side
 from privgcn.privacy.mechanism.module_gradients import ModuleGradients
@@ -32,7 +32,9 @@ from privgcn.privacy.mechanism.together import AnyPlan, PlansTogether, alike
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import Draws, secret_draws, seeded_draws
 from privgcn.training.checkpoint import Checkpoint, fingerprint
+from privgcn.training.class_bias import ClassBias
 from privgcn.training.devices import WORDS, check_device, cuda_is_there, faster_device, work_of
+from privgcn.training.names import name_directions
 from privgcn.training.optimisers import Optimiser
 from privgcn.training.plain import train_plain
 from privgcn.training.planning import make_plan, member_of, with_rate
@@ -48,8 +50,16 @@ _WORTH_A_SECOND = 8_000_000
 PATH = "path"
 """Name of the kept iterates among a model's tensors."""
 
+NAMES = "names"
+"""Name of the direction of the class names among a model's tensors."""
+
+BIAS = "bias"
+"""Name of the bias from the released class shares among a model's tensors."""
+
 CENTRE = "centre"
 """Name of the released centre among a model's tensors."""
+
+_SHARES = "shares"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +74,9 @@ class Fit:
         path: All iterates, ``[steps + 1, inputs, R, outputs]``, where they were kept. They
             come from noisy gradients alone and are released with the model.
         centre: What was released of the rows' mean and is taken off every row, ``[inputs, R]``.
+        bias: What the released shares of the classes add to scores.
         releasable: Whether noise and samples came from a secret source.
+        names: The direction of the class names along which steps were longer, if any.
         matching: The numbers that prediction by matching computes with, as they were saved
             with the model; ``None`` takes those of this version.
     """
@@ -77,6 +89,8 @@ class Fit:
     path: Tensor | None = None
     centre: Tensor | None = None
     matching: Mapping[str, float] | None = None
+    names: Tensor | None = None
+    bias: ClassBias | None = None
 
     @property
     def replicas(self) -> int:
@@ -88,7 +102,8 @@ class Fit:
         chosen = [p[..., number : number + 1, :].contiguous() for p in self.parameters]
         path = None if self.path is None else self.path[..., number : number + 1, :]
         centre = None if self.centre is None else self.centre[:, number : number + 1]
-        return replace(self, parameters=chosen, path=path, centre=centre)
+        bias = None if self.bias is None else self.bias.replica(number)
+        return replace(self, parameters=chosen, path=path, centre=centre, bias=bias)
 
     def seen(self, graph: TextGraph) -> TextGraph:
         """Documents as the model sees them; of one replica, as each has its own centre."""
@@ -105,6 +120,10 @@ class Fit:
             tensors[PATH] = self.path
         if self.centre is not None:
             tensors[CENTRE] = self.centre
+        if self.bias is not None:
+            tensors[BIAS] = self.bias.values
+        if self.names is not None:
+            tensors[NAMES] = self.names
         return save({name: value.contiguous() for name, value in tensors.items()}, metadata)
 
 
@@ -115,6 +134,7 @@ def fit(
     seeds: Sequence[int] | None = None,
     visible: TextGraph | None = None,
     columns: Mapping[str, Any] | None = None,
+    class_vectors: Tensor | None = None,
     progress: Progress | None = None,
     checkpoint_folder: Path | None = None,
     module: nn.Module | None = None,
@@ -128,6 +148,8 @@ def fit(
         seeds: Seeds of the replicas; default the settings' own seed alone.
         visible: Training and validation documents, for early stopping of a non-private run.
         columns: Extra columns of the training documents, for a public partition.
+        class_vectors: The public class names as vectors, ``[classes, features]``; large steps
+            make use of them.
         progress: Called with steps done and steps in all.
         checkpoint_folder: Where a private run leaves its state to be resumed.
         module: The user's own model, where ``model.kind`` is ``module``.
@@ -157,7 +179,7 @@ def fit(
     # On a CPU, which dropout masks a sampled part gets depends on all that was sampled too.
     mixes_masks = settings.privacy.sampling == "poisson" and model.dropout > 0
     mixes_masks = mixes_masks and device.type == "cpu"
-    if len(seeds) > 1 and (mixes_masks or _takes_centre(train, settings)):
+    if len(seeds) > 1 and (mixes_masks or _takes_outline(train, settings)):
         return _one_by_one(
             seeds,
             checkpoint_folder,
@@ -166,6 +188,7 @@ def fit(
                 settings,
                 seeds=[seed],
                 columns=columns,
+                class_vectors=class_vectors,
                 progress=progress,
                 checkpoint_folder=folder,
                 team=team,
@@ -178,6 +201,9 @@ def fit(
         seed=settings.seed,
         columns=columns or {},
     )
+    names = None
+    if class_vectors is not None and settings.training.large_steps:
+        names = name_directions(class_vectors, with_rate(settings.training, plan))
     checkpoint = None
     if checkpoint_folder is not None:
         purpose = {
@@ -186,18 +212,21 @@ def fit(
             "seeds": seeds,
             "width": train.features.width,
             "classes": train.classes,
-            "centre": _takes_centre(train, settings),
+            "outline": _takes_outline(train, settings),
+            "names": None if names is None else names.tolist(),
             "documents": fingerprint(train, columns or {}),
         }
         checkpoint = Checkpoint(checkpoint_folder, purpose)
     trainer = _private_trainer(
-        model, train, plan, settings, seeds, device, columns or {}, checkpoint, team
+        model, train, plan, settings, seeds, device, columns or {}, checkpoint, names, team
     )
     size = _public_step_size(train, plan, model) * len(seeds)
     with threads_worth(size), own_stream(device):
         parameters = trainer.run(progress, checkpoint)
     if isinstance(trainer.gradients, SharedGradients):
         trainer.gradients.close()
+    outline = trainer.outline
+    centre = None if outline is None else outline.centre
     return Fit(
         model,
         [p.cpu() for p in parameters],
@@ -205,7 +234,9 @@ def fit(
         plan,
         trainer.source.releasable,
         trainer.optimiser.path(),
-        None if trainer.centre is None else trainer.centre.cpu(),
+        None if centre is None else centre.cpu(),
+        names=names,
+        bias=None if outline is None else _bias(outline.shares.cpu(), settings),
     )
 
 
@@ -229,7 +260,7 @@ def fit_together(
     together = PlansTogether(tuple(each), device)
     model = _model(settings, train, None)
     trainer = _private_trainer(
-        model, train, together, settings, everyone, device, columns or {}, None, None
+        model, train, together, settings, everyone, device, columns or {}, None, None, None
     )
     with own_stream(device):
         found = [parameter.cpu() for parameter in trainer.run()]
@@ -284,9 +315,14 @@ def _first_outputs(model: AnyModel, train: TextGraph) -> int:
     return model.layers[0].outputs if model.layers else train.classes
 
 
-def _takes_centre(train: TextGraph, settings: Settings) -> bool:
-    """Whether the first release is the rows' mean: a matter of settings and storage only."""
-    return settings.training.large_steps and train.features.is_dense
+def _bias(shares: Tensor, settings: Settings) -> ClassBias:
+    return ClassBias.of_shares(shares, balanced=settings.training.balanced)
+
+
+def _takes_outline(train: TextGraph, settings: Settings) -> bool:
+    """Whether the first release is the outline: a matter of settings and storage only."""
+    training = settings.training
+    return training.large_steps and (train.features.is_dense or training.balanced)
 
 
 def _one_by_one(
@@ -303,11 +339,16 @@ def _one_by_one(
     parameters = [
         torch.cat(tensors, -2) for tensors in zip(*(f.parameters for f in fits), strict=True)
     ]
+    bias = fits[0].bias
+    if bias is not None:
+        values = [f.bias.values for f in fits if f.bias is not None]
+        bias = replace(bias, values=torch.cat(values))
     return replace(
         fits[0],
         parameters=parameters,
         path=joined([f.path for f in fits], -2),
         centre=joined([f.centre for f in fits], -1),
+        bias=bias,
     )
 
 
@@ -330,6 +371,7 @@ def _private_trainer(
     device: torch.device,
     columns: Mapping[str, Any],
     checkpoint: Checkpoint | None,
+    names: Tensor | None,
     team: Team | None,
 ) -> PrivateTrainer:
     state = None if checkpoint is None else checkpoint.load()
@@ -356,26 +398,35 @@ def _private_trainer(
         task = Task(model, plan, seeds, begun, reproducible and model.dropout > 0, short)
         shared = SharedGradients(team, graph, task, device)
         graph = shared.graph
-    centre = None
-    if _takes_centre(train, settings) and isinstance(plan, PrivacyPlan) and plan.steps > 1:
-        own = source.of_replica(0)
-        means = clipped_row_means if shared is None else shared.row_means
-        centre = state[CENTRE].to(device) if state else released_centre(graph, plan, own, means)
-        if shared is None:
-            graph = graph.with_features(graph.features.centred(centre[:, 0]))
+    outline = bias = None
+    if _takes_outline(train, settings) and isinstance(plan, PrivacyPlan) and plan.steps > 1:
+        if state:
+            centre = state.get(CENTRE)
+            outline = Outline(
+                None if centre is None else centre.to(device), state[_SHARES].to(device)
+            )
         else:
-            shared.centre(centre)
+            summed = clipped_outline if shared is None else shared.outline
+            outline = released_outline(graph, plan, source.of_replica(0), summed)
+        bias = _bias(outline.shares, settings).values
+        if shared is not None:
+            shared.begin(outline.centre, bias)
+        elif outline.centre is not None:
+            graph = graph.with_features(graph.features.centred(outline.centre[:, 0]))
     gradients: GradientSource
     if isinstance(model, ModuleModel):
         assert isinstance(plan, PrivacyPlan)
         gradients = ModuleGradients(model.fresh(), graph, plan, masks.of_replica(0))
     else:
         kind = StackGradients if device.type == "cpu" else DeviceGradients
-        gradients = shared or kind(model, graph, plan, masks, short_residuals=short)
+        gradients = shared or kind(model, graph, plan, masks, short_residuals=short, bias=bias)
     first = model.initial(seeds, zero=len(model.layers) == 1)
     parameters = [parameter.to(device) for parameter in first]
     training = with_rate(settings.training, plan)
-    trainer = PrivateTrainer(parameters, gradients, plan, training, source, centre=centre)
+    names = None if names is None else names.to(device)
+    trainer = PrivateTrainer(
+        parameters, gradients, plan, training, source, outline=outline, names=names
+    )
     if state is not None:
         trainer.optimiser.restore(state)
     return trainer
@@ -417,7 +468,7 @@ class PrivateTrainer:
 
     Guarantees:
         Each step is one release of the plan's mechanism; the number of releases is the
-        plan's, a released ``centre`` included, also over a stop and a resume.
+        plan's, a released ``outline`` included, also over a stop and a resume.
 
     Raises:
         PrivacyContractError: ``gradients`` were made for another plan or other parts.
@@ -431,7 +482,8 @@ class PrivateTrainer:
         settings: TrainingSettings,
         source: Draws,
         *,
-        centre: Tensor | None = None,
+        outline: Outline | None = None,
+        names: Tensor | None = None,
     ) -> None:
         if type(plan) not in (PrivacyPlan, PlansTogether):
             raise PrivacyContractError(
@@ -447,14 +499,14 @@ class PrivateTrainer:
         self.gradients = gradients
         self.plan = plan
         self.source = source
-        self.centre = centre
+        self.outline = outline
         self.replicas = parameters[0].shape[-2]
         if isinstance(plan, PlansTogether) and len(plan.plans) != self.replicas:
             raise PrivacyContractError(
                 f"Plans in one pass are one for each replica. Got {len(plan.plans)} for "
                 f"{self.replicas}."
             )
-        self.optimiser = Optimiser(parameters, settings)
+        self.optimiser = Optimiser(parameters, settings, names)
         self._sampled: Samples = None
         self._form: int | None = None
         # Iterates are kept in a list, which no recording could grow, nor send messages.
@@ -493,12 +545,16 @@ class PrivateTrainer:
 
     @property
     def released(self) -> int:
-        """How many of the plan's releases were made; the centre is the first."""
-        return self.optimiser.steps + (0 if self.centre is None else 1)
+        """How many of the plan's releases were made; the outline is the first."""
+        return self.optimiser.steps + (0 if self.outline is None else 1)
 
     def _state(self) -> dict[str, Tensor]:
         state = self.optimiser.state()
-        return state if self.centre is None else {**state, CENTRE: self.centre}
+        if self.outline is not None:
+            state[_SHARES] = self.outline.shares
+            if self.outline.centre is not None:
+                state[CENTRE] = self.outline.centre
+        return state
 
     def step(self) -> None:
         """One step of the plan."""

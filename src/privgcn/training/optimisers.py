@@ -10,6 +10,7 @@ from torch import Tensor
 
 from privgcn.config import TrainingSettings
 from privgcn.errors import ConfigError
+from privgcn.training.names import pulled
 
 
 class Optimiser:
@@ -17,9 +18,19 @@ class Optimiser:
 
     In private training the gradient it is fed is the noisy mean, so SGD-DP and Adam-DP, and
     what is made of the iterates, are all post-processing.
+
+    Args:
+        parameters: Where to begin.
+        settings: Optimiser and learning rate.
+        names: Along which the first weight moves further, ``[features, 1, classes]``.
     """
 
-    def __init__(self, parameters: Sequence[Tensor], settings: TrainingSettings) -> None:
+    def __init__(
+        self,
+        parameters: Sequence[Tensor],
+        settings: TrainingSettings,
+        names: Tensor | None = None,
+    ) -> None:
         if settings.learning_rate is None:
             raise ConfigError(
                 "The 'training' of the settings must have a 'learning_rate' or a 'reach'. "
@@ -29,6 +40,7 @@ class Optimiser:
             torch.nn.Parameter(p.clone(), requires_grad=False) for p in parameters
         ]
         self.rate = settings.learning_rate
+        self._names = names
         # Plain steps are one line; PyTorch's take a second to import its compiler.
         self.inner: torch.optim.Optimizer | None = None
         if settings.optimizer == "adam":
@@ -44,7 +56,8 @@ class Optimiser:
             self._path.append(self.parameters[0].detach().clone())
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             if self.inner is None:
-                parameter.add_(gradient, alpha=-self.rate)
+                along = gradient if self._names is None else pulled(gradient, self._names)
+                parameter.add_(along, alpha=-self.rate)
             else:
                 parameter.grad = gradient
         if self.inner is not None:

@@ -82,8 +82,8 @@ def plan_for_units(
 
 
 def signal_over_noise(plan: PrivacyPlan, features: int) -> float:
-    """How far the documents' sum stands above noise spread over all features; at least 1."""
-    return max(1.0, plan.units / (_CALM * one_shot_noise(plan) * math.sqrt(features)))
+    """How far the documents' sum stands above noise spread over all features."""
+    return plan.units / (_CALM * one_shot_noise(plan) * math.sqrt(features))
 
 
 def one_shot_noise(plan: PrivacyPlan) -> float:

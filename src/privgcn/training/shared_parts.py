@@ -29,7 +29,7 @@ from privgcn.graph.parts import PartitionedGraph
 from privgcn.graph.rows import Rows
 from privgcn.graph.sparse_rows import SparseRows
 from privgcn.models.stack import Layer, LayerStack, dropout_mask
-from privgcn.privacy.mechanism.centre import clipped_row_means
+from privgcn.privacy.mechanism.centre import clipped_outline
 from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.part_gradients import Samples, StackGradients
 from privgcn.privacy.plan import PrivacyPlan
@@ -39,7 +39,7 @@ from privgcn.training.ranks import Message, Ranks, Team
 DROPOUT = "dropout from step {}"
 """What the masks of a seeded run are drawn for, on one rank or several."""
 
-_END, _ROW_MEANS, _CENTRE, _GRADIENTS = range(4)
+_END, _OUTLINE, _BEGIN, _GRADIENTS = range(4)
 _EVERYTHING = -1
 
 
@@ -150,18 +150,27 @@ class OwnParts:
         self.graph = graph
         self.share = share
         self.masks = masks
+        self.bias: Tensor | None = None
         self._gradients: StackGradients | None = None
 
-    def row_means(self, samples: Samples) -> Tensor:
-        """The sum of the mean directions of the sampled parts."""
-        if not len(self.share):
-            return torch.zeros(self.graph.features.width, dtype=torch.int64)
-        sums = clipped_row_means(self.graph, self.task.plan, self.share.own(samples))
-        return self._whole([sums])
+    @property
+    def centred(self) -> int:
+        """How many numbers a centre has: none where rows are sparse."""
+        return self.graph.features.width if self.graph.features.is_dense else 0
 
-    def centre(self, centre: Tensor) -> None:
-        """Takes the released centre off every row."""
-        self.graph = self.graph.with_features(self.graph.features.centred(centre[:, 0]))
+    def outline(self, samples: Samples) -> Tensor:
+        """The sum of the mean directions and of the mean labels of the sampled parts."""
+        if not len(self.share):
+            return torch.zeros(self.centred + self.graph.classes, dtype=torch.int64)
+        sums = clipped_outline(self.graph, self.task.plan, self.share.own(samples))
+        return self._whole(sums)
+
+    def begin(self, released: Tensor) -> None:
+        """Takes the released centre off every row, and adds the bias that follows it."""
+        centre, bias = torch.split(released, [self.centred, self.graph.classes])
+        if self.centred:
+            self.graph = self.graph.with_features(self.graph.features.centred(centre))
+        self.bias = bias[None]
 
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> Tensor:
         """The sum of the clipped gradients of the sampled parts."""
@@ -182,6 +191,7 @@ class OwnParts:
                 task.plan,
                 self.masks,
                 short_residuals=task.short_residuals,
+                bias=self.bias,
             )
         return self._whole(self._gradients.clipped_sum(parameters, own))
 
@@ -219,17 +229,22 @@ class SharedGradients:
         """Rank 0's own parts."""
         return self._own.graph
 
-    def row_means(self, graph: PartitionedGraph, plan: PrivacyPlan, samples: Samples) -> Tensor:
-        """Clipped sums of the mean directions of all parts, as in one process."""
-        self._order(_ROW_MEANS, samples)
-        total = self._collected(self._own.row_means(samples))
-        return total[:, None].to(graph.offsets.device)
+    def outline(
+        self, graph: PartitionedGraph, plan: PrivacyPlan, samples: Samples
+    ) -> list[Tensor]:
+        """Clipped sums of the mean directions and labels of all parts, as in one process."""
+        self._order(_OUTLINE, samples)
+        total = self._collected(self._own.outline(samples)).to(graph.offsets.device)
+        rows, labels = torch.split(total, [self._own.centred, graph.classes])
+        return [rows[:, None], labels[None]] if self._own.centred else [labels[None]]
 
-    def centre(self, centre: Tensor) -> None:
-        """Has every rank take the released centre off its rows."""
-        self._order(_CENTRE, None)
-        self._team.from_leader(centre.to(self._team.device, copy=True))
-        self._own.centre(centre)
+    def begin(self, centre: Tensor | None, bias: Tensor) -> None:
+        """Has every rank take the released centre off its rows, and add the bias."""
+        self._order(_BEGIN, None)
+        pieces = [bias] if centre is None else [centre, bias]
+        released = torch.cat([piece.reshape(-1) for piece in pieces])
+        self._team.from_leader(released.to(self._team.device, copy=True))
+        self._own.begin(released)
 
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
         """The sum over the sampled parts of all ranks."""
@@ -314,17 +329,18 @@ def _serve(team: Team, message: Message) -> None:
             if what == _END:
                 team.end_steps()
                 return
-            if what == _CENTRE:
-                centre = torch.empty(own.graph.features.width, 1, device=team.device)
-                own.centre(team.from_leader(centre).to(device))
+            if what == _BEGIN:
+                numbers = own.centred + own.graph.classes
+                released = torch.empty(numbers, device=team.device)
+                own.begin(team.from_leader(released).to(device))
                 continue
             samples = None
             if counts[0] != _EVERYTHING:
                 drawn = torch.empty(sum(counts), dtype=torch.int64, device=team.device)
                 parts = team.from_leader(drawn).cpu().numpy()
                 samples = np.split(parts, np.cumsum(counts)[:-1])
-            if what == _ROW_MEANS:
-                sums = own.row_means(samples)
+            if what == _OUTLINE:
+                sums = own.outline(samples)
             else:
                 flat = order[8 * (1 + replicas) :].view(torch.float32).to(device)
                 pieces = torch.split(flat, sizes)

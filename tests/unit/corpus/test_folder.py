@@ -306,9 +306,14 @@ def test_documents_separated_by_tabs(tmp_path: Path) -> None:
 
 # What people export every day, and the hint that helps them.
 HINTS = {
-    "upper case": ("ID,text\n1,a\n", ["'ID'", "Rename it to 'id'"]),
+    "upper case": ("ID,text\n1,a\n", ["Rename 'ID' to 'id'."]),
+    "all in upper case": (
+        "ID,Text,Label\n1,a,x\n",
+        ["'ID' to 'id', 'Text' to 'text', 'Label'"],
+    ),
     "optional in upper case": ("id,text,Label\n1,a,x\n", ["'Label'", "'label'"]),
     "semicolons": ("id;text\n1;a\n", ["'id'", "separated by semicolons: use commas"]),
+    "semicolons, commas in texts": ("id;text\n1;a, b, c\n", ["'id;text'", "use commas"]),
     "tabs": ("id\ttext\n1\ta\n", ["separated by tabs", ".tsv"]),
     "NaN": ("id,text,label\n1,a,x\n2,b,nan\n", ["'nan'", "missing value", "line 3"]),
     "spaces": ("id,text,label\n1,a,x\n2,b,x \n", ["'x '", "only by spaces", "line 3"]),
@@ -331,7 +336,7 @@ def test_a_word_for_a_missing_value_can_be_a_declared_class(tmp_path: Path) -> N
 BAD_EDGES = {
     "weight": ("source,target,weight\n007,8,0.5\n", ["'weight'", "every link counts the same"]),
     "Weight": ("source,target,Weight\n007,8,0.5\n", ["'Weight'"]),
-    "upper case": ("Source,Target\n007,8\n", ["'Source'", "Rename it to 'source'"]),
+    "upper case": ("Source,Target\n007,8\n", ["'Source' to 'source', 'Target' to 'target'"]),
     "spaces": ("source,target\n007,8 \n", ["'8 '", "Did you mean '8'"]),
     "floats": ("source,target\n10.0,8\n", ["'10.0'", "Did you mean '10'"]),
     "unknown source": ("source,target\n007,8\n9,8\n", ["'source'", "'9'", "line 3"]),

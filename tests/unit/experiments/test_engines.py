@@ -13,9 +13,9 @@ import pytest
 import tiny_task
 
 from privgcn.errors import ConfigError
-from privgcn.experiments.engines import Outcome, reason_of
+from privgcn.experiments.engines import Outcome, outcomes_of, reason_of
 from privgcn.experiments.grid import Experiment, Grid
-from privgcn.experiments.local import LocalEngine, _Worker
+from privgcn.experiments.local import LocalEngine, _queues, _Worker
 from privgcn.experiments.progress import BarProgress, PlainProgress, Tally, duration
 from privgcn.experiments.runner import make_engine, run_tasks
 from privgcn.experiments.store import RecordStore
@@ -86,6 +86,44 @@ def test_tasks_of_a_device_share_a_process_beside_those_of_cores(tmp_path: Path)
             assert (
                 record["result"] == tiny_task.run(dict(task.settings) | {"pause": 0}, (0,))[0]
             )
+
+
+def test_a_device_gets_tasks_with_most_steps_first_and_cores_in_the_order_given() -> None:
+    short, long = _tasks(3, steps=2), _tasks(2, steps=9)
+    there = [task.on("cuda") for task in (*_tasks(3, steps=4), *_tasks(2, steps=8))]
+    waiting = _queues([*short, *there, *long])
+    assert [task for company in waiting["cpu"] for task in company] == [*short, *long]
+    assert [task for company in waiting["cuda"] for task in company] == [
+        *there[3:],
+        *there[:3],
+    ]
+
+
+def test_tasks_of_a_company_share_a_pass_on_a_device_alone(tmp_path: Path) -> None:
+    together, apart = _tasks(3, shared=True), _tasks(2)
+    here = [company for queue in _queues([*together, *apart]).values() for company in queue]
+    assert [len(company) for company in here] == [1] * 5, "cores share nothing"
+    there = [task.on("cuda") for task in [*together, *apart]]
+    assert sorted(map(len, _queues(there)["cuda"])) == [1, 1, 3]
+    with RecordStore(tmp_path) as store:
+        summary = run_tasks(there, store, LocalEngine(1))
+        assert (summary.done, summary.failed) == (10, 0)
+        results = [store.get(task.run_key(1)) for task in there]
+    beside = [0 if found is None else found["result"].get("beside") for found in results]
+    assert beside == [[0, 1 / 3, 2 / 3]] * 3 + [None] * 2
+    for task, found in zip(there, results, strict=True):
+        assert found is not None
+        alone = tiny_task.run(dict(task.settings), (1,))[0]
+        assert {name: found["result"][name] for name in alone} == alone
+
+
+def test_a_company_fails_as_a_whole_and_needs_a_result_for_each_seed() -> None:
+    for more, reason in (({"fails": True}, "the blob is empty"), ({"most": 1}, "one result")):
+        there = [task.on("cuda") for task in _tasks(2, shared=True, **more)]
+        found = outcomes_of(there)
+        assert [outcome.task for outcome in found] == there
+        assert all(outcome.results is None for outcome in found)
+        assert all(reason in str(outcome.reason) for outcome in found)
 
 
 def test_a_crash_on_a_device_costs_what_was_under_way_there(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from privgcn.errors import ConfigError
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.paper import emulation
 from privgcn.experiments.predictions import pack, unpack
-from privgcn.experiments.tasks import Task, make_task, run_task
+from privgcn.experiments.tasks import Task, make_task, run_company, run_task
 from privgcn.experiments.train_task import check_device, resolve, weight
+from privgcn.training.recipes import PAPER_EPOCHS
 
 AUTO = {"dataset": "clinic", "recipe": "auto", "epsilon": 1.0, "fraction": 0.5}
 
@@ -162,6 +163,47 @@ def test_the_device_of_runs_comes_from_the_environment(
     monkeypatch.setenv("PRIVGCN_DEVICE", "cpu")
     assert run_task("train", tree, (0,))[0]["scores"]
     assert resolve({**AUTO, "dataset": letters}) == tree
+
+
+def test_a_task_says_itself_where_it_runs_and_its_record_says_where_it_did(
+    letters: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    tree = resolve({**AUTO, "dataset": letters, "changes": HASHED})
+    monkeypatch.setenv("PRIVGCN_DEVICE", "cuda")
+    task = Task("train", tree, (0,)).on("cpu")
+    (results,) = run_company([task])
+    assert results[0]["device"] == "cpu", "an option outweighs the environment"
+    monkeypatch.setenv("PRIVGCN_DEVICE", "auto")
+    assert run_task("train", tree, (0,))[0]["device"] == "cpu"
+    # What auto takes is decided before training, so the record can say it.
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert run_task("train", tree, (0,))[0]["device"] == "cpu"
+
+
+def test_levels_of_noise_share_a_pass_where_parts_are_sampled() -> None:
+    base = {"dataset": "cora", "recipe": "paper-split", "parts": 10, "optimizer": "sgd"}
+
+    def at(epsilon: float, **more: object) -> Task:
+        return make_task("train", {**base, "epsilon": epsilon, **more}, (0, 1)).on("cuda")
+
+    assert at(1).company == at(2).company
+    others = [at(1, optimizer="adam"), at(1, fraction=0.5), at(1, parts=5), at(1, parts=1)]
+    assert len({at(1).company, *(task.company for task in others)}) == 5
+    assert at(1, parts=1).company != at(2, parts=1).company, "nothing is sampled"
+    assert at(1).on("cpu").company != at(2).on("cpu").company
+
+
+def test_steps_are_those_of_a_run() -> None:
+    split = {"dataset": "cora", "recipe": "paper-split", "epsilon": 1, "parts": 10}
+    split["optimizer"] = "sgd"
+    assert make_task("train", split, (0, 1)).steps == 10 * PAPER_EPOCHS["sgd"]
+    assert make_task("train", {**split, "parts": 1}, (0,)).steps == PAPER_EPOCHS["sgd"]
+    plain = {"dataset": "pubmed", "recipe": "plain", "optimizer": "adam"}
+    assert make_task("train", plain, (0,)).steps == PAPER_EPOCHS["adam"]
+    released = {"dataset": "cora", "optimizer": "adam", "epsilon": 2, "parts": 4}
+    assert make_task(emulation.KIND, released, (0,)).steps == 4 * PAPER_EPOCHS["adam"]
+    assert make_task("references", {"dataset": "cora"}, (0,)).steps == 1
 
 
 def test_cuda_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,27 @@ def device(settings: dict[str, Any], replicas: int, asked: str) -> str:
     return asked
 
 
+def steps(settings: dict[str, Any]) -> int:
+    return int(settings["steps"])
+
+
+def company(settings: dict[str, Any]) -> Any:
+    """Configurations that differ in their shift alone and say so share a pass."""
+    if not settings.get("shared"):
+        return None
+    return {name: value for name, value in settings.items() if name != "shift"}
+
+
+def run_together(
+    runs: list[tuple[dict[str, Any], tuple[int, ...]]], device: str
+) -> list[list[dict[str, Any]]]:
+    results = [run(settings, seeds, device) for settings, seeds in runs]
+    # A setting may ask for too few results.
+    results = [own[: runs[0][0].get("most", len(own))] for own in results]
+    beside = [settings["shift"] for settings, _ in runs]
+    return [[{**one, "beside": beside} for one in own] for own in results]
+
+
 def run(
     settings: dict[str, Any], seeds: tuple[int, ...], device: str = "cpu"
 ) -> list[dict[str, Any]]:

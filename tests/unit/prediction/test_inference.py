@@ -179,7 +179,8 @@ def test_the_gradient_of_the_match_is_that_of_its_loss(fitted) -> None:
     sight = _Sight(new, torch.arange(80), 0.1, 10, released.numbers)
     problem = _Problem.of(released, sight)
     for sharpening in (0.0, 0.5):
-        solution = _Solution(problem, sight.alone.matched, None)
+        expected = torch.randn(80, CLASSES)
+        solution = _Solution(problem, sight, sight.alone, expected, None)
         solution.weights = 0.1 * torch.randn(solution.weights.shape)
         solution.bias = torch.tensor([0.3, -0.2, 0.1])
         _, by_weight, by_bias = solution._loss(sharpening)
@@ -209,6 +210,43 @@ def test_only_the_asked_documents_are_scored(fitted) -> None:
     everything = scores_in_mode(fitted, new, torch.arange(300), "full-graph")
     chosen = scores_in_mode(fitted, new, rows, "full-graph")
     torch.testing.assert_close(chosen, everything[rows])
+
+
+def test_own_scores_count_more_with_signal_and_agreement(fitted) -> None:
+    new = planted(300, 9)
+    numbers = numbers_of(fitted)
+    rows = torch.arange(300)
+
+    def share(**changes: float) -> float:
+        """How much of the trained weights' scores is in an answer."""
+        found = []
+        for blend in (0.0, numbers.blend):
+            own = numbers.model_copy(update={**changes, "blend": blend})
+            model = replace(fitted, matching=own.model_dump())
+            found.append(scores_in_mode(model, new, rows, "own-graph")[:, 0])
+        alone = scores_in_mode(fitted, new, rows, "alone")[:, 0]
+        moved = found[1] - found[0]
+        assert torch.allclose(moved, moved.norm() / alone.norm() * alone, atol=1e-4)
+        return float(moved.norm() / alone.norm())
+
+    usual = share()
+    assert share(signal=8 * numbers.signal) == pytest.approx(4 * usual, rel=1e-3)
+    assert share(signal=1e6 * numbers.signal) == pytest.approx(numbers.most_blend, rel=1e-3)
+    assert share(least_apart=1e-6) > usual > share(least_apart=1.0)
+
+
+def test_own_scores_count_less_where_they_disagree(fitted) -> None:
+    """Weights of the wrong classes contradict the match."""
+    new, rows = planted(300, 9), torch.arange(300)
+    wrong = replace(fitted, parameters=[p.roll(1, -1) for p in fitted.parameters])
+
+    def moved(model: Fit) -> float:
+        own = numbers_of(model).model_copy(update={"blend": 0.0})
+        bare = replace(model, matching=own.model_dump())
+        found = [scores_in_mode(m, new, rows, "own-graph") for m in (model, bare)]
+        return float((found[0] - found[1]).norm())
+
+    assert moved(wrong) < 0.6 * moved(fitted)
 
 
 def test_pagerank_is_its_own_recursion() -> None:

@@ -11,11 +11,11 @@ from brute_force import joint_norm, plan_for, random_graph, replica_of
 from privgcn.graph import DenseRows, TextGraph, cut, random_parts
 from privgcn.models import make_model
 from privgcn.privacy.mechanism import clipping
-from privgcn.privacy.mechanism.device_gradients import DeviceGradients
-from privgcn.privacy.mechanism.noise_grid import grid_of
+from privgcn.privacy.mechanism.device_gradients import DeviceGradients, side_by_side
 from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.schedule import PoissonParts
 from privgcn.randomness import DeviceReplicas
 
 CLIP, PARTS = 0.05, 5
@@ -45,7 +45,8 @@ def dense_graph(documents: int = 43) -> TextGraph:
 def plan_of_random_parts(documents: int) -> PrivacyPlan:
     facts = PartitionFacts(kind="random", parts=PARTS, seed=3)
     plan = plan_for(PARTS, CLIP)
-    return replace(plan, partition=facts, units=documents, unit="part")
+    sampled = PoissonParts(PARTS, 1 / PARTS)
+    return replace(plan, partition=facts, schedule=sampled, units=documents, unit="part")
 
 
 def both(
@@ -77,13 +78,12 @@ SAMPLES = [
 def test_slots_give_the_same_sums_to_the_bit(
     kind: str, sampled: list[list[int]], device: str
 ) -> None:
-    """On a device to the last step of the grid: other shapes, other roundings of norms."""
     samples = [np.array(own, dtype=np.int64) for own in sampled]
     here, there, parameters = both(dense_graph(), kind, [1, 2, 3], device)
+    assert side_by_side(there.plan)
     found = there.clipped_sum(parameters, samples)
-    most = 0.0 if device == "cpu" else PARTS * grid_of(there.plan).step
     for one, other in zip(here.clipped_sum(parameters, samples), found, strict=True):
-        assert (one - other).abs().max() <= most
+        assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("kind", ["gcn", "linear", "mlp"])
@@ -176,6 +176,7 @@ def test_small_parts_are_sampled_by_a_mask(
 ) -> None:
     monkeypatch.setattr(clipping, "_MOST_IN_PAIRS", 64)
     here, there, parameters = both(dense_graph(), "gcn", [1, 2], device)
+    assert not side_by_side(there.plan)
     samples = [np.array([0, 4]), np.array([2])]
     found = there.clipped_sum(parameters, samples)
     for one, other in zip(here.clipped_sum(parameters, samples), found, strict=True):

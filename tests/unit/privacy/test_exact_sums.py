@@ -23,7 +23,7 @@ from privgcn.graph.parts import PartitionedGraph, cut
 from privgcn.graph.sparse_rows import SparseRows
 from privgcn.models import make_model
 from privgcn.models.stack import LayerGradient, product
-from privgcn.privacy.mechanism.centre import clipped_row_means
+from privgcn.privacy.mechanism.centre import ROW, clipped_outline
 from privgcn.privacy.mechanism.clipping import ClippedSums
 from privgcn.privacy.mechanism.module_gradients import ModuleGradients
 from privgcn.privacy.mechanism.noise_grid import Grid, grid_of
@@ -489,11 +489,13 @@ def test_nobody_else_moves_the_centre(owners: int) -> None:
     for documents in (4096, 4097):
         graph = owned(*one_word(owners, documents - owners + 1), dense=True)
         plan = plan_for(owners, CLIP)
-        found.append(clipped_row_means(graph, plan, [np.arange(1, owners)]))
-        whole, own = (clipped_row_means(graph, plan, s) for s in (None, [np.array([0])]))
-        assert torch.equal(whole, found[-1] + own)
-        assert float(whole.norm()) == pytest.approx(owners, rel=1e-3)
-    assert torch.equal(*found)
+        found.append(clipped_outline(graph, plan, [np.arange(1, owners)]))
+        whole, own = (clipped_outline(graph, plan, s) for s in (None, [np.array([0])]))
+        for total, others, one in zip(whole, found[-1], own, strict=True):
+            assert torch.equal(total, others + one)
+        assert float(whole[0].norm()) == pytest.approx(ROW * owners, rel=1e-3)
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
 
 
 def test_the_centre_of_owners_is_the_sum_of_their_means() -> None:
@@ -503,9 +505,9 @@ def test_the_centre_of_owners_is_the_sum_of_their_means() -> None:
     directions = values.double() / values.double().norm(dim=1, keepdim=True)
     means = torch.stack([directions[index == owner].mean(0) for owner in range(7)])
     plan = plan_for(7, CLIP)
-    found = clipped_row_means(graph, plan, None)[:, 0]
+    found = clipped_outline(graph, plan, None)[0][:, 0] / ROW
     torch.testing.assert_close(found, means.sum(0), rtol=0, atol=7e-3)
-    some = clipped_row_means(graph, plan, [np.array([1, 4])])[:, 0]
+    some = clipped_outline(graph, plan, [np.array([1, 4])])[0][:, 0] / ROW
     torch.testing.assert_close(some, means[1] + means[4], rtol=0, atol=2e-3)
 
 

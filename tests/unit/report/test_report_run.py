@@ -360,3 +360,9 @@ class TestExperiment:
             "Skip the points of this chart"
             in Report.of_experiment("e", [], [figure], ()).html()
         )
+
+
+def test_the_leading_score_has_its_interval_beside_it(build, statement, scores):
+    scores["modes"]["own-graph"]["intervals"] = {"micro_f1": [0.41, 0.66]}
+    html = Report.of_run(build.settings(statement), statement, scores).html()
+    assert "micro-F1, inference own-graph; 95 %: 0.410 to 0.660" in text_of(html)

@@ -20,7 +20,8 @@ from privgcn.features import bags
 from privgcn.prediction import matching_numbers, spectrum
 from privgcn.runs.folder import MODEL
 from privgcn.runs.model import model_files
-from privgcn.training import planning
+from privgcn.training import class_bias, planning
+from privgcn.training import names as class_names
 
 SHORT = {"training.epochs": 5}
 PRIVATE: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-4}
@@ -209,10 +210,12 @@ def test_constants_of_another_version_change_no_saved_model(
         (
             matching_numbers,
             "RANK STRETCH BIAS_VARIANCE SHARPENING COMPLEXITY ROUNDS TOLERANCE LINKED_SHARE "
-            "BLEND LINKED_BLEND MOST_BLEND MOST_MATCHED SURE WORTH",
+            "BLEND BLEND_POWER LEAST_APART MOST_BLEND MOST_MATCHED SURE WORTH",
         ),
         (spectrum, "OVERSAMPLING ITERATIONS"),
         (planning, "_CALM _LONGEST_STEP"),
+        (class_bias, "_OF_LOGARITHM _KEPT"),
+        (class_names, "_REACH _LONGEST_STEP"),
     ):
         for name in names.split():
             value = getattr(module, name)

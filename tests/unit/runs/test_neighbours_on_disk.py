@@ -63,7 +63,7 @@ def test_neighbours_differ_on_disk_in_what_was_released_and_nothing_else(
         found[name] = told(tmp_path / name)
         shapes, metadata = json.loads(found[name]["model.safetensors"])
         assert set(metadata) == {"statement_digest"}
-        assert set(shapes) == {"layers.0.weight", "path", "centre"}
+        assert set(shapes) == {"layers.0.weight", "path", "centre", "bias"}
     for name, content in found.items():
         assert content == found["usual"], name
 

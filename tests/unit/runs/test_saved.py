@@ -1,6 +1,7 @@
 """A saved model with a centre predicts as it did, and a damaged one is refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import scipy.sparse as sp
 import torch
 from safetensors.torch import load_file, save
 
-from privgcn import GraphClassifier
+from privgcn import GraphClassifier, load_corpus
 from privgcn.errors import DataError, PrivacyContractError
 from privgcn.runs.folder import MODEL, WEIGHTS, read_folder, write_folder
 from privgcn.runs.model import read_model
@@ -67,6 +68,51 @@ def test_a_damaged_centre_is_refused(
         read_model(read_folder(folder))
     with pytest.raises(PrivacyContractError, match="digest of its statement"):
         GraphClassifier.load(folder)
+
+
+@pytest.mark.parametrize("bias", [None, torch.zeros(1, 2), torch.full((1, 3), torch.inf)])
+def test_a_damaged_bias_is_refused(
+    saved: tuple[GraphClassifier, Path], bias: torch.Tensor | None
+) -> None:
+    _, folder = saved
+    tensors = load_file(folder / WEIGHTS)
+    del tensors["bias"]
+    if bias is not None:
+        tensors["bias"] = bias
+    seal(folder, {WEIGHTS: save(tensors)})
+    with pytest.raises(DataError, match="bias"):
+        read_model(read_folder(folder))
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_a_balanced_model_predicts_as_it_did(tmp_path: Path, dense: bool) -> None:
+    rows, labels = vectors()
+    given = rows if dense else sp.csr_matrix(rows)
+    model = GraphClassifier(epsilon=8.0, delta=1e-4, balanced=True).fit(given, labels)
+    model.save(tmp_path / "model")
+    read = GraphClassifier.load(tmp_path / "model")
+    assert read.balanced is True
+    for inference in ("alone", "own-graph"):
+        expected = model.predict_proba(given, inference=inference)
+        assert np.array_equal(expected, read.predict_proba(given, inference=inference))
+
+
+def test_a_model_with_class_names_predicts_as_it_did(tmp_path: Path) -> None:
+    clinic = load_corpus("clinic")
+    model = GraphClassifier(epsilon=4.0).fit(clinic.train)
+    model.save(tmp_path / "model")
+    assert load_file(tmp_path / "model" / WEIGHTS)["names"].any()
+    read = GraphClassifier.load(tmp_path / "model")
+    for inference in ("alone", "own-graph"):
+        expected = model.predict_proba(clinic.test, inference=inference)
+        assert np.array_equal(expected, read.predict_proba(clinic.test, inference=inference))
+
+
+def test_names_that_were_read_off_the_labels_are_not_used() -> None:
+    clinic = load_corpus("clinic")
+    facts = replace(clinic.facts, classes_declared=False)
+    model = GraphClassifier(epsilon=4.0).fit(replace(clinic, facts=facts).train)
+    assert model._model.fitted.names is None
 
 
 def test_a_model_of_an_older_format_is_refused(saved: tuple[GraphClassifier, Path]) -> None:

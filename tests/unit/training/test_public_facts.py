@@ -66,11 +66,14 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         self: StackGradients, model: Any, graph: Any, norm: float, *a: Any, **o: Any
     ) -> None:
         cut = {"offsets": graph.offsets.tolist(), "order": graph.order.tolist()}
-        seen.append({"cut": cut, "clip_norm": norm, "layers": repr(model), "options": repr(o)})
+        # The bias is made of what was released.
+        options = {n: n if n == "bias" and v is not None else repr(v) for n, v in o.items()}
+        seen.append({"cut": cut, "clip_norm": norm, "layers": repr(model), "options": options})
         gradients(self, model, graph, norm, *a, **o)
 
-    def start(self: Optimiser, parameters: Sequence[Tensor], chosen: Any) -> None:
-        optimiser(self, parameters, chosen)
+    def start(self: Optimiser, parameters: Sequence[Tensor], chosen: Any, names: Any) -> None:
+        optimiser(self, parameters, chosen, names)
+        seen[-1]["names"] = None if names is None else names.tolist()
         seen[-1]["settings"] = chosen.model_dump()
         seen[-1]["weights"] = [parameter.tolist() for parameter in parameters]
         seen[-1]["device"] = str(parameters[0].device)
@@ -91,6 +94,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     "changes",
     [
         {},
+        {"training.balanced": True},
         {"privacy.unit": "person"},
         {"privacy.parts": 5, "privacy.sampling": "poisson"},
         {"privacy.parts": 5, "privacy.sampling": "epoch", "privacy.relation": "replace"},
@@ -104,7 +108,8 @@ def test_only_public_facts_decide_what_training_begins_with(
     for graph in variants(dense).values():
         fitted = fit(graph, settings(**changes))
         plans.append(fitted.plan)
-        shapes.append((fitted.centre is None, [p.shape for p in fitted.parameters]))
+        released = (fitted.centre is None, fitted.bias is None)
+        shapes.append((released, [p.shape for p in fitted.parameters]))
     first = begun[0]
     for name, plan, found, shape in zip(variants(dense), plans, begun, shapes, strict=True):
         assert plan == plans[0], name
@@ -149,6 +154,7 @@ def test_how_much_an_owner_writes_decides_nothing(begun: list[dict[str, Any]]) -
         {},
         {"privacy.parts": 5, "privacy.sampling": "poisson"},
         {"prediction.method": "direct"},
+        {"training.balanced": True},
     ],
     ids=str,
 )
@@ -168,7 +174,8 @@ def test_what_leaves_training_follows_from_its_releases(
         monkeypatch.setattr("privgcn.training.fit.noisy_mean", released)
         monkeypatch.setattr("privgcn.privacy.mechanism.centre.noisy_mean", released)
         fitted = fit(graph, settings(**changes))
-        found.append([*fitted.parameters, fitted.path, fitted.centre])
+        bias = None if fitted.bias is None else fitted.bias.values
+        found.append([*fitted.parameters, fitted.path, fitted.centre, bias])
     for name, tensors in zip(variants(dense), found, strict=True):
         for tensor, expected in zip(tensors, found[0], strict=True):
             assert (tensor is None) == (expected is None), name

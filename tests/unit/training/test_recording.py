@@ -19,7 +19,12 @@ from privgcn.privacy.mechanism.device_gradients import DeviceGradients
 from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.together import AnyPlan, PlansTogether
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.randomness import DeviceReplicas, DeviceSource, RandomSource
+from privgcn.randomness import (
+    _MOST_STEPS_AHEAD,
+    DeviceReplicas,
+    DeviceSource,
+    RandomSource,
+)
 from privgcn.training import plain, recording
 from privgcn.training.fit import PrivateTrainer, fit, fit_together
 from privgcn.training.plain import train_plain
@@ -55,6 +60,52 @@ def test_on_a_cpu_a_step_is_called() -> None:
     for number in range(6):
         step(number % 2)
     assert len(calls) == 6
+
+
+class ReplayedOnCpu(Recording):
+    """Replays a step as a device does, by running it again: what is drawn is the same."""
+
+    def _recorded(self) -> Any:
+        step = self._step
+
+        class Graph:
+            def replay(self) -> None:
+                step()
+
+        graph: Any = Graph()
+        for each in self._draws:
+            each.record_into(graph)
+        return graph
+
+
+def drawn_by(draws: DeviceReplicas, steps: int, *, replayed: bool) -> torch.Tensor:
+    """What repeated steps draw, ``[steps, rows, replicas, 3]``."""
+    shape, found = (40, len(draws._sources), 3), []
+
+    def step() -> None:
+        one, other = draws.normal([shape, shape])
+        again = draws.normal([shape])[0]
+        masks = draws.uniform_bytes(shape).double()
+        found.append(torch.cat([one, other, again, masks + 1000]))
+
+    kind = ReplayedOnCpu if replayed else Recording
+    advance = kind(step, torch.device("cuda" if replayed else "cpu"), [draws])
+    for _ in range(steps):
+        advance()
+    return torch.stack(found)
+
+
+def test_more_steps_than_are_drawn_ahead_draw_every_number_once() -> None:
+    cpu, steps = torch.device("cpu"), 2 * _MOST_STEPS_AHEAD + 7
+    three = drawn_by(DeviceReplicas([4, 5, 6], "noise", cpu), steps, replayed=False)
+    normal = three[:, :120]
+    assert len(normal.unique()) == normal.numel()
+    masks = three[:, 120:].flatten(1)
+    assert len(masks.unique(dim=0)) == steps, "every step has masks of its own"
+    replayed = drawn_by(DeviceReplicas([4, 5, 6], "noise", cpu), steps, replayed=True)
+    assert torch.equal(three, replayed)
+    alone = drawn_by(DeviceReplicas([5], "noise", cpu), steps, replayed=True)
+    assert torch.equal(three[..., 1:2, :], alone)
 
 
 def with_validation(graph: TextGraph) -> TextGraph:

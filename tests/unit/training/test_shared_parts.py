@@ -17,7 +17,7 @@ from privgcn.graph import cut, random_parts
 from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.models import make_model
-from privgcn.privacy.mechanism.centre import clipped_row_means
+from privgcn.privacy.mechanism.centre import clipped_outline
 from privgcn.privacy.mechanism.cutting import cut_as_planned
 from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.part_gradients import Samples, StackGradients
@@ -130,14 +130,18 @@ def test_rows_on_disk_are_shared_like_rows_in_memory(sparse: bool) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 9])
 @pytest.mark.parametrize("samples", [None, [np.array([0, 4])], [np.array([3])]])
-def test_row_means_over_ranks_are_those_of_one_process(size: int, samples: Samples) -> None:
-    pieces = cut(random_graph(60, 9, sparse=False), random_parts(60, PARTS, 0), PARTS)
+@pytest.mark.parametrize("sparse", [True, False])
+def test_outlines_over_ranks_are_those_of_one_process(
+    size: int, samples: Samples, sparse: bool
+) -> None:
+    pieces = cut(random_graph(60, 9, sparse=sparse), random_parts(60, PARTS, 0), PARTS)
     task, sizes = task_of(pieces, "linear"), pieces.sizes.numpy()
     shares = [Share.of(PARTS, Ranks(number, size)) for number in range(size)]
     ranks = [as_sent(_selected(pieces, share), task, share, sizes) for share in shares]
-    counted = sum(rank.row_means(samples) for rank in ranks)
+    counted = sum(rank.outline(samples) for rank in ranks)
     assert isinstance(counted, torch.Tensor)
-    whole = clipped_row_means(pieces, task.plan, samples)[:, 0]
+    sums = clipped_outline(pieces, task.plan, samples)
+    whole = torch.cat([tensor.reshape(-1) for tensor in sums])
     assert torch.equal(counted.double() * grid_of(task.plan).step, whole)
 
 

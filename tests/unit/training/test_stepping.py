@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from privgcn.errors import PrivacyContractError
+from privgcn.privacy.mechanism.together import PlansTogether
 from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import AllParts
@@ -46,7 +49,7 @@ def test_a_step_is_never_longer_than_the_bound() -> None:
 
 
 def test_signal_grows_with_documents_and_falls_with_features() -> None:
-    assert signal_over_noise(plan(100, 50.0), 1000) == 1.0
+    assert signal_over_noise(plan(100, 50.0), 1000) < 1.0
     few, many = (
         signal_over_noise(plan(5000, 5.0), 100),
         signal_over_noise(plan(10_000, 5.0), 100),
@@ -58,3 +61,12 @@ def test_signal_grows_with_documents_and_falls_with_features() -> None:
 def test_settings_with_a_rate_of_their_own_are_left_alone() -> None:
     training = plain().training
     assert with_rate(training, plan(100, 5.0)) is training
+
+
+def test_plans_in_one_pass_have_no_reach() -> None:
+    levels = (plan(100, 5.0), plan(100, 9.0))
+    together = PlansTogether(levels, torch.device("cpu"))
+    with pytest.raises(PrivacyContractError, match="a reach gives each its own"):
+        with_rate(make_settings("auto", epsilon=1.0).training, together)
+    training = plain().training
+    assert with_rate(training, together) is training

@@ -35,6 +35,7 @@ VALUES: dict[str, tuple[Any, Any, Any]] = {
     "training.optimizer": ("sgd", "adam", "sgd"),
     "training.learning_rate": (0.1, 0.2, 0.3),
     "training.reach": (1.1, 1.2, 1.3),
+    "training.balanced": (True, False, True),
     "training.epochs": (7, 8, 9),
     "training.patience": (7, 8, 9),
     "training.parts": (2, 3, 4),
@@ -43,7 +44,11 @@ VALUES: dict[str, tuple[Any, Any, Any]] = {
     "prediction.hops": (7, 8, 9),
     "prediction.restart": (0.2, 0.3, 0.4),
 }
-RECIPE_OF = {"training.reach": "auto", "prediction.method": "auto"}
+RECIPE_OF = {
+    "training.reach": "auto",
+    "training.balanced": "auto",
+    "prediction.method": "auto",
+}
 
 
 def leaves(model: type[BaseModel], prefix: str = "") -> list[str]:

@@ -355,12 +355,17 @@ def device(settings: Mapping[str, Any], replicas: int, asked: str) -> str:
     if asked != "auto":
         return asked
     size = _documents(settings) * WORDS * settings["hidden"] * replicas
-    return faster_device(settings["epochs"] * settings["parts"], size, started=True)
+    return faster_device(steps(settings), size, started=True)
+
+
+def steps(settings: Mapping[str, Any]) -> int:
+    """Of a run that does not stop early."""
+    return int(settings["epochs"] * settings["parts"])
 
 
 def weight(settings: Mapping[str, Any]) -> float:
     """Document passes, roughly."""
-    return float(_documents(settings) * settings["epochs"] * settings["parts"])
+    return float(_documents(settings) * steps(settings))
 
 
 def _documents(settings: Mapping[str, Any]) -> int:

@@ -41,8 +41,11 @@ class DeviceGradients(StackGradients):
         dropout: UniformBytes | None,
         *,
         short_residuals: bool = False,
+        bias: Tensor | None = None,
     ) -> None:
-        super().__init__(model, graph, plan, dropout, short_residuals=short_residuals)
+        super().__init__(
+            model, graph, plan, dropout, short_residuals=short_residuals, bias=bias
+        )
         rows = densified(self.graph.features, torch.float64)
         self.graph = self.graph.with_features(rows)
         if isinstance(plan, PlansTogether) and not side_by_side(plan):

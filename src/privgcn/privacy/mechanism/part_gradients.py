@@ -54,6 +54,14 @@ class GradientSource(Protocol):
 class StackGradients:
     """The fast path: hand-written gradients, norms without gradient copies.
 
+    Args:
+        model: The layers.
+        graph: The parts of a plan's own cut.
+        plan: Clip norm and grid.
+        dropout: Where masks come from.
+        short_residuals: Whether each document's residual is shortened to the clip norm.
+        bias: Added to all scores, and not trained, ``[R, classes]``.
+
     Guarantees:
         Each part's gradient is computed from that part alone and enters the sum scaled, as
         a whole, to norm at most the plan's. Replicas have samples of their own. No sampled
@@ -68,6 +76,7 @@ class StackGradients:
         dropout: UniformBytes | None,
         *,
         short_residuals: bool = False,
+        bias: Tensor | None = None,
     ) -> None:
         self.model = model
         self.plan = plan
@@ -75,6 +84,7 @@ class StackGradients:
         if isinstance(rows, RowsOnDisk) and plan.steps > _FEW_READS:
             rows = rows.settled()
         self.graph = graph.with_features(rows)
+        self.bias = bias
         self.longest = plan.clip_norm if short_residuals else None
         self.dropout = dropout if model.dropout > 0 and len(model.layers) > 1 else None
 
@@ -143,9 +153,8 @@ class StackGradients:
         """The gradient rows of documents, each from its own part."""
         matrix, bits = block.matrix, grid_of(self.plan).input_bits
         tape = self.model.forward(parameters, block.features, matrix, masks, bits=bits)
-        rows = loss_gradient(
-            tape.scores, block.labels, block.loss_weights, longest=self.longest
-        )
+        scores = tape.scores if self.bias is None else tape.scores + self.bias
+        rows = loss_gradient(scores, block.labels, block.loss_weights, longest=self.longest)
         return self.model.backward(parameters, tape, rows, matrix, dropped=masks is not None)
 
     def _worth_passes(self, wanted: npt.NDArray[np.bool_], passes: int) -> bool:
