@@ -97,7 +97,7 @@ def commit() -> str:
 
     def git(*words: str) -> str:
         return subprocess.run(
-            ["git", *words], cwd=ROOT, capture_output=True, text=True
+            ["git", "--no-optional-locks", *words], cwd=ROOT, capture_output=True, text=True
         ).stdout.strip()
 
     changed = git("status", "--porcelain", "--", "src", "scripts")

@@ -3,9 +3,11 @@ from __future__ import annotations
 import os
 import resource
 import sys
+import tracemalloc
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -95,3 +97,14 @@ def test_on_windows_the_lock_lies_beyond_the_content(tmp_path, monkeypatch) -> N
         with pytest.raises(BlockingIOError):
             lock(file.fileno(), wait=False)
     flush_folder(tmp_path / "nowhere")
+
+
+def test_a_small_file_takes_little_memory_whatever_is_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "small"
+    path.write_bytes(b"abc")
+    tracemalloc.start()
+    try:
+        assert read_bounded(path, most=1 << 34) == b"abc"
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()

@@ -62,7 +62,9 @@ def commit() -> str | None:
     root = _PACKAGE.parents[1]
     if not (root / ".git").exists():
         return None
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude=*"]
+    # Without the option git writes its index, and a kill would leave that locked.
+    git = ["git", "--no-optional-locks", "-C", str(root)]
+    command = [*git, "describe", "--always", "--dirty", "--exclude=*"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from privgcn.config import Settings, parse_assignment, read_settings
-from privgcn.errors import ConfigError
+from privgcn.errors import ConfigError, brief, shown
 from privgcn.features.registry import without_places
 from privgcn.training.recipes import PAPER_LEARNING_RATES
 
@@ -45,17 +45,17 @@ class SearchSpace:
         for name, values in self.choices.items():
             if not name.startswith(_SECTIONS) and name not in _OTHERS:
                 raise ConfigError(
-                    f"The setting '{name}' must not be searched over: it decides what is "
+                    f"The setting {shown(name)} must not be searched over: it decides what is "
                     f"promised or read. Search over {', '.join(s + '*' for s in _SECTIONS)} or "
                     f"{', '.join(_OTHERS)}."
                 )
             if not values:
-                raise ConfigError(f"The values to try for '{name}' must be at least one.")
+                raise ConfigError(f"The values to try for {shown(name)} must be at least one.")
         size = math.prod(len(values) for values in self.choices.values())
         if not 2 <= size <= _MOST_CANDIDATES:
             raise ConfigError(
-                f"A search must have 2 to {_MOST_CANDIDATES} candidates. Got {size}. Name "
-                'values to try, such as --try "training.reach=1,1.5,2".'
+                f"A search must have 2 to {_MOST_CANDIDATES} candidates. Got {brief(size)}. "
+                'Name values to try, such as --try "training.reach=1,1.5,2".'
             )
 
     @classmethod

@@ -63,7 +63,9 @@ def test_what_a_kill_left_half_written_is_dropped(tmp_path: Path) -> None:
     assert not half.exists()
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "moved", "astray", "lost", "renamed"])
+@pytest.mark.parametrize(
+    "damage", ["cut", "deep", "changed", "moved", "astray", "lost", "renamed"]
+)
 def test_a_damaged_record_costs_its_own_run_and_no_other(tmp_path: Path, damage: str) -> None:
     good, bad = _task(2.0), _task(1.0)
     _fill(tmp_path, good, bad)
@@ -71,6 +73,8 @@ def test_a_damaged_record_costs_its_own_run_and_no_other(tmp_path: Path, damage:
     path = place / f"{bad.run_key(0)}.json"
     if damage == "cut":
         path.write_bytes(path.read_bytes()[:-20])
+    elif damage == "deep":
+        path.write_text("[" * 100_000)
     elif damage == "changed":
         record = json.loads(path.read_text())
         record["result"]["accuracy"] = 1.5
@@ -216,6 +220,18 @@ def test_a_place_that_can_not_be_written_is_a_clear_error(tmp_path: Path, place:
     ):
         pass
     assert (tmp_path / "file").read_text() == "a letter"
+
+
+def test_a_disk_that_refuses_a_record_is_a_clear_error(tmp_path: Path) -> None:
+    task = _task(seeds=(0,))
+    results = tiny_task.run(dict(task.settings), task.seeds)
+    with RecordStore(tmp_path) as store:
+        (tmp_path / "times.jsonl").mkdir()
+        with pytest.raises(ConfigError, match="cannot be written: Is a directory"):
+            store.add(task, results, 0.1)
+    # The records themselves were whole before.
+    with RecordStore(tmp_path) as store:
+        assert store.missing(task) == ()
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:

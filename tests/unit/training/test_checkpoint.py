@@ -191,7 +191,8 @@ def test_a_damaged_state_is_no_state(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         fit(GRAPH, settings(), checkpoint_folder=tmp_path, progress=stop_after(5))
     path = Checkpoint(tmp_path, {}).path
-    for content in (b"", b"not a checkpoint", path.read_bytes()[:100]):
+    deep = (100_000).to_bytes(8, "little") + b"[" * 100_000
+    for content in (b"", b"not a checkpoint", path.read_bytes()[:100], deep):
         path.write_bytes(content)
         assert first_step(tmp_path, settings()) == 1
 
