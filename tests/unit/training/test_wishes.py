@@ -38,6 +38,7 @@ VALUES: dict[str, tuple[Any, Any, Any]] = {
     "training.balanced": (True, False, True),
     "training.epochs": (7, 8, 9),
     "training.patience": (7, 8, 9),
+    "training.memory": (1.5, 2.5, 3.5),
     "training.parts": (2, 3, 4),
     "training.device": ("auto", "cuda", "auto"),
     "prediction.method": ("direct", "matched", "direct"),
