@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -217,7 +218,11 @@ def check_module(module: nn.Module) -> None:
 
 
 def _documents_in(value: Any) -> Iterator[bool]:
-    if isinstance(value, Tensor) or type(value).__name__ in _GRAPHS:
+    if (
+        isinstance(value, Tensor | np.ndarray)
+        or type(value).__name__ in _GRAPHS
+        or type(value).__module__.startswith("scipy.sparse")
+    ):
         yield True
     elif isinstance(value, Mapping):
         for own in value.values():
@@ -247,11 +252,18 @@ def _check_scores(module: nn.Module, features: int, classes: int) -> None:
                     f"tensor [documents, classes]. Got {list(shape or ())} for {count} "
                     "documents."
                 )
-            _check_buffers(module, probed, title)
+            _check_unchanged(module, probed, title)
 
 
-def _check_buffers(module: nn.Module, called: nn.Module, title: str) -> None:
+def _check_unchanged(module: nn.Module, called: nn.Module, title: str) -> None:
     before = dict(module.named_buffers())
+    weights = dict(module.named_parameters())
+    for name, weight in called.named_parameters():
+        if name not in weights or not torch.equal(weights[name], weight):
+            raise PrivacyContractError(
+                f"The module '{title}' changes its parameter '{name}' when it is called (as "
+                "an embedding with max_norm does). Training alone may change parameters."
+            )
     for name, value in called.named_buffers():
         if name not in before or not torch.equal(before[name], value):
             raise PrivacyContractError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -185,3 +186,28 @@ def test_files_alone_cannot_predict() -> None:
     model = ModuleModel.without_module("Mean", Mean().state_dict())
     with pytest.raises(ConfigError, match="files hold no code"):
         model.scores(model.parameters_in(Mean().state_dict()), rows(2), None)
+
+
+class Shortens(Mean):
+    """An embedding whose rows are shortened when they are used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.EmbeddingBag(FEATURES, CLASSES, max_norm=0.1)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.words(torch.arange(FEATURES).expand(len(x), -1)) + super().forward(
+            x, edge_index
+        )
+
+
+def test_a_module_that_changes_its_weights_is_refused() -> None:
+    with pytest.raises(PrivacyContractError, match=r"changes its parameter 'words\.weight'"):
+        ModuleModel.of(Shortens(), FEATURES, CLASSES)
+
+
+def test_arrays_in_attributes_are_refused() -> None:
+    module = Mean()
+    module.kept = np.zeros(3)  # type: ignore[assignment]
+    with pytest.raises(PrivacyContractError, match="in its attribute 'kept'"):
+        ModuleModel.of(module, FEATURES, CLASSES)

@@ -165,3 +165,47 @@ def test_the_trainer_takes_a_module() -> None:
     for before, after in zip(general.initial(), trainer.run(), strict=True):
         assert before.shape == after.shape
         assert not torch.equal(before, after)
+
+
+class Renorms(nn.Module):
+    """Shortens a weight in place, and more where a document is long."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.Linear(FEATURES, CLASSES)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        with torch.no_grad():
+            self.scores.weight.mul_(1.0 / (1.0 + float(x.abs().sum())))
+        return self.scores(x)
+
+
+class Remembers(nn.Module):
+    """Adds up what it saw in a weight that nobody trains."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.Linear(FEATURES, CLASSES)
+        self.seen = nn.Parameter(torch.zeros(1), requires_grad=False)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        self.seen += float(x.abs().sum())
+        return self.scores(x) * self.seen
+
+
+@pytest.mark.parametrize("kind", [Renorms, Remembers])
+def test_a_module_that_changes_weights_changes_nobody_elses(kind: type[nn.Module]) -> None:
+    graph = pieces(6)
+    gradients = ModuleGradients(kind(), graph, plan_for(6))
+    parameters = gradients.initial()
+    before = [parameter.clone() for parameter in parameters]
+    held = [parameter.clone() for parameter in gradients.module.parameters()]
+    one = gradients.clipped_sum(parameters, [np.array([2])])
+    gradients.clipped_sum(parameters, None)
+    again = gradients.clipped_sum(parameters, [np.array([2])])
+    for first, second in zip(one, again, strict=True):
+        assert torch.equal(first, second)
+    for first, second in zip(before, parameters, strict=True):
+        assert torch.equal(first, second)
+    for first, second in zip(held, gradients.module.parameters(), strict=True):
+        assert torch.equal(first, second)

@@ -24,6 +24,9 @@ from privgcn.privacy.mechanism.slots import PartTables, SlotDraws, Slots, slots_
 from privgcn.privacy.mechanism.together import AnyPlan, PlansTogether
 from privgcn.randomness import UniformBytes
 
+# Documents of a person, about.
+_DOCUMENTS_EACH = 16
+
 
 class DeviceGradients(StackGradients):
     """The sums of ``StackGradients``, in two halves: what the host says, and what is recorded.
@@ -46,7 +49,9 @@ class DeviceGradients(StackGradients):
         super().__init__(
             model, graph, plan, dropout, short_residuals=short_residuals, bias=bias
         )
-        rows = densified(self.graph.features, torch.float64)
+        # How many documents people have is private, and must not choose the arithmetic.
+        each = _DOCUMENTS_EACH if plan.unit == "person" else 1
+        rows = densified(self.graph.features, torch.float64, max(1, plan.units) * each)
         self.graph = self.graph.with_features(rows)
         if isinstance(plan, PlansTogether) and not side_by_side(plan):
             raise PrivacyContractError(

@@ -98,9 +98,11 @@ class ModuleGradients:
         if not bool((part.weights > 0).any()):
             return [value.new_zeros(()) for value in values.values()]
         torch.manual_seed(int(self.dropout.words(1)[0] >> np.uint64(1)))
-        own = {name: value.detach().requires_grad_() for name, value in values.items()}
-        # The parameters are replaced, so they need no copies of their own.
-        fresh = copy.deepcopy(self.module, {id(p): p for p in self.module.parameters()})
+        # Copies: a module that changes its weights when it is called changes nobody else's.
+        own = {name: value.clone().requires_grad_() for name, value in values.items()}
+        # Trained parameters are replaced, so they need no further copies; frozen ones do.
+        held = dict(self.module.named_parameters())
+        fresh = copy.deepcopy(self.module, {id(held[name]): held[name] for name in own})
         scores = functional_call(fresh, own, (part.rows.clone(), part.links))
         loss = weighted_loss(scores, part.labels, part.weights)
         found = torch.autograd.grad(loss, list(own.values()), allow_unused=True)
