@@ -33,9 +33,10 @@ from privgcn.experiments.tasks import label
 from privgcn.graph.textgraph import TextGraph
 from privgcn.models import make_model
 from privgcn.runs.train import Prepared
-from privgcn.training.fit import PrivateTrainer, _private_trainer
+from privgcn.training.fit import _private_trainer
 from privgcn.training.plain import train_plain
 from privgcn.training.planning import make_plan
+from privgcn.training.private import PrivateTrainer
 from privgcn.training.recipes import make_settings
 from privgcn.training.recording import own_stream
 

@@ -49,9 +49,9 @@ from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import AllParts, PoissonParts
 from privgcn.randomness import RandomSource
-from privgcn.training.fit import PrivateTrainer
 from privgcn.training.optimisers import Optimiser
 from privgcn.training.plain import plain_gradient
+from privgcn.training.private import PrivateTrainer
 
 warnings.simplefilter("ignore")
 SGD = TrainingSettings(optimizer="sgd", learning_rate=0.01)

@@ -96,4 +96,9 @@ DEVICE: tuple[Mutation, ...] = (
         f"{RECORDING}::test_plans_that_differ_in_more_than_noise_share_no_pass",
         drop("PlansTogether.__post_init__", "if not alike(self.plans):\n    raise any_error"),
     ),
+    mutation(
+        "the number of documents chooses dense or sparse rows on a device",
+        f"{SLOTS}::test_how_many_documents_people_have_does_not_choose_the_arithmetic",
+        swap("DeviceGradients._stored", "self.plan.units * each", "rows.shape[0]"),
+    ),
 )

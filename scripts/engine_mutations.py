@@ -305,6 +305,29 @@ ENGINE: tuple[Mutation, ...] = (
         swap("ModuleGradients", "copy.deepcopy(self.module, any_memo)", "self.module"),
     ),
     mutation(
+        "a module writes into the weights of all",
+        f"{MODULES}::test_a_module_that_changes_weights_changes_nobody_elses",
+        swap(
+            "ModuleGradients._clipped",
+            "value.clone().requires_grad_()",
+            "value.requires_grad_()",
+        ),
+    ),
+    mutation(
+        "frozen weights of a module are shared by all parts",
+        f"{MODULES}::test_a_module_that_changes_weights_changes_nobody_elses",
+        swap(
+            "ModuleGradients._clipped",
+            "{id(held[name]): held[name] for name in own}",
+            "{id(one): one for one in held.values()}",
+        ),
+    ),
+    mutation(
+        "a module that changes its weights is taken",
+        "tests/unit/models/test_module.py::test_a_module_that_changes_its_weights_is_refused",
+        swap("_check_unchanged", "called.named_parameters()", "()"),
+    ),
+    mutation(
         "a module with batch statistics",
         f"{MODULES}::test_statistics_over_several_parts_are_refused",
         drop("check_module", "if kept:\n    raise any_error"),
@@ -344,7 +367,7 @@ ENGINE: tuple[Mutation, ...] = (
         "test_how_many_documents_people_have_does_not_choose_the_road",
         swap(
             "graph_of",
-            "len(corpus.owner_names or ()) * _DOCUMENTS_EACH if person else len(corpus)",
+            "len(corpus.owner_names or ()) * DOCUMENTS_EACH if person else len(corpus)",
             "len(corpus)",
         ),
     ),

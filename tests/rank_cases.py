@@ -24,7 +24,8 @@ from brute_force import random_graph
 from privgcn.config import Settings
 from privgcn.errors import RankLostError
 from privgcn.graph import DenseRows, TextGraph
-from privgcn.training.fit import Fit, fit
+from privgcn.training.fit import fit
+from privgcn.training.fitted import Fit
 from privgcn.training.ranks import Ranks, Team
 from privgcn.training.recipes import make_settings
 

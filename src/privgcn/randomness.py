@@ -21,6 +21,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -242,9 +243,9 @@ class DeviceDraws(Draws):
     def __init__(self, device: torch.device) -> None:
         self.device = device
 
+    @abstractmethod
     def _words(self, replicas: int, count: int) -> torch.Tensor:
         """``[replicas, count]`` independent uniform words, as signed integers."""
-        raise NotImplementedError
 
     def before_step(self) -> None:
         """Called before a step that is not recorded."""

@@ -38,3 +38,9 @@ def test_the_cache_is_purged(filled: Path, tmp_path: Path) -> None:
     purged = CliRunner().invoke(app, ["cache", "--purge"])
     assert purged.exit_code == 0
     assert list(filled.rglob("*.npz")) == []
+
+
+def test_a_file_is_no_cache(tmp_path: Path) -> None:
+    (tmp_path / "letter").write_text("x")
+    done = CliRunner().invoke(app, ["cache", "--cache-dir", str(tmp_path / "letter")])
+    assert "must be a folder" in str(done.exception)

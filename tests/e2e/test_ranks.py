@@ -16,7 +16,8 @@ from safetensors.torch import load
 
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.training.checkpoint import Checkpoint
-from privgcn.training.fit import Fit, fit
+from privgcn.training.fit import fit
+from privgcn.training.fitted import Fit
 from rank_cases import CASES, LONG, NOISE, STEPS_BEFORE_THE_LOSS, program, started
 
 LIMIT = 300

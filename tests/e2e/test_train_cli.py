@@ -558,3 +558,13 @@ def test_help_shows_every_word(command) -> None:
     for option in group.commands[command.name].params:
         text = getattr(option, "help", None) or ""
         assert Text.from_markup(text).plain == text, "brackets would be taken for markup"
+
+
+def test_a_device_that_is_not_there_is_refused_before_anything_is_read(
+    letters, monkeypatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    done = CliRunner().invoke(app, ["train", str(letters), "--device", "cuda"])
+    assert isinstance(done.exception, PrivGCNError)
+    assert "cuda" in str(done.exception)
+    assert "240 documents" not in done.output

@@ -13,8 +13,9 @@ from privgcn.config import Settings, parse_settings
 from privgcn.graph import TextGraph
 from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.randomness import RandomSource
-from privgcn.training.fit import PrivateTrainer, fit
+from privgcn.training.fit import fit
 from privgcn.training.optimisers import Optimiser
+from privgcn.training.private import PrivateTrainer
 
 GRAPH = random_graph(12, 16, 16, links=20)
 

@@ -10,6 +10,7 @@ import typer
 
 from privgcn.cli.options import AsJson
 from privgcn.cli.output import print_json
+from privgcn.errors import ConfigError
 
 
 def cache(
@@ -27,6 +28,8 @@ def cache(
     from privgcn.features.cache import cache_contents, default_cache, purge_cache
 
     folder = default_cache() if cache_dir is None else cache_dir.expanduser()
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"The 'cache-dir' of cache must be a folder. Got the file {folder}.")
     held = purge_cache(folder) if purge else cache_contents(folder)
     if as_json:
         print_json({**asdict(held), "folder": str(folder), "purged": purge})

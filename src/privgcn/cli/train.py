@@ -209,7 +209,9 @@ def _read(
     from privgcn.runs import train
     from privgcn.runs.expected import outlook_of
     from privgcn.runs.folder import check_target
+    from privgcn.training.devices import check_device
 
+    check_device(settings.training.device)
     source = resolved_source(str(settings.data.source))
     settings = settings.changed({"data.source": source})
     if out is not None:

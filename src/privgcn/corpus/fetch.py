@@ -59,6 +59,10 @@ def copy_from(card: DatasetCard, source: Path, folder: Path) -> list[Path]:
         DataError: A file is not the published one.
         ConfigError: The data folder cannot be written, or the disk is full.
     """
+    if not source.is_dir():
+        raise DataNotAvailableError(
+            f"The folder {source} to take '{card.name}' from does not exist."
+        )
     copied = []
     for file in card.files:
         name, target = Path(file.path).name, folder / file.path

@@ -28,7 +28,8 @@ from privgcn.graph.sparse_rows import SparseRows
 from privgcn.graph.textgraph import TextGraph
 from privgcn.modes import MODES, Mode
 from privgcn.prediction.inference import scores_in_mode
-from privgcn.training.fit import Fit, fit
+from privgcn.training.fit import fit
+from privgcn.training.fitted import Fit
 
 Classes = npt.NDArray[np.int64]
 Predict = Callable[[TextGraph, Tensor, Mode], Classes]

@@ -26,7 +26,8 @@ from privgcn.prediction.inference import scores_in_mode
 from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import steps_per_epoch
-from privgcn.training.fit import Fit, fit
+from privgcn.training.fit import fit
+from privgcn.training.fitted import Fit
 
 # Runs that fix the threshold of a black-box guess before the rest are guessed.
 _SET_ASIDE = 5

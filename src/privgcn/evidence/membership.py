@@ -22,7 +22,8 @@ from privgcn.graph.textgraph import TextGraph
 from privgcn.modes import MODES, Mode
 from privgcn.prediction.inference import scores_in_mode
 from privgcn.runs.train import rows_with_split
-from privgcn.training.fit import Fit, fit
+from privgcn.training.fit import fit
+from privgcn.training.fitted import Fit
 
 Array = npt.NDArray[np.float64]
 

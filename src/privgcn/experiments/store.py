@@ -63,6 +63,9 @@ class RecordStore:
                 f"The results folder must be a folder that can be read and written. Got "
                 f"{self.folder}: {error.strerror or error}. Name another one with --out."
             ) from None
+        except ConfigError:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *details: object) -> None:
@@ -184,11 +187,30 @@ class RecordStore:
                 continue
             record = _read_record(path)
             if record is None:
+                self._check_format(path)
                 self._set_aside(path)
             else:
                 self._records[record["key"]] = record
 
+    def _check_format(self, path: Path) -> None:
+        """Leaves a record of another version where it is: it is not damaged.
+
+        Raises:
+            ConfigError: The record has another format.
+        """
+        record: Any = None
+        with suppress(OSError, ValueError, RecursionError):
+            record = json.loads(path.read_text(encoding="utf-8"))
+        found = record.get("format") if isinstance(record, dict) else None
+        if isinstance(found, int) and found != RECORD_FORMAT:
+            raise ConfigError(
+                f"The results folder {self.folder} holds records of another version of "
+                f"privgcn (format {found}; this version has {RECORD_FORMAT}). They stay as "
+                "they are. Name another folder with --out."
+            )
+
     def _read_failure(self, place: Path) -> None:
+        self._check_format(place)
         try:
             failure = json.loads(place.read_text(encoding="utf-8"))
             (seed,) = failure["seeds"]

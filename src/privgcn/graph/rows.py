@@ -16,13 +16,13 @@ _MOST_CELLS = 1 << 27
 __all__ = ["Rows", "densified", "normalised", "rows_of"]
 
 
-def densified(rows: Rows, dtype: torch.dtype, documents: int | None = None) -> Rows:
+def densified(rows: Rows, dtype: torch.dtype, documents: int) -> Rows:
     """The same rows without gaps where that is not much: a device multiplies these faster.
 
-    Both kinds round in their own way, so where the number of rows is private, a public number
-    of ``documents`` decides.
+    Both kinds round in their own way, so a public number of ``documents`` decides: that of
+    the rows may be private.
     """
-    if (documents or rows.shape[0]) * rows.width > _MOST_CELLS:
+    if documents * rows.width > _MOST_CELLS:
         return rows
     return DenseRows(rows.dense().to(dtype))
 

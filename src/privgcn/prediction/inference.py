@@ -16,7 +16,7 @@ from privgcn.graph.textgraph import TextGraph
 from privgcn.modes import Mode
 from privgcn.prediction.matching import Released, matched_scores
 from privgcn.prediction.matching_numbers import Numbers
-from privgcn.training.fit import Fit
+from privgcn.training.fitted import Fit
 from privgcn.training.names import along_names, unpulled
 from privgcn.training.planning import signal_over_noise, with_rate
 

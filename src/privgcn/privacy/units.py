@@ -11,6 +11,9 @@ Relation = Literal["remove", "replace"]
 
 _check_unit, _check_relation = Check(Unit, "unit"), Check(Relation, "relation")
 
+DOCUMENTS_EACH = 16
+"""Documents of a person, about: how many there really are is private, and decides nothing."""
+
 
 def sensitivity_in_clips(unit: str, relation: str, *, part_is_unit: bool) -> int:
     """How many clip norms the summed clipped part gradients can move: 1 or 2.

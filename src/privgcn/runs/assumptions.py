@@ -12,7 +12,7 @@ from privgcn.models import ModuleModel
 from privgcn.privacy.claim import Fact
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verification import weights_sha256
-from privgcn.training.fit import Fit
+from privgcn.training.fitted import Fit
 
 
 def statement_of(

@@ -34,10 +34,11 @@ from privgcn.prediction.inference import numbers_of
 from privgcn.prediction.matching_numbers import Numbers
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement import PrivacyStatement
+from privgcn.privacy.units import DOCUMENTS_EACH
 from privgcn.privacy.verification import DIGEST_KEY
 from privgcn.runs.folder import MODEL, SETTINGS, STATEMENT, WEIGHTS, Stored
 from privgcn.training.class_bias import ClassBias
-from privgcn.training.fit import BIAS, CENTRE, NAMES, PATH, Fit
+from privgcn.training.fitted import BIAS, CENTRE, NAMES, PATH, Fit
 
 _FORMAT = 5
 # Settings of runs whose statement has schema 1; training.reach chooses all of them now.
@@ -48,7 +49,6 @@ _RETIRED = frozenset(
     )
 )
 _MOST_CLASSES = 100_000
-_DOCUMENTS_EACH = 16
 _MOST_FEATURES = 2**31 - 1
 
 
@@ -86,7 +86,7 @@ def graph_of(corpus: Corpus, featurizer: Featurizer, settings: Settings) -> Text
     matrix, norm = featurizer.transform(corpus), settings.features.normalise
     person = settings.privacy is not None and settings.privacy.unit == "person"
     # How many documents a person has is private, and so must not choose the road.
-    documents = len(corpus.owner_names or ()) * _DOCUMENTS_EACH if person else len(corpus)
+    documents = len(corpus.owner_names or ()) * DOCUMENTS_EACH if person else len(corpus)
     dense = isinstance(matrix, ChosenRows | np.ndarray)
     size = bytes_of(documents, matrix.shape[1], dense=dense)
     if size <= settings.training.memory * 2**30:

@@ -35,7 +35,9 @@ from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs.assumptions import check_owners, statement_of
 from privgcn.runs.model import Model, graph_of
-from privgcn.training.fit import Fit, Progress, fit, fit_together
+from privgcn.training.fit import fit, fit_together
+from privgcn.training.fitted import Fit
+from privgcn.training.private import Progress
 from privgcn.training.ranks import Team
 
 

@@ -34,7 +34,7 @@ from privgcn.randomness import RandomSource
 from privgcn.runs.assumptions import assumed_public, check_owners, not_covered
 from privgcn.runs.candidates import SearchSpace
 from privgcn.runs.train import Prepared, Trial, rows_with_split
-from privgcn.training.fit import Fit
+from privgcn.training.fitted import Fit
 from privgcn.training.planning import make_plan
 
 _SCORE = "validation score of each run"

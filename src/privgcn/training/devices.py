@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from privgcn.config import Settings
 from privgcn.errors import ConfigError
 
@@ -15,6 +18,8 @@ _CLASSES = 8
 # least, what each of its multiplications adds, and what the first step waits for.
 _CPU_STEP, _CPU_EACH = 1e-3, 5e-10
 _CUDA_STEP, _CUDA_EACH, _CUDA_START = 7e-4, 1e-11, 5.0
+# Multiplications of a step below which waking a second thread costs more than it computes.
+_WORTH_A_SECOND = 8_000_000
 # Fewer are not worth recording, and launched one kernel at a time a device is slow.
 _FEWEST_STEPS = 100
 
@@ -71,3 +76,21 @@ def faster_device(steps: int, multiplications: int, *, started: bool) -> str:
     cuda = steps * (_CUDA_STEP + multiplications * _CUDA_EACH)
     cuda += 0.0 if started else _CUDA_START
     return "cuda" if cuda < cpu and steps >= _FEWEST_STEPS else "cpu"
+
+
+@contextmanager
+def threads_worth(multiplications: int) -> Iterator[None]:
+    """Runs a block on one thread if its steps are small, else on all that are set.
+
+    No bit of a private step depends on it; how long it takes does: on
+    small graphs a second thread makes a step three times slower.
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    if multiplications < _WORTH_A_SECOND:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -8,17 +8,16 @@ last (or the averaged) iterate is the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from privgcn.config import Settings, TrainingSettings
-from privgcn.errors import ConfigError, PrivacyContractError, RankLostError
+from privgcn.config import Settings
+from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.textgraph import TextGraph
 from privgcn.models import AnyModel, ModuleModel, make_model
@@ -26,105 +25,28 @@ from privgcn.privacy.mechanism.centre import Outline, clipped_outline, released_
 from privgcn.privacy.mechanism.cutting import cut_as_planned, members_of
 from privgcn.privacy.mechanism.device_gradients import DeviceGradients, side_by_side
 from privgcn.privacy.mechanism.module_gradients import ModuleGradients
-from privgcn.privacy.mechanism.noise import noisy_mean
-from privgcn.privacy.mechanism.part_gradients import GradientSource, Samples, StackGradients
+from privgcn.privacy.mechanism.part_gradients import GradientSource, StackGradients
 from privgcn.privacy.mechanism.together import AnyPlan, PlansTogether, alike
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import Draws, secret_draws, seeded_draws
 from privgcn.training.checkpoint import Checkpoint, fingerprint
 from privgcn.training.class_bias import ClassBias
-from privgcn.training.devices import WORDS, check_device, cuda_is_there, faster_device, work_of
+from privgcn.training.devices import (
+    WORDS,
+    check_device,
+    cuda_is_there,
+    faster_device,
+    threads_worth,
+    work_of,
+)
+from privgcn.training.fitted import CENTRE, Fit
 from privgcn.training.names import name_directions
-from privgcn.training.optimisers import Optimiser
 from privgcn.training.plain import train_plain
 from privgcn.training.planning import make_plan, member_of, with_rate
+from privgcn.training.private import SHARES, PrivateTrainer, Progress
 from privgcn.training.ranks import Team
-from privgcn.training.recording import Recording, own_stream
+from privgcn.training.recording import own_stream
 from privgcn.training.shared_parts import DROPOUT, SharedGradients, Task
-
-Progress = Callable[[int, int], None]
-
-# Multiplications of a step below which waking a second thread costs more than it computes.
-_WORTH_A_SECOND = 8_000_000
-
-PATH = "path"
-"""Name of the kept iterates among a model's tensors."""
-
-NAMES = "names"
-"""Name of the direction of the class names among a model's tensors."""
-
-BIAS = "bias"
-"""Name of the bias from the released class shares among a model's tensors."""
-
-CENTRE = "centre"
-"""Name of the released centre among a model's tensors."""
-
-_SHARES = "shares"
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """A trained model.
-
-    Attributes:
-        model: Its layers.
-        parameters: One replica per seed.
-        settings: What it was trained with.
-        plan: What its guarantee rests on; ``None`` for a non-private run.
-        path: All iterates, ``[steps + 1, inputs, R, outputs]``, where they were kept. They
-            come from noisy gradients alone and are released with the model.
-        centre: What was released of the rows' mean and is taken off every row, ``[inputs, R]``.
-        bias: What the released shares of the classes add to scores.
-        releasable: Whether noise and samples came from a secret source.
-        names: The direction of the class names along which steps were longer, if any.
-        matching: The numbers that prediction by matching computes with, as they were saved
-            with the model; ``None`` takes those of this version.
-    """
-
-    model: AnyModel
-    parameters: list[Tensor]
-    settings: Settings
-    plan: PrivacyPlan | None = None
-    releasable: bool = False
-    path: Tensor | None = None
-    centre: Tensor | None = None
-    matching: Mapping[str, float] | None = None
-    names: Tensor | None = None
-    bias: ClassBias | None = None
-
-    @property
-    def replicas(self) -> int:
-        """How many seeds were trained."""
-        return self.parameters[0].shape[-2]
-
-    def replica(self, number: int) -> Fit:
-        """One replica alone."""
-        chosen = [p[..., number : number + 1, :].contiguous() for p in self.parameters]
-        path = None if self.path is None else self.path[..., number : number + 1, :]
-        centre = None if self.centre is None else self.centre[:, number : number + 1]
-        bias = None if self.bias is None else self.bias.replica(number)
-        return replace(self, parameters=chosen, path=path, centre=centre, bias=bias)
-
-    def seen(self, graph: TextGraph) -> TextGraph:
-        """Documents as the model sees them; of one replica, as each has its own centre."""
-        if self.centre is None:
-            return graph
-        return replace(graph, features=graph.features.centred(self.centre[:, 0]))
-
-    def serialised(self, metadata: dict[str, str] | None = None) -> bytes:
-        """The parameters by name, as safetensors bytes."""
-        from safetensors.torch import save
-
-        tensors = self.model.named(self.parameters)
-        if self.path is not None:
-            tensors[PATH] = self.path
-        if self.centre is not None:
-            tensors[CENTRE] = self.centre
-        if self.bias is not None:
-            tensors[BIAS] = self.bias.values
-        if self.names is not None:
-            tensors[NAMES] = self.names
-        return save({name: value.contiguous() for name, value in tensors.items()}, metadata)
 
 
 def fit(
@@ -403,7 +325,7 @@ def _private_trainer(
         if state:
             centre = state.get(CENTRE)
             outline = Outline(
-                None if centre is None else centre.to(device), state[_SHARES].to(device)
+                None if centre is None else centre.to(device), state[SHARES].to(device)
             )
         else:
             summed = clipped_outline if shared is None else shared.outline
@@ -461,147 +383,3 @@ def training_device(train: TextGraph, settings: Settings, replicas: int) -> torc
         work = work_of(settings, units, replicas, width=width)
         name = "cpu" if settings.training.large_steps else faster_device(*work, started=False)
     return torch.device(name)
-
-
-class PrivateTrainer:
-    """Runs exactly the steps that a plan was accounted for.
-
-    Guarantees:
-        Each step is one release of the plan's mechanism; the number of releases is the
-        plan's, a released ``outline`` included, also over a stop and a resume.
-
-    Raises:
-        PrivacyContractError: ``gradients`` were made for another plan or other parts.
-    """
-
-    def __init__(
-        self,
-        parameters: Sequence[Tensor],
-        gradients: GradientSource,
-        plan: AnyPlan,
-        settings: TrainingSettings,
-        source: Draws,
-        *,
-        outline: Outline | None = None,
-        names: Tensor | None = None,
-    ) -> None:
-        if type(plan) not in (PrivacyPlan, PlansTogether):
-            raise PrivacyContractError(
-                f"Private training takes a PrivacyPlan and nothing looser. Got {plan!r}."
-            )
-        parts = gradients.parts
-        if gradients.plan != plan or parts != plan.schedule.parts:
-            raise PrivacyContractError(
-                "Private training takes gradients that were made for its own plan: clip norm "
-                f"{plan.clip_norm:g} over {plan.schedule.parts} parts. Got clip norm "
-                f"{gradients.plan.clip_norm:g} over {parts}. Make them from the plan's own cut."
-            )
-        self.gradients = gradients
-        self.plan = plan
-        self.source = source
-        self.outline = outline
-        self.replicas = parameters[0].shape[-2]
-        if isinstance(plan, PlansTogether) and len(plan.plans) != self.replicas:
-            raise PrivacyContractError(
-                f"Plans in one pass are one for each replica. Got {len(plan.plans)} for "
-                f"{self.replicas}."
-            )
-        self.optimiser = Optimiser(parameters, settings, names)
-        self._sampled: Samples = None
-        self._form: int | None = None
-        # Iterates are kept in a list, which no recording could grow, nor send messages.
-        called = settings.large_steps or isinstance(gradients, SharedGradients)
-        recorded = "cpu" if called else parameters[0].device
-        masks = getattr(gradients, "dropout", None)
-        self._advance = Recording(self._move, torch.device(recorded), [source, masks])
-
-    def run(
-        self, progress: Progress | None = None, checkpoint: Checkpoint | None = None
-    ) -> list[Tensor]:
-        """Takes the steps that are left, and returns the parameters."""
-        with torch.no_grad():
-            while self.released < self.plan.steps:
-                with self._state_kept(checkpoint):
-                    self.step()
-                if checkpoint is not None:
-                    checkpoint.offer(self._state)
-                if progress is not None:
-                    progress(self.released, self.plan.steps)
-        return self.optimiser.result()
-
-    @contextmanager
-    def _state_kept(self, checkpoint: Checkpoint | None) -> Iterator[None]:
-        """Writes the state down if a rank is lost: that is before a step releases anything."""
-        try:
-            yield
-        except RankLostError as error:
-            if checkpoint is None:
-                raise
-            checkpoint.write(self._state())
-            raise RankLostError(
-                f"{error} The state after {self.released} of {self.plan.steps} steps was "
-                "kept. Run the same command again, with or without torchrun, to go on."
-            ) from None
-
-    @property
-    def released(self) -> int:
-        """How many of the plan's releases were made; the outline is the first."""
-        return self.optimiser.steps + (0 if self.outline is None else 1)
-
-    def _state(self) -> dict[str, Tensor]:
-        state = self.optimiser.state()
-        if self.outline is not None:
-            state[_SHARES] = self.outline.shares
-            if self.outline.centre is not None:
-                state[CENTRE] = self.outline.centre
-        return state
-
-    def step(self) -> None:
-        """One step of the plan."""
-        number = self.released
-        if number >= self.plan.steps:
-            raise PrivacyContractError(
-                f"The plan accounts for {self.plan.steps} steps, and all of them were taken. "
-                "Make a plan with more steps."
-            )
-        self._sampled, self._form = self._samples(number), None
-        if isinstance(self.gradients, DeviceGradients):
-            self._form = self.gradients.place(self._sampled)
-        counted = self.optimiser.steps
-        self._advance(self._form)
-        # A replay moves the weights, but counts nothing.
-        self.optimiser.steps = counted + 1
-
-    def _move(self) -> None:
-        """What a step does to the weights, once: clipped sum, noise, step."""
-        parameters, gradients = self.optimiser.parameters, self.gradients
-        if isinstance(gradients, DeviceGradients):
-            sums = gradients.placed_sum(parameters, self._form)
-        else:
-            sums = gradients.clipped_sum(parameters, self._sampled)
-        self.optimiser.step(noisy_mean(sums, self.plan, self.source))
-
-    def _samples(self, number: int) -> Samples:
-        """What each replica's step uses; drawn anew for each replica."""
-        drawn = [
-            self.plan.schedule.sample(number, self.source.of_replica(replica))
-            for replica in range(self.replicas)
-        ]
-        chosen = [parts for parts in drawn if parts is not None]
-        return chosen if len(chosen) == self.replicas else None
-
-
-@contextmanager
-def threads_worth(multiplications: int) -> Iterator[None]:
-    """Runs a block on one thread if its steps are small, else on all that are set.
-
-    No bit of a private step depends on it; how long it takes does: on
-    small graphs a second thread makes a step three times slower.
-    """
-    before = torch.get_num_threads()
-    if multiplications < _WORTH_A_SECOND:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -82,7 +82,7 @@ def train_plain(
 def _blocks(graph: TextGraph, parts: int, seed: int) -> list[PartitionedGraph]:
     whole = cut(graph, random_parts(len(graph), parts, seed), parts)
     if graph.edges.is_cuda:
-        whole = whole.with_features(densified(whole.features, torch.float32))
+        whole = whole.with_features(densified(whole.features, torch.float32, len(whole)))
     if parts == 1:
         return [whole]
     return [
@@ -116,7 +116,7 @@ class _EarlyStop:
         self.model = model
         self.features = visible.features
         if visible.edges.is_cuda:
-            self.features = densified(visible.features, torch.float32)
+            self.features = densified(visible.features, torch.float32, len(visible))
         self.matrix = visible.propagation()
         self.rows = torch.nonzero((visible.split == 1) & (visible.labels >= 0))[:, 0]
         self.labels = visible.labels[self.rows]

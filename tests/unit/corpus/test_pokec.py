@@ -239,6 +239,8 @@ def test_fetch_takes_the_dumps_from_a_folder_and_checks_them(tmp_path: Path) -> 
     assert "classes: 2, as described" in done.stdout
     assert (data / "pokec/raw/soc-pokec-profiles.txt.gz").is_file()
     assert CliRunner().invoke(app, words).exit_code == 0, "a second time"
+    nowhere = CliRunner().invoke(app, [*words[:3], str(tmp_path / "nowhere"), *words[4:]])
+    assert "nowhere to take 'pokec' from does not exist" in str(nowhere.exception)
     (tmp_path / "downloads/pokec/raw/soc-pokec-relationships.txt.gz").unlink()
     lacking = CliRunner().invoke(app, words)
     assert "soc-pokec-relationships.txt.gz, which is nowhere below" in str(lacking.exception)

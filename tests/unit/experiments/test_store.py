@@ -197,6 +197,20 @@ def test_a_failure_that_a_kill_left_beside_its_records_is_forgotten(tmp_path: Pa
     assert not any((tmp_path / "failures").iterdir())
 
 
+@pytest.mark.parametrize("kind", ["records", "failures"])
+def test_records_of_another_version_are_named_and_stay(tmp_path: Path, kind: str) -> None:
+    _fill(tmp_path, _task())
+    with RecordStore(tmp_path) as store:
+        store.fail(_task(2.0, seeds=(0,)), "no memory")
+    path = next((tmp_path / kind).rglob("*.json"))
+    earlier = json.loads(path.read_text()) | {"format": 1}
+    path.write_text(json.dumps(earlier))
+    with pytest.raises(ConfigError, match=r"another version of privgcn \(format 1; "):
+        RecordStore(tmp_path).__enter__()
+    assert json.loads(path.read_text()) == earlier
+    assert not (tmp_path / "torn").exists()
+
+
 def test_a_torn_failure_is_set_aside(tmp_path: Path) -> None:
     with RecordStore(tmp_path) as store:
         store.fail(_task(seeds=(0,)), "no memory")

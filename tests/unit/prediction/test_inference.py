@@ -23,7 +23,8 @@ from privgcn.prediction.matching import (
     mean_residuals,
 )
 from privgcn.prediction.spectrum import personalised_pagerank, principal_directions
-from privgcn.training.fit import Fit, fit
+from privgcn.training.fit import fit
+from privgcn.training.fitted import Fit
 from privgcn.training.recipes import make_settings
 
 CLASSES, WIDTH = 3, 40

@@ -34,7 +34,8 @@ from privgcn.privacy.schedule import AllParts, PoissonParts
 from privgcn.randomness import RandomSource
 from privgcn.training.checkpoint import Checkpoint
 from privgcn.training.class_bias import ClassBias
-from privgcn.training.fit import Fit, fit
+from privgcn.training.fit import fit
+from privgcn.training.fitted import Fit
 from privgcn.training.recipes import make_settings
 
 CLIP = 0.5

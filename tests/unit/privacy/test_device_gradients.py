@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from brute_force import joint_norm, plan_for, random_graph, replica_of
-from privgcn.graph import DenseRows, TextGraph, cut, random_parts
+from privgcn.graph import DenseRows, TextGraph, cut, random_parts, rows
 from privgcn.models import make_model
 from privgcn.privacy.mechanism import clipping
 from privgcn.privacy.mechanism.device_gradients import DeviceGradients, side_by_side
@@ -16,6 +16,7 @@ from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import PoissonParts
+from privgcn.privacy.units import DOCUMENTS_EACH
 from privgcn.randomness import DeviceReplicas
 
 CLIP, PARTS = 0.05, 5
@@ -181,3 +182,20 @@ def test_small_parts_are_sampled_by_a_mask(
     found = there.clipped_sum(parameters, samples)
     for one, other in zip(here.clipped_sum(parameters, samples), found, strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("units", [10, 1000])
+def test_how_many_documents_people_have_does_not_choose_the_arithmetic(
+    units: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dense and sparse rows round in their own ways, so a public number must choose."""
+    monkeypatch.setattr(rows, "_MOST_CELLS", 100 * 7 * DOCUMENTS_EACH)
+    graph = random_graph(43, 7, links=150, seed=2)
+    facts = PartitionFacts(kind="random", parts=PARTS, by="owner", seed=3)
+    plan = replace(plan_of_random_parts(units), partition=facts, unit="person")
+    model = make_model("linear", 7, graph.classes)
+    for documents in (43, 20):
+        fewer = graph.induced(torch.arange(documents))
+        there = cut(fewer, random_parts(documents, PARTS, 3), PARTS)
+        gradients = DeviceGradients(model, there, plan, None)
+        assert gradients.graph.features.is_dense == (units == 10)

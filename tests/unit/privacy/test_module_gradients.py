@@ -17,7 +17,7 @@ from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import AllParts
 from privgcn.randomness import RandomSource
-from privgcn.training.fit import PrivateTrainer
+from privgcn.training.private import PrivateTrainer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 FEATURES, CLASSES = 7, 4

@@ -13,7 +13,8 @@ from privgcn.graph import DenseRows, TextGraph, rows_of
 from privgcn.modes import MODES
 from privgcn.prediction.inference import scores_in_mode
 from privgcn.training.class_bias import ClassBias
-from privgcn.training.fit import Fit, fit
+from privgcn.training.fit import fit
+from privgcn.training.fitted import Fit
 from privgcn.training.recipes import make_settings
 
 

@@ -16,7 +16,7 @@ from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import AllParts, EpochParts, PoissonParts
 from privgcn.randomness import RandomSource
-from privgcn.training.fit import PrivateTrainer
+from privgcn.training.private import PrivateTrainer
 
 MODEL = make_model("linear", 6, 4, hops=1)
 PLAN = PrivacyPlan(

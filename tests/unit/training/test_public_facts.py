@@ -171,7 +171,7 @@ def test_what_leaves_training_follows_from_its_releases(
         ) -> list[Tensor]:
             return [torch.randn(tensor.shape, generator=generator) for tensor in sums]
 
-        monkeypatch.setattr("privgcn.training.fit.noisy_mean", released)
+        monkeypatch.setattr("privgcn.training.private.noisy_mean", released)
         monkeypatch.setattr("privgcn.privacy.mechanism.centre.noisy_mean", released)
         fitted = fit(graph, settings(**changes))
         bias = None if fitted.bias is None else fitted.bias.values

@@ -26,9 +26,10 @@ from privgcn.randomness import (
     RandomSource,
 )
 from privgcn.training import plain, recording
-from privgcn.training.fit import PrivateTrainer, fit, fit_together
+from privgcn.training.fit import fit, fit_together
 from privgcn.training.plain import train_plain
 from privgcn.training.planning import make_plan
+from privgcn.training.private import PrivateTrainer
 from privgcn.training.recording import Recording, own_stream
 
 ON_CUDA = [

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from privgcn.training.fit import threads_worth
+from privgcn.training.devices import threads_worth
 
 
 @pytest.fixture

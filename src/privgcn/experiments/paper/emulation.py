@@ -188,7 +188,9 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
     )
     device = graph.edges.device
     features = (
-        densified(graph.features, torch.float32) if graph.edges.is_cuda else graph.features
+        densified(graph.features, torch.float32, len(graph))
+        if graph.edges.is_cuda
+        else graph.features
     )
     parameters = [
         torch.nn.Parameter(p.to(device), requires_grad=False) for p in model.initial(seeds)

@@ -14,18 +14,13 @@ import torch
 from torch import Tensor
 
 from privgcn.errors import PrivacyContractError
-from privgcn.graph.parts import PartitionedGraph
-from privgcn.graph.rows import densified
-from privgcn.models.stack import LayerStack
+from privgcn.graph.rows import Rows, densified
 from privgcn.privacy.mechanism.clipping import clipped_parts, worth_multiplying_out
 from privgcn.privacy.mechanism.noise_grid import Grid, grid_of
 from privgcn.privacy.mechanism.part_gradients import Samples, StackGradients
 from privgcn.privacy.mechanism.slots import PartTables, SlotDraws, Slots, slots_for
 from privgcn.privacy.mechanism.together import AnyPlan, PlansTogether
-from privgcn.randomness import UniformBytes
-
-# Documents of a person, about.
-_DOCUMENTS_EACH = 16
+from privgcn.privacy.units import DOCUMENTS_EACH
 
 
 class DeviceGradients(StackGradients):
@@ -36,30 +31,21 @@ class DeviceGradients(StackGradients):
         samples, dropout included.
     """
 
-    def __init__(
-        self,
-        model: LayerStack,
-        graph: PartitionedGraph,
-        plan: AnyPlan,
-        dropout: UniformBytes | None,
-        *,
-        short_residuals: bool = False,
-        bias: Tensor | None = None,
-    ) -> None:
-        super().__init__(
-            model, graph, plan, dropout, short_residuals=short_residuals, bias=bias
-        )
-        # How many documents people have is private, and must not choose the arithmetic.
-        each = _DOCUMENTS_EACH if plan.unit == "person" else 1
-        rows = densified(self.graph.features, torch.float64, max(1, plan.units) * each)
-        self.graph = self.graph.with_features(rows)
-        if isinstance(plan, PlansTogether) and not side_by_side(plan):
+    _included: Tensor | None = None
+
+    def _stored(self, rows: Rows) -> Rows:
+        if isinstance(self.plan, PlansTogether) and not self._side_by_side:
             raise PrivacyContractError(
                 "Several plans share a pass only where sampled parts lie side by side. "
                 "Train with each of them in a pass of its own."
             )
-        self._slots: dict[int, Slots] = {}
-        self._included: Tensor | None = None
+        # How many documents people have is private, and must not choose the arithmetic.
+        each = DOCUMENTS_EACH if self.plan.unit == "person" else 1
+        return densified(rows, torch.float64, self.plan.units * each)
+
+    @cached_property
+    def _slots(self) -> dict[int, Slots]:
+        return {}
 
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
         """The sum over the sampled parts of part gradients clipped to the clip norm."""

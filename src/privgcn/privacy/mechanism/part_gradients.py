@@ -14,6 +14,7 @@ from torch import Tensor
 
 from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.parts import PartitionedGraph
+from privgcn.graph.rows import Rows
 from privgcn.models.stack import LayerGradient, LayerStack, loss_gradient
 from privgcn.privacy.mechanism.clipping import ClippedSums
 from privgcn.privacy.mechanism.noise_grid import grid_of
@@ -80,13 +81,18 @@ class StackGradients:
     ) -> None:
         self.model = model
         self.plan = plan
-        rows = graph.features.on_grid(grid_of(plan).input_bits)
-        if isinstance(rows, RowsOnDisk) and plan.steps > _FEW_READS:
-            rows = rows.settled()
-        self.graph = graph.with_features(rows)
+        self.graph = graph.with_features(
+            self._stored(graph.features.on_grid(grid_of(plan).input_bits))
+        )
         self.bias = bias
         self.longest = plan.clip_norm if short_residuals else None
         self.dropout = dropout if model.dropout > 0 and len(model.layers) > 1 else None
+
+    def _stored(self, rows: Rows) -> Rows:
+        """Rows as steps read them."""
+        if isinstance(rows, RowsOnDisk) and self.plan.steps > _FEW_READS:
+            return rows.settled()
+        return rows
 
     @property
     def parts(self) -> int:
