@@ -162,6 +162,26 @@ def test_verbose_shows_where_an_error_arose(
     assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("verbose", [False, True])
+def test_a_bug_is_json_too_and_only_verbose_shows_where(
+    verbose: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a division\nby zero")
+
+    monkeypatch.setattr("privgcn.corpus.load_corpus", broken)
+    words = ["train", "clinic", "--json", *(["--verbose"] if verbose else [])]
+    assert ended(monkeypatch, *words) == 1
+    said = capsys.readouterr()
+    error = json.loads(said.out)["error"]
+    assert (error["kind"], error["exit_code"]) == ("ZeroDivisionError", 1)
+    assert error["message"].startswith(r"a division\nby zero (a bug of privgcn")
+    assert ("Traceback" in said.err and "in broken" in said.err) == verbose
+    assert ("Traceback" in said.err) == verbose
+    with pytest.raises(ZeroDivisionError):
+        ended(monkeypatch, "train", "clinic")
+
+
 def test_quiet_says_nothing_beside_the_result(letters: Path) -> None:
     done = CliRunner().invoke(app, ["train", str(letters), "--dry-run", "--quiet"])
     assert (done.stdout, done.stderr) == ("Dry run: nothing was trained or written.\n", "")

@@ -140,17 +140,14 @@ def main() -> None:
             os._exit(error.exit_code)
         sys.exit(error.exit_code)
     except Exception as error:
-        # Words that are no command; only with --json does Typer leave them to us.
-        usage = hasattr(error, "format_message")
-        if not usage and not wants_json():
+        if hasattr(error, "format_message"):
+            # Words that are no command; only with --json does Typer leave them to us.
+            print_error("UsageError", error.format_message(), 2)
+            sys.exit(2)
+        if not wants_json():
             raise
-        if not usage and voice() == "verbose":
+        if voice() == "verbose":
             traceback.print_exc()
-        kind, code = ("UsageError", 2) if usage else (type(error).__name__, 1)
-        print_error(kind, error.format_message() if usage else _of_a_bug(error), code)
-        sys.exit(code)
-
-
-def _of_a_bug(error: Exception) -> str:
-    hint = "" if voice() == "verbose" else " Add --verbose to see where."
-    return f"{str(error).rstrip('.') or 'It came without a word'}. This is a bug in privgcn.{hint}"
+        said = f"{str(error) or repr(error)} (a bug of privgcn; --verbose shows where it arose)"
+        print_error(type(error).__name__, said, 1)
+        sys.exit(1)
