@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from privgcn import stages
 from privgcn.corpus.corpus import (
     NO_LABEL,
     SPLIT_NAMES,
@@ -93,6 +94,7 @@ def load_folder(
     if require_labels and "label" in table.columns:
         _check_labels(table, ids, names_of_classes, labels, split)
     links = _one_of(folder, "edges", (*FORMATS, ".npy"))
+    stages.begin("reading links")
     ends, unused, links_semicolons = _links(links, table, ids)
     if ends.size > _MOST_IN_MEMORY:
         edges = canonical_on_disk(ends, len(ids))

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from privgcn.errors import DataError, reason, shown
 from privgcn.files import read_bounded
+from privgcn.stages import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -161,7 +162,7 @@ def _read_jsonl(path: Path) -> Table:
     columns: dict[str, Column] = {}
     lines: list[int] = []
     # Only "\n" ends a record: str.splitlines would also cut at characters inside a text.
-    for number, line in enumerate(_read_text(path).split("\n"), start=1):
+    for number, line in enumerate(counted(_read_text(path).split("\n")), start=1):
         if not line.strip():
             continue
         place = f"line {number} of {path}"
@@ -221,7 +222,8 @@ def _read_csv(path: Path) -> Table:
     lines: list[int] = []
     end = 0
     try:
-        reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
+        read = counted(io.StringIO(text, newline="").readlines())
+        reader = csv.reader(read, strict=True, delimiter=separator)
         for record in reader:
             start, end = end + 1, reader.line_num
             if not record:

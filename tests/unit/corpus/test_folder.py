@@ -333,7 +333,10 @@ HINTS = {
         ["'ID' to 'id', 'Text' to 'text', 'Label'"],
     ),
     "optional in upper case": ("id,text,Label\n1,a,x\n", ["'Label'", "'label'"]),
-    "semicolons and commas": ("id;text,label\n1;a,x\n", ["separated by semicolons: use commas"]),
+    "semicolons and commas": (
+        "id;text,label\n1;a,x\n",
+        ["separated by semicolons: use commas"],
+    ),
     "bars": ("id|text\n1|a, b, c\n", ["'id|text'", "separated by bars: use commas"]),
     "semicolons in some lines": ("id;text\n1;a\n2,b\n", ["2 fields", "Line 3", "';'"]),
     "semicolons, upper case": ("ID;Text\n1;a\n", ["Rename 'ID' to 'id', 'Text' to 'text'."]),
