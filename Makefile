@@ -74,4 +74,4 @@ install: $(VENV)/.created
 	touch $(VENV)/.installed $(VENV)/.installed-dev $(VENV)/.installed-docs
 
 clean:
-	rm -rf $(VENV) .venv-second site .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist src/*.egg-info
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist src/*.egg-info
