@@ -230,25 +230,29 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
         optimiser.step()
 
     stopper = _Stopper(graph, settings["patience"], parameters)
-    if "sampling" in sound:
+    totals = [torch.zeros_like(parameter) for parameter in parameters]
 
-        def advance(sample: Sequence[int], masks: Draws | None) -> None:
-            totals = [torch.zeros_like(parameter) for parameter in parameters]
-            for part in sample:
-                own.copy_(weights[part])
-                totals = [t + g for t, g in zip(totals, gradients(masks), strict=True)]
-            move(totals)
+    def add(masks: Draws | None) -> None:
+        for total, gradient in zip(totals, gradients(masks), strict=True):
+            total.add_(gradient)
 
-    else:
-        usual = dropout if "dropout" in sound and settings["dropout"] > 0 else None
-        recorded = Recording(lambda: move(gradients(usual)), device, [noise, usual])
+    def move_once() -> None:
+        move(totals)
+        for total in totals:
+            total.zero_()
 
-        def advance(sample: Sequence[int], masks: Draws | None) -> None:
-            own.copy_(weights[sample[0]])
+    usual = dropout if "dropout" in sound and settings["dropout"] > 0 else None
+    recorded = Recording(lambda: add(usual), device, [usual])
+    finish = Recording(move_once, device, [noise])
+
+    def advance(sample: Sequence[int], masks: Draws | None) -> None:
+        for part in sample:
+            own.copy_(weights[part])
             if masks is usual:
                 recorded()
             else:
-                move(gradients(masks))
+                add(masks)
+        finish()
 
     look = Recording(
         lambda: stopper.look(model.scores(parameters, features, whole)), device, []
