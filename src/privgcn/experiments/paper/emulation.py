@@ -236,23 +236,32 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
         for total, gradient in zip(totals, gradients(masks), strict=True):
             total.add_(gradient)
 
-    def move_once() -> None:
+    def finish() -> None:
         move(totals)
         for total in totals:
             total.zero_()
 
+    def one_part() -> None:
+        add(usual)
+        finish()
+
     usual = dropout if "dropout" in sound and settings["dropout"] > 0 else None
-    recorded = Recording(lambda: add(usual), device, [usual])
-    finish = Recording(move_once, device, [noise])
+    adding = Recording(lambda: add(usual), device, [usual])
+    finishing = Recording(finish, device, [noise])
+    visiting = Recording(one_part, device, [usual, noise])
 
     def advance(sample: Sequence[int], masks: Draws | None) -> None:
+        if masks is usual and len(sample) == 1:
+            own.copy_(weights[sample[0]])
+            visiting()
+            return
         for part in sample:
             own.copy_(weights[part])
             if masks is usual:
-                recorded()
+                adding()
             else:
                 add(masks)
-        finish()
+        finishing()
 
     look = Recording(
         lambda: stopper.look(model.scores(parameters, features, whole)), device, []
