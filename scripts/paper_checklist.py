@@ -152,7 +152,7 @@ def _code(pointer: str) -> str:
 def _shown(pointer: str) -> str:
     if pointer.startswith("tests/"):
         path, _, name = pointer.partition("::")
-        return f"[`{name}`](../{path})"
+        return f"test [{name.removeprefix('test_').replace('_', ' ')}](../{path})"
     if ".md" in pointer:
         title = (DOCS / pointer).read_text(encoding="utf-8").partition("\n")[0]
         return f"[{title.removeprefix('# ')}]({pointer})"
