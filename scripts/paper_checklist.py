@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
+from privgcn.experiments.paper import mapping
 from privgcn.experiments.paper.published import leaves, read_table
 from privgcn.experiments.paper.targets import TARGETS
 
@@ -152,7 +153,7 @@ def _code(pointer: str) -> str:
 def _shown(pointer: str) -> str:
     if pointer.startswith("tests/"):
         path, _, name = pointer.partition("::")
-        return f"test [{name.removeprefix('test_').replace('_', ' ')}](../{path})"
+        return f"test: [{name.removeprefix('test_').replace('_', ' ')}](../{path})"
     if ".md" in pointer:
         title = (DOCS / pointer).read_text(encoding="utf-8").partition("\n")[0]
         return f"[{title.removeprefix('# ')}]({pointer})"
@@ -164,9 +165,15 @@ def _shown(pointer: str) -> str:
     return f"{command}, “{title}”"
 
 
+@cache
+def _compared() -> set[str]:
+    """The leaves of ``published.toml`` that have a row on the page of the reproduction."""
+    return {one.leaf for one in mapping.claims()}
+
+
 def _row(number: int, one: Claim) -> str:
     shown = [_shown(pointer) for pointer in one.shown]
-    if count := len(one.published()):
+    if count := len(one.published() & _compared()):
         numbers = "number" if count == 1 else "numbers"
         shown.append(f"{count} published {numbers} beside ours: [page](reproduction.md)")
     verdict = f"**{one.verdict}**" + (f". {one.note}" if one.note else "")
