@@ -60,7 +60,8 @@ def test_grids_are_the_papers() -> None:
     assert count("experiment-b", "cora") == 48 + 3 + 2
     # 8 numbers of parts x (SGD, Adam) x (plain, private at three epsilons).
     assert count("experiment-c", "cora") == 64
-    assert count("mnist", "mnist") == 10
+    # Five rows soundly, as released, and with auto.
+    assert count("mnist", "mnist") == 15
     assert count("hard-cases", "cora") == 2 * 10 + 4 + 4 + 4
     # (Released, 3 alone, 2 in a row) x 2 on one part, (released, 5, 4) x 2 on ten, and Adam's
     # rates: 5 x (released, sound) on both, of which two are rows above.
