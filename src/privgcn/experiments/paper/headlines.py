@@ -43,9 +43,9 @@ def present(results: Results, options: Options) -> list[Table]:
 
 
 def _factor(results: Results, datasets: Sequence[str]) -> tuple[Any, ...]:
-    whole = {"recipe": "paper-full", "epsilon": EPSILON}
     without = any(
-        results.train(dataset=name, optimizer=optimizer, **whole) is not None
+        results.train(dataset=name, optimizer=optimizer, recipe="paper-full", epsilon=EPSILON)
+        is not None
         for name in datasets
         for optimizer in OPTIMIZERS
     )
