@@ -83,11 +83,11 @@ def _dataset(name: str, maker: str, prepared: str, options: dict[str, str]) -> S
         def _download(self) -> None:
             missing = [path for path in self.raw_paths if not os.path.exists(path)]
             if missing:
+                names = ", ".join(map(os.path.basename, missing))
                 raise DataNotAvailableError(
                     f"The dataset {shown(name)} needs its raw files in {self.raw_dir}; "
-                    f"nothing is downloaded. Missing: {', '.join(map(os.path.basename, missing))}"
-                    ". Put them there, or set PRIVGCN_DATA to the folder that holds "
-                    f"{maker.lower()}."
+                    f"nothing is downloaded. Missing: {names}. Put them there, or set "
+                    f"PRIVGCN_DATA to the folder that holds {maker.lower()}."
                 )
 
     Local.__name__ = maker

@@ -12,7 +12,7 @@ from privgcn.errors import ConfigError
 from privgcn.experiments.paper import released_mnist
 from privgcn.models import Layer, LayerStack
 
-POINT = {"lot_size": 20, "noise_multiplier": 0, "epochs": 3}
+POINT = {"lot_size": 20, "noise_multiplier": 0, "epochs": 3, "patience": 20}
 
 
 def _settings(**changes: Any) -> dict[str, Any]:
@@ -86,6 +86,7 @@ def test_the_test_images_stop_the_training() -> None:
         turned = [labels[0], (labels[1] + 1) % 3]
         other = released_mnist._train(images, turned, settings, (0, 1, 2))[1]
     assert epochs.tolist() != other.tolist(), "labels of test images decide when it ends"
+    assert _train({**settings, "patience": 0}, (0, 1))[1].tolist() == [50, 50]
 
 
 def test_dropout_acts_in_the_first_epoch_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,4 +114,5 @@ def test_axes_are_checked() -> None:
     settings = released_mnist.resolve({**POINT, "lot_size": 600, "epochs": 100})
     assert released_mnist.steps(settings) == 10_000
     assert released_mnist.label(settings) == "mnist, as released, lot size 600, noise 0"
+    assert "not stopped early" in released_mnist.label({**settings, "patience": 0})
     assert released_mnist.device(settings, 5, "cuda") == "cuda"

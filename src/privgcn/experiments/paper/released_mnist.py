@@ -38,13 +38,16 @@ KIND = __name__
 IMAGES = 60_000
 """Training images."""
 
-_HIDDEN, _DROPOUT, _CLIP_NORM, _PATIENCE = 512, 0.5, 1.0, 20
-_AXES = {"lot_size", "noise_multiplier", "epochs"}
+PATIENCE = 20
+"""Epochs without a lower loss after which a run stops."""
+
+_HIDDEN, _DROPOUT, _CLIP_NORM = 512, 0.5, 1.0
+_AXES = {"lot_size", "noise_multiplier", "epochs", "patience"}
 _PIXELS = 784
 
 
 def resolve(point: dict[str, Any]) -> dict[str, Any]:
-    """The full settings."""
+    """The full settings; with patience 0, nothing stops early."""
     if set(point) != _AXES:
         raise ConfigError(
             "A grid of the released code's runs on MNIST must have the axes "
@@ -55,7 +58,7 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
         "lot_size": int(point["lot_size"]),
         "noise_multiplier": float(point["noise_multiplier"]),
         "epochs": int(point["epochs"]),
-        "patience": _PATIENCE,
+        "patience": int(point["patience"]),
         "learning_rate": PAPER_RATE,
         "hidden": _HIDDEN,
         "dropout": _DROPOUT,
@@ -140,12 +143,15 @@ def _train(
             torch.index_select(train, 0, members, out=rows)
             torch.index_select(labels[0], 0, members, out=own)
             (first if dropping else recorded)()
+        if not settings["patience"]:
+            continue
         looked = shuffled(len(test))[:last_batch]
         scores = model.scores(parameters, DenseRows(test[looked]), None)
         stopper.look(losses_of(scores, labels[1][looked]))
         if stopper.all_stopped():
             break
-    return model.scores(stopper.result(), DenseRows(test), None), stopper.epochs
+    epochs = stopper.epochs if settings["patience"] else stopper.epochs + settings["epochs"]
+    return model.scores(stopper.result(), DenseRows(test), None), epochs
 
 
 def _initial(layers: Sequence[Any], seeds: Sequence[int]) -> list[Tensor]:
@@ -162,9 +168,10 @@ def _initial(layers: Sequence[Any], seeds: Sequence[int]) -> list[Tensor]:
 
 
 def label(settings: Mapping[str, Any]) -> str:
-    """Lot and noise."""
+    """Lot and noise, and whether it goes on to the end."""
     lot, noise = settings["lot_size"], settings["noise_multiplier"]
-    return f"mnist, as released, lot size {lot}, noise {noise:g}"
+    stopped = "" if settings["patience"] else ", not stopped early"
+    return f"mnist, as released, lot size {lot}, noise {noise:g}{stopped}"
 
 
 def device(settings: Mapping[str, Any], replicas: int, asked: str) -> str:
