@@ -128,6 +128,18 @@ def test_samples_are_of_any_size() -> None:
     assert len({len(sample) for sample in drawn}) > 1
 
 
+@pytest.mark.parametrize("sound", [[], ["dropout"], ["clip", "dropout"]])
+def test_one_part_is_in_every_sample(sound: list[str]) -> None:
+    """Of one part, samples change nothing; gradients of a step do not pile up."""
+    settings = _settings(noise_multiplier=0.5, learning_rate=0.1)
+    with torch.no_grad():
+        visited = emulation._train(_graph(), {**settings, "sound": sound}, (0, 1))
+        sampled = emulation._train(
+            _graph(), {**settings, "sound": [*sound, "sampling"]}, (0, 1)
+        )
+    torch.testing.assert_close(visited, sampled)
+
+
 def test_what_is_sound_is_part_of_the_run_and_its_name() -> None:
     settings = emulation.resolve({**POINT, "sound": ["dropout", "clip"]})
     assert settings["sound"] == ["clip", "dropout"]

@@ -230,17 +230,32 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
         optimiser.step()
 
     stopper = Stopper(settings["patience"], parameters)
+    usual = dropout if "dropout" in sound and settings["dropout"] > 0 else None
     if "sampling" in sound:
+        totals = [torch.zeros_like(parameter) for parameter in parameters]
+
+        def add(masks: Draws | None) -> None:
+            for total, gradient in zip(totals, gradients(masks), strict=True):
+                total.add_(gradient)
+
+        def move_and_clear() -> None:
+            move([total.clone() for total in totals])
+            for total in totals:
+                total.zero_()
+
+        adding = Recording(lambda: add(usual), device, [usual])
+        moving = Recording(move_and_clear, device, [noise])
 
         def advance(sample: Sequence[int], masks: Draws | None) -> None:
-            totals = [torch.zeros_like(parameter) for parameter in parameters]
             for part in sample:
                 own.copy_(weights[part])
-                totals = [t + g for t, g in zip(totals, gradients(masks), strict=True)]
-            move(totals)
+                if masks is usual:
+                    adding()
+                else:
+                    add(masks)
+            moving()
 
     else:
-        usual = dropout if "dropout" in sound and settings["dropout"] > 0 else None
         recorded = Recording(lambda: move(gradients(usual)), device, [noise, usual])
 
         def advance(sample: Sequence[int], masks: Draws | None) -> None:

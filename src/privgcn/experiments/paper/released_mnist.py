@@ -134,7 +134,6 @@ def _train(
         return torch.randperm(count, generator=order).to(device)
 
     recorded = Recording(lambda: step(None), device, [noise])
-    first = Recording(lambda: step(dropout), device, [noise, dropout])
     stopper = Stopper(settings["patience"], parameters)
     last_batch = len(test) % lot or min(lot, len(test))
     for epoch in range(1, settings["epochs"] + 1):
@@ -142,7 +141,10 @@ def _train(
         for members in torch.split(shuffled(len(train)), lot)[: len(train) // lot]:
             torch.index_select(train, 0, members, out=rows)
             torch.index_select(labels[0], 0, members, out=own)
-            (first if dropping else recorded)()
+            if dropping:
+                step(dropout)
+            else:
+                recorded()
         if not settings["patience"]:
             continue
         looked = shuffled(len(test))[:last_batch]
