@@ -9,8 +9,8 @@ from functools import lru_cache
 import numpy as np
 
 from privgcn.corpus import Corpus, load_corpus
-from privgcn.corpus.corpus import TRAIN
-from privgcn.errors import ConfigError
+from privgcn.corpus.corpus import TEST, TRAIN
+from privgcn.errors import ConfigError, DataError, shown
 from privgcn.runs.train import with_split
 
 _NOT_COVERED = "which training documents are used: the same share of every class was drawn"
@@ -58,4 +58,9 @@ def corpus_for_runs(dataset: str, fraction: float, split: tuple[float, ...] = ()
     corpus = load_corpus(dataset)
     if split:
         corpus = with_random_split(corpus, split, seed=0)
+    if not (corpus.split == TEST).any():
+        raise DataError(
+            f"The dataset {shown(dataset)} must have test documents to be scored on. Got none. "
+            "Give the grid a 'split', such as split = [[0.6, 0.2]]."
+        )
     return with_fraction(corpus, fraction, seed=0)
