@@ -226,7 +226,10 @@ def test_the_page_of_the_documentation_is_generated(app: typer.Typer, tmp_path: 
     assert text.startswith("# Reproduction of the paper")
     assert "## The five take-aways" in text
     assert "**Not measured**" in text
-    assert "A line with noise" in text
+    assert "[reproduction-tables.md](reproduction-tables.md)" in text
+    assert "All runs are of one code" in text
+    assert "A line with noise" in (tmp_path / "reproduction-tables.md").read_text()
+    assert (tmp_path / "reproduction.csv").read_text().startswith("dataset,setting,")
 
 
 @pytest.mark.parametrize(
