@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -118,6 +119,8 @@ def test_tables_figures_and_a_page_are_written(app: typer.Typer, tmp_path: Path)
     page = (out / "report.html").read_text()
     assert "A line with noise" in page
     assert "<script>alert" not in page
+    assert "All runs are of one code: " in page
+    assert re.search(r"\d s of wall time on \d+ cores\.", page)
 
 
 def test_several_experiments_have_a_folder_each(
