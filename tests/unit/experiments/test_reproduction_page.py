@@ -148,7 +148,8 @@ def test_what_was_not_run_is_one_sentence(written: Path) -> None:
 
 def test_mnist_has_its_table(written: Path) -> None:
     _, _, *rows = _table((written / "page.md").read_text(), "MNIST: published")
-    assert rows[0] == ["600", "4", "1.26 / 1.26", "0.90 / 0.60", "0.02 / 0.00", "0.60"]
+    told = ["600", "4", "1.26 / 1.26", "0.90 / 0.60", "0.02 / 0.00"]
+    assert (rows[0][:5], rows[0][6]) == (told, "0.60")
 
 
 def test_the_ablation_has_each_switch_alone_and_all_together(written: Path) -> None:
