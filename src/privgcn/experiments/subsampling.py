@@ -19,8 +19,9 @@ _NOT_COVERED = "which training documents are used: the same share of every class
 def with_fraction(corpus: Corpus, fraction: float, seed: int) -> Corpus:
     """The corpus with a share of its training documents; the others are gone, links too.
 
-    As in the released code, the share is the same in every class; the paper says "randomly".
-    That reads the labels, so no guarantee covers the choice; the facts of the corpus say so.
+    As in the paper's released code, the share is the same in every class; the paper itself
+    speaks of random nodes. That reads the labels, so no guarantee covers the choice; the facts
+    of the corpus say so.
     """
     if not 0.0 < fraction <= 1.0:
         raise ConfigError(f"The 'fraction' of the data must be in (0, 1]. Got {fraction}.")

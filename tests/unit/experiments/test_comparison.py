@@ -1,11 +1,9 @@
-"""Every published number is on the page, and a reason is one only where runs support it."""
+"""Every published number has a row, and a reason is one only where runs support it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from fake_records import AS_RELEASED, SEEDS, fill, record, result
@@ -14,48 +12,39 @@ from privgcn.experiments.paper import curves, mnist, released_mnist
 from privgcn.experiments.paper.comparison import (
     Compared,
     agreement,
+    agreement_table,
     compared,
     compared_table,
     disagreements,
     emulated_reason,
 )
 from privgcn.experiments.paper.mapping import baseline, claims
-from privgcn.experiments.paper.pages import reproduction_page
 from privgcn.experiments.paper.published import published
-from privgcn.experiments.paper.reproduce import Reproduction
-from privgcn.experiments.paper.takeaways import takeaways
 from privgcn.experiments.results import Options, Results
 from privgcn.experiments.store import RecordStore
 from privgcn.experiments.tasks import make_task
 from privgcn.report import MeanStd
 
 
-def _page(results: Results, failures: Sequence[dict[str, str]] = ()) -> str:
-    done = SimpleNamespace(
-        summary=SimpleNamespace(kept=1, done=0, runs=1),
-        shown=[],
-        failures=failures,
-        training_seconds=1.0,
-        takeaways=takeaways(results, ["cora"]),
-        disagreements=disagreements(results),
-    )
-    return reproduction_page(cast(Reproduction, done), "a command")
-
-
 def _comparisons(results: Results) -> list[Compared]:
     return compared(results, claims())
 
 
-def test_every_published_number_is_on_the_page(tmp_path: Path) -> None:
+def test_every_published_number_has_a_row_and_a_kind(tmp_path: Path) -> None:
     with RecordStore(tmp_path) as store:
         fill(store, "cora", sound=0.1, few=0.5, auto=0.7)
         results = Results(store, SEEDS)
-        rows, page = _comparisons(results), _page(results)
-    lines = page.splitlines()
-    for row in rows:
-        shown = compared_table("One", [row]).markdown().splitlines()[-1]
-        assert shown in lines
-        assert f"{row.claim.told:.2f}" in shown or f" {row.claim.told} " in shown
+        rows = _comparisons(results)
+        lines = disagreements(results, rows).csv().splitlines()
+    counts = agreement_table(rows).rows
+    assert len(lines) == 1 + len(rows)
+    for row, line in zip(rows, lines[1:], strict=True):
+        assert f",{float(row.claim.told)}," in line or f",{row.claim.told}," in line
+    full = next(one for one in counts if one[0] == "table 1, private, full graph")
+    assert full == ("table 1, private, full graph", 10, 2, 0, 1, 1)
+    plain = next(one for one in counts if one[0] == "table 1, non-private")
+    assert plain == ("table 1, non-private", 10, 2, 1, 0, 1)
+    assert "MNIST, scores" not in {one[0] for one in counts}, "nothing of it was run"
 
 
 def test_every_row_has_ours_with_a_difference_or_says_why_not(tmp_path: Path) -> None:
@@ -69,11 +58,6 @@ def test_every_row_has_ours_with_a_difference_or_says_why_not(tmp_path: Path) ->
         assert (row.ours is None) == (gap is None) == row.reason.startswith("not run: ")
         if gap is not None and abs(gap.difference) > 0.031:
             assert row.reason.startswith(("below", "above")), row
-
-
-def test_the_page_says_where_the_figures_are(tmp_path: Path) -> None:
-    with RecordStore(tmp_path) as store:
-        assert "`figures/*.svg`" in _page(Results(store, SEEDS))
 
 
 def _reason(results: Results, *key: Any) -> str:
@@ -227,11 +211,3 @@ def test_experiment_c_has_the_splits_that_the_text_names(tmp_path: Path) -> None
     assert [row[4] for row in tables["cora"][-1].rows] == [0.36, 0.55]
     assert [row[4] for row in tables["pubmed"][-1].rows] == [0.47, 0.79]
     assert len(tables["citeseer"]) == 1, "the text names none of its splits"
-
-
-def test_the_page_names_the_runs_that_failed(tmp_path: Path) -> None:
-    with RecordStore(tmp_path) as store:
-        results = Results(store, SEEDS)
-        page = _page(results, [{"label": "cora, auto, seed 3", "reason": "no memory"}])
-        assert "- cora, auto, seed 3: no memory" in page.splitlines()
-        assert "Runs that failed" not in _page(results)

@@ -95,7 +95,7 @@ def test_default_datasets_are_those_at_hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRIVGCN_DATA", str(tmp_path))
-    with pytest.raises(DataNotAvailableError, match="privgcn fetch cora"):
+    with pytest.raises(DataNotAvailableError, match="privgcn fetch citeseer"):
         make_options(TARGETS["as-released"])
     with pytest.raises(DataNotAvailableError, match="'cora' is not on this machine"):
         make_options(TARGETS["table1"], datasets=["cora"])

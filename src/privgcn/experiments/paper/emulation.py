@@ -230,40 +230,38 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
         optimiser.step()
 
     stopper = Stopper(settings["patience"], parameters)
+    totals = [torch.zeros_like(parameter) for parameter in parameters]
+
+    def add(masks: Draws | None) -> None:
+        for total, gradient in zip(totals, gradients(masks), strict=True):
+            total.add_(gradient)
+
+    def finish() -> None:
+        move(totals)
+        for total in totals:
+            total.zero_()
+
+    def one_part() -> None:
+        add(usual)
+        finish()
+
     usual = dropout if "dropout" in sound and settings["dropout"] > 0 else None
-    if "sampling" in sound:
-        totals = [torch.zeros_like(parameter) for parameter in parameters]
+    adding = Recording(lambda: add(usual), device, [usual])
+    finishing = Recording(finish, device, [noise])
+    visiting = Recording(one_part, device, [usual, noise])
 
-        def add(masks: Draws | None) -> None:
-            for total, gradient in zip(totals, gradients(masks), strict=True):
-                total.add_(gradient)
-
-        def move_and_clear() -> None:
-            move([total.clone() for total in totals])
-            for total in totals:
-                total.zero_()
-
-        adding = Recording(lambda: add(usual), device, [usual])
-        moving = Recording(move_and_clear, device, [noise])
-
-        def advance(sample: Sequence[int], masks: Draws | None) -> None:
-            for part in sample:
-                own.copy_(weights[part])
-                if masks is usual:
-                    adding()
-                else:
-                    add(masks)
-            moving()
-
-    else:
-        recorded = Recording(lambda: move(gradients(usual)), device, [noise, usual])
-
-        def advance(sample: Sequence[int], masks: Draws | None) -> None:
+    def advance(sample: Sequence[int], masks: Draws | None) -> None:
+        if masks is usual and len(sample) == 1:
             own.copy_(weights[sample[0]])
+            visiting()
+            return
+        for part in sample:
+            own.copy_(weights[part])
             if masks is usual:
-                recorded()
+                adding()
             else:
-                move(gradients(masks))
+                add(masks)
+        finishing()
 
     validation = torch.nonzero((graph.split == 1) & (graph.labels >= 0))[:, 0]
 
