@@ -140,8 +140,8 @@ def _headline(results: Results, here: Sequence[str]) -> str:
     absent = [shown_name(name) for name in kept if name not in here]
     words = (
         f"The paper's headlines: at epsilon 1 it keeps up to {shares} of the non-private "
-        f"score, and splitting the graph improves its bound by a factor of {told['privacy_factor']} "
-        "(from epsilon 2, the least on the full graph, to 1)."
+        "score, and splitting the graph improves its bound by a factor of "
+        f"{told['privacy_factor']} (from epsilon 2, the least on the full graph, to 1)."
     )
     if absent:
         words += f" {_listed(absent)} {'was' if len(absent) == 1 else 'were'} not run here."
