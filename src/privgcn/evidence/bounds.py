@@ -21,10 +21,11 @@ _CLOSE = 3e-3
 _GRID = 1e-3
 
 
-def least_share(successes: int, trials: int, confidence: float) -> float:
+def least_share(successes: float, trials: float, confidence: float) -> float:
     """The least success probability that so many successes leave plausible.
 
-    The lower end of a one-sided Clopper-Pearson interval.
+    The lower end of a one-sided Clopper-Pearson interval. Counts need not be whole: trials
+    that depend on each other count for less than one.
 
     Examples:
         >>> round(least_share(100, 100, 0.95), 4)
@@ -37,7 +38,7 @@ def least_share(successes: int, trials: int, confidence: float) -> float:
     return float(beta.ppf(1.0 - confidence, successes, trials - successes + 1))
 
 
-def most_share(successes: int, trials: int, confidence: float) -> float:
+def most_share(successes: float, trials: float, confidence: float) -> float:
     """The largest success probability that so many successes leave plausible."""
     return 1.0 - least_share(trials - successes, trials, confidence)
 
