@@ -6,8 +6,9 @@ An input is a valid file after some mutations; one that reaches lines of the pac
 reached before is kept and mutated further. Each must be read, or refused by an error of our
 own, in one line. Anything else is a crash: another exception, a process that dies, more than
 10 s of computing, more than 1 GiB of memory, a program or connection started, a pickle that
-imports, a file opened outside of the folder. With ``--jobs`` every target is tried twice at once,
-from two seeds. Exits with 1 if there was a crash; ``--keep`` names a folder for such inputs.
+imports, a file opened outside of the folder. With ``--jobs`` every target is tried twice at
+once, from two seeds. Exits with 1 if there was a crash; ``--keep`` names a folder for such
+inputs.
 """
 
 from __future__ import annotations
