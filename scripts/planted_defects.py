@@ -253,6 +253,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-defects", action="store_true", help="the sound engine alone")
     parser.add_argument("--runs", type=int, help="on each of two neighbours")
     parser.add_argument("--sound", type=int, default=0, help="audits without any defect")
+    parser.add_argument("--dense", action="store_true", help="sound audits of dense rows")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args(arguments)
     defects, sound = [], []
@@ -265,7 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(_line(defects[-1]), flush=True)
     for number in range(chosen.sound):
         begun = time.perf_counter()
-        found = audited(chosen.runs)
+        found = audited(chosen.runs, dense=chosen.dense)
         seconds = time.perf_counter() - begun
         sound.append(record_of(f"sound engine, audit {number + 1}", found, seconds))
         if not chosen.json:

@@ -66,7 +66,9 @@ def test_every_defect_and_the_sound_engine_are_audited() -> None:
     tasks = list(evidence.tasks("defects", quick=False, minutes=5.0, jobs=4))
     names = [task.name for task in tasks]
     assert {each.name for each in evidence.DEFECTS} < set(names)
-    assert sum(name.startswith("sound engine") for name in names) == 20
+    # Four audits each.
+    assert sum(name.startswith("sound engine") for name in names) == 24
+    assert sum("--dense" in task.words for task in tasks) == 4
     for part in evidence.PARTS:
         assert list(evidence.tasks(part, quick=True, minutes=5.0, jobs=4))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from privgcn.experiments.grid import Experiment, Grid
-from privgcn.experiments.paper import emulation
+from privgcn.experiments.paper import emulation, headlines
 from privgcn.experiments.paper.mapping import Claim, emulated, ours, released, table1_claims
 from privgcn.experiments.paper.published import OPTIMIZERS, leaves, published
 from privgcn.experiments.paper.tables import table
@@ -65,6 +65,7 @@ def present(results: Results, options: Options) -> Presentation:
             _modes(results, datasets, suffix),
             _sizes(results, [*datasets, *absent], suffix),
         ]
+    tables += headlines.present(results, options)
     notes = [
         "Scores are micro F1 on the test documents, mean and sample standard deviation over "
         f"{len(options.seeds)} seeds. Where no inference mode is named, they follow the "
