@@ -96,7 +96,7 @@ def test_time_and_machine_are_those_of_the_calls(
     with pytest.raises(KeyboardInterrupt), noted_call(tmp_path, "cpu", here=False):
         raise KeyboardInterrupt
     note = _show(tmp_path, only_show=True).shown[0].presentation.notes[0]
-    assert note.endswith("run by run, and 5 min of wall time on 2 cores and a cluster.")
+    assert note.endswith("this folder took 5 min of wall time on 2 cores and a cluster.")
 
 
 def test_time_is_found_however_the_seeds_trained(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_figures_are_files_beside_the_page_with_the_majority_in_each(written: Pa
 
 def test_table_1_has_published_and_ours_in_a_cell(written: Path) -> None:
     text = (written / "page.md").read_text()
-    head, _, *rows = _table(text, "Table 1: published")
+    head, _, *rows = _table(text, "Table 1 in the paper's layout")
     assert head[5:] == ["DP SGD", "DP Adam", "DP split SGD", "DP split Adam", "auto"]
     assert [row[0] for row in rows] == ["CiteSeer", "", "Cora", ""], "in the paper's order"
     assert rows[2][:5] == ["Cora", f"0.32 / {MAJORITY:.2f}", "0.77 / 0.80", "0.88 / 0.80", "1"]

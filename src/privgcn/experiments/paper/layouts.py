@@ -39,7 +39,7 @@ def _pair(results: Results, leaf: str, majority: float | None = None) -> str:
     return BOTH.format(number(claim.told), _ours(ours(results, claim), majority))
 
 
-def table_1(results: Results, datasets: Sequence[str]) -> Table:
+def table_1(results: Results, datasets: Sequence[str], suffix: str = "") -> Table:
     """Table 1, with the recipe ``auto`` in a column of its own."""
 
     def rows(name: str) -> Iterator[tuple[Any, ...]]:
@@ -58,7 +58,8 @@ def table_1(results: Results, datasets: Sequence[str]) -> Table:
             yield (*head, epsilon, *scores, _ours(auto, base))
             head = [""] * len(head)
 
-    return table("paper-table1", (row for name in datasets for row in rows(name)))
+    every = (row for name in datasets for row in rows(name))
+    return table("table1-layout", every, suffix, margin=MARGIN)
 
 
 def features(results: Results) -> Table:
@@ -73,7 +74,7 @@ def features(results: Results) -> Table:
             auto = results.train(dataset="pokec", features=kind, recipe="auto", epsilon=epsilon)
             rows.append((*head, epsilon, *private, _ours(auto, base)))
             head = [""] * len(head)
-    return table("paper-features", rows)
+    return table("paper-features", rows, margin=MARGIN)
 
 
 def stand_in_features(results: Results, datasets: Sequence[str]) -> Table:
@@ -92,7 +93,7 @@ def stand_in_features(results: Results, datasets: Sequence[str]) -> Table:
             if any(score is not None for score in (*plain, *sound, *auto)):
                 scores = (_ours(score, base) for score in (*plain, *sound, *auto))
                 rows.append((shown_name(name), kind, number(base), *scores))
-    return table("paper-features-stand-ins", rows)
+    return table("paper-features-stand-ins", rows, margin=MARGIN)
 
 
 def noise() -> Table:
@@ -126,7 +127,7 @@ def mnist_table(results: Results) -> Table:
                 _ours(auto, base),
             )
         )
-    return table("paper-mnist", rows)
+    return table("paper-mnist", rows, margin=MARGIN)
 
 
 def sizes(results: Results, datasets: Sequence[str]) -> Table:

@@ -76,11 +76,11 @@ class Provenance:
                 f"There are {self.made} of the {self.asked} runs that are asked for ({where}); "
                 "means are over the seeds that are there"
             )
-        time = f"Training took {duration(self.training_seconds)}, run by run"
+        time = f"Training took {duration(self.training_seconds)}, run by run."
         if self.wall_seconds:
-            time += f", and {duration(self.wall_seconds)} of wall time"
-            time += f" on {' and '.join(self.machines)}"
-        return f"{runs}. {time}."
+            time += f" The calls that filled this folder took {duration(self.wall_seconds)} of "
+            time += f"wall time on {' and '.join(self.machines)}."
+        return f"{runs}. {time}"
 
 
 def provenance(
