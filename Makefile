@@ -45,7 +45,7 @@ bench: $(VENV)/.installed-dev
 
 # Hours on two cores; ONLY=faults,fuzz makes some parts and keeps the others.
 evidence: $(VENV)/.installed-dev
-	$(BIN)/python scripts/evidence.py $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python scripts/evidence.py $(if $(ONLY),--only $(ONLY)) $(if $(JOBS),--jobs $(JOBS))
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
