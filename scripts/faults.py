@@ -1,13 +1,14 @@
 """Kills commands at random moments and takes their disk, clock and workers away.
 
-    python scripts/faults.py [--times 50] [--verbs train,ranks] [--others 3] [--json FILE]
+    python scripts/faults.py [--times 50] [--verbs train,ranks] [--others 3] [--jobs 4]
 
 After each fault the target must be absent or whole, the same command run again must end well,
 epsilon must be what an undisturbed run has, and a ledger must hold a release once or not at
 all. Every other kill comes right before a random file operation, where a half-written folder
 would arise; the rest come at random times. Commands run in copies of one process that has
-imported the package; training writes a checkpoint after every step. Exits with 1 if anything
-was lost, charged twice, left half-written, or answered otherwise than by one line.
+imported the package; training writes a checkpoint after every step. With ``--jobs`` many faults
+are injected at once, each in a folder of its own. Exits with 1 if anything was lost, charged
+twice, left half-written, or answered otherwise than by one line.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -33,14 +34,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from forked import Child, call, command, import_everything, start
+from forked import Child, Work, call, command, import_everything, side_by_side, start
 
 from privgcn.errors import PrivGCNError
 
 LOST, TWICE, HALF, ANSWER = "lost", "charged twice", "half-written", "wrong answer"
 KINDS = (LOST, TWICE, HALF, ANSWER)
 # Faults that did not happen after all.
-_MISSED = ("ended before the kill", "no run under way", "went through")
+_LATE = "ended before the kill"
+_MISSED = (_LATE, "no run under way", "went through")
 _LIMIT = 180.0
 _RANKS = 4
 _FILE_EVENTS = {
@@ -359,15 +361,27 @@ class Team:
 class Faults:
     """All faults of one session, in one folder."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.folder = folder
-        self.random = random.Random(seed)
-        self.logs = folder / "logs"
-        self.logs.mkdir()
+    def __init__(self, folder: Path, late: float) -> None:
         self.letters = folder / "letters"
         write_letters(self.letters)
         self.tallies: dict[str, Tally] = {}
+        # Kills come up to so many times the duration of a quiet run after its start.
+        self.late = late
+        self.enter(folder, 0)
+
+    def enter(self, folder: Path, seed: int | str) -> None:
+        """Works in a folder from now on, with chances of its own."""
+        self.folder, self.logs = folder, folder / "logs"
+        self.logs.mkdir(parents=True)
+        self.random = random.Random(seed)
         self._number = 0
+
+    def take(self, found: Mapping[str, Any]) -> None:
+        """Adds what a copy of this process found."""
+        for name, each in found.items():
+            tally = self.tallies.setdefault(name, Tally())
+            tally.faults.update(each["faults"])
+            tally.problems += [(kind, text) for kind, text in each["problems"]]
 
     def place(self, name: str) -> Path:
         """A fresh folder to work in."""
@@ -533,14 +547,14 @@ class Faults:
 
     # The faults.
 
-    def kill(self, verb: Verb, number: int) -> bool:
-        """One kill of a verb and what must hold afterwards; false if the kill came too late."""
+    def kill(self, verb: Verb, number: int) -> None:
+        """One kill of a verb and what must hold afterwards."""
         tally = self.tallies.setdefault(verb.name, Tally())
         place = self.place(verb.name)
         verb.prepared(place)
         by_operation = bool(number % 2)
         at = self.random.randint(1, verb.operations) if by_operation else None
-        moment = self.random.uniform(0.0, 1.05 * verb.seconds)
+        moment = self.random.uniform(0.0, self.late * verb.seconds)
         if verb.ranks > 1:
             killed = self._kill_rank(verb, place, at, moment)
         else:
@@ -554,9 +568,8 @@ class Faults:
             if not killed and code != 0:
                 tally.problems.append((ANSWER, f"exit code {code}: {child.said}"))
         how = "at a file operation" if by_operation else "at a random time"
-        tally.faults[f"killed {how}" if killed else "ended before the kill"] += 1
+        tally.faults[f"killed {how}" if killed else _LATE] += 1
         self._afterwards(verb, place, tally)
-        return killed
 
     def _kill_rank(self, verb: Verb, place: Path, at: int | None, moment: float) -> bool:
         team = Team.of(verb.words(place), place, self.logs, at)
@@ -781,30 +794,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--verbs", default="train,tune,release,reproduce,ranks")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=1e9, help="stop after so long")
+    parser.add_argument("--jobs", type=int, default=1, help="processors to keep busy")
     parser.add_argument("--json", type=Path, help="write the counts here")
     chosen = parser.parse_args(arguments)
     names = chosen.verbs.split(",")
     import_everything()
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="privgcn-faults-") as folder:
-        faults = Faults(Path(folder), chosen.seed)
+        # Many at once slow each other down.
+        faults = Faults(Path(folder), 1.05 if chosen.jobs == 1 else 1.4)
         verbs = {name: faults.verb(name) for name in names}
         disks = can_mount()
-        for verb in verbs.values():
-            for turn in _others(faults, verb, disks) if verb.ranks == 1 else []:
-                for _ in range(chosen.others):
-                    if time.monotonic() - begun < 60.0 * chosen.minutes:
-                        turn()
-        most = dict.fromkeys(names, chosen.times)
-        if "ranks" in most and chosen.ranks is not None:
-            most["ranks"] = chosen.ranks
-        done = Counter[str]()
-        # In turns, so that whoever stops early has some of each.
-        for number in range(3 * max(most.values())):
-            for name, verb in verbs.items():
-                if done[name] < most[name] and time.monotonic() - begun < 60.0 * chosen.minutes:
-                    done[name] += faults.kill(verb, number)
-            print(f"\rkills: {dict(done)}", end="", file=sys.stderr, flush=True)
+        works = deque(_works(faults, verbs, chosen, disks))
+        left = Counter(dict.fromkeys(names, 2 * chosen.times))
+        for work, found, error in side_by_side(works, chosen.jobs, Path(folder)):
+            if error is not None:
+                found = {work.name: {"faults": {"failed": 1}, "problems": [[ANSWER, error]]}}
+            faults.take(found)
+            late = list(found.get(work.name, {"faults": {}})["faults"]) == [_LATE]
+            if late and left[work.name] > 0:
+                left[work.name] -= 1
+                again = f"again-{left[work.name]}-{chosen.seed}"
+                works.append(_kill(faults, verbs[work.name], again))
+            if time.monotonic() - begun > 60.0 * chosen.minutes:
+                works.clear()
+            done = sum(sum(tally.faults.values()) for tally in faults.tallies.values())
+            print(f"\r{done} faults, {len(works)} to come", end="", file=sys.stderr, flush=True)
             if chosen.json is not None:
                 chosen.json.write_text(json.dumps(_record(faults, begun, disks), indent=1))
         print(file=sys.stderr)
@@ -838,20 +853,58 @@ def _record(faults: Faults, begun: float, disks: bool) -> dict[str, Any]:
     return {"total": total, "faults": each}
 
 
-def _others(faults: Faults, verb: Verb, disks: bool) -> Iterator[Callable[[], None]]:
+def _works(
+    faults: Faults, verbs: Mapping[str, Verb], chosen: argparse.Namespace, disks: bool
+) -> Iterator[Work]:
+    """Every fault, each in a copy of this process."""
+    for verb in verbs.values():
+        for kind, inject in _others(faults, verb, disks) if verb.ranks == 1 else []:
+            for number in range(chosen.others):
+                yield _work(faults, verb, f"{kind}-{number}-{chosen.seed}", inject)
+    # In turns, so that whoever stops early has some of each.
+    for number in range(chosen.times):
+        for name, verb in verbs.items():
+            if name != "ranks" or chosen.ranks is None or number < chosen.ranks:
+                yield _kill(faults, verb, f"{number}-{chosen.seed}", number)
+
+
+def _kill(faults: Faults, verb: Verb, seed: str, number: int = 0) -> Work:
+    return _work(faults, verb, f"kill-{seed}", lambda: faults.kill(verb, number))
+
+
+def _work(faults: Faults, verb: Verb, seed: str, inject: Callable[[], None]) -> Work:
+    """One fault in a folder of its own; the answer is what it added to the tallies."""
+    root = faults.folder
+
+    def alone() -> dict[str, Any]:
+        faults.enter(root / f"{verb.name}-{seed}", f"{verb.name}-{seed}")
+        faults.tallies = {}
+        inject()
+        shutil.rmtree(faults.folder, ignore_errors=True)
+        return {
+            name: {"faults": dict(tally.faults), "problems": tally.problems}
+            for name, tally in faults.tallies.items()
+        }
+
+    return Work(verb.name, 2 if verb.name == "reproduce" else verb.ranks, alone)
+
+
+def _others(
+    faults: Faults, verb: Verb, disks: bool
+) -> Iterator[tuple[str, Callable[[], None]]]:
     """Every fault but kills that a verb of one process can meet."""
 
     def full() -> None:
         faults.without_room(verb, 4096 * faults.random.choice((0, 1, 4, 8, 16, 32)))
 
     if disks:
-        yield full
-        yield lambda: faults.without_room(verb, None)
-    yield lambda: faults.with_small_files(verb)
-    yield lambda: faults.with_jumping_clock(verb)
-    yield lambda: faults.two_at_once(verb)
+        yield "full", full
+        yield "read-only", lambda: faults.without_room(verb, None)
+    yield "small", lambda: faults.with_small_files(verb)
+    yield "clock", lambda: faults.with_jumping_clock(verb)
+    yield "two", lambda: faults.two_at_once(verb)
     if verb.name == "reproduce":
-        yield lambda: faults.out_of_memory(verb)
+        yield "memory", lambda: faults.out_of_memory(verb)
 
 
 if __name__ == "__main__":

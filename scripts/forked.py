@@ -13,11 +13,12 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 # One thread each; before anything imports torch or polars.
 for _name in ("OMP_NUM_THREADS", "POLARS_MAX_THREADS"):
@@ -177,3 +178,60 @@ def call(work: Callable[[], Any], log: Path, seconds: float = 120.0) -> Any:
     if child.wait(seconds) != 0:
         raise RuntimeError(child.said.strip())
     return json.loads(answer.read_text())
+
+
+class Work(NamedTuple):
+    """Something to compute in a copy of this process.
+
+    Attributes:
+        name: Of the work.
+        slots: How many processors it keeps busy.
+        call: What is computed; JSON carries the answer.
+    """
+
+    name: str
+    slots: int
+    call: Callable[[], Any]
+
+
+class Answer(NamedTuple):
+    """What came of a work: its answer, or what the copy that failed printed."""
+
+    work: Work
+    value: Any
+    error: str | None
+
+
+def side_by_side(works: deque[Work], jobs: int, folder: Path) -> Iterator[Answer]:
+    """Answers in the order in which they come; works may be added meanwhile.
+
+    Args:
+        works: What to compute; emptied.
+        jobs: Processors that may be kept busy.
+        folder: For what copies print and answer.
+    """
+    running: dict[int, tuple[Work, Child]] = {}
+    number = 0
+    while works or running:
+        busy = sum(work.slots for work, _ in running.values())
+        while works and (not running or busy + works[0].slots <= jobs):
+            work, number = works.popleft(), number + 1
+            running[number] = work, start(_told(work, folder, number), folder / f"log-{number}")
+            busy += work.slots
+        for key, (work, child) in list(running.items()):
+            code = child.ended()
+            if code is not None:
+                del running[key]
+                answer = folder / f"answer-{key}"
+                good = code == 0 and answer.exists()
+                value = json.loads(answer.read_text()) if good else None
+                yield Answer(work, value, None if good else f"code {code}: {child.said}")
+                answer.unlink(missing_ok=True)
+        time.sleep(0.005)
+
+
+def _told(work: Work, folder: Path, number: int) -> Callable[[], None]:
+    def told() -> None:
+        (folder / f"answer-{number}").write_text(json.dumps(work.call()))
+
+    return told

@@ -1,13 +1,14 @@
 """Feeds broken and hostile files to everything that reads one.
 
-    python scripts/fuzz.py [--inputs 2000] [--only WORDS] [--engine own|atheris] [--json FILE]
+    python scripts/fuzz.py [--inputs 2000] [--only WORDS] [--engine own|atheris] [--jobs 4]
 
 An input is a valid file after some mutations; one that reaches lines of the package that none
 reached before is kept and mutated further. Each must be read, or refused by an error of our
 own, in one line. Anything else is a crash: another exception, a process that dies, more than
 10 s of computing, more than 1 GiB of memory, a program or connection started, a pickle that
-imports, a file opened outside of the folder. Exits with 1 if there was one; ``--keep`` names a
-folder for such inputs.
+imports, a file opened outside of the folder. With ``--jobs`` every target is tried twice at
+once, from two seeds. Exits with 1 if there was a crash; ``--keep`` names a folder for such
+inputs.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gzip
+import importlib.util
 import io
 import json
+import math
 import mmap
 import os
 import pickle
@@ -32,6 +35,7 @@ import traceback
 import types
 import zipfile
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,7 +45,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from faults import write_letters
-from forked import Child, import_everything, start
+from forked import Child, Work, import_everything, side_by_side, start
 
 import privgcn
 from privgcn.errors import PrivGCNError
@@ -937,48 +941,84 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--engine", choices=("own", "atheris"), default="own")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=1e9, help="stop after so long")
+    parser.add_argument("--jobs", type=int, default=1, help="processors to keep busy")
     parser.add_argument("--keep", type=Path, help="write inputs that crash into this folder")
     parser.add_argument("--json", type=Path, help="write the counts here")
     chosen = parser.parse_args(arguments)
+    if chosen.engine == "atheris" and importlib.util.find_spec("atheris") is None:
+        print("Error: atheris is not installed. Use --engine own.", file=sys.stderr)
+        return 2
     import_everything()
     begun = time.monotonic()
-    record = {}
     targets = [target for target in TARGETS if chosen.only in target.name]
-    for number, target in enumerate(targets):
-        # Each target gets its share of the time that is left.
-        left = begun + 60.0 * chosen.minutes - time.monotonic()
-        until = time.monotonic() + max(1.0, left / (len(targets) - number))
-        with tempfile.TemporaryDirectory(prefix="privgcn-fuzz-") as folder:
-            session = Session(target, Path(folder), chosen.seed)
-            session.run(chosen.inputs, chosen.engine, until)
-        record[target.name] = {
-            "inputs": session.tried,
-            **session.counts,
-            "crashes": len(session.crashes),
-            "lines": session.lines,
-            "found": list(session.crashes),
-        }
-        print(
-            f"{target.name:<24}{session.tried:>8} inputs{session.lines:>7} lines"
-            f"{len(session.crashes):>4} crashes",
-            flush=True,
-        )
-        for why, data in session.crashes.items():
-            print(f"    {why}")
-            if chosen.keep is not None:
-                chosen.keep.mkdir(parents=True, exist_ok=True)
-                name = f"{target.name} {zlib.crc32(why.encode()):08x}".replace(" ", "-")
-                (chosen.keep / name).write_bytes(data)
+    shares = 1 if chosen.jobs == 1 else 2
+    works = deque(
+        Work(target.name, 1, partial(_tried, target, chosen, chosen.seed + number, shares))
+        for target in targets
+        for number in range(shares)
+    )
+    # Each gets its share of the time, so that none is left out.
+    turns = max(1, math.ceil(len(works) / chosen.jobs))
+    chosen.seconds = 60.0 * chosen.minutes / turns
+    record: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="privgcn-fuzz-") as folder:
+        for work, found, error in side_by_side(works, chosen.jobs, Path(folder)):
+            if error is not None:
+                found = {"inputs": 0, "crashes": {error: ""}, "counts": {}, "lines": 0}
+            each = record.setdefault(
+                work.name, {"inputs": 0, "crashes": 0, "lines": 0, "found": []}
+            )
+            each["inputs"] += found["inputs"]
+            each["lines"] = max(each["lines"], found["lines"])
+            for name, count in found["counts"].items():
+                each[name] = each.get(name, 0) + count
+            new = {
+                why: data for why, data in found["crashes"].items() if why not in each["found"]
+            }
+            each["found"] += list(new)
+            each["crashes"] = len(each["found"])
+            print(
+                f"{work.name:<24}{found['inputs']:>8} inputs{found['lines']:>7} lines"
+                f"{len(new):>4} crashes",
+                flush=True,
+            )
+            for why, data in new.items():
+                print(f"    {why}")
+                if chosen.keep is not None:
+                    chosen.keep.mkdir(parents=True, exist_ok=True)
+                    name = f"{work.name} {zlib.crc32(why.encode()):08x}".replace(" ", "-")
+                    (chosen.keep / name).write_bytes(bytes.fromhex(data))
+            if chosen.json is not None:
+                text = json.dumps(_record(record, chosen.engine, begun), indent=1)
+                chosen.json.write_text(text + "\n")
+    total = _record(record, chosen.engine, begun)["total"]
+    print(f"{total['inputs']} inputs, {total['crashes']} crashes, {total['seconds']:.0f} s.")
+    return int(total["crashes"] > 0)
+
+
+def _tried(target: Target, chosen: argparse.Namespace, seed: int, shares: int) -> Any:
+    """What a share of a target's inputs came to."""
+    until = time.monotonic() + max(1.0, chosen.seconds)
+    with tempfile.TemporaryDirectory(prefix="privgcn-fuzz-") as folder:
+        session = Session(target, Path(folder), seed)
+        session.run(chosen.inputs // shares, chosen.engine, until)
+    return {
+        "inputs": session.tried,
+        "counts": session.counts,
+        "lines": session.lines,
+        "crashes": {why: data.hex() for why, data in session.crashes.items()},
+    }
+
+
+def _record(targets: Mapping[str, Any], engine: str, begun: float) -> dict[str, Any]:
     total = {
-        "inputs": sum(each["inputs"] for each in record.values()),
-        "crashes": sum(each["crashes"] for each in record.values()),
-        "engine": chosen.engine,
+        "inputs": sum(each["inputs"] for each in targets.values()),
+        "crashes": sum(each["crashes"] for each in targets.values()),
+        "engine": engine,
         "seconds": round(time.monotonic() - begun, 1),
     }
-    print(f"{total['inputs']} inputs, {total['crashes']} crashes, {total['seconds']:.0f} s.")
-    if chosen.json is not None:
-        chosen.json.write_text(json.dumps({"total": total, "targets": record}, indent=1) + "\n")
-    return int(total["crashes"] > 0)
+    order = [target.name for target in TARGETS if target.name in targets]
+    return {"total": total, "targets": {name: targets[name] for name in order}}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Plants known defects into the engine, one at a time, and shows that the audit finds each.
 
-    python scripts/planted_defects.py [--only WORDS] [--runs N] [--sound 20] [--json]
+    python scripts/planted_defects.py [--only WORDS | --no-defects] [--sound 20] [--json]
 
 Each defect is patched into this process for the length of one audit. ``found`` is whether the
 audit failed, ``epsilon`` its lower bound beside the claim. ``--sound`` audits the engine as it
@@ -36,6 +36,7 @@ from privgcn.privacy.mechanism import noise
 from privgcn.privacy.mechanism.clipping import ClippedSums
 from privgcn.privacy.schedule import PoissonParts
 from privgcn.randomness import RandomSource
+from privgcn.training import private
 from privgcn.training.planning import plan_for_units
 from privgcn.training.recipes import make_settings
 
@@ -87,13 +88,13 @@ def uncut_links() -> Patch:
     return patch.object(parts, "links_within", lambda edges, part_of: edges)
 
 
-def half_the_noise() -> Patch:
+def less_noise(share: float) -> Patch:
     full = noise.noisy
 
-    def half(sums: Any, grid: Any, noise_multiplier: float, source: Any) -> list[Tensor]:
-        return full(sums, grid, noise_multiplier / 2.0, source)
+    def less(sums: Any, grid: Any, noise_multiplier: float, source: Any) -> list[Tensor]:
+        return full(sums, grid, noise_multiplier * share, source)
 
-    return patch.object(noise, "noisy", half)
+    return patch.object(noise, "noisy", less)
 
 
 def noise_again(of: Callable[[RandomSource], Any]) -> Patch:
@@ -111,6 +112,27 @@ def noise_again(of: Callable[[RandomSource], Any]) -> Patch:
     return patch.object(RandomSource, "normal", again)
 
 
+def noise_of_two_steps_ago() -> Patch:
+    fresh = RandomSource.normal
+    before: dict[Any, list[Any]] = {}
+
+    def old(self: RandomSource, shapes: Any) -> list[Tensor]:
+        drawn = before.setdefault((id(self), tuple(map(tuple, shapes))), [self])
+        drawn.append(fresh(self, shapes) if len(drawn) < 3 else drawn[-2])
+        return [tensor.clone() for tensor in drawn[-1]]
+
+    return patch.object(RandomSource, "normal", old)
+
+
+def one_draw_for_all_classes() -> Patch:
+    fresh = RandomSource.normal
+
+    def shared(self: RandomSource, shapes: Any) -> list[Tensor]:
+        return [t[..., :1].expand(t.shape).clone() for t in fresh(self, shapes)]
+
+    return patch.object(RandomSource, "normal", shared)
+
+
 def one_draw_for_all_replicas() -> Patch:
     fresh = RandomSource.normal
 
@@ -120,11 +142,30 @@ def one_draw_for_all_replicas() -> Patch:
     return patch.object(RandomSource, "normal", shared)
 
 
-def twice_the_rate() -> Patch:
+def more_often(times: float) -> Patch:
     def sample(self: PoissonParts, step: int, source: RandomSource) -> Any:
-        return source.choose(self.parts, min(1.0, 2.0 * self.sampling_probability))
+        return source.choose(self.parts, min(1.0, times * self.sampling_probability))
 
     return patch.object(PoissonParts, "sample", sample)
+
+
+def released_twice() -> Patch:
+    once = private.noisy_mean
+
+    def twice(sums: Any, plan: Any, source: Any) -> list[Tensor]:
+        first, second = once(sums, plan, source), once(sums, plan, source)
+        return [(a + b) / 2.0 for a, b in zip(first, second, strict=True)]
+
+    return patch.object(private, "noisy_mean", twice)
+
+
+def doubled_once_clipped() -> Patch:
+    right = private.noisy_mean
+
+    def doubled(sums: Any, plan: Any, source: Any) -> list[Tensor]:
+        return right([2.0 * tensor for tensor in sums], plan, source)
+
+    return patch.object(private, "noisy_mean", doubled)
 
 
 def two_norms_as_one() -> Patch:
@@ -151,17 +192,24 @@ DEFECTS = (
     Defect("no clipping", no_clipping),
     Defect("clipping tensor by tensor", clipping_each_tensor, "paper-split", "sgd", _GCN),
     Defect("links between parts uncut", uncut_links, "paper-split", "sgd", _GCN),
-    Defect("noise half as large", half_the_noise),
+    Defect("noise half as large", lambda: less_noise(0.5)),
+    Defect("noise a tenth too small", lambda: less_noise(0.9)),
     Defect("noise repeated in every step", lambda: noise_again(id)),
     Defect("noise repeated in every run", lambda: noise_again(lambda source: 0)),
+    Defect("noise of two steps ago", noise_of_two_steps_ago),
     Defect("one noise for all replicas", one_draw_for_all_replicas),
-    Defect("sampling at twice the rate", twice_the_rate, changes=_SAMPLED),
+    Defect("one noise for all classes", one_draw_for_all_classes),
+    Defect("sampling at twice the rate", lambda: more_often(2.0), changes=_SAMPLED),
+    Defect("sampling a tenth too often", lambda: more_often(1.1), changes=_SAMPLED),
+    Defect("sums doubled once clipped", doubled_once_clipped),
+    Defect("every sum released twice", released_twice),
     Defect(
         "two clip norms accounted as one",
         two_norms_as_one,
         changes={"privacy.relation": "replace"},
     ),
     Defect("noise in float32", float32_noise),
+    Defect("noise in float32, sampled", float32_noise, changes=_SAMPLED),
 )
 
 
@@ -182,6 +230,12 @@ def audited(
     return audit(settings, plan, dense=dense, runs=runs)
 
 
+def named(words: str) -> list[Defect]:
+    """The defect of this name, or those whose name holds these words."""
+    exactly = [defect for defect in DEFECTS if defect.name == words]
+    return exactly or [defect for defect in DEFECTS if words in defect.name]
+
+
 def record_of(name: str, found: Audit, seconds: float) -> dict[str, Any]:
     return {
         "name": name,
@@ -196,21 +250,23 @@ def record_of(name: str, found: Audit, seconds: float) -> dict[str, Any]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", default="", help="defects whose name holds these words")
+    parser.add_argument("--no-defects", action="store_true", help="the sound engine alone")
     parser.add_argument("--runs", type=int, help="on each of two neighbours")
     parser.add_argument("--sound", type=int, default=0, help="audits without any defect")
+    parser.add_argument("--dense", action="store_true", help="sound audits of dense rows")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args(arguments)
     defects, sound = [], []
-    for defect in DEFECTS:
-        if chosen.only in defect.name:
-            begun = time.perf_counter()
-            found = defect.audited(chosen.runs)
-            defects.append(record_of(defect.name, found, time.perf_counter() - begun))
-            if not chosen.json:
-                print(_line(defects[-1]), flush=True)
+    planted = [] if chosen.no_defects else named(chosen.only)
+    for defect in planted:
+        begun = time.perf_counter()
+        found = defect.audited(chosen.runs)
+        defects.append(record_of(defect.name, found, time.perf_counter() - begun))
+        if not chosen.json:
+            print(_line(defects[-1]), flush=True)
     for number in range(chosen.sound):
         begun = time.perf_counter()
-        found = audited(chosen.runs)
+        found = audited(chosen.runs, dense=chosen.dense)
         seconds = time.perf_counter() - begun
         sound.append(record_of(f"sound engine, audit {number + 1}", found, seconds))
         if not chosen.json:

@@ -72,9 +72,14 @@ def on_files(files: Files, *, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Adds the notebook of a tutorial, and replaces a folder by the page that lists it."""
+    """Adds the notebook of a tutorial, and leads links to where their pages are.
+
+    A folder is replaced by the page that lists it. Source and tests are not part of the site:
+    their names stay, without a link.
+    """
     source = Path(page.file.src_uri)
     if source.parts[0] == "tutorials":
         link = f"[Download this page as a notebook]({source.stem}.ipynb)."
         markdown += f"\n\n---\n\n{link} Tests execute its code from top to bottom.\n"
+    markdown = re.sub(r"\[([^][]*)\]\(\.\./(?:src|tests)/[^)]*\)", r"\1", markdown)
     return markdown.replace("](decisions)", "](decisions/index.md)")

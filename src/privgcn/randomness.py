@@ -23,6 +23,7 @@ import math
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -42,6 +43,7 @@ _BLOCK_BYTES = 16
 _NEAR_END = np.uint64(1 << 53)
 # Numbers of a replica that a device makes at once, and for how many steps at most.
 _NUMBERS_AHEAD, _MOST_STEPS_AHEAD = 2**20, 64
+_CHOICES_AHEAD = 512
 
 
 class UniformBytes(Protocol):
@@ -343,6 +345,27 @@ class _Stock:
         return [drawn.index_select(0, self._at)[0] for drawn in self._drawn]
 
 
+class _ChoicesAhead(RandomSource):
+    """A source that makes the choices of many steps at once: what it would choose anyway."""
+
+    _asked: tuple[int, float] | None = None
+    _made: Iterator[npt.NDArray[np.int64]] = iter(())
+
+    def choose(self, count: int, probability: float) -> npt.NDArray[np.int64]:
+        """Indices out of ``range(count)``, each taken independently with ``probability``."""
+        made = next(self._made, None) if self._asked == (count, probability) else None
+        if made is None:
+            self._asked, self._made = (count, probability), self._ahead(count, probability)
+            made = next(self._made)
+        return made
+
+    def _ahead(self, count: int, probability: float) -> Iterator[npt.NDArray[np.int64]]:
+        flat = super().choose(count * _CHOICES_AHEAD, probability)
+        steps = np.searchsorted(flat, count * np.arange(_CHOICES_AHEAD + 1)).tolist()
+        flat %= count
+        return (flat[begin:end] for begin, end in pairwise(steps))
+
+
 class DeviceReplicas(DeviceDraws):
     """One counter-based generator on the device for each seed; never for a release.
 
@@ -357,7 +380,7 @@ class DeviceReplicas(DeviceDraws):
         import torch
 
         super().__init__(device)
-        self._sources = [RandomSource.reproducible(seed, purpose) for seed in seeds]
+        self._sources = [_ChoicesAhead.reproducible(seed, purpose) for seed in seeds]
         self._generators = [
             torch.Generator(device).manual_seed(int(source.words(1)[0] >> np.uint64(1)))
             for source in self._sources

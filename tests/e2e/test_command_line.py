@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -160,6 +161,47 @@ def test_verbose_shows_where_an_error_arose(
     assert "Traceback" in capsys.readouterr().err
     assert ended(monkeypatch, "verify", "nowhere") == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_a_bug_is_json_too_and_only_verbose_shows_where(
+    verbose: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a division\nby zero")
+
+    monkeypatch.setattr("privgcn.corpus.load_corpus", broken)
+    words = ["train", "clinic", "--json", *(["--verbose"] if verbose else [])]
+    assert ended(monkeypatch, *words) == 1
+    said = capsys.readouterr()
+    error = json.loads(said.out)["error"]
+    assert (error["kind"], error["exit_code"]) == ("ZeroDivisionError", 1)
+    assert error["message"].startswith(r"a division\nby zero (a bug of privgcn")
+    assert ("Traceback" in said.err and "in broken" in said.err) == verbose
+    assert ("Traceback" in said.err) == verbose
+    with pytest.raises(ZeroDivisionError):
+        ended(monkeypatch, "train", "clinic")
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+@pytest.mark.parametrize("verb", ["predict", "evaluate", "report"])
+def test_at_a_terminal_every_long_verb_names_its_stages(
+    verb: str, quiet: bool, run: Path, letters: Path, tmp_path: Path, monkeypatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    words = {
+        "predict": [str(letters), "--out", str(tmp_path / "p.csv")],
+        "evaluate": [],
+        "report": ["--out", str(tmp_path / "r.html")],
+    }
+    assert ended(monkeypatch, verb, str(run), *words[verb], *["--quiet"] * quiet) == 0
+    stage = "prediction" if verb != "report" else "report"
+    assert (stage in sys.stderr.getvalue()) != quiet  # type: ignore[attr-defined]
 
 
 def test_quiet_says_nothing_beside_the_result(letters: Path) -> None:

@@ -114,7 +114,7 @@ LINKS: dict[str, tuple[str, Trick, str]] = {
     "broken table": ("edges.parquet", broken_parquet, "Parquet"),
     "nested table": ("edges.parquet", nested_parquet, "single values"),
     "table as text": ("edges.csv", broken_parquet, "UTF-8"),
-    "semicolons": ("edges.csv", text("source;target\n1;2\n"), "semicolons"),
+    "semicolons": ("edges.csv", text("source;target,x\n1;2,3\n"), "semicolons"),
     "ragged": ("edges.csv", text("source,target\n1,2\n3,4,1\n"), "edges.csv"),
     "long id": ("edges.csv", text(f"source,target\n1,{DIGITS}\n"), "'target'"),
     "long number": ("edges.jsonl", text(f'{{"source": 1, "target": {DIGITS}}}\n'), "Line 1"),

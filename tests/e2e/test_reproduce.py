@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -118,6 +119,8 @@ def test_tables_figures_and_a_page_are_written(app: typer.Typer, tmp_path: Path)
     page = (out / "report.html").read_text()
     assert "A line with noise" in page
     assert "<script>alert" not in page
+    assert "All runs are of one code: " in page
+    assert re.search(r"\d s of wall time on \d+ cores\.", page)
 
 
 def test_several_experiments_have_a_folder_each(
@@ -226,7 +229,10 @@ def test_the_page_of_the_documentation_is_generated(app: typer.Typer, tmp_path: 
     assert text.startswith("# Reproduction of the paper")
     assert "## The five take-aways" in text
     assert "**Not measured**" in text
-    assert "A line with noise" in text
+    assert "[reproduction-tables.md](reproduction-tables.md)" in text
+    assert "All runs are of one code" in text
+    assert "A line with noise" in (tmp_path / "reproduction-tables.md").read_text()
+    assert (tmp_path / "reproduction.csv").read_text().startswith("dataset,setting,")
 
 
 @pytest.mark.parametrize(

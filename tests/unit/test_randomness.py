@@ -322,3 +322,20 @@ def test_on_a_device_a_seed_draws_its_own() -> None:
     assert torch.equal(own[:, 0], all_three[:, 1])
     with pytest.raises(ConfigError, match="3 replicas"):
         beside.normal([(9, 2, 4)])
+
+
+@pytest.mark.parametrize("probability", [0.01, 0.3, 1.0])
+def test_choices_made_ahead_are_those_that_a_source_makes_one_by_one(probability) -> None:
+    """A device's steps wait for no host, and a seed samples the same parts."""
+    ahead = DeviceReplicas([7], "sample", torch.device("cpu")).of_replica(0)
+    plain = RandomSource.reproducible(7, "sample")
+    plain.words(1)  # keys the generator on the device
+    for _ in range(1200):
+        assert np.array_equal(ahead.choose(9, probability), plain.choose(9, probability))
+
+
+def test_choices_made_ahead_for_another_number_are_not_used() -> None:
+    ahead = DeviceReplicas([7], "sample", torch.device("cpu")).of_replica(0)
+    ahead.choose(1000, 0.5)
+    assert ahead.choose(3, 0.5).max(initial=0) < 3
+    assert len(ahead.choose(1000, 0.01)) < 100

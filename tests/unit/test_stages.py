@@ -2,7 +2,9 @@
 
 import io
 import sys
+from pathlib import Path
 
+import polars as pl
 import pytest
 
 from privgcn import stages
@@ -42,10 +44,26 @@ def test_a_run_tells_its_stages_in_order_and_counts_its_steps() -> None:
         trial = train(load_corpus("clinic"), settings)
         trial.predictions("alone")
         trial.predictions("own-graph")
-    assert notes.seen == ["features", "training", "prediction alone", "prediction own-graph"]
+    predictions = ["prediction alone", "prediction own-graph"]
+    assert notes.seen == ["reading", "features", "training", *predictions]
     assert notes.done["training"] == (30, 30)
     documents = len(trial.corpus)
     assert notes.done["features"] == (documents // 1000 * 1000, documents)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_reading_counts_its_lines(tmp_path: Path, suffix: str) -> None:
+    rows, file = 2500, tmp_path / f"documents.{suffix}"
+    frame = pl.DataFrame({"id": range(rows), "text": ["a\nb"] * rows})
+    frame.cast(pl.String).write_ndjson(file) if suffix == "jsonl" else frame.write_csv(file)
+    (tmp_path / "edges.csv").write_text("source,target\n0,1\n")
+    notes, lines = Notes(), len(file.read_text().split("\n"))
+    with stages.watched(notes):
+        load_corpus(tmp_path)
+    assert notes.seen == ["reading", "reading links"]
+    done, total = notes.done["reading"]
+    assert done == total // 1000 * 1000 > 0
+    assert lines - 1 <= total <= lines
 
 
 def test_nobody_watches_by_default() -> None:
@@ -68,5 +86,20 @@ def test_stages_are_shown_on_a_terminal_and_nowhere_else(
         stages.begin("training")
         stages.advance(3, 4)
     shown = sys.stderr.getvalue()  # type: ignore[attr-defined]
+    assert ("left:" in shown) == (where is Terminal)
     assert ("training" in shown and "75%" in shown) == (where is Terminal)
     assert bool(shown) == (where is Terminal)
+
+
+def test_a_stage_without_a_count_has_a_name_and_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with shown_stages():
+        stages.begin("report")
+    shown = sys.stderr.getvalue()  # type: ignore[attr-defined]
+    assert "report" in shown
+    assert "0:00:00" in shown
+    assert "left:" not in shown
+    assert "%" not in shown

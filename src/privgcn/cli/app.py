@@ -140,8 +140,14 @@ def main() -> None:
             os._exit(error.exit_code)
         sys.exit(error.exit_code)
     except Exception as error:
-        if not hasattr(error, "format_message"):
+        if hasattr(error, "format_message"):
+            # Words that are no command; only with --json does Typer leave them to us.
+            print_error("UsageError", error.format_message(), 2)
+            sys.exit(2)
+        if not wants_json():
             raise
-        # Words that are no command; only with --json does Typer leave them to us.
-        print_error("UsageError", error.format_message(), 2)
-        sys.exit(2)
+        if voice() == "verbose":
+            traceback.print_exc()
+        said = f"{str(error) or repr(error)} (a bug of privgcn; --verbose shows where it arose)"
+        print_error(type(error).__name__, said, 1)
+        sys.exit(1)

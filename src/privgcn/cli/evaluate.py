@@ -20,17 +20,19 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Score a trained model on the test documents of its corpus that it has not seen."""
+    from privgcn.cli.progress import shown_stages
     from privgcn.runs.run import Run
 
     modes = tuple(MODES) if inference == "all" else (check_mode(inference),)
     finished = Run(run)
-    trial, left_out = finished.evaluation()
-    scores = {
-        "dataset": trial.corpus.name,
-        "synthetic": trial.corpus.facts.synthetic,
-        "modes": trial.scored(modes)[0],
-        "baselines": finished.scores["baselines"],
-    }
+    with shown_stages():
+        trial, left_out = finished.evaluation()
+        scores = {
+            "dataset": trial.corpus.name,
+            "synthetic": trial.corpus.facts.synthetic,
+            "modes": trial.scored(modes)[0],
+            "baselines": finished.scores["baselines"],
+        }
     if as_json:
         print_json(
             {

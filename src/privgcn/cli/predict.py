@@ -28,12 +28,14 @@ def predict(
 
     Of the documents that the run was made from, those that trained it are left out.
     """
+    from privgcn.cli.progress import shown_stages
     from privgcn.runs.predictions import check_format, predict_source
 
     check_json_out(out, as_json=as_json)
     if out != STANDARD_OUTPUT:
         check_format(out)
-    predictions = predict_source(run, source, inference)
+    with shown_stages():
+        predictions = predict_source(run, source, inference)
     if out == STANDARD_OUTPUT:
         typer.echo(predictions.csv_text(all_classes=all_classes), nl=False)
     else:

@@ -1,4 +1,7 @@
-"""Stages of a run with the time left, on stderr; nothing where that is no terminal."""
+"""Stages of a run with the time so far and, where counted, the time left.
+
+On stderr; nothing where that is no terminal.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,13 @@ def shown_stages() -> Iterator[None]:
         yield
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
     from rich.progress import TimeRemainingColumn as TimeLeftColumn
 
     from privgcn.cli.output import voice
@@ -28,9 +37,9 @@ def shown_stages() -> Iterator[None]:
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
+        TaskProgressColumn(),
         TimeElapsedColumn(),
-        TextColumn("left:"),
+        TextColumn("{task.fields[left]}"),
         TimeLeftColumn(),
         console=Console(stderr=True),
         transient=True,
@@ -50,7 +59,7 @@ class _Bar:
     def begin(self, name: str) -> None:
         """The line of the stage before gives way."""
         self.end()
-        self._task = self._bar.add_task(name, total=None)
+        self._task = self._bar.add_task(name, total=None, left="")
 
     def end(self) -> None:
         """Takes the line away."""
@@ -61,4 +70,4 @@ class _Bar:
     def advance(self, done: int, total: int) -> None:
         """Moves the bar; until then it only says that something runs."""
         if self._task is not None:
-            self._bar.update(self._task, completed=done, total=total)
+            self._bar.update(self._task, completed=done, total=total, left="left:")

@@ -30,9 +30,13 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Make one self-contained HTML page: guarantee, scores, curves, settings."""
+    from privgcn import stages
+    from privgcn.cli.progress import shown_stages
     from privgcn.report import Report
 
-    page = Report.of_folders(runs, evidence=evidence)
+    with shown_stages():
+        stages.begin("report")
+        page = Report.of_folders(runs, evidence=evidence)
     if out == STANDARD_OUTPUT and not as_json:
         typer.echo(page.html())
         return

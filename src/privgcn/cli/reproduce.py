@@ -65,7 +65,7 @@ def reproduce(
     ] = None,
     write_docs: Annotated[
         Path | None,
-        typer.Option(help="Also write the comparison with the paper as one Markdown page."),
+        typer.Option(help="Also write a Markdown page on the whole, with figures and a CSV."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -73,12 +73,12 @@ def reproduce(
 
     With --config, run a grid of your own on the same engine.
     """
-    from privgcn.experiments.paper.pages import reproduction_page, write_pages
+    from privgcn.experiments.paper.pages import write_pages
     from privgcn.experiments.paper.reproduce import reproduce as run
+    from privgcn.experiments.paper.reproduction_page import write_reproduction
     from privgcn.experiments.paper.targets import chosen_targets
     from privgcn.experiments.progress import make_progress
     from privgcn.experiments.runner import make_engine
-    from privgcn.files import write_atomically
 
     experiment, label = _experiment(name, config, datasets, seeds, quick)
     if isinstance(experiment, str):
@@ -107,8 +107,7 @@ def reproduce(
     )
     page = write_pages(folder, done)
     if write_docs is not None:
-        command = f"{command} --write-docs {write_docs}"
-        write_atomically(write_docs, reproduction_page(done, command))
+        write_reproduction(write_docs, done, f"{command} --write-docs {write_docs}")
     if as_json:
         print_json(_record(label, folder, page, done))
     else:
@@ -172,7 +171,7 @@ def _record(name: str, folder: Path, page: Path, done: Reproduction) -> dict[str
         "report": str(page),
         **vars(done.summary),
         "seconds": round(done.summary.seconds, 1),
-        "training_seconds": round(done.training_seconds, 1),
+        "training_seconds": round(done.provenance.training_seconds, 1),
         "failures": [
             {key: failure[key] for key in ("label", "settings", "seeds", "reason")}
             for failure in done.failures
@@ -198,7 +197,8 @@ def _print(page: Path, done: Reproduction) -> None:
     if any(takeaway.verdict != NOT_MEASURED for takeaway in done.takeaways):
         typer.echo("\nThe paper's take-aways:")
         for takeaway in done.takeaways:
-            typer.echo(f"- {takeaway.claim.rstrip('.')}: {takeaway.verdict}.")
+            reach = f", {takeaway.reach}" if takeaway.reach else ""
+            typer.echo(f"- {takeaway.claim.rstrip('.')}: {takeaway.verdict}{reach}.")
     summary = done.summary
     typer.echo(
         f"\n{summary.done} runs done now, {summary.kept} kept, {summary.failed} failed. "

@@ -200,7 +200,6 @@ def _read(
     """Reads the documents and says what they are and how they are protected."""
     import numpy as np
 
-    from privgcn import stages
     from privgcn.cli.score_lines import outlook_lines
     from privgcn.config import to_toml
     from privgcn.corpus import load_corpus
@@ -216,7 +215,6 @@ def _read(
     settings = settings.changed({"data.source": source})
     if out is not None:
         check_target(out, overwrite=overwrite)
-    stages.begin("reading")
     corpus = load_corpus(source, classes=settings.data.classes, seed=settings.seed)
     if settings.privacy is None:
         note("NOT PRIVATE: no --epsilon was given.")

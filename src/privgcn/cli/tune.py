@@ -96,7 +96,8 @@ def tune(
     chosen_space = SearchSpace.of(settings.recipe, space, tries or [])
     chosen_space.check_wishes(merged(wishes))
     count = RunCount(law, expected_runs)
-    corpus = load_corpus(source, classes=settings.data.classes, seed=settings.seed)
+    with shown_stages():
+        corpus = load_corpus(source, classes=settings.data.classes, seed=settings.seed)
     if corpus.read_report is not None:
         note(str(corpus.read_report))
     folder = out if out is not None else Path("runs") / f"{corpus.name}-tuned"

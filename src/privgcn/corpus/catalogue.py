@@ -10,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
+from privgcn import stages
 from privgcn.corpus import clinic, mnist, planetoid, pokec, reddit, stand_ins, text_graphs
 from privgcn.corpus.card import DatasetCard
 from privgcn.corpus.corpus import NO_LABEL, Corpus, check_classes
 from privgcn.corpus.folder import load_folder
 from privgcn.corpus.location import data_folder
+from privgcn.corpus.pyg_datasets import PREFIX, load_pyg_dataset
 from privgcn.errors import DataError, shown
 
 DATASETS: dict[str, DatasetCard] = {
@@ -42,7 +44,8 @@ def load_corpus(
     """Loads a user's folder of documents, or a dataset of the catalogue.
 
     A plain word that is in the catalogue means that dataset; write ``./cora`` for a folder
-    of that name.
+    of that name. ``pyg:Planetoid/Cora`` is a dataset of PyTorch Geometric whose raw files are
+    in the data folder.
 
     Args:
         source: A folder, or the name of a dataset.
@@ -62,9 +65,12 @@ def load_corpus(
         >>> load_corpus("clinic").facts.synthetic
         True
     """
+    stages.begin("reading")
     name = os.fspath(source)
-    if name in DATASETS:
-        corpus = DATASETS[name].load(data_folder(data_dir), seed)
+    if name in DATASETS or name.startswith(PREFIX):
+        folder = data_folder(data_dir)
+        known = name in DATASETS
+        corpus = DATASETS[name].load(folder, seed) if known else load_pyg_dataset(name, folder)
         return corpus if classes is None else _declare(corpus, classes)
     # Unlike those of pathlib, these two raise nothing on a name that no file could have.
     path = os.path.expanduser(name)
@@ -80,7 +86,8 @@ def load_corpus(
 
 def resolved_source(source: str) -> str:
     """A source that means the same documents from anywhere on this machine."""
-    return source if source in DATASETS else os.path.realpath(os.path.expanduser(source))
+    named = source in DATASETS or source.startswith(PREFIX)
+    return source if named else os.path.realpath(os.path.expanduser(source))
 
 
 def did_you_mean(name: str) -> str:

@@ -81,6 +81,7 @@ class ReadReport:
             direction.
         links_to_self: Links that were left out because they lead from a document to itself.
         unused_columns: Columns of the links that nothing uses.
+        semicolons: Names of the CSV files whose fields are separated by semicolons.
     """
 
     documents: int
@@ -91,6 +92,7 @@ class ReadReport:
     links_repeated: int = 0
     links_to_self: int = 0
     unused_columns: tuple[str, ...] = ()
+    semicolons: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -114,12 +116,14 @@ class ReadReport:
         left_out = {"repeated": self.links_repeated, "to themselves": self.links_to_self}
         told = ", ".join(f"{count:,} {why}" for why, count in left_out.items() if count)
         columns = ", ".join(f"'{name}'" for name in self.unused_columns)
+        files = " and ".join(self.semicolons)
         return (
             f"Read {self.documents:,} documents{owners} in {self.classes:,} classes and "
             f"{self.links_kept:,} links"
             + (f"; left out {told}" if told else "")
             + (f"; of the links, nothing uses {columns}" if columns else "")
             + "."
+            + (f" Semicolons separate {files}." if files else "")
         )
 
 

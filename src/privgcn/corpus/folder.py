@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from privgcn import stages
 from privgcn.corpus.corpus import (
     NO_LABEL,
     SPLIT_NAMES,
@@ -92,7 +93,9 @@ def load_folder(
     names_of_classes, labels = _labels(table, ids, classes)
     if require_labels and "label" in table.columns:
         _check_labels(table, ids, names_of_classes, labels, split)
-    ends, unused = _links(_one_of(folder, "edges", (*FORMATS, ".npy")), table, ids)
+    links = _one_of(folder, "edges", (*FORMATS, ".npy"))
+    stages.begin("reading links")
+    ends, unused, links_semicolons = _links(links, table, ids)
     if ends.size > _MOST_IN_MEMORY:
         edges = canonical_on_disk(ends, len(ids))
     else:
@@ -129,6 +132,11 @@ def load_folder(
             links_repeated=ends.shape[1] - edges.shape[1] - to_self,
             links_to_self=to_self,
             unused_columns=unused,
+            semicolons=tuple(
+                file.name
+                for file, found in ((path, table.semicolons), (links, links_semicolons))
+                if file is not None and found
+            ),
         ),
     )
 
@@ -349,15 +357,18 @@ def _array(path: Path, kinds: str) -> npt.NDArray[Any]:
 
 def _links(
     path: Path | None, table: Table, ids: list[str]
-) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
-    """The rows that each link joins, as they stand in the file; and the unused columns."""
+) -> tuple[npt.NDArray[np.int64], tuple[str, ...], bool]:
+    """The rows that each link joins, as they stand in the file.
+
+    Beside them, the unused columns and whether semicolons separate the fields.
+    """
     if path is None:
-        return np.zeros((2, 0), dtype=np.int64), ()
+        return np.zeros((2, 0), dtype=np.int64), (), False
     if path.suffix == ".npy":
-        return _numbered_links(path, len(ids)), ()
+        return _numbered_links(path, len(ids)), (), False
     import polars as pl
 
-    frame = read_links(path)
+    frame, semicolons = read_links(path)
     _check_names(path, frame.columns, (*_ENDS, *_WEIGHTS))
     if not set(_ENDS) <= set(frame.columns):
         raise DataError(_no_column(path, frame.columns, "the columns 'source' and 'target'"))
@@ -377,7 +388,7 @@ def _links(
             raise DataError(_unknown_end(path, table, ids, name, row, found["id"][row]))
         ends.append(found["row"].to_numpy())
     unused = tuple(name for name in frame.columns if name not in _ENDS)
-    return np.stack(ends), unused
+    return np.stack(ends), unused, semicolons
 
 
 def _numbered_links(path: Path, count: int) -> npt.NDArray[np.int64]:

@@ -1,7 +1,8 @@
 """Reddit: posts of September 2014, linked where one user commented on both.
 
-From the GraphSAGE files in PyTorch Geometric's raw layout to the paper's tenth of the posts,
-in which every class keeps its share. The archives are read in pieces: of 114 million links
+From the GraphSAGE files in PyTorch Geometric's raw layout to a tenth of the posts with the
+paper's sizes, in which every class keeps its share. The paper says that its tenth is a few days
+of the month; the files hold no dates. The archives are read in pieces: of 114 million links
 only those among the chosen posts stay in memory.
 """
 

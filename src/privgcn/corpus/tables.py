@@ -14,12 +14,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from privgcn.errors import DataError, reason, shown
 from privgcn.files import read_bounded
+from privgcn.stages import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,6 +30,7 @@ Column = list[str | None]
 
 FORMATS = (".jsonl", ".csv", ".tsv", ".parquet")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_QUOTED = re.compile('"[^"]*"')
 _MOST_BYTES = 4 << 30
 _MOST_RECORD = 64 << 20
 _MOST_COLUMNS = 1_000
@@ -44,11 +47,13 @@ class Table:
         path: The file.
         columns: The values of each column.
         lines: The line on which each record starts; its number in a Parquet file.
+        semicolons: Whether semicolons separate the fields, not commas.
     """
 
     path: Path
     columns: dict[str, Column]
     lines: list[int]
+    semicolons: bool = False
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -76,8 +81,11 @@ def read_documents(path: Path) -> Table:
     return table
 
 
-def read_links(path: Path) -> pl.DataFrame:
+def read_links(path: Path) -> tuple[pl.DataFrame, bool]:
     """Reads links in one of the ``FORMATS``, every column as strings.
+
+    Returns:
+        The links, and whether semicolons separate their fields.
 
     Raises:
         DataError: The file is broken.
@@ -86,26 +94,38 @@ def read_links(path: Path) -> pl.DataFrame:
 
     if path.suffix == ".jsonl":
         found = _read_jsonl(path).columns or {"source": [], "target": []}
-        return pl.DataFrame(found, schema=dict.fromkeys(found, pl.String))
-    frame = _read_frame(path)
+        return pl.DataFrame(found, schema=dict.fromkeys(found, pl.String)), False
+    frame, separator = _read_frame(path)
     names = [name.strip() for name in frame.columns]
     _check_columns(path, names)
     frame.columns = names
     for name in frame.columns:
         if frame.schema[name].is_nested():
             raise DataError(f"The column {shown(name)} of {path} must hold single values.")
-    return frame.cast(pl.String)
+    return frame.cast(pl.String), separator == ";"
 
 
 def separator_hint(path: Path, columns: list[str]) -> str:
-    """What a header that was read as a single name suggests; empty otherwise."""
-    if path.suffix in _SEPARATORS and len(columns) == 1:
+    """What a header suggests that has another separator inside a name; empty otherwise."""
+    if path.suffix in _SEPARATORS:
         for mark, name in ((";", "semicolons"), ("\t", "tabs"), (",", "commas"), ("|", "bars")):
-            if mark in columns[0]:
+            if mark != _SEPARATORS[path.suffix] and any(mark in column for column in columns):
                 wanted = "commas" if path.suffix == ".csv" else "tabs"
                 other = " or rename it to .tsv" if mark == "\t" else ""
                 return f" Its fields seem to be separated by {name}: use {wanted}{other}."
     return ""
+
+
+def _separator(path: Path, text: str) -> str:
+    """What separates the fields of a text.
+
+    Spreadsheets write semicolons to CSV files where a comma marks decimals. A header with
+    semicolons and no commas, quoted names apart, can mean nothing else.
+    """
+    bare = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
+    if path.suffix == ".csv" and ";" in bare and "," not in bare:
+        return ";"
+    return _SEPARATORS[path.suffix]
 
 
 def _read_text(path: Path) -> str:
@@ -142,7 +162,7 @@ def _read_jsonl(path: Path) -> Table:
     columns: dict[str, Column] = {}
     lines: list[int] = []
     # Only "\n" ends a record: str.splitlines would also cut at characters inside a text.
-    for number, line in enumerate(_read_text(path).split("\n"), start=1):
+    for number, line in enumerate(counted(_read_text(path).split("\n")), start=1):
         if not line.strip():
             continue
         place = f"line {number} of {path}"
@@ -194,14 +214,16 @@ def _as_text(value: Any, place: str, name: str) -> str | None:
 
 
 def _read_csv(path: Path) -> Table:
-    text = io.StringIO(_read_text(path), newline="")
+    text = _read_text(path)
+    separator = _separator(path, text)
     # Long texts exceed the module's default limit of 128 KiB for a field.
     limit = csv.field_size_limit(_MOST_RECORD)
     columns: dict[str, Column] = {}
     lines: list[int] = []
     end = 0
     try:
-        reader = csv.reader(text, strict=True, delimiter=_SEPARATORS[path.suffix])
+        read = counted(io.StringIO(text, newline="").readlines())
+        reader = csv.reader(read, strict=True, delimiter=separator)
         for record in reader:
             start, end = end + 1, reader.line_num
             if not record:
@@ -213,15 +235,16 @@ def _read_csv(path: Path) -> Table:
                 continue
             if len(record) != len(columns):
                 hint = separator_hint(path, list(columns))
-                if hint:
+                if hint and len(columns) == 1:
                     raise DataError(
                         f"The file {path} has one column, {shown(next(iter(columns)))}, and "
                         f"{len(record)} fields in line {start}.{hint}"
                     )
                 raise DataError(
                     f"The file {path} must have {len(columns)} fields in each record. Line "
-                    f"{start} has {len(record)}. Put a text that contains the separator in "
-                    "double quotes; if it is the last line, the file may have been cut."
+                    f"{start} has {len(record)}. Put a text that contains the separator "
+                    f"{shown(separator)} in double quotes; if it is the last line, the file "
+                    "may have been cut."
                 )
             for values, value in zip(columns.values(), record, strict=True):
                 values.append(value or None)
@@ -234,7 +257,7 @@ def _read_csv(path: Path) -> Table:
         ) from error
     finally:
         csv.field_size_limit(limit)
-    return Table(path, columns, lines)
+    return Table(path, columns, lines, semicolons=separator == ";")
 
 
 def _check_columns(path: Path, names: list[str]) -> None:
@@ -253,7 +276,7 @@ def _check_columns(path: Path, names: list[str]) -> None:
 def _read_parquet(path: Path) -> Table:
     import polars as pl
 
-    frame = _read_frame(path)
+    frame, _ = _read_frame(path)
     _check_columns(path, frame.columns)
     columns: dict[str, Column] = {}
     for name in frame.columns:
@@ -277,12 +300,16 @@ def _read_parquet(path: Path) -> Table:
     return Table(path, columns, list(range(1, len(frame) + 1)))
 
 
-def _read_frame(path: Path) -> pl.DataFrame:
-    """A Parquet file, or a CSV or TSV file with every column as strings."""
+def _read_frame(path: Path) -> tuple[pl.DataFrame, str]:
+    """A Parquet file, or a CSV or TSV file with every column as strings; its separator."""
     import polars as pl
 
-    parquet = path.suffix == ".parquet"
-    data = read_bounded(path, most=_MOST_BYTES) if parquet else _read_text(path).encode()
+    parquet, separator = path.suffix == ".parquet", ""
+    if parquet:
+        data = read_bounded(path, most=_MOST_BYTES)
+    else:
+        text = _read_text(path)
+        data, separator = text.encode(), _separator(path, text)
     if not data.strip():
         raise DataError(
             f"The file {path} must not be empty. It may have been cut: write it again, with a "
@@ -290,10 +317,9 @@ def _read_frame(path: Path) -> pl.DataFrame:
         )
     try:
         if parquet:
-            return pl.read_parquet(io.BytesIO(data))
-        return pl.read_csv(
-            io.BytesIO(data), infer_schema=False, separator=_SEPARATORS[path.suffix]
-        )
+            return pl.read_parquet(io.BytesIO(data)), separator
+        found = pl.read_csv(io.BytesIO(data), infer_schema=False, separator=separator)
+        return found, separator
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         kind = "Parquet" if parquet else path.suffix[1:].upper()
         raise DataError(

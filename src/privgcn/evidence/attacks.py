@@ -58,7 +58,8 @@ def attack(
             progress(f"{name}: {shadows} models for membership")
         told = membership(graph, settings, shadows=shadows, seed=settings.seed)
         rows += [
-            _row(f"{kind} membership", name, mode, settings, found)
+            # Of each pair of models, one had the target.
+            _row(f"{kind} membership", name, mode, settings, found, copies=shadows // 2)
             for (kind, mode), found in told.items()
         ]
         if progress is not None:
@@ -91,6 +92,8 @@ def _row(
     settings: Settings,
     found: Members,
     others: Members | None = None,
+    *,
+    copies: int = 1,
 ) -> AttackRow:
     return AttackRow(
         attack=attack,
@@ -98,8 +101,8 @@ def _row(
         inference=mode,
         covered=mode is not None and settings.privacy is not None and MODES[mode].covered,
         positives=len(found.inside),
-        auc=auc(*found),
-        tpr=tuple(true_positives(*found, rate) for rate in FALSE_POSITIVES),
+        auc=auc(*found, copies),
+        tpr=tuple(true_positives(*found, rate, copies) for rate in FALSE_POSITIVES),
         others=None if others is None else auc(*others),
     )
 

@@ -18,6 +18,7 @@ from privgcn.evidence.bounds import (
     classical_epsilon,
     epsilon_of_advantage,
     least_advantage,
+    least_share,
     one_run_epsilon,
 )
 from privgcn.evidence.canaries import plan_of_training, worst_case
@@ -28,8 +29,9 @@ from privgcn.privacy.accounting.events import GaussianRelease
 from privgcn.privacy.plan import PrivacyPlan
 
 # How the chance of a wrong bound is shared out: most of it to the test that a sound engine
-# is measured by, the rest to those that look for noise that is not what it should be.
-_MAIN, _BESIDE = 0.8, 0.2
+# is measured by, the rest to those that look for noise that is not what it should be, and to
+# what an auditor sees of the engine itself.
+_MAIN, _BESIDE, _ENGINE = 0.8, 0.15, 0.05
 # A false alarm is this many times rarer than a bound above the true epsilon.
 _ALARM = 50.0
 # Sums are on a grid and clip norms pay for it: one unit moves a sum by this much at most.
@@ -76,7 +78,8 @@ class Audit(_Record):
         sensitivity: How many clip norms the plan lets one unit move a sum.
         largest_move: How many it did.
         usual_move: The root of the mean square over steps and runs.
-        repeated: Runs whose noise another run had as well.
+        usual_noise: The root of the mean square of noise as it was drawn, in clip norms.
+        sampled: The share of parts that steps used; ``None`` where they use all of them.
         broken: Why the claim does not hold, in words; empty where nothing was found.
     """
 
@@ -95,7 +98,8 @@ class Audit(_Record):
     sensitivity: int
     largest_move: float
     usual_move: float
-    repeated: int
+    usual_noise: float
+    sampled: float | None
     broken: tuple[str, ...]
 
     @property
@@ -165,8 +169,9 @@ def audit(
         sensitivity=plan.sensitivity,
         largest_move=seen.largest_move,
         usual_move=seen.usual_move,
-        repeated=seen.repeated,
-        broken=tuple(_reasons(findings, seen, claimed, plan.sensitivity)),
+        usual_noise=seen.drawn.usual,
+        sampled=seen.sampled[0] / seen.sampled[1] if seen.sampled[1] else None,
+        broken=tuple(_reasons(findings, seen, plan, claimed, confidence)),
     )
 
 
@@ -243,20 +248,38 @@ def _findings(
 
 
 def _reasons(
-    findings: Sequence[Finding], seen: ManyRuns, claim: float, sensitivity: int
+    findings: Sequence[Finding],
+    seen: ManyRuns,
+    plan: PrivacyPlan,
+    claim: float,
+    confidence: float,
 ) -> list[str]:
+    # A claim may leave room for a search, for other queries or for a looser accountant. What
+    # one training reveals must not take it.
+    allowed = min(claim, plan_of_training(plan).epsilon)
     reasons = [
-        f"epsilon is at least {finding.surely:.3g}, not {claim:.3g}, by {finding.adversary}"
+        f"epsilon is at least {finding.surely:.3g}, not {allowed:.3g}, by {finding.adversary}"
         for finding in findings
-        if finding.surely > claim
+        if finding.surely > allowed
     ]
-    if seen.largest_move > sensitivity * _ROUNDING:
+    if seen.largest_move > plan.sensitivity * _ROUNDING:
         reasons.append(
             f"one unit moved a sum by {seen.largest_move:.3g} clip norms, the plan accounts "
-            f"for {sensitivity}"
+            f"for {plan.sensitivity}"
         )
-    if seen.repeated:
-        reasons.append(f"{seen.repeated} runs drew noise that another run drew as well")
+    for made in sorted(seen.releases):
+        reasons.append(f"a run made {made} noisy releases, which is not what its plan says")
+    if seen.foreign:
+        reasons.append(f"{seen.foreign} noisy releases were of sums that neither neighbour has")
+    level = _Levels.of(confidence, _ENGINE / 3.0).alarm
+    reasons += seen.drawn.reasons(plan.noise_multiplier, level)
+    rate = plan.composition.sampling_probability
+    least = least_share(*seen.sampled, level)
+    if least > rate:
+        reasons.append(
+            f"steps used a part with a probability of at least {least:.3g}, the plan accounts "
+            f"for {rate:.3g}"
+        )
     return reasons
 
 

@@ -21,10 +21,11 @@ _CLOSE = 3e-3
 _GRID = 1e-3
 
 
-def least_share(successes: int, trials: int, confidence: float) -> float:
+def least_share(successes: float, trials: float, confidence: float) -> float:
     """The least success probability that so many successes leave plausible.
 
-    The lower end of a one-sided Clopper-Pearson interval.
+    The lower end of a one-sided Clopper-Pearson interval. Counts need not be whole: trials
+    that depend on each other count for less than one.
 
     Examples:
         >>> round(least_share(100, 100, 0.95), 4)
@@ -37,7 +38,7 @@ def least_share(successes: int, trials: int, confidence: float) -> float:
     return float(beta.ppf(1.0 - confidence, successes, trials - successes + 1))
 
 
-def most_share(successes: int, trials: int, confidence: float) -> float:
+def most_share(successes: float, trials: float, confidence: float) -> float:
     """The largest success probability that so many successes leave plausible."""
     return 1.0 - least_share(trials - successes, trials, confidence)
 
@@ -60,7 +61,8 @@ def epsilon_of_advantage(advantage: float, release: GaussianRelease, delta: floa
 
     Args:
         advantage: A total variation distance that was reached at least.
-        release: What is claimed: sampling rate, count and sensitivity. Its noise is ignored.
+        release: What is claimed: sampling rate, count and sensitivity. Its noise is where the
+            search begins.
         delta: Of the claim.
     """
     from scipy.special import ndtri
@@ -70,12 +72,23 @@ def epsilon_of_advantage(advantage: float, release: GaussianRelease, delta: floa
     if not release.sampled:
         ratio = 2.0 * float(ndtri((1.0 + advantage) / 2.0))
         return gaussian_epsilon(ratio, delta)
-    # Noise as large as this hides everything that the releases could show.
-    least, most = LEAST_NOISE, 100.0 * math.sqrt(release.count) * release.sensitivity
+    # From the claim's own noise: the composition of far less takes long.
+    least = most = release.noise_multiplier
+    hidden = 100.0 * math.sqrt(release.count) * release.sensitivity
+
+    def reached(noise_multiplier: float) -> bool:
+        told, _ = _sampled(replace(release, noise_multiplier=noise_multiplier), delta)
+        return told >= advantage
+
+    if reached(most):
+        while most < hidden and reached(most):
+            least, most = most, 2.0 * most
+    else:
+        while least > LEAST_NOISE and not reached(least):
+            least, most = max(LEAST_NOISE, least / 2.0), least
     for _ in range(_HALVINGS):
         middle = math.sqrt(most * least)
-        reached = _sampled(replace(release, noise_multiplier=middle), delta)[0] >= advantage
-        least, most = (middle, most) if reached else (least, middle)
+        least, most = (middle, most) if reached(middle) else (least, middle)
         if most / least < 1.0 + _CLOSE:
             break
     return _sampled(replace(release, noise_multiplier=most), delta)[1]

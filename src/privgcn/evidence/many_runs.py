@@ -19,6 +19,7 @@ from torch import Tensor
 from privgcn.config import Settings
 from privgcn.evidence.bits import decide
 from privgcn.evidence.canaries import Neighbours
+from privgcn.evidence.drawn import Drawn
 from privgcn.evidence.one_run import CanaryScores, Counted, can_hold_canaries, canary_scores
 from privgcn.evidence.releases import KEPT, KEPT_RUNS, Observer, observing, samples_hide
 from privgcn.graph.textgraph import TextGraph
@@ -68,7 +69,9 @@ class _World:
     bits: list[bool | None] = field(default_factory=list)
     largest_move: float = 0.0
     squared_moves: list[float] = field(default_factory=list)
-    repeated: int = 0
+    releases: set[int] = field(default_factory=set)
+    foreign: int = 0
+    sampled: tuple[int, int] = (0, 0)
 
     def of(self, name: str) -> Array:
         return np.concatenate(self.statistics[name])
@@ -86,7 +89,10 @@ class ManyRuns:
         predictions: Guesses from predictions alone.
         largest_move: How far the unit moved a sum at most, in clip norms.
         usual_move: The root of its mean square.
-        repeated: Runs whose noise another run had as well.
+        drawn: The noise by itself.
+        releases: How many a run made, where it was not the number that its plan accounts for.
+        foreign: Releases of sums that neither neighbour has.
+        sampled: Parts that were sampled, and those that could have been.
     """
 
     likelihood: Guesses
@@ -95,7 +101,10 @@ class ManyRuns:
     predictions: Guesses
     largest_move: float
     usual_move: float
-    repeated: int
+    drawn: Drawn
+    releases: set[int]
+    foreign: int
+    sampled: tuple[int, int]
 
 
 def many_runs(pair: Neighbours, plan: PrivacyPlan, runs: int) -> ManyRuns:
@@ -118,18 +127,16 @@ def many_runs(pair: Neighbours, plan: PrivacyPlan, runs: int) -> ManyRuns:
         {"training.epochs": min(short, pair.settings.training.epochs)}
     )
     known: list[Sequence[Tensor]] = []
-    repeated = 0
+    drawn = Drawn()
     # A run on documents that the adversary knows all of: its noise is no secret to them.
     for seeds in _passes(pair, few):
         seen = Observer(pair)
         with observing(seen):
             fit(pair.absent, brief, seeds=seeds)
         known.append(seen.noise)
-        repeated = max(repeated, seen.repeated)
-    first = np.concatenate([noise[0].numpy() for noise in known])
-    repeated = max(repeated, len(first) - len(np.unique(first, axis=0)))
-    present = _trained(pair.present, pair, few, known)
-    absent = _trained(pair.absent, pair, few, known)
+        drawn.add(seen)
+    present = _trained(pair.present, pair, few, known, drawn)
+    absent = _trained(pair.absent, pair, few, known, drawn)
 
     def guessed(name: str, words: str) -> Guesses:
         found = [int((world.of(name) > 0.0).sum()) for world in (present, absent)]
@@ -154,7 +161,10 @@ def many_runs(pair: Neighbours, plan: PrivacyPlan, runs: int) -> ManyRuns:
         _threshold_guesses(margins[0], margins[1]),
         max(present.largest_move, absent.largest_move),
         math.sqrt(float(np.mean(present.squared_moves))),
-        max(present.repeated, absent.repeated, repeated),
+        drawn,
+        present.releases | absent.releases,
+        present.foreign + absent.foreign,
+        (present.sampled[0] + absent.sampled[0], present.sampled[1] + absent.sampled[1]),
     )
 
 
@@ -186,21 +196,31 @@ def _passes(pair: Neighbours, runs: int) -> list[list[int]]:
 
 
 def _trained(
-    graph: TextGraph, pair: Neighbours, runs: int, noise: Sequence[Sequence[Tensor]]
+    graph: TextGraph,
+    pair: Neighbours,
+    runs: int,
+    noise: Sequence[Sequence[Tensor]],
+    drawn: Drawn,
 ) -> _World:
     world = _World()
     for number, seeds in enumerate(_passes(pair, runs)):
         seen = Observer(pair, known_noise=noise[number])
         with observing(seen):
             fitted = fit(graph, pair.settings, seeds=seeds)
+        assert fitted.plan is not None
+        drawn.add(seen)
+        if seen.releases != fitted.plan.steps:
+            world.releases.add(seen.releases)
         for name in ("likelihood", "repetition", "companion"):
             values = np.broadcast_to(getattr(seen, name), (len(seeds),))
             world.statistics.setdefault(name, []).append(values)
         world.margins.append(_margins(fitted, pair))
         world.largest_move = max(world.largest_move, seen.largest_move)
         world.squared_moves.append(seen.squared_moves / seen.releases)
-        world.repeated = max(world.repeated, seen.repeated)
-        if len(world.bits) < KEPT_RUNS and fitted.plan is not None:
+        world.foreign += seen.foreign
+        taken, could = world.sampled
+        world.sampled = taken + seen.sampled[0], could + seen.sampled[1]
+        if len(world.bits) < KEPT_RUNS:
             world.bits += _bit_verdicts(seen, grid_of(fitted.plan).step)
     return world
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,6 +23,7 @@ from privgcn.graph.parts import PartitionedGraph
 from privgcn.privacy.mechanism import noise
 from privgcn.privacy.mechanism.centre import Outline, clipped_outline, released_outline
 from privgcn.privacy.mechanism.cutting import cut_as_planned
+from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.training import fit as training
@@ -56,8 +56,12 @@ class Observer:
         largest_move: How far the unit moved a sum at most, in clip norms.
         squared_moves: Mean square of how far it moved a sum.
         noise: Noise of the first releases, in each run, as it was added.
+        squares: Sum of squares of all noise, and how many draws it was.
+        beside: Released numbers that are no multiples of the grid's step.
         kept: Of some runs: the releases, and both neighbours' sums.
-        repeated: Runs whose noise another run in the same pass had as well.
+        releases: Sums that got noise.
+        foreign: Sums that got noise and that neither neighbour has.
+        sampled: Parts that were sampled, and those that could have been.
     """
 
     pair: Neighbours
@@ -68,9 +72,12 @@ class Observer:
     largest_move: float = 0.0
     squared_moves: float = 0.0
     releases: int = 0
+    foreign: int = 0
+    sampled: tuple[int, int] = (0, 0)
     noise: list[Tensor] = field(default_factory=list)
+    squares: tuple[float, int] = (0.0, 0)
+    beside: int = 0
     kept: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
-    repeated: int = 0
     _plan: PrivacyPlan | None = None
     _centre: Tensor | None = None
     _sums: Pair | None = None
@@ -94,17 +101,27 @@ class Observer:
 
     def see(self, before: Sequence[Tensor], released: Sequence[Tensor]) -> None:
         """Takes a release into account."""
+        self.releases += 1
         if self._plan is None or self._sums is None:
+            self.foreign += 1
             return
         present, absent = (_flat(sums) for sums in self._sums)
         if len(present) == 1:
             # One run; an outline has no replica dimension of its own.
             before, released = ([t.reshape(-1, 1, 1) for t in x] for x in (before, released))
-        seen, drawn = _flat(released), _flat(released) - _flat(before)
+        seen, own = _flat(released), _flat(before)
+        drawn = seen - own
+        total, draws = self.squares
+        self.squares = total + float(drawn.square().sum()), draws + drawn.numel()
+        self.beside += int((seen.remainder(grid_of(self._plan).step) != 0.0).sum())
+        sampled = samples_hide(self._plan)
+        # Under sampling, a sum may have nothing of the unit's part, and others are silent.
+        possible = [present, absent, *([torch.zeros_like(own)] if sampled else [])]
+        known = torch.stack([(own == sums).all(1) for sums in possible]).any(0)
+        self.foreign += int((~known).any())
         moves = (present - absent).square().sum(1)
         self.largest_move = max(self.largest_move, math.sqrt(float(moves.max())))
         self.squared_moves += float(moves.mean())
-        sampled = samples_hide(self._plan)
         self.likelihood = self.likelihood + self._ratio(seen, present, absent).numpy()
         # What noise each hypothesis leaves; under sampling, the unit may have been left out.
         left = [[seen - sums, seen] if sampled else [seen - sums] for sums in (present, absent)]
@@ -118,9 +135,6 @@ class Observer:
             self.noise.append(drawn)
             some = slice(0, KEPT_RUNS)
             self.kept.append((seen[some].clone(), present[some].clone(), absent[some].clone()))
-            distinct = len(np.unique(drawn.numpy(), axis=0))
-            self.repeated = max(self.repeated, len(drawn) - distinct)
-        self.releases += 1
         self._sums = None
 
     def _ratio(self, seen: Tensor, present: Tensor, absent: Tensor) -> Tensor:
@@ -165,6 +179,10 @@ def observing(observer: Observer) -> Iterator[None]:
         present, absent = observer.sources(self)
         known = None if samples_hide(self.plan) else samples
         pair = clipped_sum(present, parameters, known), clipped_sum(absent, parameters, known)
+        if samples is not None:
+            taken, could = observer.sampled
+            taken += sum(len(parts) for parts in samples)
+            observer.sampled = taken, could + self.parts * len(samples)
         observer.expect(self.plan, pair)
         return clipped_sum(self, parameters, samples)
 

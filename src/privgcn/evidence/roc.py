@@ -25,8 +25,14 @@ class Measured(NamedTuple):
     high: float
 
 
-def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike) -> Measured:
+def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike, copies: int = 1) -> Measured:
     """The chance that a positive scores above a negative, ties half (Hanley and McNeil 1982).
+
+    Args:
+        positives: Their scores.
+        negatives: Their scores.
+        copies: Scores that each target has on either side. They may rise and fall together,
+            so the interval is that of one score for each.
 
     Examples:
         >>> auc([2.0, 3.0], [0.0, 1.0]).value
@@ -39,21 +45,26 @@ def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike) -> Measured:
     pairs = len(first) * len(second)
     area = (ranks[: len(first)].sum() - len(first) * (len(first) + 1) / 2) / pairs
     twice_positive, twice_negative = area / (2 - area), 2 * area * area / (1 + area)
+    targets, others = len(first) / copies, len(second) / copies
     variance = (
         area * (1 - area)
-        + (len(first) - 1) * (twice_positive - area * area)
-        + (len(second) - 1) * (twice_negative - area * area)
-    ) / pairs
+        + (targets - 1) * (twice_positive - area * area)
+        + (others - 1) * (twice_negative - area * area)
+    ) / (targets * others)
     spread = _NORMAL_95 * math.sqrt(max(0.0, float(variance)))
     return Measured(float(area), max(0.0, float(area) - spread), min(1.0, float(area) + spread))
 
 
 def true_positives(
-    positives: npt.ArrayLike, negatives: npt.ArrayLike, false_positive_rate: float
+    positives: npt.ArrayLike,
+    negatives: npt.ArrayLike,
+    false_positive_rate: float,
+    copies: int = 1,
 ) -> Measured:
     """The share of positives above all but a few negatives (Clopper and Pearson).
 
-    The interval is of the positives; the threshold is taken as it came out.
+    The interval is of the positives; the threshold is taken as it came out. ``copies`` as for
+    :func:`auc`.
     """
     first, second = np.asarray(positives, float), np.sort(np.asarray(negatives, float))
     allowed = math.floor(false_positive_rate * len(second))
@@ -61,6 +72,6 @@ def true_positives(
     above, trials = int((first > threshold).sum()), len(first)
     return Measured(
         above / trials,
-        least_share(above, trials, _TWO_SIDED_95),
-        most_share(above, trials, _TWO_SIDED_95),
+        least_share(above / copies, trials / copies, _TWO_SIDED_95),
+        most_share(above / copies, trials / copies, _TWO_SIDED_95),
     )

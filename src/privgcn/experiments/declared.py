@@ -12,6 +12,9 @@ value or a list of values; a point is every combination. The file may also say t
     recipe = "auto"
     epsilon = [1, 2, 4]
     features = ["hashing", "minilm"]
+
+A dataset is one of the catalogue, a folder, or one of PyTorch Geometric, such as
+``pyg:Planetoid/Cora``. One without a split of its own needs the axis ``split``.
 """
 
 from __future__ import annotations

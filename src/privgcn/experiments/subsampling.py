@@ -9,8 +9,8 @@ from functools import lru_cache
 import numpy as np
 
 from privgcn.corpus import Corpus, load_corpus
-from privgcn.corpus.corpus import TRAIN
-from privgcn.errors import ConfigError
+from privgcn.corpus.corpus import TEST, TRAIN
+from privgcn.errors import ConfigError, DataError, shown
 from privgcn.runs.train import with_split
 
 _NOT_COVERED = "which training documents are used: the same share of every class was drawn"
@@ -19,8 +19,9 @@ _NOT_COVERED = "which training documents are used: the same share of every class
 def with_fraction(corpus: Corpus, fraction: float, seed: int) -> Corpus:
     """The corpus with a share of its training documents; the others are gone, links too.
 
-    As in the paper, the share is the same in every class. That reads the labels, so no
-    guarantee covers the choice; the facts of the corpus say so.
+    As in the paper's released code, the share is the same in every class; the paper itself
+    speaks of random nodes. That reads the labels, so no guarantee covers the choice; the facts
+    of the corpus say so.
     """
     if not 0.0 < fraction <= 1.0:
         raise ConfigError(f"The 'fraction' of the data must be in (0, 1]. Got {fraction}.")
@@ -57,4 +58,9 @@ def corpus_for_runs(dataset: str, fraction: float, split: tuple[float, ...] = ()
     corpus = load_corpus(dataset)
     if split:
         corpus = with_random_split(corpus, split, seed=0)
+    if not (corpus.split == TEST).any():
+        raise DataError(
+            f"The dataset {shown(dataset)} must have test documents to be scored on. Got none. "
+            "Give the grid a 'split', such as split = [[0.6, 0.2]]."
+        )
     return with_fraction(corpus, fraction, seed=0)

@@ -20,6 +20,7 @@ from privgcn.report.drawing import (
     label,
     legend,
     line,
+    on_a_ground,
     shortened,
     text_width,
     value_target,
@@ -55,9 +56,16 @@ def svg(
     return draw(figure, looks, width, name, values)
 
 
-def save_svg(figure: Figure, path: Path) -> Path:
-    """Writes a vector file for a paper: no hover values, no page around it."""
-    drawing = svg(figure, values=False)
+def save_svg(
+    figure: Figure, path: Path, *, framed: bool = False, colours: Colours | None = None
+) -> Path:
+    """Writes a vector file for a paper: no hover values, no page around it.
+
+    With ``framed`` it is for a page of any colour: it has a ground of its own, light or dark
+    as the reader's system is.
+    """
+    drawing = svg(figure, values=False, colours=colours)
+    drawing = on_a_ground(drawing) if framed else drawing
     write_atomically(path, f'<?xml version="1.0" encoding="UTF-8"?>\n{drawing}\n')
     return path
 
@@ -101,9 +109,15 @@ def _lines(
 
 
 def _bars(figure: Figure, looks: Sequence[Look], width: int, name: str, values: bool) -> Markup:
-    """Horizontal bars, grouped by name: names of any length fit, also on a phone."""
+    """Horizontal bars, grouped by name: names of any length fit, also on a phone.
+
+    A reference for groups of bars is a line across each, one without a place across all.
+    """
     narrow = width < _NARROW
-    groups = list(dict.fromkeys(p.place for s in figure.series for p in s.points))
+    drawn = list(zip(looks, figure.series, strict=True))
+    levels = [(look, series) for look, series in drawn if _is_crossing(figure, series)]
+    drawn = [pair for pair in drawn if pair not in levels]
+    groups = list(dict.fromkeys(p.place for _, s in drawn for p in s.points))
     widest = max(text_width(group) for group in groups)
     left = 10.0 if narrow else min(max(widest + 16, 60), 0.34 * width)
     spread = any(p.std is not None for s in figure.series for p in s.points)
@@ -112,19 +126,23 @@ def _bars(figure: Figure, looks: Sequence[Look], width: int, name: str, values: 
     named = [look for look in looks if look.name not in groups]
     head, y = Markup(""), 4.0
     if named and len(looks) > 1:
-        head, y = legend(named, 2, 4, width - 4, bars=True, name=name)
+        head, y = legend(
+            named, 2, 4, width - 4, bars=True, name=name, lines=[k for k, _ in levels]
+        )
         y += 10
     scale = value_scale(_reach(figure), left, right)
     top = y
     marks: list[Markup] = []
+    numbers: list[Markup] = []
     targets: list[Markup] = []
     for group in groups:
         bars = [
             (look, series, point)
-            for look, series in zip(looks, figure.series, strict=True)
+            for look, series in drawn
             for point in series.points
             if point.place == group
         ]
+        begin = y + (20 if narrow else 0)
         if narrow:
             marks.append(label(shortened(group, width - 10), left, y + 14, weight="600"))
             y += 20
@@ -133,7 +151,9 @@ def _bars(figure: Figure, looks: Sequence[Look], width: int, name: str, values: 
             words = shortened(group, left - 14)
             marks.append(label(words, left - 12, middle + 3, anchor="end"))
         for look, series, point in bars:
-            marks.append(_bar(look, point, scale, y, name))
+            bar, number = _bar(look, point, scale, y, name)
+            marks.append(bar)
+            numbers.append(number)
             target = element(
                 "rect", x=left, y=y - 1, width=width - left - 2, height=_BAR + 2, rx=3,
                 class_="target", fill="transparent",
@@ -141,6 +161,17 @@ def _bars(figure: Figure, looks: Sequence[Look], width: int, name: str, values: 
             tip_x = (left + scale.place(point.y)) / 2
             targets.append(_value_of(figure, [(series, point)], target, tip_x, y, width))
             y += _BAR + 3
+        for look, series in levels:
+            for point in series.points:
+                if point.place == group or point.x is None:
+                    marks.append(_crossing(look, scale.place(point.y), begin, y))
+                    x = scale.place(point.y)
+                    target = element(
+                        "rect", x=x - 4, y=begin - 3, width=8, height=y - begin + 3,
+                        class_="target", fill="transparent",
+                    )  # fmt: skip
+                    here = [(series, point._replace(x=group))]
+                    targets.append(_value_of(figure, here, target, x, begin, width))
         y += 12 if len(bars) > 1 or narrow else 7
     y -= 4
     grid = [
@@ -148,7 +179,14 @@ def _bars(figure: Figure, looks: Sequence[Look], width: int, name: str, values: 
         for value, _ in scale.ticks
     ]
     hatches = joined([look.hatch(name) for look in looks])
-    parts = [element("defs", hatches), head, *grid, *marks, _ticks_below(scale, y - 4)]
+    parts = [
+        element("defs", hatches),
+        head,
+        *grid,
+        *marks,
+        *numbers,
+        _ticks_below(scale, y - 4),
+    ]
     height = y + 22.0
     if figure.y_label:
         parts.append(_axis_name(figure.y_label, width - 20, (left + right) / 2, y + 37))
@@ -156,6 +194,26 @@ def _bars(figure: Figure, looks: Sequence[Look], width: int, name: str, values: 
     if values:
         parts += targets
     return canvas(parts, width=width, height=height, title=figure.title, values=values)
+
+
+def _is_crossing(figure: Figure, series: Series) -> bool:
+    """Whether a reference lies across bars of others, instead of being a bar of its own."""
+    places = {point.place for point in series.points}
+    others = {
+        point.place for other in figure.series if other.role == "data" for point in other.points
+    }
+    return (
+        series.role == "reference" and bool(others) and (_is_level(series) or places <= others)
+    )
+
+
+def _crossing(look: Look, x: float, top: float, bottom: float) -> Markup:
+    """A dashed line with a rim, so that it is seen on bars of any colour."""
+    ends = (x, top - 3, x, bottom)
+    rim = line(*ends, class_="rim", stroke="#ffffff", stroke_width=4)
+    return rim + line(
+        *ends, class_="whisker", stroke=INK, stroke_width=1.8, stroke_dasharray=look.dash
+    )
 
 
 def _reach(figure: Figure) -> list[float]:
@@ -252,7 +310,8 @@ def _line_marks(
     return marks
 
 
-def _bar(look: Look, point: Point, scale: Scale, y: float, name: str) -> Markup:
+def _bar(look: Look, point: Point, scale: Scale, y: float, name: str) -> tuple[Markup, Markup]:
+    """A bar with its whisker, and its number, which nothing may cover."""
     zero, end = scale.place(0.0), scale.place(point.y)
     start, size = min(zero, end), max(abs(end - zero), 1.0)
     box = {"x": start, "y": y, "width": size, "height": _BAR, "rx": 2.5}
@@ -269,8 +328,8 @@ def _bar(look: Look, point: Point, scale: Scale, y: float, name: str) -> Markup:
             element("path", d=path, class_="whisker", stroke=INK, stroke_width=1.3, fill="none")
         )
         edge = max(high, end)
-    parts.append(label(_value(point), edge + 7, middle + FONT * 0.35, class_="number"))
-    return joined(parts)
+    number = label(_value(point), edge + 7, middle + FONT * 0.35, class_="number")
+    return joined(parts), number
 
 
 @dataclass(frozen=True)

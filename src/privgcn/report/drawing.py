@@ -9,8 +9,10 @@ their value and show it by style alone.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import resources
 
 from markupsafe import Markup
 
@@ -182,9 +184,19 @@ def line(
 
 
 def legend(
-    looks: Sequence[Look], left: float, top: float, width: float, *, bars: bool, name: str
+    looks: Sequence[Look],
+    left: float,
+    top: float,
+    width: float,
+    *,
+    bars: bool,
+    name: str,
+    lines: Sequence[Look] = (),
 ) -> tuple[Markup, float]:
-    """Names of the series, wrapped to the width; and how high they are together."""
+    """Names of the series, wrapped to the width; and how high they are together.
+
+    Of bars, some may be ``lines`` all the same.
+    """
     parts: list[Markup] = []
     x, y = left, top + LINE / 2
     for look in looks:
@@ -192,15 +204,18 @@ def legend(
         needed = 28 + text_width(words) + 18
         if x > left and x + needed - 18 > left + width:
             x, y = left, y + LINE + 5
-        if bars:
+        if bars and look not in lines:
             box = {"x": x + 2, "y": y - 6, "width": 16, "height": 12, "rx": 2}
             parts.append(element("rect", class_=f"fill {look.style}", fill=look.colour, **box))
             if look.hatched:
                 parts.append(element("rect", fill=f"url(#{name}-hatch-{look.index})", **box))
         else:
+            kind, colour = f"stroke {look.style}", look.colour
+            if look in lines:
+                kind, colour = "whisker", INK
             parts.append(
-                line(x, y, x + 22, y, class_=f"stroke {look.style}", stroke=look.colour,
-                     stroke_width=2, stroke_dasharray=look.dash)
+                line(x, y, x + 22, y, class_=kind, stroke=colour, stroke_width=2,
+                     stroke_dasharray=look.dash)
             )  # fmt: skip
             if not look.reference:
                 shape = look.marker(x + 11, y, 4.5)
@@ -236,6 +251,31 @@ def value_target(
     box = element("rect", x=left, y=top, width=wide, height=high, rx=6, class_="tip-box")
     tip = element("g", box, joined(texts), class_="tip", aria_hidden="true")
     return element("g", target, tip, class_="value", tabindex=0, role="img", aria_label=spoken)
+
+
+_RIM = 12
+_GROUND = """
+:root { --ink: #1c2128; --muted: #565d67; --rule: #dfe2e6; --paper: #ffffff; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e8eaed; --muted: #a9b1bb; --rule: #343a43; --paper: #14171b; }
+}
+.ground { fill: var(--paper); }
+"""
+
+
+def on_a_ground(drawing: Markup) -> Markup:
+    """A drawing on an opaque ground that follows the colour scheme of the reader's system."""
+    head, sign, rest = str(drawing).partition(">")
+    ((box, *sides),) = re.findall(r'(viewBox="0 0 (\S+) (\S+)")', head)
+    corner, wide, high = -_RIM, *(float(side) + 2 * _RIM for side in sides)
+    larger = f'viewBox="{corner:g} {corner:g} {wide:g} {high:g}"'
+    rules = resources.files("privgcn.report").joinpath("templates/chart.css").read_text("utf-8")
+    style = element("style", Markup(_GROUND + rules))
+    ground = element(
+        "rect", class_="ground", fill="#ffffff", x=corner, y=corner, width=wide, height=high,
+        rx=6,
+    )  # fmt: skip
+    return Markup(head.replace(box, larger) + sign) + style + ground + Markup(rest)
 
 
 def canvas(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -62,7 +62,8 @@ class Takeaway:
     """A claim of the paper, in our words, and whether it holds in our runs.
 
     The evidence has one sentence per dataset; the rule says how the verdict follows from it;
-    the reach says on how many datasets, and where that hangs on little.
+    the reach says on how many datasets it holds; the leads say by how much on each, below 0
+    where it does not.
     """
 
     claim: str
@@ -70,6 +71,7 @@ class Takeaway:
     evidence: tuple[str, ...]
     rule: str
     reach: str = ""
+    leads: dict[str, float] = field(default_factory=dict)
 
     @property
     def tone(self) -> str:

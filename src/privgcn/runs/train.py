@@ -265,6 +265,7 @@ def reference_scores(trial: Trial) -> dict[Mode, dict[str, Any]]:
 
     They are trained on the training documents, so only a non-private run has them.
     """
+    stages.begin("references")
     fitted = trial.model.fitted
     found = references(trial.graph, fitted.settings, fitted=fitted)
     return {

@@ -304,6 +304,27 @@ def test_documents_separated_by_tabs(tmp_path: Path) -> None:
     assert load_corpus(tmp_path).texts == ("a, b", "c\td")
 
 
+def test_spreadsheets_write_semicolons_where_a_comma_marks_decimals(tmp_path: Path) -> None:
+    text = '\ufeffid;text;"size; in m";label\r\n1;a, b;"1,5";x\r\n2;"c;d";2,5;y\r\n'
+    (tmp_path / "documents.csv").write_bytes(text.encode())
+    corpus = load_corpus(tmp_path)
+    assert corpus.texts == ("a, b", "c;d")
+    assert corpus.columns["size; in m"].tolist() == ["1,5", "2,5"]
+    assert str(corpus.read_report).endswith("0 links. Semicolons separate documents.csv.")
+    (tmp_path / "edges.csv").write_text("source;target\n1;2\n")
+    both = load_corpus(tmp_path)
+    assert both.edges.T.tolist() == [[0, 1]]
+    assert str(both.read_report).endswith("Semicolons separate documents.csv and edges.csv.")
+
+
+@pytest.mark.parametrize("header", ['id,text,"a;b"', "id,text,a;b"])
+def test_semicolons_beside_commas_belong_to_a_name(tmp_path: Path, header: str) -> None:
+    (tmp_path / "documents.csv").write_text(f"{header}\n1,x,2\n")
+    corpus = load_corpus(tmp_path)
+    assert list(corpus.columns) == ["a;b"]
+    assert "Semicolons" not in str(corpus.read_report)
+
+
 # What people export every day, and the hint that helps them.
 HINTS = {
     "upper case": ("ID,text\n1,a\n", ["Rename 'ID' to 'id'."]),
@@ -312,8 +333,13 @@ HINTS = {
         ["'ID' to 'id', 'Text' to 'text', 'Label'"],
     ),
     "optional in upper case": ("id,text,Label\n1,a,x\n", ["'Label'", "'label'"]),
-    "semicolons": ("id;text\n1;a\n", ["'id'", "separated by semicolons: use commas"]),
-    "semicolons, commas in texts": ("id;text\n1;a, b, c\n", ["'id;text'", "use commas"]),
+    "semicolons and commas": (
+        "id;text,label\n1;a,x\n",
+        ["separated by semicolons: use commas"],
+    ),
+    "bars": ("id|text\n1|a, b, c\n", ["'id|text'", "separated by bars: use commas"]),
+    "semicolons in some lines": ("id;text\n1;a\n2,b\n", ["2 fields", "Line 3", "';'"]),
+    "semicolons, upper case": ("ID;Text\n1;a\n", ["Rename 'ID' to 'id', 'Text' to 'text'."]),
     "tabs": ("id\ttext\n1\ta\n", ["separated by tabs", ".tsv"]),
     "NaN": ("id,text,label\n1,a,x\n2,b,nan\n", ["'nan'", "missing value", "line 3"]),
     "spaces": ("id,text,label\n1,a,x\n2,b,x \n", ["'x '", "only by spaces", "line 3"]),
@@ -343,7 +369,8 @@ BAD_EDGES = {
     "unknown target": ("source,target\n8,7\n", ["'target'", "'7'", "line 2"]),
     "cut row": ("source,target\n007,8\n8", ["'target'", "empty", "line 3", "cut"]),
     "wrong columns": ("from,to\n007,8\n", ["'source' and 'target'", "'from'"]),
-    "semicolons": ("source;target\n007;8\n", ["'source' and 'target'", "'source;target'"]),
+    "semicolons and commas": ("source;target,a\n007;8,1\n", ["semicolons: use commas"]),
+    "commas under semicolons": ("source;target\n007,8\n", ["'007,8'"]),
     "too many fields": ("source,target\n007,8,1\n", ["CSV"]),
     "open quote": ('source,target\n007,"8\n', ["CSV"]),
     "empty file": ("", ["empty", "header"]),

@@ -55,6 +55,17 @@ def test_an_interval_holds_the_true_area() -> None:
     assert missed < 25
 
 
+def test_scores_of_one_target_count_as_one() -> None:
+    random = np.random.default_rng(0)
+    first, second = random.normal(1.0, 1.0, 200), random.normal(0.0, 1.0, 200)
+    once, again = auc(first, second), auc(np.tile(first, 8), np.tile(second, 8), copies=8)
+    assert again == pytest.approx(once)
+    rate = true_positives(first, second, 0.01)
+    copied = true_positives(np.tile(first, 8), np.tile(second, 8), 0.01, copies=8)
+    assert rate.value < 1.0
+    assert (copied.high - copied.low) == pytest.approx(rate.high - rate.low, rel=0.1)
+
+
 def test_true_positives_are_counted_above_the_allowed_false_ones() -> None:
     negatives = np.arange(1000.0)
     assert true_positives([995.0, 989.0, 5.0, 998.5], negatives, 0.01).value == 0.5

@@ -6,6 +6,7 @@ import importlib
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -14,6 +15,7 @@ from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.evidence.audit import Audit, audit, usual_runs
 from privgcn.evidence.canaries import check_alike, worst_case
 from privgcn.privacy.plan import PrivacyPlan
+from privgcn.randomness import RandomSource
 from privgcn.training.planning import plan_for_units
 from privgcn.training.recipes import make_settings
 
@@ -128,8 +130,56 @@ def test_noise_that_is_no_secret_is_found_by_the_test_for_it(name: str) -> None:
 
 def test_replicas_that_share_their_noise_are_found() -> None:
     found = defect("one noise for all replicas").audited(50)
-    assert found.repeated == 49
-    assert any("49 runs drew noise" in reason for reason in found.broken)
+    # In each of three passes the first run is the only one with noise of its own.
+    assert any("147 runs drew noise that was drawn before" in reason for reason in found.broken)
+
+
+SEEN = {
+    "noise a tenth too small": "noise has a standard deviation of at most",
+    "noise of two steps ago": "60 runs drew noise that was drawn before",
+    "one noise for all classes": "coordinates got the noise of another one",
+    "sums doubled once clipped": "noisy releases were of sums that neither neighbour has",
+    "every sum released twice": "a run made 60 noisy releases",
+    "sampling a tenth too often": "steps used a part with a probability of at least",
+    "noise in float32, sampled": "released numbers do not lie on the grid",
+}
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_what_an_auditor_sees_of_the_engine_needs_few_runs(name: str) -> None:
+    found = defect(name).audited(60 if "sampl" in name else 20)
+    (reason,) = [reason for reason in found.broken if SEEN[name] in reason]
+    assert reason.startswith(SEEN[name]) or reason.split(" ", 1)[1].startswith(SEEN[name])
+
+
+def test_noise_of_another_shape_is_found_though_it_is_large_enough() -> None:
+    fresh = RandomSource.normal
+
+    def uniform(self: RandomSource, shapes: Any) -> list[Any]:
+        return [t.div(2**0.5).erf_().mul_(1.8) for t in fresh(self, shapes)]
+
+    settings = make_settings(epsilon=1.0)
+    with patch.object(RandomSource, "normal", uniform):
+        found = audit(settings, plan_of(settings), dense=False, runs=20)
+    assert found.broken == ("noise is not Gaussian",)
+    assert found.usual_noise > found.noise_multiplier
+
+
+def test_more_noise_than_planned_breaks_no_claim() -> None:
+    settings = make_settings(epsilon=1.0)
+    with planted_defects.less_noise(1.5):
+        found = audit(settings, plan_of(settings), dense=False, runs=20)
+    assert found.broken == ()
+    assert found.usual_noise == pytest.approx(1.5 * found.noise_multiplier, rel=0.05)
+
+
+def test_room_that_a_claim_leaves_for_a_search_is_not_the_engines() -> None:
+    # No clipping would give an epsilon of about 28: below this claim, above that of the plan.
+    settings = make_settings(epsilon=1.0)
+    with planted_defects.no_clipping():
+        found = audit(settings, plan_of(settings), dense=False, runs=400, claim=100.0)
+    assert any(reason.endswith("not 1, by all releases") for reason in found.broken)
+    assert found.claim == 100.0
 
 
 @pytest.mark.slow
@@ -140,7 +190,7 @@ def test_too_little_noise_is_found(name: str) -> None:
 
 
 def test_all_defects_of_the_issue_are_planted() -> None:
-    assert len(planted_defects.DEFECTS) == 10
+    assert len(planted_defects.DEFECTS) == 17
 
 
 def test_an_audit_without_privacy_or_with_too_few_runs_is_refused() -> None:

@@ -1,60 +1,50 @@
-"""Every published number is on the page, and a reason is one only where runs support it."""
+"""Every published number has a row, and a reason is one only where runs support it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from fake_records import AS_RELEASED, SEEDS, fill, record
+from fake_records import AS_RELEASED, SEEDS, fill, record, result
 
-from privgcn.experiments.paper import curves, mnist
+from privgcn.experiments.paper import curves, mnist, released_mnist
 from privgcn.experiments.paper.comparison import (
     Compared,
     agreement,
+    agreement_table,
     compared,
     compared_table,
     disagreements,
     emulated_reason,
 )
 from privgcn.experiments.paper.mapping import baseline, claims
-from privgcn.experiments.paper.pages import reproduction_page
 from privgcn.experiments.paper.published import published
-from privgcn.experiments.paper.reproduce import Reproduction
-from privgcn.experiments.paper.takeaways import takeaways
 from privgcn.experiments.results import Options, Results
 from privgcn.experiments.store import RecordStore
+from privgcn.experiments.tasks import make_task
 from privgcn.report import MeanStd
-
-
-def _page(results: Results, failures: Sequence[dict[str, str]] = ()) -> str:
-    done = SimpleNamespace(
-        summary=SimpleNamespace(kept=1, done=0, runs=1),
-        shown=[],
-        failures=failures,
-        training_seconds=1.0,
-        takeaways=takeaways(results, ["cora"]),
-        disagreements=disagreements(results),
-    )
-    return reproduction_page(cast(Reproduction, done), "a command")
 
 
 def _comparisons(results: Results) -> list[Compared]:
     return compared(results, claims())
 
 
-def test_every_published_number_is_on_the_page(tmp_path: Path) -> None:
+def test_every_published_number_has_a_row_and_a_kind(tmp_path: Path) -> None:
     with RecordStore(tmp_path) as store:
         fill(store, "cora", sound=0.1, few=0.5, auto=0.7)
         results = Results(store, SEEDS)
-        rows, page = _comparisons(results), _page(results)
-    lines = page.splitlines()
-    for row in rows:
-        shown = compared_table("One", [row]).markdown().splitlines()[-1]
-        assert shown in lines
-        assert f"{row.claim.told:.2f}" in shown or f" {row.claim.told} " in shown
+        rows = _comparisons(results)
+        lines = disagreements(results, rows).csv().splitlines()
+    counts = agreement_table(rows).rows
+    assert len(lines) == 1 + len(rows)
+    for row, line in zip(rows, lines[1:], strict=True):
+        assert f",{float(row.claim.told)}," in line or f",{row.claim.told}," in line
+    full = next(one for one in counts if one[0] == "table 1, private, full graph")
+    assert full == ("table 1, private, full graph", 10, 2, 0, 1, 1)
+    plain = next(one for one in counts if one[0] == "table 1, non-private")
+    assert plain == ("table 1, non-private", 10, 2, 1, 0, 1)
+    assert "MNIST, scores" not in {one[0] for one in counts}, "nothing of it was run"
 
 
 def test_every_row_has_ours_with_a_difference_or_says_why_not(tmp_path: Path) -> None:
@@ -68,11 +58,6 @@ def test_every_row_has_ours_with_a_difference_or_says_why_not(tmp_path: Path) ->
         assert (row.ours is None) == (gap is None) == row.reason.startswith("not run: ")
         if gap is not None and abs(gap.difference) > 0.031:
             assert row.reason.startswith(("below", "above")), row
-
-
-def test_the_page_says_where_the_figures_are(tmp_path: Path) -> None:
-    with RecordStore(tmp_path) as store:
-        assert "`figures/*.svg`" in _page(Results(store, SEEDS))
 
 
 def _reason(results: Results, *key: Any) -> str:
@@ -163,22 +148,31 @@ def test_hard_cases_name_what_is_known(tmp_path: Path) -> None:
     assert noise.endswith("ours lies between 1.000 and 1.000")
 
 
-def test_mnist_claims_no_reason_but_shows_what_ours_do(tmp_path: Path) -> None:
+def test_mnist_differences_are_explained_by_emulation_and_by_what_ours_do(
+    tmp_path: Path,
+) -> None:
     with RecordStore(tmp_path) as store:
         options = Options(("mnist",), SEEDS)
         for one, score in zip(published()["mnist"], (0.8, 0.6, 0.2, 0.2, 0.2), strict=True):
             record(store, "train", mnist.point(one, options), {"alone": score})
         results = Results(store, SEEDS)
-        reason = _reason(
-            results, "mnist", "F1 of lot size 600, noise multiplier 4", "sgd", None
-        )
-        note = mnist.present(results, options).tables[0].notes[0]
-    assert reason.startswith(
-        "below; reason not established: the released code was not emulated"
-    )
+        setting = "F1 of lot size 600, noise multiplier 4"
+        before = _reason(results, "mnist", setting, "sgd", None)
+        like = mnist.released_point(published()["mnist"][0], options)
+        task = make_task(released_mnist.KIND, like, SEEDS)
+        made = {**result(released_mnist.KIND, {"alone": 0.91}), "epochs": 24}
+        store.add(task, [made] * len(SEEDS), 1.0)
+        reason = _reason(results, "mnist", setting, "sgd", None)
+        table = mnist.present(results, options).tables[0]
+    assert before.startswith("below; the reason was not tested here")
+    assert reason.startswith("below: the released network has two hidden layers")
+    assert "emulating that gives 0.910, within 0.05 of the published score" in reason
     known = "by number of steps ours gives 0.200 after 100, 0.600 after 1000, 0.800 after 10000"
     assert known in reason
-    assert known in note
+    assert known in table.notes[1]
+    cells = dict(zip(table.columns, table.rows[0], strict=True))
+    assert cells["as released"] == MeanStd(0.91, 0.0)
+    assert cells["epochs as released"] == MeanStd(24.0, 0.0)
 
 
 def test_epsilons_are_compared_in_their_printed_digits(tmp_path: Path) -> None:
@@ -207,9 +201,13 @@ def test_auto_is_a_row_of_experiment_c_where_it_was_run(tmp_path: Path) -> None:
     assert row[3:] == (*[None] * 7, MeanStd(0.7, 0.0))
 
 
-def test_the_page_names_the_runs_that_failed(tmp_path: Path) -> None:
+def test_experiment_c_has_the_splits_that_the_text_names(tmp_path: Path) -> None:
     with RecordStore(tmp_path) as store:
         results = Results(store, SEEDS)
-        page = _page(results, [{"label": "cora, auto, seed 3", "reason": "no memory"}])
-        assert "- cora, auto, seed 3: no memory" in page.splitlines()
-        assert "Runs that failed" not in _page(results)
+        tables = {
+            name: curves.present_c(results, Options((name,), SEEDS)).tables
+            for name in ("cora", "pubmed", "citeseer")
+        }
+    assert [row[4] for row in tables["cora"][-1].rows] == [0.36, 0.55]
+    assert [row[4] for row in tables["pubmed"][-1].rows] == [0.47, 0.79]
+    assert len(tables["citeseer"]) == 1, "the text names none of its splits"

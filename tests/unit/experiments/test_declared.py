@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,6 +85,30 @@ def test_it_runs(tmp_path: Path, dataset: str | Callable[[Path], str]) -> None:
     done = reproduce(declared, tmp_path / "out", make_engine("local", workers=1))
     assert done.summary.done == 1
     assert done.summary.failed == 0
+
+
+@pytest.mark.dataset
+def test_datasets_of_pytorch_geometric_run(tmp_path: Path) -> None:
+    if not os.environ.get("PRIVGCN_DATA"):
+        pytest.skip("set PRIVGCN_DATA to the folder of raw datasets")
+    pytest.importorskip("torch_geometric")
+    text = """
+    seeds = 1
+    [[grid]]
+    dataset = ["pyg:Planetoid/Cora?split=full", "pyg:Planetoid/None"]
+    recipe = "auto"
+    epsilon = 1
+    modes = [["alone"]]
+    """
+    declared = _read(tmp_path, text)
+    done = reproduce(declared, tmp_path / "out", make_engine("local", workers=1))
+    assert done.summary.done == 1
+    (failure,) = done.failures
+    assert "Missing: ind.none.x" in failure["reason"]
+    (table,) = done.shown[0].presentation.tables
+    scores = {row[0]: row[table.columns.index("alone")] for row in table.rows}
+    assert scores["pyg:Planetoid/Cora?split=full"].mean > 0.4
+    assert scores["pyg:Planetoid/None"] is None
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from privgcn.corpus import load_corpus
 from privgcn.corpus.corpus import TEST, TRAIN
-from privgcn.errors import ConfigError
-from privgcn.experiments.subsampling import with_fraction
+from privgcn.errors import ConfigError, DataError
+from privgcn.experiments.subsampling import corpus_for_runs, with_fraction
 
 
 def test_a_fraction_keeps_the_share_of_every_class_and_all_test_documents() -> None:
@@ -35,3 +37,11 @@ def test_the_choice_is_named_as_not_covered_and_everything_else_stays() -> None:
 def test_a_fraction_is_a_share(fraction: float) -> None:
     with pytest.raises(ConfigError, match="'fraction' of the data"):
         with_fraction(load_corpus("clinic"), fraction, seed=0)
+
+
+def test_runs_need_test_documents(tmp_path: Path) -> None:
+    rows = "".join(f"{n},word,{'ab'[n % 2]},train\n" for n in range(10))
+    (tmp_path / "documents.csv").write_text(f"id,text,label,split\n{rows}")
+    with pytest.raises(DataError, match=r"test documents.*split = \[\[0\.6, 0\.2\]\]"):
+        corpus_for_runs(str(tmp_path), 1.0)
+    assert (corpus_for_runs(str(tmp_path), 1.0, (0.6, 0.2)).split == TEST).sum() == 2

@@ -13,7 +13,7 @@ from privgcn.experiments.paper.takeaways import (
     FAILS,
     PARTLY,
     SURVIVES,
-    Judged,
+    fragile,
     reach,
     takeaways,
     verdict,
@@ -32,10 +32,15 @@ def test_a_verdict_is_the_agreement_of_datasets(judged: list[float], expected: s
 
 
 def test_a_verdict_says_its_reach_and_where_it_is_fragile() -> None:
-    each = [Judged("cora", 0.2, ""), Judged("pubmed", -0.001, ""), Judged("pokec", None, "")]
-    assert reach(each) == "holds on 1 of 2 (cora); fragile on pubmed (-0.001)"
-    assert reach(each[:1]) == "holds on 1 of 1"
-    assert reach([]) == ""
+    leads = {"Cora": 0.2, "PubMed": -0.001, "Reddit": -0.2}
+    assert reach(leads) == "holds on one of the three datasets that were run (Cora)"
+    assert (
+        reach({"Cora": 0.2, "PubMed": 0.1}) == "holds on all of the two datasets that were run"
+    )
+    assert reach({"Cora": 0.2}) == "holds on Cora, the only one that was run"
+    assert reach({"Cora": -0.2}) == "does not hold on Cora, the only one that was run"
+    assert reach({}) == ""
+    assert fragile(leads) == ["PubMed"]
 
 
 def test_at_chance_nothing_survives(tmp_path: Path) -> None:
@@ -53,7 +58,8 @@ def test_other_numbers_give_other_verdicts(tmp_path: Path) -> None:
         fill(store, "pubmed", sound=0.1, few=0.5, auto=0.7)
         found = takeaways(Results(store, SEEDS), ["cora", "pubmed"])
     assert [one.verdict for one in found] == [PARTLY, FAILS, NOT_MEASURED, PARTLY, PARTLY]
-    assert found[0].reach == "holds on 1 of 2 (cora)"
+    assert found[0].reach == "holds on one of the two datasets that were run (Cora)"
+    assert found[0].leads == pytest.approx({"Cora": 0.03, "PubMed": -0.23})
     assert found[0].evidence[0].endswith("; holds by 0.030.")
 
 
@@ -119,7 +125,7 @@ def test_splitting_compares_an_optimiser_with_itself(tmp_path: Path) -> None:
         record(store, "train", {**split, "epsilon": 2}, 0.6)
         fifth = takeaways(Results(store, SEEDS), ["cora"])[4]
     assert fifth.verdict == SURVIVES
-    assert fifth.evidence[0].startswith("cora, ADAM only: full graph at epsilon 2 0.500")
+    assert fifth.evidence[0].startswith("Cora, ADAM only: full graph at epsilon 2 0.500")
 
 
 def test_one_rate_alone_is_said_to_be_one(tmp_path: Path) -> None:
@@ -156,7 +162,7 @@ def test_features_are_judged_in_both_modes(
     assert third.verdict == f"{PARTLY} (own-graph: {SURVIVES}; full-graph: {FAILS})"
     assert more.verdict == third.verdict
     assert more.evidence[2] == (
-        "cora-text, full-graph: the paper's own method with clipping at epsilon 2 scores tfidf "
+        "Cora-text, full-graph: the paper's own method with clipping at epsilon 2 scores tfidf "
         "with SGD 0.310; the majority class alone 0.300."
     )
 
@@ -168,10 +174,10 @@ def test_table_1_draws_its_four_columns_where_they_are_known(tmp_path: Path) -> 
     (drawn,) = made.figures
     bars = {series.name: series.points for series in drawn.series}
     assert bars == {
-        "majority class": (("cora", 0.3, None),),
-        "published": (("cora", 0.52, None),),
-        "as released": (("cora", 0.4, 0.0),),
-        "done soundly": (("cora", 0.1, 0.0),),
-        "auto": (("cora", 0.7, 0.0),),
+        "majority class": (("Cora", 0.3, None),),
+        "published": (("Cora", 0.52, None),),
+        "as released": (("Cora", 0.4, 0.0),),
+        "done soundly": (("Cora", 0.1, 0.0),),
+        "auto": (("Cora", 0.7, 0.0),),
     }
     assert drawn.kind == "bar"

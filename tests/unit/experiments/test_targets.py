@@ -6,6 +6,7 @@ import pytest
 
 from privgcn.corpus.catalogue import DATASETS
 from privgcn.errors import ConfigError, DataNotAvailableError
+from privgcn.experiments.paper import emulation
 from privgcn.experiments.paper.targets import (
     TARGETS,
     chosen_targets,
@@ -60,7 +61,8 @@ def test_grids_are_the_papers() -> None:
     assert count("experiment-b", "cora") == 48 + 3 + 2
     # 8 numbers of parts x (SGD, Adam) x (plain, private at three epsilons).
     assert count("experiment-c", "cora") == 64
-    assert count("mnist", "mnist") == 10
+    # Five rows soundly, with auto, and as released with and without patience.
+    assert count("mnist", "mnist") == 20
     assert count("hard-cases", "cora") == 2 * 10 + 4 + 4 + 4
     # (Released, 3 alone, 2 in a row) x 2 on one part, (released, 5, 4) x 2 on ten, and Adam's
     # rates: 5 x (released, sound) on both, of which two are rows above.
@@ -93,7 +95,7 @@ def test_default_datasets_are_those_at_hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRIVGCN_DATA", str(tmp_path))
-    with pytest.raises(DataNotAvailableError, match="privgcn fetch cora"):
+    with pytest.raises(DataNotAvailableError, match="privgcn fetch citeseer"):
         make_options(TARGETS["as-released"])
     with pytest.raises(DataNotAvailableError, match="'cora' is not on this machine"):
         make_options(TARGETS["table1"], datasets=["cora"])
@@ -144,3 +146,26 @@ def test_seeds_by_default_and_by_wish() -> None:
     assert len(make_options(released, datasets=["clinic"], seeds=3)[0].seeds) == 3
     with pytest.raises(ConfigError, match="'seeds' of an experiment"):
         make_options(table, datasets=["clinic"], seeds=0)
+
+
+def test_every_known_difference_is_on_a_page(tmp_path: Path) -> None:
+    options = Options(("cora",), (0,), quick=True)
+    with RecordStore(tmp_path) as store:
+        made = TARGETS["as-released"].present(Results(store, (0,)), options)
+    (table,) = [
+        one for one in made.tables if "released code and this reproduction" in one.title
+    ]
+    assert all(cell for row in table.rows for cell in row)
+    told = {row[0]: " ".join(row) for row in table.rows}
+    for what, words in {
+        "Reddit's sample": "a tenth of the training posts of every class",
+        "Pokec's columns": "pets, which is the label",
+        "Pokec's users": "fewest empty columns",
+        "Pokec's bag of words": "strictly above 15",
+        "MNIST's network": "two hidden layers of 512",
+        "MNIST's epochs": "patience 20 on the last batch of the test images",
+        "shares of the training data": "the same share of every class",
+    }.items():
+        assert words in told[what]
+    for name in emulation.SOUND:
+        assert any(row[4] == f"ablation: {name}" for row in table.rows)

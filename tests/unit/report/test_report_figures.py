@@ -111,6 +111,42 @@ def test_a_vector_file_has_no_hover_values_and_names_itself(tmp_path):
     assert root.get("role") == "img"
 
 
+def bars(reference):
+    data = {"name": "ours", "points": [["cora", 0.5], ["pubmed", 0.6]]}
+    return Figure.model_validate(record(kind="bar", series=[data, reference]))
+
+
+@pytest.mark.parametrize(
+    ("points", "lines"),
+    [([["cora", 0.3], ["pubmed", 0.4]], 2), ([[None, 0.3]], 2), ([["guessing", 0.3]], 0)],
+)
+def test_a_reference_for_bars_of_others_is_a_line_across_them(points, lines):
+    root = drawing(bars({"name": "majority", "points": points, "role": "reference"}))
+    rims = [node for node in root.iter() if node.get("class") == "rim"]
+    numbers = [node.text for node in root.iter() if node.get("class") == "number"]
+
+    assert len(rims) == lines
+    assert numbers == ["0.500", "0.600", *([] if lines else ["0.300"])]
+    if lines:
+        left = {rim.get("x1") for rim in rims}
+        assert len(left) == len(points)
+        spoken = [
+            node.get("aria-label") for node in root.iter() if node.get("class") == "value"
+        ]
+        assert sum(words.startswith("majority, ") for words in spoken) == 2
+
+
+def test_a_framed_file_has_a_ground_in_both_colour_schemes(tmp_path):
+    path = save_svg(Figure.model_validate(record()), tmp_path / "b.svg", framed=True)
+    root = ElementTree.parse(path).getroot()
+    left, top, width, height = map(float, root.get("viewBox").split())
+    [ground] = [node for node in root.iter() if node.get("class") == "ground"]
+
+    assert (float(ground.get("x")), float(ground.get("y"))) == (left, top)
+    assert (float(ground.get("width")), float(ground.get("height"))) == (width, height)
+    assert "prefers-color-scheme: dark" in root.find("{*}style").text
+
+
 @pytest.mark.parametrize("kind", ["line", "bar"])
 def test_hostile_names_stay_text(kind):
     hostile = record(
@@ -254,4 +290,5 @@ def test_wide_ranges_are_logarithmic_and_mark_their_own_values():
 def test_any_numbers_can_be_drawn(places, std):
     points = [[x, i / 20, std] for i, x in enumerate(places)]
 
-    assert drawing(Figure.model_validate(record(series=[{"name": "a", "points": points}])))
+    figure = Figure.model_validate(record(series=[{"name": "a", "points": points}]))
+    assert drawing(figure) is not None

@@ -8,7 +8,8 @@ import pytest
 from privgcn import Report
 from privgcn.experiments.paper.pages import write_pages
 from privgcn.experiments.paper.reproduce import Shown
-from privgcn.experiments.results import Presentation
+from privgcn.experiments.results import Presentation, Results
+from privgcn.experiments.store import RecordStore
 from privgcn.report import Table
 from privgcn.report.results import Takeaway
 
@@ -27,7 +28,8 @@ def done_with(folder, *names):
         shown=shown,
         failures=[failure],
         takeaways=[Takeaway("Noise helps.", "survives in part", ("cora: 0.1.",), "A rule.")],
-        disagreements=TABLE.model_copy(update={"title": "Published and why"}),
+        compared=[],
+        results=Results(RecordStore(folder), (0,)),
     )
 
 
@@ -51,7 +53,12 @@ def test_several_experiments_say_what_survives_and_why_ours_differ(tmp_path):
     write_pages(tmp_path, done_with(tmp_path, "table1", "as-released"))
     html = Report.of_folders([tmp_path]).html()
 
-    for words in ("What survives", "Noise helps.", "survives in part", "Published and why"):
+    for words in (
+        "What survives",
+        "Noise helps.",
+        "survives in part",
+        "Every published number",
+    ):
         assert words in html
 
 

@@ -33,7 +33,7 @@ from privgcn.errors import ConfigError
 from privgcn.experiments.paper.published import noise_of
 from privgcn.experiments.tasks import Result
 from privgcn.experiments.train_task import encoding, parts_and_share
-from privgcn.training.devices import WORDS, faster_device
+from privgcn.training.devices import WORDS, Work, faster_device
 from privgcn.training.recipes import PAPER_EPOCHS
 
 if TYPE_CHECKING:
@@ -229,30 +229,47 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
             parameter.grad = gradient
         optimiser.step()
 
-    stopper = _Stopper(graph, settings["patience"], parameters)
-    if "sampling" in sound:
+    stopper = Stopper(settings["patience"], parameters)
+    totals = [torch.zeros_like(parameter) for parameter in parameters]
 
-        def advance(sample: Sequence[int], masks: Draws | None) -> None:
-            totals = [torch.zeros_like(parameter) for parameter in parameters]
-            for part in sample:
-                own.copy_(weights[part])
-                totals = [t + g for t, g in zip(totals, gradients(masks), strict=True)]
-            move(totals)
+    def add(masks: Draws | None) -> None:
+        for total, gradient in zip(totals, gradients(masks), strict=True):
+            total.add_(gradient)
 
-    else:
-        usual = dropout if "dropout" in sound and settings["dropout"] > 0 else None
-        recorded = Recording(lambda: move(gradients(usual)), device, [noise, usual])
+    def finish() -> None:
+        move(totals)
+        for total in totals:
+            total.zero_()
 
-        def advance(sample: Sequence[int], masks: Draws | None) -> None:
+    def one_part() -> None:
+        add(usual)
+        finish()
+
+    usual = dropout if "dropout" in sound and settings["dropout"] > 0 else None
+    adding = Recording(lambda: add(usual), device, [usual])
+    finishing = Recording(finish, device, [noise])
+    visiting = Recording(one_part, device, [usual, noise])
+
+    def advance(sample: Sequence[int], masks: Draws | None) -> None:
+        if masks is usual and len(sample) == 1:
             own.copy_(weights[sample[0]])
+            visiting()
+            return
+        for part in sample:
+            own.copy_(weights[part])
             if masks is usual:
-                recorded()
+                adding()
             else:
-                move(gradients(masks))
+                add(masks)
+        finishing()
 
-    look = Recording(
-        lambda: stopper.look(model.scores(parameters, features, whole)), device, []
-    )
+    validation = torch.nonzero((graph.split == 1) & (graph.labels >= 0))[:, 0]
+
+    def validate() -> None:
+        scores = model.scores(parameters, features, whole)[validation]
+        stopper.look(losses_of(scores, graph.labels[validation]))
+
+    look = Recording(validate, device, [])
     between = _EPOCHS_BETWEEN[device.type]
     for epoch in range(1, settings["epochs"] + 1):
         dropping = settings["dropout"] > 0 and (epoch == 1 or "dropout" in sound)
@@ -266,42 +283,51 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
     return model.scores(stopper.result(), features, whole)
 
 
-class _Stopper:
-    """Stops each seed on its own, and keeps the parameters it had when it stopped."""
+class Stopper:
+    """Stops each seed on its own, and keeps the parameters it had when it stopped.
 
-    def __init__(self, graph: TextGraph, patience: int, parameters: Sequence[Tensor]) -> None:
+    Attributes:
+        epochs: How many epochs each seed has trained.
+    """
+
+    def __init__(self, patience: int, parameters: Sequence[Tensor]) -> None:
         import torch
 
-        self._rows = torch.nonzero((graph.split == 1) & (graph.labels >= 0))[:, 0]
-        self._labels = graph.labels[self._rows]
         self._patience = patience
         self._parameters = parameters
         self._kept = [parameter.detach().clone() for parameter in parameters]
-        replicas = parameters[0].shape[-2]
-        self._lowest = torch.full((replicas,), torch.inf, device=graph.labels.device)
+        first = parameters[0]
+        self._lowest = torch.full((first.shape[-2],), torch.inf, device=first.device)
         self._waited = torch.zeros_like(self._lowest)
+        self.epochs = torch.zeros_like(self._lowest)
 
-    def look(self, scores: Tensor) -> None:
-        """Notes the validation loss, and keeps the parameters of seeds that go on."""
+    def look(self, losses: Tensor) -> None:
+        """Notes the loss of each seed, and keeps the parameters of seeds that go on."""
         import torch
 
         going = self._waited < self._patience
-        scores = scores[self._rows]
-        right = scores.gather(2, self._labels[:, None, None].expand(-1, scores.shape[1], 1))
-        losses = (scores.logsumexp(-1) - right[:, :, 0]).mean(0)
         worse = losses > self._lowest
         waited = torch.where(worse, self._waited + 1, 0.0)
         self._lowest.copy_(torch.where(going & ~worse, losses, self._lowest))
         self._waited.copy_(torch.where(going, waited, self._waited))
+        self.epochs.add_(going)
         for kept, parameter in zip(self._kept, self._parameters, strict=True):
             kept.copy_(torch.where(going[:, None], parameter, kept))
 
     def all_stopped(self) -> bool:
+        """Whether no seed trains any more."""
         return bool((self._waited >= self._patience).all())
 
     def result(self) -> list[Tensor]:
+        """What each seed had when it stopped; without patience, what it has now."""
         made = self._kept if self._patience else self._parameters
         return [parameter.detach().clone() for parameter in made]
+
+
+def losses_of(scores: Tensor, labels: Tensor) -> Tensor:
+    """The mean cross-entropy of each seed; scores are ``[documents, R, classes]``."""
+    right = scores.gather(2, labels[:, None, None].expand(-1, scores.shape[1], 1))
+    return (scores.logsumexp(-1) - right[:, :, 0]).mean(0)
 
 
 def _parts(graph: TextGraph, parts: int, order: Any) -> list[Tensor]:
@@ -357,7 +383,7 @@ def device(settings: Mapping[str, Any], replicas: int, asked: str) -> str:
     if asked != "auto":
         return asked
     size = _documents(settings) * WORDS * settings["hidden"] * replicas
-    return faster_device(steps(settings), size, started=True)
+    return faster_device(Work(steps(settings), size, size), started=True)
 
 
 def steps(settings: Mapping[str, Any]) -> int:

@@ -7,7 +7,7 @@ of every experiment take published numbers and their runs from here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
@@ -17,9 +17,9 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from privgcn.errors import ConfigError
 from privgcn.experiments.paper import emulation, mnist
 from privgcn.experiments.paper.epsilons import moments_epsilon
-from privgcn.experiments.paper.published import leaves, published, read_table
+from privgcn.experiments.paper.published import OPTIMIZERS, leaves, published, read_table
 from privgcn.experiments.predictions import confusion, errors
-from privgcn.experiments.results import PAPER_MODE, Options, Results
+from privgcn.experiments.results import PAPER_MODE, Options, Results, mean_of
 from privgcn.experiments.tasks import Point
 from privgcn.report import MeanStd
 
@@ -42,6 +42,7 @@ class Rule(BaseModel):
         "size",
         "hard-cases",
         "confusion",
+        "kept",
         "mnist",
         "noise",
         "mnist-noise",
@@ -204,6 +205,8 @@ def ours(results: Results, claim: Claim) -> MeanStd | float | None:
             return kept_errors(results, kind, claim.point)
         case "confusion":
             return _confused(results, claim)
+        case "kept":
+            return kept_share(results, claim.dataset, ours)
         case "mnist":
             return results.train(mnist.MODE, **claim.sound())
         case "score":
@@ -212,7 +215,30 @@ def ours(results: Results, claim: Claim) -> MeanStd | float | None:
 
 def emulated(results: Results, claim: Claim) -> MeanStd | None:
     """The score of the released code's behaviour, or ``None`` where it was not emulated."""
-    return None if claim.rule.released is None else released(results, **claim.emulated())
+    if claim.rule.released is None:
+        return None
+    if claim.rule.measure == "mnist":
+        return mnist.released(results, claim.row, Options(mnist.DATASETS, results.seeds))
+    return released(results, **claim.emulated())
+
+
+def kept_share(
+    results: Results, dataset: str, score: Callable[[Results, Claim], MeanStd | float | None]
+) -> float | None:
+    """The better score on ten parts at epsilon 1 over the better one without privacy."""
+    private, plain = (
+        max(
+            (
+                mean
+                for optimizer in OPTIMIZERS
+                for claim in claims_of(f"table1.{dataset}.{row}.{optimizer}")
+                if (mean := mean_of(score(results, claim))) is not None
+            ),
+            default=None,
+        )
+        for row in ("dp_split_eps1", "non_private")
+    )
+    return None if private is None or not plain else private / plain
 
 
 def released(results: Results, **point: Any) -> MeanStd | None:

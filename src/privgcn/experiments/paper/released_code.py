@@ -10,7 +10,7 @@ from privgcn.experiments.paper import emulation
 from privgcn.experiments.paper.comparison import EPSILONS, NEAR, agree
 from privgcn.experiments.paper.emulation import LEARNING_RATES, SPLIT_LEARNING_RATES
 from privgcn.experiments.paper.mapping import Claim, emulated, ours, released, table1_claims
-from privgcn.experiments.paper.published import OPTIMIZERS
+from privgcn.experiments.paper.published import OPTIMIZERS, read_table
 from privgcn.experiments.paper.tables import table
 from privgcn.experiments.results import (
     Options,
@@ -85,7 +85,15 @@ def present(results: Results, options: Options) -> Presentation:
         f"{LEARNING_RATES['sgd']:g} for SGD, and for Adam {LEARNING_RATES['adam']:g} on the "
         f"full graph and {SPLIT_LEARNING_RATES['adam']:g} on ten parts."
     ]
+    tables.append(differences())
     return Presentation(tables, figures, [*notes, *results.short_notes()])
+
+
+def differences() -> Table:
+    """Where the paper's text, its released code and this reproduction differ."""
+    every = read_table("differences.toml")["difference"]
+    names = ("what", "paper", "released", "here", "shown")
+    return table("differences", (tuple(one[name] for name in names) for one in every))
 
 
 def _row(results: Results, claim: Claim) -> tuple[Any, ...]:

@@ -5,17 +5,20 @@ Runs of all experiments share one store, so what two of them have in common is t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 from privgcn.errors import ConfigError, DataNotAvailableError
 from privgcn.experiments.declared import Declared
 from privgcn.experiments.engines import Engine
-from privgcn.experiments.origin import code_identity, commit
-from privgcn.experiments.paper.comparison import disagreements
+from privgcn.experiments.origin import code_identity
+from privgcn.experiments.paper.comparison import Compared, compared
+from privgcn.experiments.paper.mapping import claims
+from privgcn.experiments.paper.provenance import Provenance, noted_call, provenance
+from privgcn.experiments.paper.tables import in_order
 from privgcn.experiments.paper.takeaways import takeaways
 from privgcn.experiments.paper.targets import (
     Target,
@@ -31,7 +34,6 @@ from privgcn.experiments.store import RecordStore
 from privgcn.experiments.tasks import Task
 from privgcn.experiments.tasks import label as run_label
 from privgcn.experiments.train_task import check_device
-from privgcn.report import Table
 from privgcn.report.results import Takeaway
 
 
@@ -55,19 +57,20 @@ class Reproduction:
         failures: Failed runs with their label, settings, seeds and reason; runs of one
             configuration that failed alike are one entry.
         torn: Damaged records that were set aside and run again, with the run where known.
-        training_seconds: Time that all tasks of these experiments took, also in earlier
-            calls, as if one had run after the other.
+        provenance: Where the numbers of all experiments come from.
         takeaways: The paper's take-aways, judged from every record of the folder.
-        disagreements: The paper's main table beside ours, with reasons.
+        compared: Every published number beside ours.
+        results: The records of the folder, for the seeds that all experiments have.
     """
 
     summary: Summary
     shown: list[Shown]
     failures: list[dict[str, Any]]
     torn: list[str]
-    training_seconds: float
+    provenance: Provenance
     takeaways: list[Takeaway]
-    disagreements: Table
+    compared: list[Compared]
+    results: Results
 
 
 def reproduce(
@@ -132,50 +135,45 @@ def reproduce(
         if only_show:
             summary = summary_of(tasks, store)
         else:
-            summary = run_tasks(tasks, store, engine, progress=progress)
+            with noted_call(folder, where, here=engine.here):
+                summary = run_tasks(tasks, store, engine, progress=progress)
         shown = []
         for label, target, options, notes in chosen:
             place = folder / label if len(chosen) > 1 else folder
             made = target.present(Results(store, options.seeds), options)
-            head = _origin(store, target, options, command)
+            own = list(target.plan(options))
+            head = provenance(store, own, _numbers(options.seeds), command).sentences()
             made = Presentation(made.tables, made.figures, [*head, *made.notes, *notes])
             shown.append(Shown(label, target.title, place, made))
-        keys = {task.key for task in tasks}
-        spent = sum(s for key, s in store.seconds().items() if key in keys)
         failures = [
             {"label": run_label(f["kind"], f["settings"], f["seeds"]), **f}
             for f in store.failures_of(tasks)
         ]
         # The seeds that all have, so that the same cell is the same number everywhere.
         everything = Results(store, range(min(len(o.seeds) for _, _, o, _ in chosen)))
-        named = {d for _, _, options, _ in chosen for d in options.datasets}
+        named = in_order({d for _, _, options, _ in chosen for d in options.datasets})
         return Reproduction(
             summary,
             shown,
             failures,
             _torn_labels(store, tasks),
-            spent,
-            takeaways(everything, sorted(named)),
-            disagreements(everything),
+            provenance(store, tasks, _seeds(chosen), command),
+            takeaways(everything, named),
+            compared(everything, claims()),
+            everything,
         )
 
 
-def _origin(store: RecordStore, target: Target, options: Options, command: str) -> list[str]:
-    """Which command, seeds, day and code the numbers of an experiment are from."""
-    codes = store.codes_of(target.plan(options))
-    if not codes:
-        return []
-    at = commit()
-    seeds = ", ".join(map(str, options.seeds))
-    made = f"Command: {command}. Seeds: {seeds}. Written on {date.today().isoformat()}"
-    made += "" if at is None else f" at commit {at}"
-    if len(codes) == 1:
-        return [f"{made}. All runs are of one code: {codes[0]}."]
-    return [
-        f"These numbers are a MIXTURE: their runs are of {len(codes)} versions of the code "
-        f"({', '.join(codes)}), so differences between them may be differences of the code.",
-        f"{made}.",
-    ]
+def _numbers(seeds: Sequence[int]) -> str:
+    return f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
+
+
+def _seeds(chosen: Sequence[tuple[str, Target, Options, list[str]]]) -> str:
+    """The seeds of most experiments, and which have others."""
+    counts = Counter(_numbers(options.seeds) for _, _, options, _ in chosen)
+    usual = counts.most_common(1)[0][0]
+    others = [f"{label}: {n}" for label, _, o, _ in chosen if (n := _numbers(o.seeds)) != usual]
+    return f"{usual} ({', '.join(others)})" if others else usual
 
 
 def _torn_labels(store: RecordStore, tasks: Sequence[Task]) -> list[str]:

@@ -5,8 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from privgcn.experiments.paper.published import read_table
+from privgcn.experiments.paper.published import published, read_table
 from privgcn.report import Table
+
+_NAMES = {"citeseer": "CiteSeer", "pubmed": "PubMed", "mnist": "MNIST"}
+
+
+def in_order(datasets: Iterable[str]) -> list[str]:
+    """Datasets in the paper's order; then those that stand in for them, then others."""
+    paper = list(published()["dataset_sizes"])
+
+    def place(name: str) -> tuple[bool, int, str]:
+        base = name.partition("-")[0]
+        return name not in paper, paper.index(base) if base in paper else len(paper), name
+
+    return sorted(datasets, key=place)
+
+
+def shown_name(dataset: str) -> str:
+    """A dataset as the paper writes it."""
+    base, dash, kind = dataset.partition("-")
+    return f"{_NAMES.get(base, base.capitalize())}{dash}{kind}"
 
 
 def table(

@@ -15,6 +15,7 @@ from privgcn.experiments.paper import curves, feature_kinds, released_code
 from privgcn.experiments.paper.comparison import EPSILONS
 from privgcn.experiments.paper.mapping import claims_of, ours, released
 from privgcn.experiments.paper.published import OPTIMIZERS, read_table
+from privgcn.experiments.paper.tables import shown_name
 from privgcn.experiments.results import (
     COVERED_MODE,
     PAPER_MODE,
@@ -70,7 +71,9 @@ def takeaways(results: Results, datasets: Sequence[str]) -> list[Takeaway]:
             found, more = verdict([one.lead for one in each if one.lead is not None]), []
         evidence = (*(one.evidence for one in each), *more)
         rule = words["rule"].format(margin=MARGIN)
-        made.append(Takeaway(words["claim"], found, evidence, rule, reach(each)))
+        leads = {one.where: one.lead for one in each if one.lead is not None}
+        among = words.get("among", "datasets")
+        made.append(Takeaway(words["claim"], found, evidence, rule, reach(leads, among), leads))
     return made
 
 
@@ -83,16 +86,28 @@ def verdict(leads: Sequence[float]) -> str:
     return PARTLY if max(leads) > 0 else FAILS
 
 
-def reach(each: Sequence[Judged]) -> str:
-    """On how many datasets a claim holds, and where that hangs on little."""
-    known = {one.where: one.lead for one in each if one.lead is not None}
-    if not known:
+def reach(leads: Mapping[str, float], among: str = "datasets") -> str:
+    """On how many datasets a claim holds, in words."""
+    if not leads:
         return ""
-    holds = [where for where, lead in known.items() if lead > 0]
-    words = f"holds on {len(holds)} of {len(known)}"
-    words += f" ({', '.join(holds)})" if 0 < len(holds) < len(known) else ""
-    fragile = [f"{w} ({lead:+.3f})" for w, lead in known.items() if abs(lead) < FRAGILE]
-    return f"{words}; fragile on {', '.join(fragile)}" if fragile else words
+    holds = [where for where, lead in leads.items() if lead > 0]
+    if len(leads) == 1:
+        (alone,) = leads
+        return f"{'holds' if holds else 'does not hold'} on {alone}, the only one that was run"
+    count = "all" if len(holds) == len(leads) else in_words(len(holds))
+    named = f" ({', '.join(holds)})" if 0 < len(holds) < len(leads) else ""
+    return f"holds on {count} of the {in_words(len(leads))} {among} that were run{named}"
+
+
+def in_words(number: int) -> str:
+    """A small number as a word."""
+    words = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    return words[number] if number < len(words) else str(number)
+
+
+def fragile(leads: Mapping[str, float]) -> list[str]:
+    """Where a verdict hangs on little."""
+    return [where for where, lead in leads.items() if abs(lead) < FRAGILE]
 
 
 def _mean(results: Results, **point: Any) -> float | None:
@@ -154,7 +169,7 @@ def _robust_to_noise(results: Results, name: str) -> Judged | None:
     if None not in quiet:
         listed = ", ".join(f"{value:.3f}" for value in quiet)
         parts.append(f"as released, epsilon 2 to 137 gives {listed}")
-    return _judged(f"{name}:", legs, lead, parts)
+    return _judged(f"{shown_name(name)}:", legs, lead, parts)
 
 
 def _adam_beats_sgd(results: Results, name: str) -> Judged | None:
@@ -181,7 +196,7 @@ def _adam_beats_sgd(results: Results, name: str) -> Judged | None:
     def lead(sgd: float, adam: float, base: float) -> float:
         return adam - max(sgd, base) - MARGIN
 
-    return _judged(f"{name}: with clipping at epsilon 2,", legs, lead, parts)
+    return _judged(f"{shown_name(name)}: with clipping at epsilon 2,", legs, lead, parts)
 
 
 def _more_data(results: Results, name: str) -> Judged | None:
@@ -194,7 +209,9 @@ def _more_data(results: Results, name: str) -> Judged | None:
         gains[label] = None if few is None or every is None else every - few
         if few is not None and every is not None:
             parts.append(f"{label} {few:.3f} with 25 % and {every:.3f} with all data")
-    return _judged(f"{name}, epsilon 2:", gains, lambda *all_: MARGIN - max(all_), parts)
+    return _judged(
+        f"{shown_name(name)}, epsilon 2:", gains, lambda *all_: MARGIN - max(all_), parts
+    )
 
 
 _SPLITS = {
@@ -231,14 +248,14 @@ def _splitting(results: Results, name: str) -> Judged | None:
     def lead(full: float, two: float, one: float, base: float) -> float:
         return min(two - full, one - base) - MARGIN
 
-    return _judged(f"{name}, {which}:", legs, lead, parts)
+    return _judged(f"{shown_name(name)}, {which}:", legs, lead, parts)
 
 
 def _richer_features(results: Results) -> tuple[str, list[Judged], list[str]]:
     """Verdict and evidence by inference mode, on the datasets that have raw text."""
     judged: dict[str, list[Judged]] = {COVERED_MODE: [], PAPER_MODE: []}
     more = []
-    for name in ("pokec", "cora-text", "citeseer-text"):
+    for name in ("pokec", "citeseer-text", "cora-text"):
         for mode in judged:
             kept = _kept_by_kind(results, name, mode)
             if len(kept) < 2:
@@ -246,9 +263,10 @@ def _richer_features(results: Results) -> tuple[str, list[Judged], list[str]]:
             simple, rich = next(iter(kept)), list(kept)[-1]
             lead = kept[rich] - kept[simple] - MARGIN
             shares = ", ".join(f"{kind} {share:.0%}" for kind, share in kept.items())
-            head = f"{name}, {mode}: of its non-private score, auto keeps at epsilon 2:"
+            shown = shown_name(name)
+            head = f"{shown}, {mode}: of its non-private score, auto keeps at epsilon 2:"
             sentence = _sentence(head, [shares], [], lead)
-            judged[mode].append(Judged(f"{name} {mode}", lead, sentence))
+            judged[mode].append(Judged(f"{shown} {mode}", lead, sentence))
         more += _papers_own_method(results, name)
     each = [one for found in judged.values() for one in found]
     leads = {m: [o.lead for o in found if o.lead is not None] for m, found in judged.items()}
@@ -291,6 +309,6 @@ def _papers_own_method(results: Results, name: str) -> list[str]:
     base = results.majority(name)
     alone = "" if base is None else f"; {_BASE} {base:.3f}"
     return [
-        f"{name}, {PAPER_MODE}: the paper's own method with clipping at epsilon 2 scores "
-        f"{', '.join(parts)}{alone}."
+        f"{shown_name(name)}, {PAPER_MODE}: the paper's own method with clipping at epsilon 2 "
+        f"scores {', '.join(parts)}{alone}."
     ]

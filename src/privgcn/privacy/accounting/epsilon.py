@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import threading
 from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
@@ -34,6 +35,7 @@ Delta = Annotated[
 check_delta = Check(Delta, "delta")
 
 _OWNER = "an account"
+_ONE_AT_A_TIME = threading.Lock()
 _check_accountant = Check(Accountant, "accountant")
 #: Closed forms and root searches round; the claim is rounded up by more than they can err.
 _ROUND_UP = 1e-9
@@ -98,7 +100,9 @@ def epsilon_of_releases(
         )
     if not releases:
         return 0.0
-    return _epsilon(tuple(releases), delta, accountant)
+    # Threads that ask the same wait for one answer instead of each computing it.
+    with _ONE_AT_A_TIME:
+        return _epsilon(tuple(releases), delta, accountant)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -27,28 +27,36 @@ from privgcn.randomness import UniformBytes
 _FEWEST = 4
 
 
-class Slots(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Slots:
     """What a step samples: the part and the replica of each slot; part -1 is nobody's."""
 
-    parts: Tensor
-    replicas: Tensor
+    places: Tensor
 
     @classmethod
     def empty(cls, count: int, device: torch.device) -> Slots:
         """Slots that nobody uses."""
-        places = torch.zeros(2, count, dtype=torch.int64, device=device)
-        return cls(places[0].fill_(-1), places[1])
+        return cls(torch.tensor([[-1], [0]], device=device).repeat(1, count))
+
+    @property
+    def parts(self) -> Tensor:
+        """Of each slot."""
+        return self.places[0]
+
+    @property
+    def replicas(self) -> Tensor:
+        """Of each slot."""
+        return self.places[1]
 
     def fill(self, samples: Sequence[npt.NDArray[np.int64]]) -> None:
         """Writes the parts that each replica samples; there must be room for all of them."""
-        written = np.zeros((2, len(self.parts)), dtype=np.int64)
-        written[0] = -1
-        pairs = [(part, replica) for replica, own in enumerate(samples) for part in own]
-        if pairs:
-            written[:, : len(pairs)] = np.array(pairs).T
-        for place, values in zip(self, written, strict=True):
-            # From memory that is not pinned: it has been read when this returns.
-            place.copy_(torch.from_numpy(values), non_blocking=True)
+        parts = np.concatenate(samples)
+        written = np.zeros(self.places.shape, dtype=np.int64)
+        written[0, len(parts) :] = -1
+        written[0, : len(parts)] = parts
+        written[1, : len(parts)] = np.repeat(np.arange(len(samples)), [*map(len, samples)])
+        # From memory that is not pinned: it has been read when this returns.
+        self.places.copy_(torch.from_numpy(written), non_blocking=True)
 
 
 def slots_for(samples: Sequence[npt.NDArray[np.int64]]) -> int:
