@@ -109,8 +109,8 @@ AUDITS: dict[str, tuple[str, ...]] = {
 }
 ATTACKS: dict[str, tuple[str, ...]] = {
     "clinic": ("--features", "hashing", "--column", "practice"),
-    "cora": (),
-    "citeseer": (),
+    "cora": ("--column", "label"),
+    "citeseer": ("--column", "label"),
 }
 
 
@@ -228,7 +228,9 @@ def defects_rows(runs: Sequence[Record]) -> Iterator[Row]:
     for run, each in found:
         verdict = "caught" if each["found"] else "**missed**"
         bound = f"epsilon at least {each['epsilon']:.3g}, claim {each['claim']:.3g}"
-        why = each["broken"][-1] if each["broken"] else "nothing found"
+        # The first reason that is no bound says what is wrong.
+        reasons = sorted(each["broken"], key=lambda reason: reason.startswith("epsilon is"))
+        why = reasons[0] if reasons else "nothing found"
         yield f"- {each['name']}", f"{verdict}: {bound}; {why}", run["command"]
     for command in dict.fromkeys(run["command"] for run in runs if run["result"]["sound"]):
         same = [run["result"]["sound"] for run in runs if run["command"] == command]

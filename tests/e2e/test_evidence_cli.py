@@ -136,6 +136,8 @@ def test_a_report_shows_attacks_only_if_told_to(
     assert 'id="attacks"' in text
     assert "Attacks on models of letters" in text
     assert text.count("document membership") > 6
+    # Intervals stand in the table; whiskers are shorter, and the page says so.
+    assert "In the figure, ± is one standard error." in text
 
 
 def test_a_report_refuses_evidence_about_something_else(

@@ -40,7 +40,7 @@ def attack_figure(found: Attacks) -> Figure:
             )
             for model in models
         ),
-        notes=attack_notes(found),
+        notes=(*attack_notes(found), "In the figure, ± is one standard error."),
     )
 
 

@@ -20,14 +20,22 @@ PLAIN = {"dataset": "clinic", "recipe": "plain", "optimizer": "sgd"}
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    for name in ("training/fit.py", "report/page.py", "experiments/paper/emulation.py"):
+    paper = [f"experiments/paper/{name}.py" for name in ("emulation", "released_mnist")]
+    for name in ("training/fit.py", "report/page.py", *paper):
         path = tmp_path / name
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text('"""Doc."""\n\nRATE = 1.0  # the rate\n')
     return tmp_path
 
 
-@pytest.mark.parametrize("room", ["training/fit.py", "experiments/paper/emulation.py"])
+@pytest.mark.parametrize(
+    "room",
+    [
+        "training/fit.py",
+        "experiments/paper/emulation.py",
+        "experiments/paper/released_mnist.py",
+    ],
+)
 def test_what_decides_a_result_changes_the_fingerprint(package: Path, room: str) -> None:
     before = fingerprint(package)
     (package / room).write_text('"""Doc."""\n\nRATE = 2.0  # the rate\n')
