@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 # Threads that wait must sleep, not spin: on a busy machine spinning costs a hundredfold.
 export OMP_WAIT_POLICY ?= passive
 
-.PHONY: demo test lint types unit docs mutations bench evidence format clean
+.PHONY: install demo test lint types unit docs mutations bench evidence format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/privgcn demo
@@ -67,6 +67,11 @@ $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml
 $(VENV)/.installed-docs: $(VENV)/.created pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	touch $@
+
+# All of them at once. Python compiles what is imported; compiling all of it takes a minute.
+install: $(VENV)/.created
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev,text,cluster,docs]'
+	touch $(VENV)/.installed $(VENV)/.installed-dev $(VENV)/.installed-docs
 
 clean:
 	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist src/*.egg-info

@@ -53,6 +53,8 @@ class Claim(BaseModel):
         shown: Where our result is: a test, a page of ``docs``, an experiment of ``privgcn
             reproduce``, or one of its tables as ``experiment:table``.
         numbers: Patterns of the leaves of ``published.toml`` that it is about.
+        differences: Entries of ``differences.toml`` that it is about: where the paper's text,
+            its released code and ours differ.
         note: What is different, or what has to be known.
     """
 
@@ -63,6 +65,7 @@ class Claim(BaseModel):
     code: list[str] = []
     shown: list[str] = []
     numbers: list[str] = []
+    differences: list[str] = []
     note: str = ""
 
     @model_validator(mode="after")
@@ -94,6 +97,11 @@ def sections() -> list[Section]:
     """The checklist, in the order of the paper."""
     content = tomllib.loads(SOURCE.read_text(encoding="utf-8"))
     return TypeAdapter(list[Section]).validate_python(content["part"])
+
+
+def differences() -> list[str]:
+    """What differs between the paper's text, its released code and this reproduction."""
+    return [entry["what"] for entry in read_table("differences.toml")["difference"]]
 
 
 def claims() -> list[Claim]:
@@ -176,6 +184,7 @@ def _row(number: int, one: Claim) -> str:
     if count := len(one.published() & _compared()):
         numbers = "number" if count == 1 else "numbers"
         shown.append(f"{count} published {numbers} beside ours: [page](reproduction.md)")
+    shown += [f"`privgcn reproduce as-released`, differences: {d}" for d in one.differences]
     verdict = f"**{one.verdict}**" + (f". {one.note}" if one.note else "")
     cells = (
         str(number),
@@ -200,7 +209,7 @@ def page() -> str:
         "on [the page of the reproduction](reproduction.md), which `privgcn reproduce` writes; "
         "this list says where to look and repeats none of them. A test imports every symbol, "
         "looks up every test, experiment and table, and fails where a number of "
-        "`published.toml` belongs to no claim.",
+        "`published.toml` or a difference of `differences.toml` belongs to no claim.",
         "\n".join(f"- **{name}**: {words}." for name, words in VERDICTS.items()),
     ]
     number = 0

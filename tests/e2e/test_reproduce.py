@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from line_task import KIND
 from privgcn.cli import main
 from privgcn.cli.reproduce import reproduce
 from privgcn.errors import ConfigError, DataNotAvailableError
@@ -28,26 +28,6 @@ from privgcn.report import Table
 from privgcn.report.results import NOT_MEASURED, Takeaway
 
 HERE = str(Path(__file__).parent)
-KIND = "test_reproduce"
-
-
-def resolve(point: dict[str, Any]) -> dict[str, Any]:
-    return dict(point)
-
-
-def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[dict[str, Any]]:
-    """A real, tiny training: least squares on a seeded line."""
-    if settings["noise"] == "broken":
-        raise ArithmeticError("no line to fit")
-    results = []
-    for seed in seeds:
-        draw = np.random.default_rng(seed)
-        x = draw.normal(size=50)
-        y = (x + settings["noise"] * draw.normal(size=50)) > 0
-        slope = float(x @ (2.0 * y - 1.0))
-        score = float(((slope * x > 0) == y).mean())
-        results.append({"scores": {"full-graph": {"micro_f1": score}}})
-    return results
 
 
 def _plan(options: Options) -> Experiment:

@@ -24,6 +24,14 @@ def test_help_has_two_names(verb: str | None) -> None:
     assert "Usage" in short.stdout
 
 
+def test_help_imports_little() -> None:
+    words = [sys.executable, "-X", "importtime", "-m", "privgcn", "--help"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "privgcn.cli.app" in imported
+    assert not imported & {"numpy", "pydantic", "torch"}
+
+
 def test_the_package_runs_as_a_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "privgcn", "--version"], capture_output=True, text=True

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -54,3 +56,28 @@ def test_the_metadata_name_what_an_index_shows() -> None:
     versions = {line.rpartition(" ")[2] for line in PROJECT["classifiers"] if ":: 3.1" in line}
     assert versions == {"3.11", "3.12", "3.13"}
     assert PROJECT["requires-python"] == ">=3.11,<3.14"
+
+
+def test_text_features_need_nothing_of_what_their_packages_require(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "install.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^pip uninstall --yes (.*)$", page, flags=re.MULTILINE)
+    named = {"pyyaml": "yaml"}
+    modules = [named.get(name, name.replace("-", "_")) for name in line.split()]
+    assert {"sentence_transformers", "transformers", "huggingface_hub"} < set(modules)
+    encode = f"""
+import sys
+sys.modules.update(dict.fromkeys({modules}))
+from privgcn.corpus import Corpus
+from privgcn.features.registry import make_featurizer
+corpus = Corpus.from_texts(["a letter", "a rash"])
+for kind in ("minilm", "static"):
+    rows = make_featurizer(kind, None, corpus).fit(corpus).transform(corpus)
+    print(kind, len(rows))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", encode],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+    )
+    assert done.stdout == "minilm 2\nstatic 2\n", done.stderr

@@ -43,6 +43,11 @@ def test_every_published_number_belongs_to_a_claim() -> None:
     assert set(leaves()) - claimed == set()
 
 
+def test_every_difference_to_the_released_code_belongs_to_a_claim() -> None:
+    claimed = [what for one in checklist.claims() for what in one.differences]
+    assert sorted(claimed) == sorted(checklist.differences())
+
+
 def test_every_pattern_of_numbers_fits_some() -> None:
     for one in checklist.claims():
         for pattern in one.numbers:

@@ -97,6 +97,7 @@ def _download(card: DatasetCard, folder: Path) -> list[Path]:
         BarColumn,
         DownloadColumn,
         Progress,
+        TaskID,
         TextColumn,
         TimeRemainingColumn,
     )
@@ -110,10 +111,12 @@ def _download(card: DatasetCard, folder: Path) -> list[Path]:
         TimeRemainingColumn(),
         console=Console(stderr=True),
     )
-    tasks = {Path(file.path).name: bars.add_task(Path(file.path).name) for file in card.files}
+    tasks: dict[str, TaskID] = {}
+
+    def show(file: str, done: int, total: int | None) -> None:
+        if file not in tasks:
+            tasks[file] = bars.add_task(file)
+        bars.update(tasks[file], completed=done, total=total)
+
     with bars:
-        return fetch_files(
-            card,
-            folder,
-            lambda file, done, total: bars.update(tasks[file], completed=done, total=total),
-        )
+        return fetch_files(card, folder, show)

@@ -44,9 +44,9 @@ def fetch(card: DatasetCard, folder: Path, progress: Progress | None = None) -> 
     by_hand = [file for file in card.missing(folder) if file.url is None]
     if by_hand:
         raise DataNotAvailableError(
-            f"The dataset '{card.name}' cannot be downloaded. Put "
-            f"{', '.join(file.path for file in by_hand)} below {folder} by hand "
-            f"({card.origin})."
+            f"The dataset '{card.name}' cannot be downloaded. Get "
+            f"{', '.join(Path(file.path).name for file in by_hand)} by hand ({card.origin}), "
+            f"then run: privgcn fetch {card.name} --from FOLDER"
         )
     return [_fetch_file(file, folder, progress or _silent) for file in card.files]
 

@@ -15,7 +15,7 @@ from privgcn.corpus.catalogue import DATASETS
 from privgcn.errors import ConfigError
 from privgcn.experiments.tasks import Result
 from privgcn.modes import MODES, check_mode
-from privgcn.training.devices import faster_device, work_of
+from privgcn.training.devices import Work, faster_device, work_of
 from privgcn.training.recipes import make_settings
 
 DEVICE = "PRIVGCN_DEVICE"
@@ -169,15 +169,15 @@ def device(settings: Mapping[str, Any], replicas: int, asked: str) -> str:
     """``cpu`` or ``cuda``: what was asked for, or what is faster."""
     if asked != "auto":
         return asked
-    return faster_device(*_work(settings, replicas), started=True)
+    return faster_device(_work(settings, replicas), started=True)
 
 
 def steps(settings: Mapping[str, Any]) -> int:
     """Of a run that does not stop early."""
-    return _work(settings, 1)[0]
+    return _work(settings, 1).steps
 
 
-def _work(settings: Mapping[str, Any], replicas: int) -> tuple[int, int]:
+def _work(settings: Mapping[str, Any], replicas: int) -> Work:
     return work_of(parse_settings(settings["settings"]), _documents(settings), replicas)
 
 

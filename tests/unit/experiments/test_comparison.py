@@ -199,3 +199,15 @@ def test_auto_is_a_row_of_experiment_c_where_it_was_run(tmp_path: Path) -> None:
         (row,) = curves.present_c(results, options).tables[0].rows
     assert row[:3] == ("cora", "epsilon 2, recipe auto", "sgd")
     assert row[3:] == (*[None] * 7, MeanStd(0.7, 0.0))
+
+
+def test_experiment_c_has_the_splits_that_the_text_names(tmp_path: Path) -> None:
+    with RecordStore(tmp_path) as store:
+        results = Results(store, SEEDS)
+        tables = {
+            name: curves.present_c(results, Options((name,), SEEDS)).tables
+            for name in ("cora", "pubmed", "citeseer")
+        }
+    assert [row[4] for row in tables["cora"][-1].rows] == [0.36, 0.55]
+    assert [row[4] for row in tables["pubmed"][-1].rows] == [0.47, 0.79]
+    assert len(tables["citeseer"]) == 1, "the text names none of its splits"

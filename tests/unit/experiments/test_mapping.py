@@ -69,6 +69,14 @@ def test_a_claim_has_the_coordinates_of_its_leaf() -> None:
     (curve,) = claims_of("text_claims.non_private_pubmed_sgd.at_10_percent")
     assert curve.sound()["fraction"] == 0.1
     assert curve.emulated()["epsilon"] is None
+    (split,) = claims_of("text_claims.dp_cora_sgd_splits.splits_10")
+    assert split.told == 0.55
+    assert split.emulated() == {
+        "dataset": "cora",
+        "optimizer": "sgd",
+        "epsilon": 2,
+        "parts": 10,
+    }
     (features,) = claims_of("pokec_features.fasttext.dp.eps137.sgd")
     assert features.sound()["features"] == "word-vectors"
 

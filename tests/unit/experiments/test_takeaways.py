@@ -174,10 +174,10 @@ def test_table_1_draws_its_four_columns_where_they_are_known(tmp_path: Path) -> 
     (drawn,) = made.figures
     bars = {series.name: series.points for series in drawn.series}
     assert bars == {
-        "majority class": (("cora", 0.3, None),),
-        "published": (("cora", 0.52, None),),
-        "as released": (("cora", 0.4, 0.0),),
-        "done soundly": (("cora", 0.1, 0.0),),
-        "auto": (("cora", 0.7, 0.0),),
+        "majority class": (("Cora", 0.3, None),),
+        "published": (("Cora", 0.52, None),),
+        "as released": (("Cora", 0.4, 0.0),),
+        "done soundly": (("Cora", 0.1, 0.0),),
+        "auto": (("Cora", 0.7, 0.0),),
     }
     assert drawn.kind == "bar"

@@ -19,9 +19,10 @@ from brute_force import (
 )
 from privgcn.graph import DenseRows, TextGraph, cut, random_parts
 from privgcn.models import make_model
+from privgcn.privacy.mechanism import part_gradients
 from privgcn.privacy.mechanism.noise_grid import Grid
 from privgcn.privacy.mechanism.part_gradients import StackGradients
-from privgcn.randomness import RandomSource
+from privgcn.randomness import RandomSource, SeededReplicas
 
 CLIP = 0.05
 
@@ -65,6 +66,33 @@ def test_each_replica_sums_its_own_sample(kind: str, parts: int) -> None:
                 None if drawn is None else drawn[replica],
             )
             assert relative_error(replica_of(sums, replica), in_clips(expected)) < 1e-4
+
+
+@pytest.mark.parametrize("kind", ["gcn", "linear"])
+@pytest.mark.parametrize("parts", [1, 9, 90])
+def test_replicas_of_many_documents_come_one_after_another(
+    kind: str, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = random_graph(90, 9, seed=parts, links=120)
+    model = make_model(kind, 9, graph.classes, hidden=6, dropout=0.5)
+    seeds, rows, at_once = [3, 4, 5], StackGradients._rows, []
+
+    def watched(*arguments: Any) -> Any:
+        at_once.append(arguments[2][0].shape[-2])
+        return rows(*arguments)
+
+    monkeypatch.setattr(StackGradients, "_rows", watched)
+    sums = []
+    for many in (parts, parts + 1):
+        monkeypatch.setattr(part_gradients, "_FILL_A_CACHE", many)
+        pieces = cut(graph, random_parts(90, parts, 1), parts)
+        masks = SeededReplicas(seeds, "masks")
+        gradients = StackGradients(model, pieces, plan_for(parts, CLIP), masks)
+        # The second time with masks that come after the first ones.
+        sums.append([gradients.clipped_sum(model.initial(seeds), None) for _ in range(2)])
+    assert at_once == [1] * 6 + [3] * 2
+    for alone, together in zip(*sums, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(alone, together, strict=True))
 
 
 def test_no_sampled_part_gives_zero() -> None:

@@ -15,7 +15,9 @@ from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.graph.sparse_rows import SparseRows
 from privgcn.privacy.plan import PrivacyPlan
+from privgcn.training.devices import work_of
 from privgcn.training.fit import fit, training_device
+from privgcn.training.recipes import make_settings
 
 GRAPH = random_graph(30, 8, owners=6)
 LARGE_STEPS = {
@@ -234,6 +236,22 @@ def test_a_non_private_fit_has_no_plan() -> None:
     fitted = fit(GRAPH, settings().model_copy(update={"privacy": None}))
     assert fitted.plan is None
     assert not fitted.releasable
+
+
+def test_work_counts_what_a_step_samples_where_it_is_sampled() -> None:
+    """A CPU gathers sampled documents; a device takes all of many small parts."""
+    changes = {"training.epochs": 10, "privacy.reproducible": True}
+    every = {"privacy.parts": "each", "privacy.unit": "document", "privacy.sampling": "poisson"}
+    each = make_settings(
+        "paper-full",
+        epsilon=1,
+        changes={**changes, **every, "privacy.sampling_probability": 0.01},
+    )
+    assert work_of(each, 1000, 1, width=3) == (1000, 3 * 32 * 10, 3 * 32 * 1000)
+    ten = make_settings("paper-split", epsilon=1, changes=changes)
+    assert work_of(ten, 1000, 2, width=3) == (100, 3 * 32 * 100 * 2, 3 * 32 * 100 * 2)
+    whole = make_settings("paper-full", epsilon=1, changes=changes)
+    assert work_of(whole, 1000, 1, width=3) == (10, 3 * 32 * 1000, 3 * 32 * 1000)
 
 
 def test_device_auto_takes_what_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:

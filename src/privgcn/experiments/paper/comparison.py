@@ -57,6 +57,7 @@ _KINDS = {
     r"mnist\..*f1": "MNIST, scores",
     "noise_to_epsilon|mnist": "epsilons of noise multipliers",
     "dataset_sizes": "dataset sizes",
+    "headlines": "headlines of abstract and conclusion",
     r"text_claims\.(hard_cases|confusions)": "running text, hard cases and confusions",
     "": "running text, scores",
 }

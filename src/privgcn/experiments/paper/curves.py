@@ -289,8 +289,9 @@ def present_c(results: Results, options: Options) -> Presentation:
     )
     made = _presented(view, options)
     tables = [_known(table, len(view.form.columns)) for table in made.tables]
-    if "pubmed" in options.datasets and not options.quick:
-        told = [claim for claim in claims("text_claims") if claim.rule.reason == "parts"]
+    named = (claim for claim in claims("text_claims") if "_splits." in claim.leaf)
+    told = [claim for claim in named if claim.dataset in options.datasets]
+    if told and not options.quick:
         title = "Experiment C: figures named in the running text"
         tables.append(compared_table(title, compared(results, told)))
     return Presentation(tables, made.figures, results.short_notes())

@@ -33,7 +33,7 @@ from privgcn.errors import ConfigError
 from privgcn.experiments.paper.published import noise_of
 from privgcn.experiments.tasks import Result
 from privgcn.experiments.train_task import encoding, parts_and_share
-from privgcn.training.devices import WORDS, faster_device
+from privgcn.training.devices import WORDS, Work, faster_device
 from privgcn.training.recipes import PAPER_EPOCHS
 
 if TYPE_CHECKING:
@@ -383,7 +383,7 @@ def device(settings: Mapping[str, Any], replicas: int, asked: str) -> str:
     if asked != "auto":
         return asked
     size = _documents(settings) * WORDS * settings["hidden"] * replicas
-    return faster_device(steps(settings), size, started=True)
+    return faster_device(Work(steps(settings), size, size), started=True)
 
 
 def steps(settings: Mapping[str, Any]) -> int:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from privgcn.experiments.paper import feature_kinds, mnist
+from privgcn.experiments.paper import feature_kinds, headlines, mnist
 from privgcn.experiments.paper.comparison import EPSILONS
 from privgcn.experiments.paper.epsilons import moments_epsilon
 from privgcn.experiments.paper.mapping import FEATURES, claims_of, emulated, ours
 from privgcn.experiments.paper.published import OPTIMIZERS, published
 from privgcn.experiments.paper.tables import shown_name, table
 from privgcn.experiments.paper.takeaways import MARGIN
-from privgcn.experiments.results import Results, mean_of
+from privgcn.experiments.results import Options, Results, mean_of
 from privgcn.report import MeanStd, Table
 
-BOTH = "{} / {}"
+BOTH = "{}\u00a0/\u00a0{}"
 _NONE = "–"  # noqa: RUF001
 _AT_CHANCE = "†"
 _CITED = {"bow": "BoWs", "word-vectors": "fastText", "transformer": "BERT"}
@@ -39,7 +39,7 @@ def _pair(results: Results, leaf: str, majority: float | None = None) -> str:
     return BOTH.format(number(claim.told), _ours(ours(results, claim), majority))
 
 
-def table_1(results: Results, datasets: Sequence[str]) -> Table:
+def table_1(results: Results, datasets: Sequence[str], suffix: str = "") -> Table:
     """Table 1, with the recipe ``auto`` in a column of its own."""
 
     def rows(name: str) -> Iterator[tuple[Any, ...]]:
@@ -58,7 +58,8 @@ def table_1(results: Results, datasets: Sequence[str]) -> Table:
             yield (*head, epsilon, *scores, _ours(auto, base))
             head = [""] * len(head)
 
-    return table("paper-table1", (row for name in datasets for row in rows(name)))
+    every = (row for name in datasets for row in rows(name))
+    return table("table1-layout", every, suffix, margin=MARGIN)
 
 
 def features(results: Results) -> Table:
@@ -73,7 +74,7 @@ def features(results: Results) -> Table:
             auto = results.train(dataset="pokec", features=kind, recipe="auto", epsilon=epsilon)
             rows.append((*head, epsilon, *private, _ours(auto, base)))
             head = [""] * len(head)
-    return table("paper-features", rows)
+    return table("paper-features", rows, margin=MARGIN)
 
 
 def stand_in_features(results: Results, datasets: Sequence[str]) -> Table:
@@ -92,7 +93,7 @@ def stand_in_features(results: Results, datasets: Sequence[str]) -> Table:
             if any(score is not None for score in (*plain, *sound, *auto)):
                 scores = (_ours(score, base) for score in (*plain, *sound, *auto))
                 rows.append((shown_name(name), kind, number(base), *scores))
-    return table("paper-features-stand-ins", rows)
+    return table("paper-features-stand-ins", rows, margin=MARGIN)
 
 
 def noise() -> Table:
@@ -111,7 +112,8 @@ def mnist_table(results: Results) -> Table:
     base = results.majority("mnist")
     rows = []
     for place, row in enumerate(published()["mnist"]):
-        score = ours(results, claims_of(f"mnist.{place}.f1")[0])
+        claim = claims_of(f"mnist.{place}.f1")[0]
+        score = ours(results, claim)
         std = score.std if isinstance(score, MeanStd) else None
         auto = results.train(mnist.MODE, **mnist.auto_point(row))
         rows.append(
@@ -121,10 +123,11 @@ def mnist_table(results: Results) -> Table:
                 _pair(results, f"mnist.{place}.epsilon"),
                 BOTH.format(number(row["f1"]), _ours(score, base)),
                 BOTH.format(number(row["std"]), number(std)),
+                _ours(emulated(results, claim), base),
                 _ours(auto, base),
             )
         )
-    return table("paper-mnist", rows)
+    return table("paper-mnist", rows, margin=MARGIN)
 
 
 def sizes(results: Results, datasets: Sequence[str]) -> Table:
@@ -142,22 +145,12 @@ def sizes(results: Results, datasets: Sequence[str]) -> Table:
 
 
 def kept_shares(results: Results, datasets: Sequence[str]) -> Table:
-    """What is left of the non-private score at epsilon 1, each column by its own baseline."""
-    rows = []
-    for name in datasets:
-        leaves = [f"table1.{name}.non_private.{o}" for o in OPTIMIZERS]
-        leaves += [f"table1.{name}.dp_split_eps1.{o}" for o in OPTIMIZERS]
-        every = [claims_of(leaf)[0] for leaf in leaves]
-        told = [claim.told for claim in every]
-        like = [mean_of(emulated(results, claim)) for claim in every]
-        sound = [mean_of(ours(results, claim)) for claim in every]
-        auto = mean_of(results.train(dataset=name, recipe="auto", epsilon=1))
-        shares = [_share(scores[:2], scores[2:]) for scores in (told, like, sound)]
-        rows.append((shown_name(name), *shares, _share(sound[:2], [auto])))
+    """What is left of the non-private score at epsilon 1."""
+    made = headlines.present(results, Options(tuple(datasets), results.seeds))
+    shares = {str(row[1]): row[3:] for one in made for row in one.rows}
+    rows = ((shown_name(name), *map(_percent, shares[name])) for name in datasets)
     return table("kept", rows)
 
 
-def _share(plain: Sequence[float | None], private: Sequence[float | None]) -> str:
-    """The better private score over the better non-private one."""
-    best, least = ([v for v in values if v is not None] for values in (private, plain))
-    return f"{max(best) / max(least):.0%}" if best and least else _NONE
+def _percent(share: Any) -> str:
+    return _NONE if share is None else f"{share:.0%}"

@@ -24,7 +24,7 @@ import numpy as np
 from privgcn.errors import ConfigError
 from privgcn.experiments.paper.emulation import Stopper, losses_of
 from privgcn.experiments.tasks import Result
-from privgcn.training.devices import faster_device
+from privgcn.training.devices import Work, faster_device
 from privgcn.training.recipes import PAPER_RATE
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def device(settings: Mapping[str, Any], replicas: int, asked: str) -> str:
     if asked != "auto":
         return asked
     size = settings["lot_size"] * _PIXELS * settings["hidden"] * replicas
-    return faster_device(steps(settings), size, started=True)
+    return faster_device(Work(steps(settings), size, size), started=True)
 
 
 def apart(settings: Mapping[str, Any]) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from privgcn.experiments.grid import Experiment, Grid
-from privgcn.experiments.paper import emulation, headlines
+from privgcn.experiments.paper import emulation, headlines, layouts
 from privgcn.experiments.paper.mapping import Claim, emulated, ours, released, table1_claims
 from privgcn.experiments.paper.published import OPTIMIZERS, leaves, published
-from privgcn.experiments.paper.tables import table
+from privgcn.experiments.paper.tables import shown_name, table
 from privgcn.experiments.results import (
     Options,
     Presentation,
@@ -61,7 +61,7 @@ def present(results: Results, options: Options) -> Presentation:
             table(
                 "table1", (_row(results, c) for n in datasets for c in table1_claims(n)), suffix
             ),
-            _paper_layout(results, datasets, suffix),
+            layouts.table_1(results, datasets, suffix),
             _modes(results, datasets, suffix),
             _sizes(results, [*datasets, *absent], suffix),
         ]
@@ -100,7 +100,7 @@ def _four_columns(results: Results, datasets: list[str], suffix: str) -> list[Fi
             results.train(dataset=name, recipe="auto", epsilon=FULL_EPSILON),
         )
         for bar, value in zip(bars.values(), values, strict=True):
-            bar[name] = value
+            bar[shown_name(name)] = value
     return figure(
         f"Private scores at epsilon {FULL_EPSILON}, the whole graph{suffix}",
         "dataset",
@@ -127,24 +127,6 @@ def _row(results: Results, claim: Claim) -> tuple[Any, ...]:
     head = (claim.dataset, claim.setting, claim.optimizer, claim.epsilon, told)
     scores = (emulated(results, claim), found, difference(found, told))
     return (*head, *scores, auto, difference(auto, told))
-
-
-def _paper_layout(results: Results, datasets: list[str], suffix: str) -> Table:
-    def layout(name: str) -> Iterator[tuple[Any, ...]]:
-        def score(**point: Any) -> list[MeanStd | None]:
-            return [results.train(dataset=name, optimizer=o, **point) for o in OPTIMIZERS]
-
-        for epsilon in SPLIT_EPSILONS:
-            first = epsilon == SPLIT_EPSILONS[0]
-            head = [results.majority(name), *score(recipe="plain")] if first else [None] * 3
-            private = [
-                *score(recipe="paper-full", epsilon=epsilon),
-                *score(recipe="paper-split", epsilon=epsilon),
-            ]
-            yield (name, *head, epsilon, *private)
-
-    rows = (row for name in datasets for row in layout(name))
-    return table("table1-layout", rows, suffix)
 
 
 def _modes(results: Results, datasets: list[str], suffix: str) -> Table:

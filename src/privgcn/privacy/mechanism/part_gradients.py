@@ -20,13 +20,15 @@ from privgcn.privacy.mechanism.clipping import ClippedSums
 from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.slots import SlotBlock
 from privgcn.privacy.mechanism.together import AnyPlan
-from privgcn.randomness import UniformBytes
+from privgcn.randomness import RandomSource, SeededReplicas, UniformBytes
 
 # The parts each replica samples in a step, or ``None``: all parts, for every replica.
 Samples = Sequence[npt.NDArray[np.int64]] | None
 
 # Documents times replicas that cost as much as one more pass does by itself.
 _ONE_PASS = 2000
+# Units of one replica whose rows fill a cache: more replicas at once make each of them slower.
+_FILL_A_CACHE = 8192
 # Samples are kept if there are no more than this of their size, while all that are kept have
 # at most so many times the documents of all parts.
 _FEW_SAMPLES, _MOST_KEPT = 1000, 4
@@ -99,12 +101,13 @@ class StackGradients:
         """How many parts there are, sampled or not."""
         return self.graph.parts
 
+    @torch.inference_mode()
     def clipped_sum(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
         """The sum over the sampled parts of part gradients clipped to the clip norm."""
         if isinstance(self.graph.features, RowsOnDisk):
             return self._sum_of_blocks(parameters, samples)
         if samples is None:
-            return self._sum(self._everything, parameters, None)
+            return self._sum_of_all(parameters)
         included = np.zeros((self.graph.parts, len(samples)), dtype=bool)
         for replica, parts in enumerate(samples):
             included[parts, replica] = True
@@ -126,6 +129,20 @@ class StackGradients:
             block = self._sampled(used[kind_of.ravel() == number])
             for total, more in zip(totals, self._sum(block, taken, None), strict=True):
                 total[..., own, :] += more
+        return totals
+
+    def _sum_of_all(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        """The sum over all parts; replicas of many documents come one after another."""
+        replicas, masks = parameters[0].shape[-2], self.dropout
+        together = replicas == 1 or self.plan.units < _FILL_A_CACHE or self.bias is not None
+        if together or not isinstance(masks, RandomSource | SeededReplicas | None):
+            return self._sum(self._everything, parameters, None)
+        totals = [torch.empty_like(p, dtype=torch.float64) for p in parameters]
+        for own in range(replicas):
+            drawn = None if masks is None else masks.of_replica(own)
+            rows = self._rows(self.graph, [p[..., own : own + 1, :] for p in parameters], drawn)
+            for total, made in zip(totals, self._everything.clipped_sum(rows), strict=True):
+                total[..., own : own + 1, :] = made
         return totals
 
     def _sum_of_blocks(self, parameters: Sequence[Tensor], samples: Samples) -> list[Tensor]:
