@@ -803,7 +803,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="privgcn-faults-") as folder:
         # Many at once slow each other down.
         faults = Faults(Path(folder), 1.05 if chosen.jobs == 1 else 1.4)
-        verbs = {name: faults.verb(name) for name in names}
+        verbs: dict[str, Verb] = {}
+        for name in names:
+            try:
+                verbs[name] = faults.verb(name)
+            except (RuntimeError, TimeoutError) as error:
+                found = {"faults": {}, "problems": [[ANSWER, f"undisturbed: {error}"]]}
+                faults.take({name: found})
         disks = can_mount()
         works = deque(_works(faults, verbs, chosen, disks))
         left = Counter(dict.fromkeys(names, 2 * chosen.times))

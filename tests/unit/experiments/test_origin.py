@@ -81,7 +81,7 @@ def _fill(folder: Path, monkeypatch: pytest.MonkeyPatch, *codes: str) -> None:
 
 def test_one_code_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _fill(tmp_path, monkeypatch, "0.1+aaa", "0.1+aaa")
-    note = _show(tmp_path, only_show=True).shown[0].presentation.notes[0]
+    note = _show(tmp_path, only_show=True).shown[0].presentation.notes[-1]
     assert "Command: privgcn reproduce table1. Seeds: 0 to 1. Written on 20" in note
     assert "All runs are of one code: 0.1+aaa. There are 4 of the 28 runs" in note
     assert note.endswith("that are there. Training took 2 s, run by run.")
@@ -91,12 +91,16 @@ def test_time_and_machine_are_those_of_the_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _fill(tmp_path, monkeypatch, "0.1+aaa")
-    call = '{"seconds": 150, "machine": "2 cores"}\n'
-    (tmp_path / CALLS).write_text(f'{call}{call}{{"sec\n')
+    call = '{"began": "2026-01-01"}\n{"seconds": 150, "machine": "2 cores"}\n'
+    (tmp_path / CALLS).write_text(f"{call}{call}")
     with pytest.raises(KeyboardInterrupt), noted_call(tmp_path, "cpu", here=False):
         raise KeyboardInterrupt
-    note = _show(tmp_path, only_show=True).shown[0].presentation.notes[0]
+    note = _show(tmp_path, only_show=True).shown[0].presentation.notes[-1]
     assert note.endswith("this folder took 5 min of wall time on 2 cores and a cluster.")
+    with (tmp_path / CALLS).open("a") as file:
+        file.write('{"began": "2026-01-02"}\n{"sec\n')
+    note = _show(tmp_path, only_show=True).shown[0].presentation.notes[-1]
+    assert "this folder took at least 5 min" in note, "one was killed"
 
 
 def test_time_is_found_however_the_seeds_trained(tmp_path: Path) -> None:

@@ -104,6 +104,13 @@ def test_every_page_names_where_its_numbers_come_from(written: Path) -> None:
     assert "MIXTURE" not in head
 
 
+def test_the_evidence_of_a_take_away_is_a_list_below_it(written: Path) -> None:
+    text = (written / "page.md").read_text()
+    assert "\n1. **SGD-DP is fairly robust to noise, even at epsilon 1.** It **does not" in text
+    assert "\n    - CiteSeer: SGD-DP with clipping at epsilon 2 0.100; " in text
+    assert text.count("\n    - Rule: It survives on a dataset ") == 5
+
+
 def test_the_contents_lead_to_every_part(written: Path) -> None:
     for page in ("page.md", "page-tables.md"):
         text = (written / page).read_text()

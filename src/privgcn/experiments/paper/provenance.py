@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import privgcn
 from privgcn.experiments.origin import commit
@@ -19,7 +20,7 @@ from privgcn.experiments.store import RecordStore
 from privgcn.experiments.tasks import Task
 
 CALLS = "calls.jsonl"
-"""In a results folder: one line for each call that ran something."""
+"""In a results folder: a line when a call that runs something begins, and one when it ends."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Provenance:
         training_seconds: What the runs took one by one.
         wall_seconds: What the calls that ran something took; 0 where none was noted.
         machines: Where those calls ran.
+        killed: How many calls left no word about their time.
     """
 
     command: str
@@ -45,6 +47,7 @@ class Provenance:
     training_seconds: float
     wall_seconds: float
     machines: tuple[str, ...]
+    killed: int = 0
 
     @property
     def made(self) -> int:
@@ -78,8 +81,11 @@ class Provenance:
             )
         time = f"Training took {duration(self.training_seconds)}, run by run."
         if self.wall_seconds:
-            time += f" The calls that filled this folder took {duration(self.wall_seconds)} of "
-            time += f"wall time on {' and '.join(self.machines)}."
+            least = "at least " if self.killed else ""
+            time += f" The calls that filled this folder took {least}"
+            time += (
+                f"{duration(self.wall_seconds)} of wall time on {' and '.join(self.machines)}."
+            )
         return f"{runs}. {time}"
 
 
@@ -93,7 +99,7 @@ def provenance(
     # A record names the seeds that trained with it, wherever that was.
     trained = {Task(r["kind"], r["settings"], tuple(r["replicas"])).key for r in found}
     spent = store.seconds()
-    calls = _calls(store.folder)
+    begun, calls = _calls(store.folder)
     return Provenance(
         command,
         seeds,
@@ -103,6 +109,7 @@ def provenance(
         sum(spent.get(key, 0.0) for key in trained),
         sum(seconds for seconds, _ in calls),
         tuple(sorted({machine for _, machine in calls})),
+        begun - len(calls),
     )
 
 
@@ -110,14 +117,17 @@ def provenance(
 def noted_call(folder: Path, device: str, *, here: bool) -> Iterator[None]:
     """Notes how long a call ran and where, also where it is interrupted."""
     begun = time.monotonic()
+    _note(folder, {"began": date.today().isoformat()})
     try:
         yield
     finally:
-        entry = {"seconds": round(time.monotonic() - begun, 3), "machine": _machine(device)}
-        if not here:
-            entry["machine"] = "a cluster"
-        with (folder / CALLS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
+        machine = _machine(device) if here else "a cluster"
+        _note(folder, {"seconds": round(time.monotonic() - begun, 3), "machine": machine})
+
+
+def _note(folder: Path, entry: dict[str, Any]) -> None:
+    with (folder / CALLS).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(entry) + "\n")
 
 
 def _machine(device: str) -> str:
@@ -131,12 +141,15 @@ def _machine(device: str) -> str:
     return f"{cores} with one {torch.cuda.get_device_name()}"
 
 
-def _calls(folder: Path) -> list[tuple[float, str]]:
-    calls = []
+def _calls(folder: Path) -> tuple[int, list[tuple[float, str]]]:
+    """How many calls began, and time and machine of those that ended."""
+    entries: list[dict[str, Any]] = []
     with suppress(FileNotFoundError):
         for line in (folder / CALLS).read_text(encoding="utf-8").splitlines():
-            # A kill may cut the last line; times are for information only.
-            with suppress(ValueError, KeyError, TypeError):
-                entry = json.loads(line)
-                calls.append((float(entry["seconds"]), str(entry["machine"])))
-    return calls
+            # A kill may cut a line; times are for information only.
+            with suppress(ValueError):
+                entries.append(json.loads(line))
+    ended = [
+        (float(one["seconds"]), str(one["machine"])) for one in entries if "seconds" in one
+    ]
+    return sum("began" in one for one in entries), ended

@@ -138,12 +138,14 @@ def reproduce(
             with noted_call(folder, where, here=engine.here):
                 summary = run_tasks(tasks, store, engine, progress=progress)
         shown = []
-        for label, target, options, notes in chosen:
+        for label, target, options, left_out in chosen:
             place = folder / label if len(chosen) > 1 else folder
             made = target.present(Results(store, options.seeds), options)
             own = list(target.plan(options))
-            head = provenance(store, own, _numbers(options.seeds), command).sentences()
-            made = Presentation(made.tables, made.figures, [*head, *made.notes, *notes])
+            origin = provenance(store, own, _numbers(options.seeds), command)
+            *mixture, written = origin.sentences()
+            notes = [*mixture, *made.notes, *left_out, written]
+            made = Presentation(made.tables, made.figures, notes)
             shown.append(Shown(label, target.title, place, made))
         failures = [
             {"label": run_label(f["kind"], f["settings"], f["seeds"]), **f}

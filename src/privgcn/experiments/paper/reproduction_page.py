@@ -55,9 +55,10 @@ def write_reproduction(path: Path, done: Reproduction, command: str) -> None:
     """Writes the page, and beside it its figures, the list of numbers and every table."""
     paper = list(published()["dataset_sizes"])
     here = [name for name in paper if done.results.majority(name) is not None]
-    drawn, colours = _figures(done.results, here), Colours()
+    drawn, of_bars = _figures(done.results, here), Colours()
     for name, (drawing, _) in drawn.items():
         image = path.parent / "figures" / f"{path.stem}-{name}.svg"
+        colours = of_bars if drawing.kind == "bar" else Colours()
         save_svg(drawing, image, framed=True, colours=colours)
     numbers = path.with_suffix(".csv")
     write_atomically(numbers, disagreements(done.results, done.compared).csv())
@@ -97,11 +98,10 @@ def _listed(names: Sequence[str]) -> str:
 
 def _summary(done: Reproduction, here: list[str]) -> dict[str, str]:
     """What the paper claims, what holds, and where the numbers come from."""
-    first, *rest = done.provenance.sentences()
-    mixed = bool(rest)
+    *mixture, origin = done.provenance.sentences()
     return {
-        "mixture": f"**{first}**\n\n" if mixed else "",
-        "provenance": rest[0] if mixed else first,
+        "mixture": "".join(f"**{sentence}**\n\n" for sentence in mixture),
+        "provenance": origin,
         "found": _found(done),
         "verdicts": _blocks([_verdicts(done.takeaways)]),
         "headline": _headline(done.results, here),
@@ -306,8 +306,8 @@ def _takeaways(found: Sequence[Takeaway]) -> Iterable[str]:
             lines = [f"{number}. **{one.claim}** **Not measured** in these runs."]
         else:
             lines = [f"{number}. **{one.claim}** It **{one.verdict}**: it {one.reach}."]
-        lines += [f"   - {sentence}" for sentence in one.evidence]
-        yield "\n".join([*lines, f"   - Rule: {one.rule}"])
+        lines += [f"    - {sentence}" for sentence in one.evidence]
+        yield "\n".join([*lines, f"    - Rule: {one.rule}"])
 
 
 def _running_text(compared: Sequence[Compared]) -> str:
