@@ -27,8 +27,7 @@ from privgcn.experiments.engines import Outcome, one_thread, outcomes_of
 from privgcn.experiments.tasks import Task, imports
 
 _GRACE_SECONDS = 2.0
-# One process cannot launch steps as fast as a device takes them.
-_PROCESSES_ON_DEVICE, _AT_ONCE_ON_DEVICE = 2, 6
+_AT_ONCE_ON_DEVICE = 8
 
 Company = list[Task]
 """Tasks that run in one pass; most are alone."""
@@ -37,7 +36,7 @@ Company = list[Task]
 class LocalEngine:
     """Runs tasks in processes of this machine; default one per core this process may use.
 
-    Tasks of a device run beside them, in processes of their own.
+    Tasks of a device run beside them, in one more process.
     """
 
     here = True
@@ -55,7 +54,7 @@ class LocalEngine:
         _import_once({company[0].kind for queue in waiting.values() for company in queue})
         team: list[_Worker] = []
         try:
-            most = {"cpu": self.workers, "cuda": _PROCESSES_ON_DEVICE}
+            most = {"cpu": self.workers, "cuda": 1}
             for device, queue in waiting.items():
                 team += [_Worker(queue.popleft()) for _ in range(min(most[device], len(queue)))]
             for worker in team:
@@ -94,7 +93,7 @@ def _queues(tasks: Iterable[Task]) -> dict[str, deque[Company]]:
 class _Worker:
     """One process and the companies of tasks it has at the moment.
 
-    That is one task on a core. Tasks of a device share processes, and overlap: while one
+    That is one task on a core. Tasks of a device share one process, and overlap: while one
     waits for the host, the device works for the others.
     """
 

@@ -19,6 +19,7 @@ from privgcn.randomness import DeviceDraws, Draws
 # A step is recorded after so many calls: caches are full then, and libraries have started.
 _CALLS_BEFORE = 3
 _ONE_AT_A_TIME = threading.Lock()
+_THREAD = threading.local()
 
 
 class Recording:
@@ -73,11 +74,20 @@ class Recording:
 
 @contextmanager
 def own_stream(device: torch.device) -> Iterator[None]:
-    """Runs a block on a stream of its own, as recording needs it; on a CPU as it is."""
+    """Runs a block on the stream of this thread, as recording needs it; on a CPU as it is.
+
+    A thread keeps its stream. PyTorch has 32 of them and gives them out in turn, so streams
+    made anew for every run would be shared by threads sooner or later, and one of them would
+    record what another one launches.
+    """
     if device.type != "cuda":
         yield
         return
-    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    if not hasattr(_THREAD, "streams"):
+        _THREAD.streams = {}
+    if device not in _THREAD.streams:
+        _THREAD.streams[device] = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    stream = _THREAD.streams[device]
     stream.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.stream(stream):
         yield

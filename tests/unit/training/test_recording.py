@@ -1,5 +1,6 @@
 """Recorded steps do what steps do, draw every number once, and never wait for the host."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -347,3 +348,27 @@ def test_a_step_never_waits_for_the_device(
     with never_recorded(monkeypatch):
         fit(GRAPH, settings(**{"training.device": device}, **changes), seeds=[1, 2])
     assert len(calls) > 5
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_threads_never_share_a_stream() -> None:
+    """What one thread launches while another one records would be recorded, not done."""
+    device = torch.device("cuda")
+    streams: dict[int, set[int]] = {}
+    all_here = threading.Barrier(4)
+
+    def work() -> None:
+        all_here.wait()
+        for _ in range(40):
+            with own_stream(device):
+                mine = torch.cuda.current_stream(device).cuda_stream
+                streams.setdefault(threading.get_ident(), set()).add(mine)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [len(own) for own in streams.values()] == [1] * 4
+    assert len(set.union(*streams.values())) == 4
