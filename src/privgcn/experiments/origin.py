@@ -16,8 +16,8 @@ from pathlib import Path
 import privgcn
 
 _PACKAGE = Path(privgcn.__file__).parent
-# Shown, not decided, by these; of the paper's experiments, all but the emulations.
-_SHOWN = ("cli", "report", "experiments/paper")
+# Shown or named, not decided, by these; of the paper's experiments, all but the emulations.
+_SHOWN = ("cli/", "report/", "experiments/paper/", "experiments/origin.py")
 _DECIDES = {"emulation.py", "released_mnist.py", "published.py", "published.toml"}
 _DIGITS = 12
 
@@ -33,7 +33,7 @@ def fingerprint(package: Path) -> str:
     whole = hashlib.sha256()
     for path in sorted([*package.rglob("*.py"), *package.rglob("*.toml")]):
         name = path.relative_to(package).as_posix()
-        if name.startswith(tuple(f"{room}/" for room in _SHOWN)) and path.name not in _DECIDES:
+        if name.startswith(_SHOWN) and path.name not in _DECIDES:
             continue
         whole.update(f"{name}\n{_content(path)}\n".encode())
     return whole.hexdigest()[:_DIGITS]
@@ -53,7 +53,21 @@ def _content(path: Path) -> str:
             for one in body
             if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
         ]
-    return ast.dump(tree)
+    return _written(tree)
+
+
+def _written(node: object) -> str:
+    """A syntax tree in one line, the same for every version of Python.
+
+    Newer versions know more fields, which are empty in code that older ones read too.
+    """
+    if isinstance(node, list):
+        return f"[{','.join(map(_written, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = ((name, value) for name, value in ast.iter_fields(node) if value not in (None, []))
+    inside = ",".join(f"{name}={_written(value)}" for name, value in fields)
+    return f"{type(node).__name__}({inside})"
 
 
 @lru_cache

@@ -124,3 +124,10 @@ def test_other_code_does_not_go_on_unasked(
     _fill(tmp_path, monkeypatch, "0.1+aaa")
     with pytest.raises(ConfigError, match=r"records of other code \(0.1\+aaa; this is 0"):
         _show(tmp_path, resume=True)
+
+
+def test_every_python_gives_the_same_fingerprint(tmp_path: Path) -> None:
+    """Runs made elsewhere, with another Python, are of the same code. A golden value."""
+    source = "import math\n\n\ndef area(r: float = 1.0) -> float:\n    return math.pi * r**2\n"
+    (tmp_path / "circle.py").write_text(source)
+    assert fingerprint(tmp_path) == "2889910d71c9"
