@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 # Threads that wait must sleep, not spin: on a busy machine spinning costs a hundredfold.
 export OMP_WAIT_POLICY ?= passive
 
-.PHONY: install demo test lint types unit docs mutations bench evidence format clean
+.PHONY: install demo test lint types unit docs mutations bench second-python evidence format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/privgcn demo
@@ -42,6 +42,10 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/growth.py $(QUICK) --json bench/growth.json \
 		--figure docs/figures/cost.svg --page docs/performance.md
 	$(BIN)/python benchmarks/end_to_end.py 20000 100000 --rounds 1 --json bench/end_to_end.json
+
+# Another Python of 3.11 to 3.13 that is on this machine.
+second-python:
+	.ci/second-python
 
 # Hours on two cores; ONLY=faults,fuzz makes some parts and keeps the others.
 evidence: $(VENV)/.installed-dev

@@ -8,6 +8,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -46,28 +47,34 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     return {"median": middle, "low": low, "high": high}
 
 
+# A process begins with the peak of the one that started it, so a small one stands between.
+_LAUNCH = """
+import json, os, subprocess, sys
+process = subprocess.Popen([sys.executable, *sys.argv[2:]])
+_, status, usage = os.wait4(process.pid, 0)
+with open(sys.argv[1], "w") as file:
+    json.dump([usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 2**20], file)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
 def in_own_process(
     command: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> tuple[dict[str, float], str]:
     """Runs Python; CPU seconds, wall seconds, peak gigabytes, and what it printed."""
     before = time.monotonic()
-    process = subprocess.Popen(
-        [sys.executable, *command],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | dict(environment or {}),
-    )
-    assert process.stdout is not None
-    text = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}.")
-    return {
-        "cpu": usage.ru_utime + usage.ru_stime,
-        "wall": time.monotonic() - before,
-        "gigabytes": usage.ru_maxrss / 2**20,
-    }, text
+    with tempfile.NamedTemporaryFile("r") as usage:
+        done = subprocess.run(
+            [sys.executable, "-c", _LAUNCH, usage.name, *command],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | dict(environment or {}),
+        )
+        if done.returncode:
+            raise SystemExit(f"{' '.join(command)} ended with {done.returncode}.")
+        cpu, gigabytes = json.load(usage)
+    wall = time.monotonic() - before
+    return {"cpu": cpu, "wall": wall, "gigabytes": gigabytes}, done.stdout
 
 
 def machine() -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +18,19 @@ from privgcn.experiments.paper import ablation, curves, layouts, mnist, released
 from privgcn.experiments.paper.mapping import claims
 from privgcn.experiments.paper.published import published
 from privgcn.experiments.paper.reproduce import Reproduction, reproduce
-from privgcn.experiments.paper.reproduction_page import write_reproduction
+from privgcn.experiments.paper.reproduction_page import _ablation, write_reproduction
 from privgcn.experiments.results import Options, Results
 from privgcn.experiments.runner import make_engine
 from privgcn.experiments.store import RecordStore
+from privgcn.report import MeanStd, Table
+
+pytestmark = [
+    pytest.mark.dataset,
+    pytest.mark.skipif(
+        not os.environ.get("PRIVGCN_DATA"),
+        reason="set PRIVGCN_DATA to the folder of raw datasets",
+    ),
+]
 
 NAMES = "table1,experiment-b,experiment-c,mnist,ablation,as-released"
 DATASETS = ["cora", "citeseer", "mnist"]
@@ -174,6 +184,22 @@ def test_the_ablation_has_each_switch_alone_and_all_together(written: Path) -> N
     assert switches[-1] == "all together"
     assert all(word.endswith(" alone") for word in switches[1:-1])
     assert rows[-1][2:] == ["0.20"] * 4
+
+
+def test_all_together_is_the_row_with_all_switches_or_nothing() -> None:
+    """Where that row was not run for the last dataset, another one must not stand for it."""
+    columns = ("dataset", "parts", "optimiser", "done soundly", "score")
+    rows = [
+        ("cora", 10, "adam", "nothing: as released", MeanStd(0.6, 0.0)),
+        ("cora", 10, "adam", "clip alone", MeanStd(0.3, 0.0)),
+        ("cora", 10, "adam", "clip + cut", MeanStd(0.25, 0.0)),
+        ("cora", 10, "adam", "clip + cut + sampling", MeanStd(0.2, 0.0)),
+        ("pubmed", 10, "adam", "nothing: as released", MeanStd(0.5, 0.0)),
+    ]
+    made = _ablation(Table(title="", columns=columns, rows=tuple(rows)))
+    found = {(row[0], row[1]): row[2] for row in made.rows}
+    assert found[("Cora", "all together")] == "0.20"
+    assert ("PubMed", "all together") not in found
 
 
 def test_every_published_number_is_in_the_list_beside_the_page(written: Path) -> None:

@@ -368,17 +368,23 @@ def _ablation(made: Table) -> Table:
     """Each switch alone and all together, with parts and optimisers side by side."""
     what, parts = (made.columns.index(name) for name in ("done soundly", "parts"))
     rows = [row for row in made.rows if "rate" not in str(row[what])]
-    most = {row[parts]: str(row[what]) for row in rows}
+    most: dict[object, str] = {}
+    for row in rows:  # those that were not run are not among them
+        most[row[parts]] = max(most.get(row[parts], ""), str(row[what]), key=_switches)
     alone = [row for row in rows if "+" not in str(row[what])]
     every = [
         (*row[:what], "all together", *row[what + 1 :])
         for row in rows
-        if row[what] == most[row[parts]]
+        if row[what] == most[row[parts]] and "+" in str(row[what])
     ]
     order = in_order({str(row[0]) for row in rows})
     kept = sorted([*alone, *every], key=lambda row: order.index(str(row[0])))
     short = made.model_copy(update={"rows": tuple(kept)})
     return _pivot(short, ("dataset", "done soundly"), ("parts", "optimiser"), ("score",))
+
+
+def _switches(words: str) -> int:
+    return words.count("+")
 
 
 def _stand_ins(results: Results) -> str:
