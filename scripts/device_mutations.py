@@ -101,4 +101,14 @@ DEVICE: tuple[Mutation, ...] = (
         f"{SLOTS}::test_how_many_documents_people_have_does_not_choose_the_arithmetic",
         swap("DeviceGradients._stored", "self.plan.units * each", "rows.shape[0]"),
     ),
+    mutation(
+        "samples drawn ahead for one schedule serve another",
+        f"{RANDOMNESS}::test_choices_made_ahead_for_another_number_are_not_used",
+        swap("_ChoicesAhead.choose", "self._asked == (count, probability)", "self._asked"),
+    ),
+    mutation(
+        "samples drawn ahead are those of one step",
+        f"{RANDOMNESS}::test_choices_made_ahead_are_those_that_a_source_makes_one_by_one",
+        swap("_ChoicesAhead._ahead", "flat[begin:end]", "flat[: steps[1]]"),
+    ),
 )
