@@ -13,9 +13,11 @@ from xml.etree import ElementTree
 import pytest
 from fake_records import AS_RELEASED, MAJORITY, SEEDS, fill, record, result
 
+from privgcn.errors import ConfigError
 from privgcn.experiments.engines import Engine
 from privgcn.experiments.paper import ablation, curves, layouts, mnist, released_code
 from privgcn.experiments.paper.mapping import claims
+from privgcn.experiments.paper.provenance import CALLS, noted_call
 from privgcn.experiments.paper.published import published
 from privgcn.experiments.paper.reproduce import Reproduction, reproduce
 from privgcn.experiments.paper.reproduction_page import _ablation, write_reproduction
@@ -260,3 +262,10 @@ def test_emulated_runs_count_among_the_released(tmp_path: Path) -> None:
         record(store, AS_RELEASED, {"dataset": "cora", "optimizer": "sgd", "epsilon": 2}, 0.4)
         table = layouts.kept_shares(Results(store, SEEDS), ["cora"])
     assert table.rows[0] == ("Cora", "64%", *["–"] * 4)  # noqa: RUF001
+
+
+def test_a_call_that_cannot_be_noted_ends_with_one_line(tmp_path: Path) -> None:
+    """As on a full disk: the note of a call is a file too."""
+    (tmp_path / CALLS).mkdir()
+    with pytest.raises(ConfigError), noted_call(tmp_path, "cpu", here=True):
+        pass

@@ -18,6 +18,7 @@ from privgcn.experiments.origin import commit
 from privgcn.experiments.progress import duration
 from privgcn.experiments.store import RecordStore
 from privgcn.experiments.tasks import Task
+from privgcn.files import writing
 
 CALLS = "calls.jsonl"
 """In a results folder: a line when a call that runs something begins, and one when it ends."""
@@ -126,7 +127,7 @@ def noted_call(folder: Path, device: str, *, here: bool) -> Iterator[None]:
 
 
 def _note(folder: Path, entry: dict[str, Any]) -> None:
-    with (folder / CALLS).open("a", encoding="utf-8") as file:
+    with writing(folder), (folder / CALLS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(entry) + "\n")
 
 
