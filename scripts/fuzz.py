@@ -48,6 +48,7 @@ from faults import write_letters
 from forked import Child, Work, import_everything, side_by_side, start
 
 import privgcn
+from privgcn.cli.output import one_line
 from privgcn.errors import PrivGCNError
 
 _SECONDS = 10.0
@@ -733,8 +734,9 @@ def attempted(target: Target, guard: Guard, place: Path, data: bytes) -> tuple[s
         target.attempt(place, data)
     except PrivGCNError as error:
         outcome = "refused"
-        if not str(error) or len(str(error)) > 3_000:
-            outcome, why = "crash", f"a message of {len(str(error))} characters"
+        said = one_line(str(error))
+        if not said or len(said) > 3_000:
+            outcome, why = "crash", f"a message of {len(said)} characters"
     except _Unusable:
         outcome = "refused"
     except TooSlowError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from pathlib import Path
@@ -13,6 +12,8 @@ from typer.testing import CliRunner
 
 from privgcn.cli import app, main
 from privgcn.cli import train as train_verb
+from privgcn.cli.score_lines import expected_lines
+from terminal import Terminal
 
 FEATURES = ["--features", "hashing"]
 
@@ -129,6 +130,29 @@ def test_an_unknown_setting_gets_a_hint(
     assert f"Error: There is no setting {hint}" in capsys.readouterr().err
 
 
+def test_a_score_and_what_was_expected_have_the_same_digits() -> None:
+    expected = {"mode": "own-graph", "interval": [0.3701, 0.8724], "score": 0.8718}
+    line = "The micro-F1 of 0.872 (own-graph) lies within what was expected, 0.370 to 0.872."
+    assert expected_lines({"expected": expected}) == [line]
+
+
+def test_a_long_value_does_not_make_a_long_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setting = "recipe=" + "x" * 20_000
+    assert ended(monkeypatch, "train", "clinic", "--epsilon", "1", "--set", setting) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("Error: The 'recipe' must be one of ")
+    assert " … " in said
+    assert len(said) < 2_500
+
+
+def test_a_download_that_cannot_begin_is_one_line(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["fetch", "pokec", "--data-dir", str(tmp_path)])
+    assert done.exit_code == 1
+    assert (done.stdout, done.stderr) == ("", "")
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind", "words"),
     [
@@ -188,10 +212,6 @@ def test_a_bug_is_json_too_and_only_verbose_shows_where(
 def test_at_a_terminal_every_long_verb_names_its_stages(
     verb: str, quiet: bool, run: Path, letters: Path, tmp_path: Path, monkeypatch
 ) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", Terminal())
     words = {

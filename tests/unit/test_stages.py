@@ -12,6 +12,7 @@ from privgcn.cli.progress import shown_stages
 from privgcn.corpus import load_corpus
 from privgcn.runs.train import train
 from privgcn.training.recipes import make_settings
+from terminal import Terminal
 
 
 class Notes:
@@ -29,13 +30,6 @@ class Notes:
 
     def end(self) -> None:
         self.seen.append("ended")
-
-
-class Terminal(io.StringIO):
-    """Text that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 def test_a_run_tells_its_stages_in_order_and_counts_its_steps() -> None:

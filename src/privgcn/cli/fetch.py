@@ -114,9 +114,13 @@ def _download(card: DatasetCard, folder: Path) -> list[Path]:
     tasks: dict[str, TaskID] = {}
 
     def show(file: str, done: int, total: int | None) -> None:
+        bars.start()
         if file not in tasks:
             tasks[file] = bars.add_task(file)
         bars.update(tasks[file], completed=done, total=total)
 
-    with bars:
+    try:
         return fetch_files(card, folder, show)
+    finally:
+        if tasks:
+            bars.stop()

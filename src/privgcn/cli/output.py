@@ -82,12 +82,17 @@ def print_json(record: dict[str, Any]) -> None:
 
 def print_error(kind: str, message: str, exit_code: int) -> None:
     """One line on stderr, or one JSON object on stdout where ``--json`` was asked for."""
-    # One line, whatever a file or an argument contained.
-    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
+    line = one_line(message)
     if wants_json():
         print_json({"error": {"kind": kind, "message": line, "exit_code": exit_code}})
     else:
         print(f"Error: {line}", file=sys.stderr)
+
+
+def one_line(message: str) -> str:
+    """A message on one line that a screen holds, whatever a file or an argument contained."""
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
+    return line if len(line) <= 2000 else f"{line[:1500]} … {line[-400:]}"
 
 
 def wants_json() -> bool:

@@ -94,7 +94,7 @@ def expected_lines(scores: dict[str, Any]) -> list[str]:
     where = {-1: "below", 0: "within", 1: "above"}[(value > high) - (value < low)]
     return [
         f"The micro-F1 of {value:.3f} ({expected['mode']}) lies {where} what was expected, "
-        f"{low:.2f} to {high:.2f}."
+        f"{low:.3f} to {high:.3f}."
     ]
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import os
 import random
 import signal
@@ -20,6 +19,7 @@ from privgcn.experiments.progress import BarProgress, PlainProgress, Tally, dura
 from privgcn.experiments.runner import make_engine, run_tasks
 from privgcn.experiments.store import RecordStore
 from privgcn.experiments.tasks import Task
+from terminal import Terminal
 
 
 def _tasks(count: int, **more: object) -> list[Task]:
@@ -337,10 +337,6 @@ def test_progress_says_how_many_tasks_are_under_way_before_the_first_ended(
 def test_a_bar_touches_the_terminal_only_after_the_first_tally(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", Terminal())
     unused = BarProgress()
