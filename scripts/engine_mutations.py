@@ -53,6 +53,20 @@ _UNCLIPPED = {
 
 ENGINE: tuple[Mutation, ...] = (
     mutation(
+        "replicas one after another with the weights of the first",
+        f"{PARTS}::test_replicas_of_many_documents_come_one_after_another",
+        swap(
+            "StackGradients._sum_of_all",
+            "[p[..., own : own + 1, :] for p in parameters]",
+            "[p[..., :1, :] for p in parameters]",
+        ),
+    ),
+    mutation(
+        "replicas one after another with the dropout of the first",
+        f"{PARTS}::test_replicas_of_many_documents_come_one_after_another",
+        swap("StackGradients._sum_of_all", "masks.of_replica(own)", "masks.of_replica(0)"),
+    ),
+    mutation(
         "no clipping",
         (
             f"{CLIPPING}::test_ten_clip_norms_leave_as_one_jointly_over_all_tensors",
