@@ -82,6 +82,19 @@ def test_three_kinds_of_evidence_are_told_apart(tmp_path: Path) -> None:
     assert untested.endswith("on Cora, emulating it gives 1 of 2 scores to within 0.05")
 
 
+def test_a_reason_names_the_row_of_the_ablation_that_moves_most(tmp_path: Path) -> None:
+    with RecordStore(tmp_path) as store:
+        fill(store, "cora", sound=0.1, few=0.5, auto=0.7)
+        point = {"dataset": "cora", "optimizer": "sgd", "epsilon": 2}
+        for name, score in {"clip": 0.16, "apart": 0.39, "dropout": 0.5}.items():
+            record(store, AS_RELEASED, {**point, "sound": [name]}, score)
+        results = Results(store, SEEDS)
+        with_rows = _reason(results, "cora", "private, full graph", "sgd", 2)
+        without = _reason(results, "cora", "private, full graph", "adam", 2)
+    assert with_rows.endswith("; the ablation's row 'clip alone' moves it most, to 0.160")
+    assert "ablation" not in without
+
+
 def test_an_emulation_that_is_farther_off_explains_nothing() -> None:
     reason = emulated_reason(0.4, 0.5, 0.9, "it differs")
     assert reason.startswith("below, not explained: it differs, but")

@@ -110,7 +110,7 @@ def test_more_data_is_judged_over_every_method(tmp_path: Path) -> None:
             record(store, "train", {**point, "fraction": share}, 0.6)
         fourth = takeaways(Results(store, SEEDS), ["cora"])[3]
     assert fourth.verdict == NOT_MEASURED
-    assert "not judged: paper, sound, SGD, paper, sound, ADAM" in fourth.evidence[0]
+    assert "not judged: paper, sound, SGD, paper, sound, Adam" in fourth.evidence[0]
 
 
 def test_splitting_compares_an_optimiser_with_itself(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_splitting_compares_an_optimiser_with_itself(tmp_path: Path) -> None:
         record(store, "train", {**split, "epsilon": 2}, 0.6)
         fifth = takeaways(Results(store, SEEDS), ["cora"])[4]
     assert fifth.verdict == SURVIVES
-    assert fifth.evidence[0].startswith("Cora, ADAM only: full graph at epsilon 2 0.500")
+    assert fifth.evidence[0].startswith("Cora, Adam only: full graph at epsilon 2 0.500")
 
 
 def test_one_rate_alone_is_said_to_be_one(tmp_path: Path) -> None:

@@ -226,9 +226,23 @@ Found = MeanStd | float | None
 
 def _by_emulation(results: Results, claim: Claim, found: Found) -> str:
     like, kind = mean_of(emulated(results, claim)), claim.rule.reason
-    elsewhere = _on_cora(results) if kind == "private" else ""
-    mean = mean_of(found) or 0.0
-    return emulated_reason(mean, claim.told, like, _BEHAVIOUR[kind], elsewhere)
+    private, mean = kind == "private", mean_of(found) or 0.0
+    elsewhere = _on_cora(results) if private else ""
+    reason = emulated_reason(mean, claim.told, like, _BEHAVIOUR[kind], elsewhere)
+    return reason + (_most_of_it(results, claim, like) if private else "")
+
+
+def _most_of_it(results: Results, claim: Claim, like: float | None) -> str:
+    """The row of the ablation that moves the emulated score most, where it was run."""
+    rows = {
+        name: mean_of(released(results, **{**claim.emulated(), "sound": [name]}))
+        for name in emulation.SOUND
+    }
+    scores = {name: score for name, score in rows.items() if score is not None}
+    if like is None or not scores:
+        return ""
+    most = max(scores, key=lambda name: abs(scores[name] - like))
+    return f"; the ablation's row '{most} alone' moves it most, to {scores[most]:.3f}"
 
 
 def _on_cora(results: Results) -> str:

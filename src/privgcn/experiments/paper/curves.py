@@ -12,7 +12,7 @@ from privgcn.experiments.paper.comparison import EPSILONS, compared, compared_ta
 from privgcn.experiments.paper.epsilons import moments_epsilon, noise_table
 from privgcn.experiments.paper.mapping import Claim, claims, emulated, ours, released
 from privgcn.experiments.paper.published import OPTIMIZERS, published
-from privgcn.experiments.paper.tables import table
+from privgcn.experiments.paper.tables import SHOWN_OPTIMIZERS, table
 from privgcn.experiments.results import (
     Options,
     Presentation,
@@ -96,7 +96,7 @@ def present_a(results: Results, options: Options) -> Presentation:
         measure=lambda point: results.train(**point),
         x_label="training data (%)",
         drawn=lambda name, optimizer: (
-            f"Experiment A: learning curves without privacy, {optimizer.upper()}",
+            f"Experiment A: learning curves without privacy, {SHOWN_OPTIMIZERS[optimizer]}",
             name,
         ),
     )
@@ -169,7 +169,7 @@ def experiment_b(options: Options) -> Experiment:
 def methods() -> dict[str, dict[str, Any]]:
     """Name and point of each method of experiment B."""
     sound = {
-        f"paper, sound, {optimizer.upper()}": {"recipe": "paper-full", "optimizer": optimizer}
+        f"paper, sound, {SHOWN_OPTIMIZERS[optimizer]}": {"recipe": "paper-full", "optimizer": optimizer}
         for optimizer in OPTIMIZERS
     }
     return {**sound, "auto": {"recipe": "auto"}}
@@ -281,7 +281,7 @@ def present_c(results: Results, options: Options) -> Presentation:
         measure=score,
         x_label="parts",
         drawn=lambda name, kind, optimizer: (
-            (f"Experiment C: number of parts, {name}, {optimizer.upper()}", kind)
+            (f"Experiment C: number of parts, {name}, {SHOWN_OPTIMIZERS[optimizer]}", kind)
             if kind in kinds
             else None
         ),

@@ -11,7 +11,7 @@ from privgcn.experiments.paper.comparison import EPSILONS, NEAR, agree
 from privgcn.experiments.paper.emulation import LEARNING_RATES, SPLIT_LEARNING_RATES
 from privgcn.experiments.paper.mapping import Claim, emulated, ours, released, table1_claims
 from privgcn.experiments.paper.published import OPTIMIZERS, read_table
-from privgcn.experiments.paper.tables import table
+from privgcn.experiments.paper.tables import SHOWN_OPTIMIZERS, table
 from privgcn.experiments.results import (
     Options,
     Presentation,
@@ -71,7 +71,7 @@ def present(results: Results, options: Options) -> Presentation:
         tables.append(_rates(results, datasets, suffix))
         for name in datasets:
             lines = {
-                f"{o.upper()}, as released": {
+                f"{SHOWN_OPTIMIZERS[o]}, as released": {
                     str(e): released(results, dataset=name, optimizer=o, epsilon=e)
                     for e in EPSILONS
                 }

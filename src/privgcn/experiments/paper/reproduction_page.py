@@ -24,7 +24,7 @@ from privgcn.experiments.paper.comparison import (
 from privgcn.experiments.paper.mapping import released
 from privgcn.experiments.paper.published import OPTIMIZERS, published, read_table, read_text
 from privgcn.experiments.paper.reproduce import Reproduction
-from privgcn.experiments.paper.tables import in_order, shown_name, table
+from privgcn.experiments.paper.tables import SHOWN_OPTIMIZERS, in_order, shown_name, table
 from privgcn.experiments.paper.takeaways import (
     FAILS,
     FRAGILE,
@@ -196,7 +196,7 @@ def _over_epsilon(results: Results, name: str) -> list[Figure]:
 
     lines = {}
     for optimizer in OPTIMIZERS:
-        words = optimizer.upper() if optimizer == "sgd" else optimizer.capitalize()
+        words = SHOWN_OPTIMIZERS[optimizer]
         lines[f"{words}, as released"] = line(released, results=results, optimizer=optimizer)
         lines[f"{words}, done soundly"] = line(
             results.train, recipe="paper-full", optimizer=optimizer

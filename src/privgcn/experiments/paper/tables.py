@@ -8,6 +8,9 @@ from typing import Any
 from privgcn.experiments.paper.published import published, read_table
 from privgcn.report import Table
 
+SHOWN_OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
+"""Optimisers as the paper writes them."""
+
 _NAMES = {"citeseer": "CiteSeer", "pubmed": "PubMed", "mnist": "MNIST"}
 
 

@@ -15,7 +15,7 @@ from privgcn.experiments.paper import curves, feature_kinds, released_code
 from privgcn.experiments.paper.comparison import EPSILONS
 from privgcn.experiments.paper.mapping import claims_of, ours, released
 from privgcn.experiments.paper.published import OPTIMIZERS, read_table
-from privgcn.experiments.paper.tables import shown_name
+from privgcn.experiments.paper.tables import SHOWN_OPTIMIZERS, shown_name
 from privgcn.experiments.results import (
     COVERED_MODE,
     PAPER_MODE,
@@ -243,7 +243,7 @@ def _splitting(results: Results, name: str) -> Judged | None:
     auto = _mean(results, dataset=name, recipe="auto", epsilon=1)
     if auto is not None:
         parts.append(f"every document its own part (auto), epsilon 1 {auto:.3f}")
-    which = "better optimiser" if len(counted) > 1 else f"{counted[0].upper()} only"
+    which = "better optimiser" if len(counted) > 1 else f"{SHOWN_OPTIMIZERS[counted[0]]} only"
 
     def lead(full: float, two: float, one: float, base: float) -> float:
         return min(two - full, one - base) - MARGIN
@@ -298,7 +298,7 @@ def _papers_own_method(results: Results, name: str) -> list[str]:
     """Scores of the paper's method done soundly, by kind of features, where it was run."""
     point: dict[str, Any] = {"dataset": name, "recipe": "paper-full", "epsilon": 2}
     legs = {
-        f"{kind} with {optimizer.upper()}": _mean(
+        f"{kind} with {SHOWN_OPTIMIZERS[optimizer]}": _mean(
             results, features=kind, optimizer=optimizer, **point
         )
         for kind in feature_kinds.kinds(name)
