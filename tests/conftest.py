@@ -4,6 +4,8 @@ import os
 
 # Tests may run side by side; one thread each is fastest. Before anything imports torch.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# The command line sets this for a rank; ranks that are copies of a process get it from here.
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 import pytest
 from hypothesis import HealthCheck, settings

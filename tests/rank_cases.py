@@ -1,18 +1,22 @@
 """Trainings for tests over several ranks, and the processes that run them.
 
-Rank 0 is this file, run as a program; the other ranks are the command line itself. That
-``tests/conftest.py`` is here makes it importable for the tests that compare.
+Rank 0 is a function of this file or the command line; the other ranks are the command line.
+All are copies of a process that has imported everything, so that they start at once. That
+``tests/conftest.py`` is here makes this file importable for the tests that compare.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from multiprocessing import forkserver
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +27,7 @@ from torch.distributed import TCPStore
 from brute_force import random_graph
 from privgcn.config import Settings
 from privgcn.errors import RankLostError
+from privgcn.experiments.local import _interrupts_held
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.training.fit import fit
 from privgcn.training.fitted import Fit
@@ -142,48 +147,73 @@ LONG = Case(SPARSE, _settings("paper-split", training__epochs=40))
 """A training in which a rank gets lost."""
 
 
+@dataclass(frozen=True)
+class Rank:
+    """A process, and the files that hold its words."""
+
+    process: BaseProcess
+    words: Path
+
+    def signal(self, number: int) -> None:
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
+
+    def ended(self, seconds: float = 300.0) -> tuple[int, str, str]:
+        """Exit code, standard output and standard error."""
+        self.process.join(seconds)
+        assert self.process.exitcode is not None, "the rank goes on and on"
+        out, err = (self.words.with_suffix(end).read_text() for end in (".out", ".err"))
+        return self.process.exitcode, out, err
+
+
 @contextmanager
 def started(
     size: int, leader: Sequence[str], *, others: int | None = None, seconds: float = 60.0
-) -> Iterator[list[subprocess.Popen[str]]]:
+) -> Iterator[list[Rank]]:
     """Rank 0 with a command of its own, and the others as ``privgcn train``.
 
     As under torchrun, the place where they meet belongs to none of them.
     """
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    commands = [list(leader)] + [["-m", "privgcn", "train", "anything"]] * (size - 1)
-    processes = [
-        subprocess.Popen(
-            [sys.executable, *command],
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
-                "RANK": str(rank),
-                "WORLD_SIZE": str(size),
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(store.port),
-                "TORCHELASTIC_USE_AGENT_STORE": "True",
-                "OMP_NUM_THREADS": "1",
-                "TORCH_CPP_LOG_LEVEL": "ERROR",
-                "PRIVGCN_RANK_TIMEOUT": str(seconds),
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank, command in enumerate(commands[: 1 + (size - 1 if others is None else others)])
-    ]
-    try:
-        yield processes
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
+    commands = [list(leader)] + [["train", "anything"]] * (size - 1)
+    meeting = {
+        "WORLD_SIZE": str(size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(store.port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "PRIVGCN_RANK_TIMEOUT": str(seconds),
+    }
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["rank_cases", "privgcn.cli", "privgcn.runs.train"])
+    with _interrupts_held():  # other tests may take copies of the same process
+        forkserver.ensure_running()
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = []
+        for number, command in enumerate(commands[: size if others is None else 1 + others]):
+            words = Path(folder) / str(number)
+            given = (command, {**meeting, "RANK": str(number)}, words)
+            ranks.append(Rank(context.Process(target=_rank, args=given), words))
+            ranks[-1].process.start()
+        try:
+            yield ranks
+        finally:
+            for rank in ranks:
+                rank.process.kill()
+                rank.process.join()
 
 
-def program(*arguments: str) -> list[str]:
-    """The command of rank 0."""
-    return [__file__, *arguments]
+def _rank(command: Sequence[str], environment: Mapping[str, str], words: Path) -> None:
+    """The life of a rank, with files in place of a terminal."""
+    for descriptor, end in ((1, ".out"), (2, ".err")):
+        os.dup2(os.open(words.with_suffix(end), os.O_CREAT | os.O_WRONLY), descriptor)
+    os.environ.update(environment)
+    if command[0] in _WORK:
+        _lead(command[0], Path(command[1]))
+        return
+    from privgcn.cli import main
+
+    sys.argv = ["privgcn", *command]
+    main()
 
 
 def _every_case(folder: Path, team: Team) -> None:
@@ -208,12 +238,15 @@ def _long(folder: Path, team: Team) -> None:
     (folder / "model").write_bytes(fitted.serialised())
 
 
-if __name__ == "__main__":
-    work = {"cases": _every_case, "long": _long}[sys.argv[1]]
+_WORK = {"cases": _every_case, "long": _long}
+
+
+def _lead(work: str, folder: Path) -> None:
+    """Rank 0 of a training that is no command."""
     try:
         with Ranks.of_environment().joined() as joined:
             assert joined is not None
-            work(Path(sys.argv[2]), joined)
+            _WORK[work](folder, joined)
     except RankLostError as error:
         print(f"Error: {error}", file=sys.stderr, flush=True)
         os._exit(error.exit_code)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,20 +20,15 @@ from privgcn.privacy.plan import PrivacyPlan
 from privgcn.training.checkpoint import Checkpoint
 from privgcn.training.fit import fit
 from privgcn.training.fitted import Fit
-from rank_cases import CASES, LONG, NOISE, STEPS_BEFORE_THE_LOSS, program, started
+from rank_cases import CASES, LONG, NOISE, STEPS_BEFORE_THE_LOSS, started
 
 LIMIT = 300
 
 
-def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=LIMIT)
-    return process.returncode, out, err
-
-
 def run_all(size: int, what: str, folder: Path) -> None:
-    with started(size, program(what, str(folder))) as processes:
-        for process in processes:
-            assert ended(process) == (0, "", "")
+    with started(size, [what, str(folder)]) as ranks:
+        for rank in ranks:
+            assert rank.ended() == (0, "", "")
 
 
 @pytest.fixture(scope="module", params=[2, 4])
@@ -92,12 +89,12 @@ def resumed(folder: Path, size: int) -> bytes:
 def lost(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What is left of a run of three ranks of which one was killed."""
     folder = tmp_path_factory.mktemp("lost")
-    with started(3, program("long", str(folder))) as processes:
+    with started(3, ["long", str(folder)]) as ranks:
         wait_for(folder / "now")
-        processes[2].send_signal(signal.SIGKILL)
-        processes[2].wait()
+        ranks[2].signal(signal.SIGKILL)
+        ranks[2].process.join()
         (folder / "go").touch()
-        told = [ended(process) for process in processes]
+        told = [rank.ended() for rank in ranks]
     (folder / "told").write_text(json.dumps(told))
     return folder
 
@@ -133,11 +130,11 @@ def test_after_a_loss_any_number_of_ranks_goes_on_with_the_same_plan(lost: Path)
 
 def test_told_to_end_a_run_keeps_its_last_whole_step(tmp_path: Path) -> None:
     """As torchrun does when a rank is lost: no step is left half taken."""
-    with started(2, program("long", str(tmp_path))) as processes:
+    with started(2, ["long", str(tmp_path)]) as ranks:
         wait_for(tmp_path / "now")
-        processes[0].send_signal(signal.SIGTERM)
+        ranks[0].signal(signal.SIGTERM)
         (tmp_path / "go").touch()
-        leader, other = (ended(process) for process in processes)
+        leader, other = (rank.ended() for rank in ranks)
     assert leader[:2] == (4, "")
     assert leader[2].count("\n") == 1
     assert f"after {STEPS_BEFORE_THE_LOSS} of" in leader[2]
@@ -147,31 +144,32 @@ def test_told_to_end_a_run_keeps_its_last_whole_step(tmp_path: Path) -> None:
 
 
 def test_if_rank_0_is_lost_the_next_one_says_so(tmp_path: Path) -> None:
-    with started(2, program("long", str(tmp_path))) as processes:
+    with started(2, ["long", str(tmp_path)]) as ranks:
         wait_for(tmp_path / "now")
-        processes[0].send_signal(signal.SIGKILL)
-        _, other = (ended(process) for process in processes)
+        ranks[0].signal(signal.SIGKILL)
+        _, other = (rank.ended() for rank in ranks)
     assert other[:2] == (4, "")
     assert other[2].startswith("Error: Rank 0 was lost.")
     assert other[2].count("\n") == 1
 
 
 def test_a_rank_that_never_comes_is_an_error(tmp_path: Path) -> None:
-    command = [
-        "-m",
-        "privgcn",
-        "train",
-        "clinic",
-        "--epsilon",
-        "1",
-        "--out",
-        str(tmp_path / "run"),
-    ]
-    with started(2, command, others=0, seconds=3.0) as (leader,):
-        code, out, err = ended(leader)
-    assert (code, out) == (4, "")
-    assert err.startswith("Error: A rank was lost before the training began")
-    assert err.strip().count("\n") == 0
+    """In a process of its own, whose PyTorch would say more than one line."""
+    command = ["train", "clinic", "--epsilon", "1", "--out", str(tmp_path / "run")]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    meeting = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+    usual = {k: v for k, v in os.environ.items() if k != "TORCH_CPP_LOG_LEVEL"}
+    done = subprocess.run(
+        [sys.executable, "-m", "privgcn", *command],
+        env={**usual, **meeting, "MASTER_PORT": str(port), "PRIVGCN_RANK_TIMEOUT": "3"},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr.startswith("Error: A rank was lost before the training began")
+    assert done.stderr.count("\n") == 1
     assert not (tmp_path / "run").exists()
 
 
@@ -186,8 +184,8 @@ def test_a_rank_that_never_comes_is_an_error(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_shared_is_refused_in_one_line(arguments: list[str], words: str) -> None:
     trains = arguments[0] == "train"
-    with started(2, ["-m", "privgcn", *arguments], others=int(trains)) as processes:
-        (code, out, err), *others = (ended(process) for process in processes)
+    with started(2, arguments, others=int(trains)) as ranks:
+        (code, out, err), *others = (rank.ended() for rank in ranks)
     assert (code, out) == (2, "")
     assert err.startswith(f"Error: {words}")
     assert err.count("\n") == 1

@@ -185,7 +185,7 @@ def test_room_that_a_claim_leaves_for_a_search_is_not_the_engines() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["noise half as large", "sampling at twice the rate"])
 def test_too_little_noise_is_found(name: str) -> None:
-    found = defect(name).audited(5_000)
+    found = defect(name).audited(2_500)
     assert found.findings[0].surely > found.claim
 
 
