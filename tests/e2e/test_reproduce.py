@@ -57,7 +57,7 @@ def _tiny_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(HERE)
     paths = [HERE, *[path for path in sys.path if path]]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(dict.fromkeys(paths)))
-    tiny = targets.Target("Tiny", _plan, _present, ("clinic",), ("clinic",))
+    tiny = targets.Target("Tiny", _plan, _present, ("clinic",), ("clinic",), question="Why?")
     monkeypatch.setitem(targets.TARGETS, "tiny", tiny)
 
 
@@ -99,6 +99,7 @@ def test_tables_figures_and_a_page_are_written(app: typer.Typer, tmp_path: Path)
     page = (out / "report.html").read_text()
     assert "A line with noise" in page
     assert "<script>alert" not in page
+    assert '<p class="lede">Why?</p>' in page
     assert "All runs are of one code: " in page
     assert re.search(r"\d s of wall time on \d+ cores\.", page)
 

@@ -27,7 +27,7 @@ from privgcn.report.drawing import (
 )
 from privgcn.report.figures import Figure, Point, Series
 from privgcn.report.markup import coordinate, element, joined
-from privgcn.report.scales import Scale, position_scale, value_scale
+from privgcn.report.scales import Scale, Value, position_scale, value_scale
 
 # Narrower drawings are for phones.
 _NARROW = 480
@@ -272,6 +272,12 @@ def _level_names(levels: Sequence[Series], vertical: Scale, x: float, width: flo
     return joined(parts)
 
 
+def _skips(across: Scale, first: Value | None, second: Value | None) -> bool:
+    """Whether a named place between two points has none: a line must not guess it."""
+    names = across.names
+    return bool(names) and names.index(str(second)) - names.index(str(first)) > 1
+
+
 def _line_marks(
     series: Series, look: Look, across: Scale, vertical: Scale, left: float, right: float
 ) -> list[Markup]:
@@ -290,7 +296,10 @@ def _line_marks(
             y = vertical.place(point.y)
             marks.append(line(left, y, right, y, stroke_dasharray=look.dash, **stroke))
     if len(spots) > 1:
-        path = "M" + "L".join(f"{coordinate(x)} {coordinate(y)}" for x, y, _ in spots)
+        path = ""
+        for before, (x, y, point) in zip([None, *placed], spots, strict=False):
+            joined = before is not None and not _skips(across, before.x, point.x)
+            path += f"{'L' if joined else 'M'}{coordinate(x)} {coordinate(y)}"
         marks.append(
             element("path", d=path, fill="none", stroke_dasharray=look.dash,
                     stroke_linejoin="round", **stroke)

@@ -38,6 +38,7 @@ def _options(name: str, *, quick: bool) -> Options:
 def test_every_experiment_of_the_paper_has_a_name() -> None:
     assert set(TARGETS) == NAMES
     assert set(chosen_targets("all")) == NAMES
+    assert all(target.question.endswith("?") for target in TARGETS.values())
     with pytest.raises(ConfigError, match="'experiment-d'"):
         chosen_targets("experiment-d")
 

@@ -1,5 +1,6 @@
 import json
 import math
+import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -171,6 +172,23 @@ def test_names_and_numbers_on_one_axis_become_names_in_order():
 
     assert [p.x for p in mixed.series[0].points] == ["1", "100", "each"]
     assert drawing(mixed) is not None
+
+
+def test_a_line_does_not_cross_a_place_without_a_value():
+    every = [["1", 0.1], ["10", 0.2], ["100", 0.3], ["each", 0.4]]
+    drawn = svg(
+        Figure.model_validate(
+            record(
+                series=[
+                    {"name": "whole", "points": every},
+                    {"name": "broken", "points": [*every[:2], every[3]]},
+                ]
+            )
+        )
+    )
+    paths = re.findall(r'd="([^"V]+)"[^>]*stroke-linejoin', str(drawn))
+
+    assert [(path.count("M"), path.count("L")) for path in paths] == [(1, 3), (2, 1)]
 
 
 def test_a_stored_figure_is_the_same_figure():

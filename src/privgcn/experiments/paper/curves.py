@@ -169,7 +169,10 @@ def experiment_b(options: Options) -> Experiment:
 def methods() -> dict[str, dict[str, Any]]:
     """Name and point of each method of experiment B."""
     sound = {
-        f"paper, sound, {SHOWN_OPTIMIZERS[optimizer]}": {"recipe": "paper-full", "optimizer": optimizer}
+        f"paper, sound, {SHOWN_OPTIMIZERS[optimizer]}": {
+            "recipe": "paper-full",
+            "optimizer": optimizer,
+        }
         for optimizer in OPTIMIZERS
     }
     return {**sound, "auto": {"recipe": "auto"}}

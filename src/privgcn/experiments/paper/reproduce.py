@@ -144,7 +144,8 @@ def reproduce(
             own = list(target.plan(options))
             origin = provenance(store, own, _numbers(options.seeds), command)
             *mixture, written = origin.sentences()
-            notes = [*mixture, *made.notes, *left_out, written]
+            asked = [target.question] if target.question else []
+            notes = [*mixture, *asked, *made.notes, *left_out, written]
             made = Presentation(made.tables, made.figures, notes)
             shown.append(Shown(label, target.title, place, made))
         failures = [

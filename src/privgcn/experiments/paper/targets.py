@@ -39,6 +39,7 @@ class Target:
         quick_datasets: The same for the quick size.
         least_seeds: Where fewer seeds would not tell.
         needs_text: Whether it runs on datasets with raw text only.
+        question: What it asks, for its page.
     """
 
     title: str
@@ -48,6 +49,7 @@ class Target:
     quick_datasets: tuple[str, ...] = ("cora",)
     least_seeds: int = 1
     needs_text: bool = False
+    question: str = ""
 
 
 TARGETS: dict[str, Target] = {
@@ -55,20 +57,26 @@ TARGETS: dict[str, Target] = {
         "Table 1: non-private, private on the full graph, private on splits",
         table1.experiment,
         table1.present,
+        question="What does privacy cost on the full graph and on ten parts, and what does auto cost?",
     ),
     "experiment-a": Target(
         "Experiment A: learning curves without privacy",
         curves.experiment_a,
         curves.present_a,
         quick_datasets=("citeseer", "cora"),
+        question="How many training documents does a classifier need without privacy?",
     ),
     "experiment-b": Target(
         "Experiment B: privacy budget and training data",
         curves.experiment_b,
         curves.present_b,
+        question="Do more training documents make up for what privacy costs?",
     ),
     "experiment-c": Target(
-        "Experiment C: number of parts", curves.experiment_c, curves.present_c
+        "Experiment C: number of parts",
+        curves.experiment_c,
+        curves.present_c,
+        question="Do random splits of the graph help, without privacy and with it?",
     ),
     "features": Target(
         "Feature kinds: what richer representations lose to privacy",
@@ -77,9 +85,13 @@ TARGETS: dict[str, Target] = {
         datasets=("pokec", "citeseer-text", "cora-text", "pokec-like"),
         quick_datasets=("cora-text",),
         needs_text=True,
+        question="Do richer representations of a text lose less to privacy?",
     ),
     "hard-cases": Target(
-        "Hard cases: errors that stay errors", hard_cases.experiment, hard_cases.present
+        "Hard cases: errors that stay errors",
+        hard_cases.experiment,
+        hard_cases.present,
+        question="Are documents that are hard without privacy the ones that privacy loses?",
     ),
     "mnist": Target(
         "MNIST: lot sizes and noise on the same privacy engine",
@@ -87,12 +99,14 @@ TARGETS: dict[str, Target] = {
         mnist.present,
         datasets=mnist.DATASETS,
         quick_datasets=mnist.DATASETS,
+        question="What do lot size and noise do where every example stands alone?",
     ),
     "ablation": Target(
         "Ablation: what makes the published private scores",
         ablation.experiment,
         ablation.present,
         datasets=("citeseer", "cora", "pubmed"),
+        question="Which difference between paper and released code makes the published scores?",
     ),
     "as-released": Target(
         "As released: why the published private scores are what they are",
@@ -100,6 +114,7 @@ TARGETS: dict[str, Target] = {
         released_code.present,
         datasets=("citeseer", "cora", "pubmed"),
         least_seeds=released_code.LEAST_SEEDS,
+        question="Does the behaviour of the released code give the published scores?",
     ),
 }
 
