@@ -57,7 +57,7 @@ TARGETS: dict[str, Target] = {
         "Table 1: non-private, private on the full graph, private on splits",
         table1.experiment,
         table1.present,
-        question="What does privacy cost on the full graph and on ten parts, and what does auto cost?",
+        question="What does privacy cost, on the full graph and on ten parts?",
     ),
     "experiment-a": Target(
         "Experiment A: learning curves without privacy",
