@@ -9,6 +9,7 @@ With ``--write`` the tables go into docs/results.md and the short one into the R
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from measuring import ROOT, arguments, measure
@@ -27,6 +28,7 @@ ROWS: dict[str, Point] = {
     "Cora, raw text, MiniLM": {"dataset": "cora-text", "features": "minilm"},
     "Cora, raw text, hashing": {"dataset": "cora-text", "features": "hashing"},
     "CiteSeer, raw text, MiniLM": {"dataset": "citeseer-text", "features": "minilm"},
+    "CiteSeer, raw text, hashing": {"dataset": "citeseer-text", "features": "hashing"},
 }
 BEST = "best non-private"
 REPLACE = {"privacy.relation": "replace"}
@@ -153,7 +155,6 @@ def tables(results: Results, rows: Sequence[str], splits: bool) -> dict[str, Tab
 
 def page(results: Results, rows: Sequence[str], splits: bool) -> str:
     blocks = [
-        "# Scores of recipe `auto`",
         "Made by `python scripts/scores.py --write`. Test micro F1, mean and sample standard "
         f"deviation over {len(results.seeds)} seeds, delta 1e-5, unit document. Only `alone` "
         "and `own-graph` are covered by the guarantee. The best non-private score is that of "
@@ -162,16 +163,15 @@ def page(results: Results, rows: Sequence[str], splits: bool) -> str:
     ]
     for heading, table in tables(results, rows, splits).items():
         blocks += [f"## {heading}", table.markdown()]
-    return "\n\n".join(block.rstrip() for block in blocks) + "\n"
+    return "\n\n".join(block.rstrip() for block in blocks)
 
 
-def write_readme(table: Table) -> None:
-    path = ROOT / "README.md"
+def write_between(path: Path, text: str) -> None:
+    """Replaces what stands between the marks of a page."""
     begin, end = "<!-- scores -->", "<!-- /scores -->"
     before, rest = path.read_text().split(begin)
     _, after = rest.split(end)
-    _, _, body = table.markdown().partition("\n\n")
-    path.write_text(f"{before}{begin}\n{body.rstrip()}\n{end}{after}")
+    path.write_text(f"{before}{begin}\n{text.strip()}\n{end}{after}")
 
 
 def main() -> None:
@@ -185,8 +185,9 @@ def main() -> None:
     text = page(results, chosen.rows, splits)
     print(text)
     if chosen.write:
-        (ROOT / "docs" / "results.md").write_text(text)
-        write_readme(short_table(results, chosen.rows))
+        write_between(ROOT / "docs" / "results.md", text)
+        _, _, body = short_table(results, chosen.rows).markdown().partition("\n\n")
+        write_between(ROOT / "README.md", body)
 
 
 if __name__ == "__main__":
