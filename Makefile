@@ -23,8 +23,9 @@ lint: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
+# One worker more than two cores: many tests wait for processes of their own.
 unit: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal -q
 
 # Needs no network once the packages are there, and fails on a link that leads nowhere.
 docs: $(VENV)/.installed-docs
