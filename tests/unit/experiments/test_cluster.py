@@ -39,7 +39,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     # A dead node is noticed within a second or two instead of twenty.
     quick = {"health_check_period_ms": 300, "health_check_failure_threshold": 3}
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": quick})
+    head = {"num_cpus": 0, "_system_config": quick}
+    made = Cluster(initialize_head=True, head_node_args=head)
     yield made
     made.shutdown()
 
