@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Threads that wait must sleep, not spin: on a busy machine spinning costs a hundredfold.
 export OMP_WAIT_POLICY ?= passive
+# Python keeps what it compiles; otherwise each process would compile PyTorch again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install demo test lint types unit docs mutations bench second-python evidence format clean
 
