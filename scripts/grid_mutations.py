@@ -226,7 +226,7 @@ GRID: tuple[Mutation, ...] = (
     ),
     mutation(
         "rows that cancel may be as large as they like",
-        _CANCEL,
+        f"{EXACT}::test_rows_that_cancel_have_no_order",
         swap("ClippedSums._small_scales", "torch.maximum(norms, reach / MOST_REACH)", "norms"),
     ),
     # -- somebody else's numbers ------------------------------------------------------------
