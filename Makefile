@@ -58,10 +58,10 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# With an older pip the rest takes half a minute longer.
 $(VENV)/.created:
 	$(PYTHON) -c 'import sys; sys.exit("privgcn needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	# An older pip takes half a minute longer for the rest.
 	$(BIN)/python -m pip install -qq --upgrade pip
 	touch $@
 

@@ -48,7 +48,6 @@ from faults import write_letters
 from forked import Child, Work, import_everything, side_by_side, start
 
 import privgcn
-from privgcn.cli.output import one_line
 from privgcn.errors import PrivGCNError
 
 _SECONDS = 10.0
@@ -734,9 +733,8 @@ def attempted(target: Target, guard: Guard, place: Path, data: bytes) -> tuple[s
         target.attempt(place, data)
     except PrivGCNError as error:
         outcome = "refused"
-        said = one_line(str(error))
-        if not said or len(said) > 3_000:
-            outcome, why = "crash", f"a message of {len(said)} characters"
+        if not str(error):
+            outcome, why = "crash", f"{type(error).__name__} without a message"
     except _Unusable:
         outcome = "refused"
     except TooSlowError:

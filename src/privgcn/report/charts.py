@@ -298,8 +298,8 @@ def _line_marks(
     if len(spots) > 1:
         path = ""
         for before, (x, y, point) in zip([None, *placed], spots, strict=False):
-            joined = before is not None and not _skips(across, before.x, point.x)
-            path += f"{'L' if joined else 'M'}{coordinate(x)} {coordinate(y)}"
+            begins = before is None or _skips(across, before.x, point.x)
+            path += f"{'M' if begins else 'L'}{coordinate(x)} {coordinate(y)}"
         marks.append(
             element("path", d=path, fill="none", stroke_dasharray=look.dash,
                     stroke_linejoin="round", **stroke)
