@@ -20,7 +20,7 @@ def test_a_message_is_one_line_and_loses_its_middle_when_long() -> None:
     assert said.startswith(r"The rule.\n\x00")
     assert " … " in said
     assert said.endswith(r"\x00\tThe remedy.")
-    assert str(PrivGCNError("Naïve – 文書.")) == "Naïve – 文書."
+    assert str(PrivGCNError("Naïve 文書.")) == "Naïve 文書."
     assert str(RankLostError()) == ""
 
 
