@@ -67,7 +67,7 @@ def rows_on_grid(rows: Tensor, bits: int) -> GridRows:
     powers = row_powers(rows)
     units = powers * 2.0**-bits
     # Only powers of two are multiplied with, so float32 is as exact as float64, and faster.
-    values = rows.mul(1.0 / units).floor_().mul_(units)
+    values = rows.mul(units.reciprocal()).floor_().mul_(units)
     return GridRows(values.double(), powers.double(), bits)
 
 
