@@ -77,7 +77,7 @@ def work_of(settings: Settings, documents: int, replicas: int, *, width: int = W
     parts = privacy.parts if isinstance(privacy.parts, int) else documents
     share = privacy.sampling_probability or 1 / parts
     sampled = round(size * share)
-    # A device takes few large parts side by side, but of many small ones all, sampled or not.
+    # A device takes sampled parts side by side, but single documents all, sampled or not.
     on_device = sampled if isinstance(privacy.parts, int) else size
     return Work(round(steps / share), sampled, on_device)
 
