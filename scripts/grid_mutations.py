@@ -119,12 +119,16 @@ GRID: tuple[Mutation, ...] = (
     mutation(
         "a step that leaves sums no room",
         (_ON_GRID, _CANCEL),
-        swap("noise_grid:Grid.of", "min(for_noise, for_sums)", "for_noise"),
+        swap("noise_grid:Grid.of", "min(for_noise, for_sums, for_terms)", "for_noise"),
     ),
     mutation(
         "a step that is coarse beside the noise",
         _ON_GRID,
-        swap("noise_grid:Grid.of", "min(for_noise, for_sums)", "min(for_noise, for_sums) - 24"),
+        swap(
+            "noise_grid:Grid.of",
+            "min(for_noise, for_sums, for_terms)",
+            "min(for_noise, for_sums, for_terms) - 24",
+        ),
     ),
     mutation(
         "a step that follows the number of documents",
@@ -181,7 +185,7 @@ GRID: tuple[Mutation, ...] = (
     mutation(
         "the grid leaves rounding no room",
         f"{CLIPPING}::test_rows_that_cancel_lie_on_the_finest_grid",
-        swap("noise_grid:Grid.of", "EXACT_BITS - 1", "EXACT_BITS"),
+        swap("noise_grid:Grid.of", "EXACT_BITS - 1 - any_digits", "EXACT_BITS"),
     ),
     mutation(
         "a bias gets the rows that travelled along the links",
