@@ -109,19 +109,21 @@ def _replica_scores(released: Released, sight: _Sight) -> Tensor:
     best = problem.solved(sight, places, expected, start=first)
     documents, links = sight.some_links
     shares = best.scores(documents).softmax(1)
-    own: Tensor | None = None
+    travels = False
     if links_help(shares, links, sure=numbers.sure, worth=numbers.worth):
         linked = _Along(sight, telling)
         both = _Beside(places, linked, numbers.linked_share)
         along, beside = (problem.solved(sight, p, p.carried(expected)) for p in (linked, both))
         # Of two that match almost alike, the simpler one: chance moves costs that much.
         best = beside if beside.cost() + numbers.evidence < along.cost() else along
-        if _own_scores_travel(problem, released, sight, linked):
-            own = both.carried(_own_scores(released, sight.seen.features))[sight.asked]
+        travels = numbers.own_travels and _links_tell(problem, released, sight, linked)
     best.run(numbers.rounds // 2, sharpening=numbers.sharpening)
     share = _share_of(best, released, sight)
-    if own is None:
-        own = _own_scores(released, sight.seen.features.select(sight.asked))
+    own = _own_scores(released, sight.seen.features.select(sight.asked))
+    if travels:
+        went = linked.carried(_own_scores(released, sight.seen.features))[sight.asked]
+        # A small share is worth most as it is: the match has followed the links already.
+        own = torch.lerp(own, went, numbers.linked_share * min(1.0, share))
     return _of_match(released, best.scores(sight.asked)).add_(own, alpha=share)
 
 
@@ -152,25 +154,20 @@ def _share_of(best: _Solution, released: Released, sight: _Sight) -> float:
     return min(numbers.most_blend, numbers.blend * math.pow(share, numbers.blend_power))
 
 
-def _own_scores_travel(
-    problem: _Problem, released: Released, sight: _Sight, along: _Places
-) -> bool:
+def _links_tell(problem: _Problem, released: Released, sight: _Sight, along: _Places) -> bool:
     """Whether the trained weights' own scores tell more once they travelled along the links.
 
     What they tell is how well they foretell the released sum. The scores that foretell it in
     one half of the main directions leave that half out, so that its noise has no part in them.
     """
-    features, basis, needed = sight.seen.features, sight.directions.basis, released.numbers.travel
-    if needed is None:
-        return False
-    gain = 0.0
+    basis, gain = sight.directions.basis, 0.0
     for begin in (0, 1):
         left_out, half = basis[:, begin::2], problem.half(begin)
         weights = released.weights - left_out @ (left_out.T @ released.weights)
-        scores = _own_scores(replace(released, weights=weights), features)
-        stayed, went = (s[sight.matched] for s in (scores, along.carried(scores)))
-        gain += half.best_misfit(stayed) - half.best_misfit(went)
-    return gain > needed
+        stayed = _own_scores(replace(released, weights=weights), sight.seen.features)
+        went = along.carried(stayed)
+        gain += half.misfit(stayed[sight.matched]) - half.misfit(went[sight.matched])
+    return gain > released.numbers.evidence
 
 
 def links_help(
@@ -426,15 +423,14 @@ class _Problem:
             spread=self.spread[own],
         )
 
-    def best_misfit(self, scores: Tensor) -> float:
-        """Half the squared misfit of the sums by these scores, sharpened as fits best."""
-        misfits = []
+    def misfit(self, scores: Tensor) -> float:
+        """Half the squared misfit of the sum by these scores, sharpened as fits best."""
+        found = []
         for power in _SHARPNESS:
-            shares = (power * scores).softmax(1)
-            expected = torch.bmm(shares[:, None], self.residuals)[:, 0]
+            expected = torch.bmm((power * scores).softmax(1)[:, None], self.residuals)[:, 0]
             gap = (self.scale * (self.projected.T @ expected) - self.target) / self.spread
-            misfits.append(0.5 * float(gap.square().sum()))
-        return min(misfits)
+            found.append(0.5 * float(gap.square().sum()))
+        return min(found)
 
     def solved(
         self,

@@ -24,7 +24,6 @@ LEAST_APART = 0.02
 MOST_BLEND = 4.0
 MOST_MATCHED = 4096
 SURE, WORTH = 3.0, 0.15
-TRAVEL = 10.0
 LEAST_TOLD = 0.4
 _FEW_CLASSES = 7
 
@@ -53,9 +52,8 @@ class Numbers(BaseModel):
         prior: Variance of a score before anything is known.
         evidence: By how much text beside links must match better than links alone; 3 is a
             factor of twenty in likelihood.
-        travel: By how much, as a logarithm of likelihood, the trained weights' own scores must
-            foretell the released sum better along the links to travel there; ``None``, as in
-            models saved before there was a choice: they stay.
+        own_travels: Whether the trained weights' own scores may travel along the links; not in
+            models that were saved before they could.
         least_told: Directions in which the released sum has less than this share of what is
             expected of it have no part in the places of documents.
     """
@@ -84,7 +82,7 @@ class Numbers(BaseModel):
     most_blend: float = Field(ge=0, le=1e6)
     sure: float = Field(ge=0, le=1e6)
     worth: float = Field(ge=0, le=1e6)
-    travel: float | None = Field(default=None, ge=0, le=1e6)
+    own_travels: bool = False
     least_told: float = Field(default=0.0, ge=0, le=1)
 
     @classmethod
@@ -115,6 +113,6 @@ class Numbers(BaseModel):
             most_blend=MOST_BLEND,
             sure=SURE,
             worth=WORTH,
-            travel=TRAVEL,
+            own_travels=True,
             least_told=LEAST_TOLD,
         )
