@@ -45,8 +45,8 @@ from privgcn.training.class_bias import ClassBias
 # What is computed at once, so that memory does not grow with the documents.
 _ROWS_AT_ONCE = 4096
 _COLUMNS_AT_ONCE = 50
-# How much sharper or flatter scores may be than they say: steps of the root of two.
-_SHARPNESS = tuple(2.0 ** (step / 2) for step in range(-4, 5))
+# How much flatter or sharper scores may be than they say: steps of the root of two.
+_SHARPNESS = tuple(2.0 ** (step / 2) for step in range(-8, 5))
 
 
 @dataclass(frozen=True, eq=False)
