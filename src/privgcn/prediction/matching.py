@@ -399,19 +399,24 @@ class _Problem:
 
         Documents that follow a few templates differ most in which one they follow, whatever
         their class. Places in such directions would keep apart what belongs together. There
-        the released sum is far smaller than the variance of the documents lets expect; how
-        much it lets expect, all directions together say.
+        the released sum is hardly more than noise, where elsewhere it grows with the variance
+        of the documents: of the two, what is more likely, given how many are silent.
         """
+        numbers, silent = self.numbers, self.numbers.silent
+        if silent == 0:
+            return torch.ones(len(variances))
         freedom = self.target.shape[1] - 1
         energy = self.target[: len(variances)].square().sum(1) / self.noise_std**2
         relative = variances / variances.mean().clamp(min=1e-30)
-        expected = 1 + torch.logspace(-4, 4, 41)[:, None] * relative
-        costs = (energy / expected + freedom * expected.log()).sum(1)
-        expected = expected[costs.argmin()]
-        # Two more degrees of freedom, as expected: with few classes chance has its way.
-        found = (energy / expected + 2) / (freedom + 2)
-        told = 1 + (1 - 1 / expected) * (found - 1)
-        return (told >= self.numbers.least_told).float()
+        signal = torch.logspace(-4, 4, 41)[:, None] * relative
+
+        def likelihood(signal: Tensor) -> Tensor:
+            return -0.5 * (energy / (1 + signal) + freedom * signal.log1p())
+
+        told = likelihood(signal) + math.log(1 - silent)
+        untold = likelihood(numbers.silence * signal) + math.log(silent)
+        best = torch.logaddexp(told, untold).sum(1).argmax()
+        return (told[best] >= untold[best]).float()
 
     def half(self, begin: int) -> _Problem:
         """The same in every other of the main directions."""

@@ -24,7 +24,7 @@ LEAST_APART = 0.02
 MOST_BLEND = 4.0
 MOST_MATCHED = 4096
 SURE, WORTH = 3.0, 0.15
-LEAST_TOLD = 0.4
+SILENT, SILENCE = 0.02, 0.05
 _FEW_CLASSES = 7
 
 
@@ -54,8 +54,9 @@ class Numbers(BaseModel):
             factor of twenty in likelihood.
         own_travels: Whether the trained weights' own scores may travel along the links; not in
             models that were saved before they could.
-        least_told: Directions in which the released sum has less than this share of what is
-            expected of it have no part in the places of documents.
+        silent: Which share of the main directions is expected to tell no classes apart; none
+            in models that were saved before they were looked for.
+        silence: How much signal such a direction has, as a share of what others have.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -83,7 +84,8 @@ class Numbers(BaseModel):
     sure: float = Field(ge=0, le=1e6)
     worth: float = Field(ge=0, le=1e6)
     own_travels: bool = False
-    least_told: float = Field(default=0.0, ge=0, le=1)
+    silent: float = Field(default=0.0, ge=0, lt=1)
+    silence: float = Field(default=0.0, ge=0, le=1)
 
     @classmethod
     def of_this_version(
@@ -114,5 +116,6 @@ class Numbers(BaseModel):
             sure=SURE,
             worth=WORTH,
             own_travels=True,
-            least_told=LEAST_TOLD,
+            silent=SILENT,
+            silence=SILENCE,
         )

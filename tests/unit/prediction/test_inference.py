@@ -277,7 +277,7 @@ def test_templates_are_no_places() -> None:
     telling = _Problem.of(released_of(model)[0], sight).telling(sight.variances)
     assert telling[:3].tolist() == [0.0, 0.0, 0.0]
     assert telling[3:].sum() >= len(telling) - 5
-    blind = replace(model, matching={**numbers.model_dump(), "least_told": 0.0})
+    blind = replace(model, matching={**numbers.model_dump(), "silent": 0.0})
     own, before = (accuracy(m, new, "own-graph") for m in (model, blind))
     alone = accuracy(model, new, "alone")
     assert before < alone - 0.1
@@ -305,7 +305,7 @@ def test_own_scores_travel_where_the_released_sum_says_so() -> None:
 
 def test_a_model_saved_before_predicts_as_it_did(fitted) -> None:
     saved = numbers_of(fitted).model_dump()
-    del saved["own_travels"], saved["least_told"]
+    del saved["own_travels"], saved["silent"], saved["silence"]
     numbers = Numbers.model_validate(saved)
     assert not numbers.own_travels
     new = planted(300, 9)
