@@ -48,7 +48,7 @@ from faults import write_letters
 from forked import Child, Work, import_everything, side_by_side, start
 
 import privgcn
-from privgcn.errors import PrivGCNError
+from privgcn.errors import LONGEST_MESSAGE, PrivGCNError
 
 _SECONDS = 10.0
 _SILENT_SECONDS = 60.0
@@ -733,8 +733,10 @@ def attempted(target: Target, guard: Guard, place: Path, data: bytes) -> tuple[s
         target.attempt(place, data)
     except PrivGCNError as error:
         outcome = "refused"
-        if not str(error):
-            outcome, why = "crash", f"{type(error).__name__} without a message"
+        said = str(error)
+        if not (0 < len(said) <= LONGEST_MESSAGE and said.isprintable()):
+            outcome = "crash"
+            why = f"a message of {len(said)} characters that is not one short line"
     except _Unusable:
         outcome = "refused"
     except TooSlowError:

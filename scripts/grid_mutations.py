@@ -163,6 +163,20 @@ GRID: tuple[Mutation, ...] = (
         swap("ClippedSums._small_sum", "self.grid.output_step / powers", "self.grid.step"),
     ),
     mutation(
+        "rows are rounded to halves of their unit",
+        (_BOUND, _NO_ORDER),
+        swap(
+            "exact:rounded",
+            "any_unit * _UNIT_IS_LAST_DIGIT",
+            "any_unit * 0.5 * _UNIT_IS_LAST_DIGIT",
+        ),
+    ),
+    mutation(
+        "a bias gets the rows that travelled along the links",
+        f"{PARTS}::test_each_replica_sums_its_own_sample",
+        swap("_widened", "bias_rows.double()", "wide"),
+    ),
+    mutation(
         "features are not cut to the grid",
         _BOUND,
         swap("StackGradients.__init__", "any_features.on_grid(any_bits)", "any_features"),

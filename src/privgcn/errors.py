@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic.fields import FieldInfo
 
+LONGEST_MESSAGE = 2000
+"""Characters of a message; the middle of a longer one is left out."""
+
 
 def shown(value: object) -> str:
     """A value from a file as an error may show it: in quotes, on one line, not too long."""
@@ -37,14 +40,23 @@ def reason(error: BaseException) -> str:
     return first if len(first) <= 120 else first[:120] + "…"
 
 
+def one_line(message: str) -> str:
+    """A message on one line that a screen holds, whatever a file or an argument contained."""
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[:1500]} … {line[-400:]}"
+
+
 class PrivGCNError(Exception):
-    """Base of all errors that this package raises on purpose.
+    """Base of all errors that this package raises on purpose; the message is one line.
 
     ``exit_code`` is what the command line returns: 2 for a mistake of the user, 3 for data
     that cannot be had, 4 for a lost rank, 1 for a bug.
     """
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(one_line(message))
 
 
 class ConfigError(PrivGCNError, ValueError):

@@ -170,7 +170,7 @@ def _gaussians(sources: Sequence[RandomSource], count: int) -> torch.Tensor:
     finer = [source.words(int(n)) for source, n in zip(sources, counts, strict=True) if n]
     if finer:
         near = _logs_near_ends(radial[ends // pairs, ends % pairs], np.concatenate(finer))
-        logs.view(-1)[torch.from_numpy(ends)] = torch.from_numpy(near)
+        logs.view(-1).numpy()[ends] = near
     radius = logs.mul_(-2.0).sqrt_()
     turns = torch.from_numpy((words[:, pairs:] >> np.uint64(11)).astype(np.float64))
     angle = turns.mul_(2.0 * math.pi * 2.0**-53)

@@ -43,3 +43,26 @@ def test_mutated_files_are_read_or_refused(tmp_path: Path) -> None:
         assert found["read"] > 0
         assert found["refused"] > 0
         assert found["lines"] > 150
+
+
+def test_the_fuzzer_finds_a_message_that_is_not_one_short_line(tmp_path: Path) -> None:
+    code = f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(SCRIPTS)!r})
+import fuzz
+import privgcn.errors
+place = Path({str(tmp_path)!r})
+guard, target = fuzz.Guard(place), fuzz.settings_target()
+long = b'recipe = "' + b'a' * 3_000 + b'"'
+target.attempt(place, target.seeds(place)[0])
+print(fuzz.attempted(target, guard, place, long))
+privgcn.errors.LONGEST_MESSAGE = 10**6
+print(fuzz.attempted(target, guard, place, long))
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    cut, whole = done.stdout.splitlines()
+    assert cut == "('refused', '')"
+    assert whole.startswith("('crash', 'a message of 3")

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from line_task import KIND
 from privgcn.cli import main
 from privgcn.cli.reproduce import reproduce
-from privgcn.errors import ConfigError, DataNotAvailableError
+from privgcn.errors import ConfigError, DataError, DataNotAvailableError
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.paper import reproduce as reproduction
 from privgcn.experiments.paper import targets
@@ -191,15 +191,26 @@ def test_mistakes_are_named(
 
 def test_records_can_be_shown_without_running_any(app: typer.Typer, tmp_path: Path) -> None:
     page, out = tmp_path / "page.md", str(tmp_path / "out")
-    nothing = _invoke(app, "tiny", "--quick", "--only-show", "--out", out)
-    assert nothing.exit_code == 0
-    assert "0 runs done now, 0 kept" in nothing.output
-    assert _invoke(app, "tiny", "--quick", "--out", out, "--resume").exit_code == 0
+    assert _invoke(app, "tiny", "--quick", "--out", out).exit_code == 0
     words = ["tiny", "--quick", "--only-show", "--out", out, "--write-docs", str(page)]
     shown = _invoke(app, *words)
     assert shown.exit_code == 0
     assert "0 runs done now" in shown.output
     assert "--quick --only-show --write-docs" in page.read_text()
+
+
+def test_where_there_are_no_records_none_are_shown_and_nothing_is_made(
+    app: typer.Typer, tmp_path: Path
+) -> None:
+    mine = tmp_path / "letters"
+    mine.mkdir()
+    (mine / "letter.txt").write_text("mine")
+    for folder in (tmp_path / "nowhere", mine):
+        shown = _invoke(app, "tiny", "--quick", "--only-show", "--out", str(folder))
+        assert isinstance(shown.exception, DataError)
+        assert shown.exception.exit_code == 2
+        assert f"{folder} has no records" in str(shown.exception)
+    assert sorted(tmp_path.rglob("*")) == [mine, mine / "letter.txt"]
 
 
 def test_the_page_of_the_documentation_is_generated(app: typer.Typer, tmp_path: Path) -> None:

@@ -38,3 +38,36 @@ def test_the_package_runs_as_a_module() -> None:
     )
     assert done.stdout == f"privgcn {__version__}\n"
     assert done.returncode == 0
+
+
+HELP = """
+import sys
+from privgcn.cli import main
+sys.argv = ["privgcn", *{words}]
+try:
+    main()
+except SystemExit as stopped:
+    assert stopped.code in (0, 2)
+slow = {{"markdown_it", "pygments", "rich.markdown", "rich.traceback", "numpy", "torch"}}
+assert slow.isdisjoint(sys.modules), slow & set(sys.modules)
+
+import typer.rich_utils
+from rich.markdown import Markdown
+from rich.traceback import Traceback
+
+assert isinstance(typer.rich_utils.Markdown("*a*"), Markdown)
+try:
+    raise ValueError("wrong")
+except ValueError as error:
+    made = typer.rich_utils.Traceback.from_exception(type(error), error, error.__traceback__)
+assert isinstance(made, Traceback)
+"""
+
+
+@pytest.mark.parametrize("words", [["--help"], ["train", "-h"], []])
+def test_help_imports_nothing_slow_and_leaves_all_as_it_was(words: list[str]) -> None:
+    code = HELP.format(words=words)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "╭─ Options ─" in done.stdout

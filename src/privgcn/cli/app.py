@@ -32,6 +32,7 @@ from privgcn.cli import (
     verify,
 )
 from privgcn.cli.output import print_error, speaking, voice, wants_json
+from privgcn.cli.quick_help import import_help
 from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, RankLostError
 from privgcn.training.ranks import Ranks
 
@@ -125,6 +126,8 @@ def main() -> None:
     if "RANK" in os.environ:
         # Of a rank that is lost we tell ourselves, in one line.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    if not {"-h", "--help"}.isdisjoint(sys.argv) or len(sys.argv) == 1:
+        import_help()
     try:
         # Typer itself would print a mistake in the words of the command line as a picture.
         sys.exit(app(standalone_mode=not wants_json()))

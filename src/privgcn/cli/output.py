@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from privgcn.errors import ConfigError
+from privgcn.errors import ConfigError, one_line
 
 Overwrite = Annotated[
     bool,
@@ -87,12 +87,6 @@ def print_error(kind: str, message: str, exit_code: int) -> None:
         print_json({"error": {"kind": kind, "message": line, "exit_code": exit_code}})
     else:
         print(f"Error: {line}", file=sys.stderr)
-
-
-def one_line(message: str) -> str:
-    """A message on one line that a screen holds, whatever a file or an argument contained."""
-    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
-    return line if len(line) <= 2000 else f"{line[:1500]} … {line[-400:]}"
 
 
 def wants_json() -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from privgcn.errors import PrivGCNError
+from privgcn.errors import PrivGCNError, one_line
 from privgcn.experiments.tasks import Result, Task, run_company
 
 
@@ -71,7 +71,7 @@ def reason_of(error: BaseException) -> str:
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{where}"
+    return one_line(f"{type(error).__name__}: {error}{where}")
 
 
 def one_thread() -> dict[str, str]:

@@ -28,6 +28,8 @@ from privgcn.experiments.tasks import Task, imports
 
 _GRACE_SECONDS = 2.0
 _AT_ONCE_ON_DEVICE = 8
+# What PyTorch says of an error after which a process has no device; of no memory it does not.
+_LOST = "CUDA error"
 
 Company = list[Task]
 """Tasks that run in one pass; most are alone."""
@@ -127,7 +129,7 @@ class _Worker:
             self._process.join(_GRACE_SECONDS)
 
     def outcomes(self) -> list[Outcome]:
-        """What became of one company."""
+        """What became of one company, or of all when the device is lost to the process."""
         try:
             found: list[Outcome] = self._pipe.recv()
         except (EOFError, OSError):
@@ -138,7 +140,18 @@ class _Worker:
             ]
         ended = found[0].task.key
         self.under_way = [company for company in self.under_way if company[0].key != ended]
-        return found
+        if self.device == "cpu" or _LOST not in str(found[0].reason):
+            return found
+        # Nothing in the process can use the device again, and some would wait for it for ever.
+        self.end()
+        why = (
+            "The process of the device was ended by a CUDA error, which this task or one "
+            f"beside it may have caused: {found[0].reason}"
+        )
+        seconds = time.monotonic() - self._begun
+        beside = [task for company in self.under_way for task in company]
+        self.under_way = []
+        return found + [Outcome(task, None, why, seconds) for task in beside]
 
     def _death(self) -> str:
         code = self._process.exitcode

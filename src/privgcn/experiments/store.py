@@ -38,20 +38,30 @@ _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionEr
 class RecordStore:
     """The records of a results folder; one process at a time may hold it.
 
+    Args:
+        folder: Where the records are.
+        create: Whether a folder without records becomes a results folder.
+
     Attributes:
         folder: Where the records are.
         torn: Hashes of damaged records, that is of their runs, that were set aside when the
             store was opened.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], *, create: bool = True) -> None:
         self.folder = Path(folder)
+        self._create = create
         self.torn: list[str] = []
         self._records: dict[str, Record] = {}
         self._failures: dict[str, Record] = {}
         self._lock: IO[str] | None = None
 
     def __enter__(self) -> Self:
+        if not (self._create or (self.folder / "records").is_dir()):
+            raise DataError(
+                f"The results folder {self.folder} has no records. Run the experiment first, "
+                "or name the folder of an earlier call with --out."
+            )
         try:
             for name in ("records", "failures"):
                 (self.folder / name).mkdir(parents=True, exist_ok=True)

@@ -2,8 +2,10 @@
 
 A cache is a folder of shards. A shard holds some keys and their vectors, is never changed,
 and is named after the sha256 of its own bytes. It is written under another name and then
-moved, so runs in parallel never see half of one, need no lock, and at worst store a vector
-twice. A shard whose bytes do not match its name is thrown away.
+moved, so runs in parallel never see half of one. Of several runs that want the same texts one
+encodes them and the others wait; the system frees the lock of one that dies. Runs that share
+some texts only may encode those twice. A shard whose bytes do not match its name is thrown
+away.
 
 Vectors of a text tell much about the text: the folder is readable by its owner only.
 """
@@ -12,23 +14,26 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import re
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from privgcn import stages
 from privgcn.errors import ConfigError, DataError
-from privgcn.files import write_atomically, writing
+from privgcn.files import lock, write_atomically, writing
 
 _KEY_BYTES = 32
 _SHARD_TEXTS = 4096
 
 _OWN_FOLDER = re.compile(r"[0-9a-f]{32}")
-_OWN_FILE = re.compile(r"[0-9a-f]{64}\.npz|\.[0-9a-f]{64}\.npz\.\w+")
+_OWN_FILE = re.compile(r"[0-9a-f]{64}\.(npz|lock)|\.[0-9a-f]{64}\.npz\.\w+")
 
 Encode = Callable[[list[str]], npt.NDArray[np.float32]]
 
@@ -62,10 +67,29 @@ class VectorCache:
         """
         keys = [self._key(text) for text in texts]
         wanted = dict(zip(keys, texts, strict=True))
-        found = self._read(wanted.keys())
-        missing = [key for key in wanted if key not in found]
+        read: set[Path] = set()
+        found = self._read(wanted.keys(), read)
         if done is not None:
             done(len(found))
+        if len(found) < len(wanted):
+            with self._alone(wanted.keys()):
+                # What another run has encoded meanwhile.
+                found = self._read(wanted.keys(), read) | found
+                self._encode(wanted, found, encode, done)
+        out = np.empty((len(keys), self._dimension), dtype=np.float32)
+        for row, key in enumerate(keys):
+            out[row] = found[key]
+        return out
+
+    def _encode(
+        self,
+        wanted: Mapping[bytes, str],
+        found: dict[bytes, npt.NDArray[np.float32]],
+        encode: Encode,
+        done: Callable[[int], None] | None,
+    ) -> None:
+        """Adds what is missing to what was found, and stores it."""
+        missing = [key for key in wanted if key not in found]
         # Texts of about one length share a batch, whatever order the corpus has.
         missing.sort(key=lambda key: len(wanted[key]), reverse=True)
         for start in range(0, len(missing), _SHARD_TEXTS):
@@ -75,20 +99,43 @@ class VectorCache:
             found.update(zip(part, fresh, strict=True))
             if done is not None:
                 done(len(found))
-        out = np.empty((len(keys), self._dimension), dtype=np.float32)
-        for row, key in enumerate(keys):
-            out[row] = found[key]
-        return out
+
+    @contextmanager
+    def _alone(self, wanted: Collection[bytes]) -> Iterator[None]:
+        """Waits while another run encodes the same texts."""
+        name = hashlib.sha256(b"".join(sorted(wanted))).hexdigest()
+        path = self._folder / f"{name}.lock"
+        with self._writable():
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                lock(handle, wait=False)
+            except BlockingIOError:
+                stages.begin("waiting for a run that encodes the same texts")
+                lock(handle)
+                stages.begin("features")
+            except OSError:
+                pass  # A file system without locks: at worst a text is encoded twice.
+            yield
+            # Whoever comes now finds the vectors; Windows deletes no file that is open.
+            with suppress(OSError):
+                path.unlink()
+        finally:
+            os.close(handle)
 
     def _key(self, text: str) -> bytes:
         return hashlib.sha256(self._identity + text.encode("utf-8", "surrogatepass")).digest()
 
-    def _read(self, wanted: Collection[bytes]) -> dict[bytes, npt.NDArray[np.float32]]:
+    def _read(
+        self, wanted: Collection[bytes], read: set[Path]
+    ) -> dict[bytes, npt.NDArray[np.float32]]:
+        """The vectors in shards that are not among those read, which are noted there."""
         found: dict[bytes, npt.NDArray[np.float32]] = {}
-        for path in sorted(self._folder.glob("*.npz")):
+        for path in sorted({*self._folder.glob("*.npz")} - read):
             shard = self._read_shard(path)
             if shard is None:
                 continue
+            read.add(path)
             keys, vectors = shard
             for row, key in enumerate(keys):
                 if key in wanted and key not in found:
@@ -121,10 +168,16 @@ class VectorCache:
         np.savez(buffer, keys=packed, vectors=vectors)
         data = buffer.getvalue()
         target = self._folder / f"{hashlib.sha256(data).hexdigest()}.npz"
+        with self._writable():
+            write_atomically(target, data, mode=0o600)
+
+    @contextmanager
+    def _writable(self) -> Iterator[None]:
+        """Makes the folder, and says in words why something in it cannot be written."""
         try:
             with writing(self._folder):
                 self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_atomically(target, data, mode=0o600)
+                yield
         except ConfigError as error:
             raise DataError(
                 f"The cache folder must be writable. {error} Give another one with the option "

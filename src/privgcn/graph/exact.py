@@ -20,6 +20,7 @@ EXACT_BITS = 52
 # The exponent's bits of a float, by its number of bytes; the sign is not among them.
 _EXPONENTS = {4: (torch.int32, 0x7F800000), 8: (torch.int64, 0x7FF0000000000000)}
 _LEAST_POWER = 2.0**-100
+_UNIT_IS_LAST_DIGIT = 1.5 * 2.0**52
 
 
 def powers_above(sizes: Tensor) -> Tensor:
@@ -29,12 +30,17 @@ def powers_above(sizes: Tensor) -> Tensor:
     return below.mul_(2.0).clamp_(min=_LEAST_POWER)
 
 
-def rounded(values: Tensor, unit: Tensor | float, scale: Tensor | float = 1.0) -> Tensor:
-    """``scale`` times the values, in float64, rounded to multiples of ``unit``.
+def rounded(values: Tensor, unit: Tensor | float, scale: Tensor | None = None) -> Tensor:
+    """``scale`` times the values, in float64, rounded to multiples of ``unit``, half to even.
 
-    The unit is a power of two, and the result is no number where that is infinite.
+    The unit is a power of two, and the result is no number where that is infinite. What is
+    rounded must be smaller than 2^51 units.
     """
-    return values.to(torch.float64, copy=True).mul_(scale / unit).round_().mul_(unit)
+    wide = values.double()
+    scaled = wide if scale is None else wide * scale
+    # The last digit of a float64 this large is one unit: what is smaller does not stay.
+    large = unit * _UNIT_IS_LAST_DIGIT
+    return (scaled + large).sub_(large)
 
 
 class GridRows(NamedTuple):
@@ -61,7 +67,7 @@ def rows_on_grid(rows: Tensor, bits: int) -> GridRows:
     powers = row_powers(rows)
     units = powers * 2.0**-bits
     # Only powers of two are multiplied with, so float32 is as exact as float64, and faster.
-    values = rows.mul(1.0 / units).floor_().mul_(units)
+    values = rows.mul(units.reciprocal()).floor_().mul_(units)
     return GridRows(values.double(), powers.double(), bits)
 
 

@@ -219,6 +219,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Writes the model into a folder: safetensors and JSON, atomically, no pickle.
 
         Nothing in it tells which documents trained the model; a run folder remembers that.
+        Settings of a run that was loaded stay as they were recorded, with the name of the
+        folder that held the documents; ``privgcn release`` leaves such names out.
 
         Args:
             folder: Where.

@@ -23,6 +23,8 @@ _CUDA_STEP, _CUDA_EACH, _CUDA_START = 7e-4, 1e-11, 5.0
 _WORTH_A_SECOND = 8_000_000
 # Fewer are not worth recording, and launched one kernel at a time a device is slow.
 _FEWEST_STEPS = 100
+MOST_RECORDED = 32
+"""Parts of a run without privacy whose steps become one recording."""
 
 
 def check_device(name: str) -> str:
@@ -53,11 +55,13 @@ class Work(NamedTuple):
         steps: Of the run.
         multiplications: Of a step on a CPU.
         on_device: Of a step on a CUDA device.
+        recorded: Whether such a device can record its steps.
     """
 
     steps: int
     multiplications: int
     on_device: int
+    recorded: bool = True
 
 
 def work_of(settings: Settings, documents: int, replicas: int, *, width: int = WORDS) -> Work:
@@ -72,12 +76,16 @@ def work_of(settings: Settings, documents: int, replicas: int, *, width: int = W
     model, privacy = settings.model, settings.privacy
     outputs = _CLASSES if model.kind == "linear" else model.hidden
     steps, size = settings.training.epochs, documents * width * outputs * replicas
-    if privacy is None or privacy.sampling == "all":
+    if privacy is None:
+        cut = settings.training.parts
+        parts = documents if cut == "each" else min(cut, documents)
+        return Work(steps * parts, size // parts, size // parts, parts <= MOST_RECORDED)
+    if privacy.sampling == "all":
         return Work(steps, size, size)
     parts = privacy.parts if isinstance(privacy.parts, int) else documents
     share = privacy.sampling_probability or 1 / parts
     sampled = round(size * share)
-    # A device takes few large parts side by side, but of many small ones all, sampled or not.
+    # A device takes sampled parts side by side, but single documents all, sampled or not.
     on_device = sampled if isinstance(privacy.parts, int) else size
     return Work(round(steps / share), sampled, on_device)
 
@@ -87,7 +95,8 @@ def faster_device(work: Work, *, started: bool) -> str:
     cpu = work.steps * (_CPU_STEP + work.multiplications * _CPU_EACH)
     cuda = work.steps * (_CUDA_STEP + work.on_device * _CUDA_EACH)
     cuda += 0.0 if started else _CUDA_START
-    return "cuda" if cuda < cpu and work.steps >= _FEWEST_STEPS else "cpu"
+    worth = work.recorded and work.steps >= _FEWEST_STEPS
+    return "cuda" if worth and cuda < cpu else "cpu"
 
 
 @contextmanager

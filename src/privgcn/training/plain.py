@@ -14,6 +14,7 @@ from privgcn.graph.textgraph import TextGraph
 from privgcn.models import AnyModel, ModuleModel
 from privgcn.models.stack import loss_gradient
 from privgcn.randomness import Draws, seeded_draws
+from privgcn.training.devices import MOST_RECORDED
 from privgcn.training.optimisers import Optimiser
 from privgcn.training.recording import Recording
 
@@ -21,8 +22,6 @@ Progress = Callable[[int, int], None]
 
 # To ask a device makes the host wait; a seed that has stopped stays as it is anyway.
 _EPOCHS_BETWEEN = {"cpu": 1, "cuda": 25}
-# Parts whose steps become one recording.
-_MOST_RECORDED = 32
 
 
 def train_plain(
@@ -65,7 +64,7 @@ def train_plain(
             stopper.look()
 
     between = _EPOCHS_BETWEEN[device.type]
-    few = len(blocks) <= _MOST_RECORDED
+    few = len(blocks) <= MOST_RECORDED
     advance = Recording(pass_over_all, device if few else torch.device("cpu"), [masks])
     # A module of the user's own draws its dropout masks from PyTorch's generator.
     with torch.no_grad(), torch.random.fork_rng(devices=[]):

@@ -137,6 +137,31 @@ def test_a_crash_on_a_device_costs_what_was_under_way_there(tmp_path: Path) -> N
     assert all("SIGKILL" in failure["reason"] for failure in failed)
 
 
+def test_a_lost_device_ends_at_once_what_was_under_way_there(tmp_path: Path) -> None:
+    first = _tasks(1, loses_device=True, pause=1.0, steps=9)
+    hanging, waiting = _tasks(7, pause=300, steps=8), _tasks(4, steps=7)
+    there = [task.on("cuda") for task in (*first, *hanging, *waiting)]
+    begun = time.monotonic()
+    with RecordStore(tmp_path) as store:
+        summary = run_tasks(there, store, LocalEngine(1))
+        assert time.monotonic() - begun < 60
+        assert (summary.done, summary.failed) == (8, 16), "a new process did the rest"
+        (cause,) = store.failures_of([task.on("cuda") for task in first])
+        assert cause["reason"].startswith(
+            r"RuntimeError: CUDA error: an illegal memory access\nCompile with"
+        )
+        for failure in store.failures_of([task.on("cuda") for task in hanging]):
+            assert failure["reason"].startswith("The process of the device was ended by a CUDA")
+            assert failure["reason"].endswith(cause["reason"])
+
+
+def test_the_same_error_on_a_core_costs_one_task(tmp_path: Path) -> None:
+    tasks = [*_tasks(1, loses_device=True), *_tasks(3)]
+    with RecordStore(tmp_path) as store:
+        summary = run_tasks(tasks, store, LocalEngine(1))
+    assert (summary.done, summary.failed) == (6, 2)
+
+
 def test_seeds_that_failed_before_are_told_and_tried_again(tmp_path: Path) -> None:
     whole = _tasks(1)[0].with_seeds((0, 1, 2, 3))
     pieces = [whole.with_seeds([seed]) for seed in whole.seeds]

@@ -246,6 +246,8 @@ def test_a_mixture_of_codes_comes_first(tmp_path: Path) -> None:
 
 
 def test_without_records_every_part_says_so(tmp_path: Path) -> None:
+    with RecordStore(tmp_path / "out"):
+        pass  # an experiment that was stopped before its first record
     done = _shown(tmp_path / "out", "table1,ablation", datasets=["cora"])
     done.failures.append({"label": "cora, auto, seed 3", "reason": "no memory"})
     write_reproduction(tmp_path / "page.md", done, "a command")

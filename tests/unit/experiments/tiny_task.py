@@ -48,6 +48,8 @@ def run(
         time.sleep(settings["pause"])
     if settings.get("fails"):
         raise ArithmeticError("the blob is empty")
+    if settings.get("loses_device"):
+        raise RuntimeError("CUDA error: an illegal memory access\nCompile with more checks.")
     if settings.get("dies"):
         os.kill(os.getpid(), signal.SIGKILL)
     return [_train(settings, seed) for seed in seeds]

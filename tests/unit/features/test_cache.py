@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import errno
 import stat
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,7 @@ import pytest
 
 from privgcn.errors import DataError
 from privgcn.features.cache import VectorCache, cache_contents, purge_cache
+from privgcn.stages import watched
 
 
 def encode(texts: list[str]) -> np.ndarray:
@@ -117,6 +121,107 @@ def test_runs_in_parallel(tmp_path: Path) -> None:
     texts = [f"text {row}" for row in range(120)]
     rows = VectorCache(tmp_path, "model", 3).vectors(texts, refuse)
     assert (rows == encode(texts)).all()
+
+
+SLOW = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from privgcn.features.cache import VectorCache
+
+folder, name = Path(sys.argv[1]), sys.argv[2]
+
+def encode(texts):
+    (folder / name).write_text("")
+    deadline = time.monotonic() + 60
+    while not (folder / "go on").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return np.array([[len(t), sum(map(ord, t)), 1] for t in texts], dtype=np.float32)
+
+texts = sys.argv[3:]
+rows = VectorCache(folder / "cache", "model", 3).vectors(texts, encode)
+print(rows.tolist(), flush=True)
+"""
+
+
+def slow(folder: Path, name: str, *texts: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", SLOW, str(folder), name, *texts]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def until(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A run that is encoding two texts, until the file ``go on`` appears."""
+    run = slow(tmp_path, "first", "a", "bb")
+    until(tmp_path / "first")
+    yield run
+    run.kill()
+    run.communicate()
+
+
+def test_of_two_runs_with_the_same_texts_one_encodes(
+    tmp_path: Path, first: subprocess.Popen[str]
+) -> None:
+    other = slow(tmp_path, "other", "c")
+    until(tmp_path / "other")  # texts of its own: no need to wait
+    second = slow(tmp_path, "second", "bb", "a")
+    with pytest.raises(subprocess.TimeoutExpired):
+        second.wait(timeout=3)
+    (tmp_path / "go on").write_text("")
+    assert second.communicate(timeout=60)[0] == f"{encode(['bb', 'a']).tolist()}\n"
+    assert not (tmp_path / "second").exists()
+    assert other.communicate(timeout=60)[0] == f"{encode(['c']).tolist()}\n"
+    assert [first.wait(60), other.returncode, second.returncode] == [0, 0, 0]
+    assert list((tmp_path / "cache").rglob("*.lock")) == []
+
+
+def test_a_run_that_dies_leaves_its_texts_to_the_next(
+    tmp_path: Path, first: subprocess.Popen[str]
+) -> None:
+    second = slow(tmp_path, "second", "a", "bb")
+    with pytest.raises(subprocess.TimeoutExpired):
+        second.wait(timeout=3)
+    assert not (tmp_path / "second").exists()
+    first.kill()
+    until(tmp_path / "second")
+    (tmp_path / "go on").write_text("")
+    assert second.communicate(timeout=60)[0] == f"{encode(['a', 'bb']).tolist()}\n"
+
+
+def test_whoever_waits_says_so(tmp_path: Path, first: subprocess.Popen[str]) -> None:
+    said: list[str] = []
+
+    class Watcher:
+        def begin(self, name: str) -> None:
+            said.append(name)
+            if name.startswith("waiting"):
+                (tmp_path / "go on").write_text("")
+
+        def advance(self, done: int, total: int) -> None: ...
+
+        def end(self) -> None: ...
+
+    with watched(Watcher()):
+        VectorCache(tmp_path / "cache", "model", 3).vectors(["a", "bb"], refuse)
+    assert said == ["waiting for a run that encodes the same texts", "features"]
+
+
+def test_a_file_system_without_locks_will_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(handle: int, *, wait: bool = True) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("privgcn.features.cache.lock", refused)
+    rows = VectorCache(tmp_path, "model", 3).vectors(["a"], encode)
+    assert (rows == encode(["a"])).all()
 
 
 def test_vectors_of_private_texts_are_for_their_owner_only(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from brute_force import joint_norm, plan_for, random_graph, replica_of
 from privgcn.graph import DenseRows, TextGraph, cut, random_parts, rows
 from privgcn.models import make_model
-from privgcn.privacy.mechanism import clipping
+from privgcn.privacy.mechanism import clipping, device_gradients
 from privgcn.privacy.mechanism.device_gradients import DeviceGradients, side_by_side
 from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.privacy.partition import PartitionFacts
@@ -171,11 +171,30 @@ def test_with_dropout_a_seed_samples_and_drops_as_if_alone() -> None:
     assert not torch.equal(again[0], expected[0]), "every step has masks of its own"
 
 
+@pytest.mark.parametrize("kind", ["gcn", "linear", "mlp"])
+@pytest.mark.parametrize("sampled", SAMPLES)
 @pytest.mark.parametrize("device", DEVICES)
-def test_small_parts_are_sampled_by_a_mask(
+def test_a_few_small_parts_are_multiplied_out_too(
+    kind: str, sampled: list[list[int]], device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A CPU takes their norms from pairs of rows, so both round in their own ways."""
+    monkeypatch.setattr(clipping, "_MOST_IN_PAIRS", 64)
+    samples = [np.array(own, dtype=np.int64) for own in sampled]
+    here, there, parameters = both(dense_graph(), kind, [1, 2, 3], device)
+    assert side_by_side(there.plan)
+    found = there.clipped_sum(parameters, samples)
+    for replica, own in enumerate(sampled):
+        assert joint_norm(replica_of(found, replica)) <= len(own)
+    for one, other in zip(here.clipped_sum(parameters, samples), found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_many_small_parts_are_sampled_by_a_mask(
     monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:
     monkeypatch.setattr(clipping, "_MOST_IN_PAIRS", 64)
+    monkeypatch.setattr(device_gradients, "_FEW_SAMPLED", 0)
     here, there, parameters = both(dense_graph(), "gcn", [1, 2], device)
     assert not side_by_side(there.plan)
     samples = [np.array([0, 4]), np.array([2])]

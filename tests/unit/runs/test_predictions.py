@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from privgcn import GraphClassifier
 from privgcn.cli.train import train_and_write
 from privgcn.corpus import load_corpus
 from privgcn.corpus.corpus import TRAIN
 from privgcn.modes import MODES
 from privgcn.runs.predictions import predict_source
+from privgcn.runs.release import write_release
 from privgcn.runs.run import Run
 from privgcn.training.recipes import make_settings
 
@@ -76,3 +78,17 @@ def test_a_run_finds_the_split_of_its_own_seed_again(tmp_path: Path, letters: Pa
     split = load_corpus(str(letters), seed=SEED).split
     assert (Run(run).corpus().split == split).all()
     assert (load_corpus(str(letters), seed=0).split != split).any()
+
+
+def test_where_the_documents_lay_is_kept_by_a_saved_model_and_not_released(
+    tmp_path: Path, letters: Path
+) -> None:
+    run = trained(letters, tmp_path / "run", 2.0)
+    GraphClassifier.load(run).save(tmp_path / "model")
+    saved = Run(tmp_path / "model")
+    assert saved.settings == Run(run).settings
+    assert saved.settings.data.source == str(letters)
+    write_release(saved, tmp_path / "release", {})
+    assert Run(tmp_path / "release").settings.data.source is None
+    for path in (tmp_path / "release").iterdir():
+        assert str(letters).encode() not in path.read_bytes(), path.name

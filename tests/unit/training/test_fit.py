@@ -15,7 +15,7 @@ from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.graph.sparse_rows import SparseRows
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.training.devices import work_of
+from privgcn.training.devices import faster_device, work_of
 from privgcn.training.fit import fit, training_device
 from privgcn.training.recipes import make_settings
 
@@ -247,11 +247,22 @@ def test_work_counts_what_a_step_samples_where_it_is_sampled() -> None:
         epsilon=1,
         changes={**changes, **every, "privacy.sampling_probability": 0.01},
     )
-    assert work_of(each, 1000, 1, width=3) == (1000, 3 * 32 * 10, 3 * 32 * 1000)
+    assert work_of(each, 1000, 1, width=3) == (1000, 3 * 32 * 10, 3 * 32 * 1000, True)
     ten = make_settings("paper-split", epsilon=1, changes=changes)
-    assert work_of(ten, 1000, 2, width=3) == (100, 3 * 32 * 100 * 2, 3 * 32 * 100 * 2)
+    assert work_of(ten, 1000, 2, width=3) == (100, 3 * 32 * 100 * 2, 3 * 32 * 100 * 2, True)
     whole = make_settings("paper-full", epsilon=1, changes=changes)
-    assert work_of(whole, 1000, 1, width=3) == (10, 3 * 32 * 1000, 3 * 32 * 1000)
+    assert work_of(whole, 1000, 1, width=3) == (10, 3 * 32 * 1000, 3 * 32 * 1000, True)
+
+
+def test_many_parts_without_privacy_stay_on_the_cpu() -> None:
+    """A device launches their steps one kernel at a time; few are recorded."""
+    taken = {}
+    for parts in (1, 32, 33, "each"):
+        plain = make_settings("plain", changes={"training.parts": parts})
+        work = work_of(plain, 20_000, 5)
+        assert work.steps == plain.training.epochs * (20_000 if parts == "each" else parts)
+        taken[parts] = faster_device(work, started=True)
+    assert taken == {1: "cuda", 32: "cuda", 33: "cpu", "each": "cpu"}
 
 
 def test_device_auto_takes_what_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:

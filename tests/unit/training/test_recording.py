@@ -14,7 +14,7 @@ from privgcn.config import Settings, parse_settings
 from privgcn.errors import PrivacyContractError
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.models import make_model
-from privgcn.privacy.mechanism import clipping
+from privgcn.privacy.mechanism import clipping, device_gradients
 from privgcn.privacy.mechanism.cutting import cut_as_planned
 from privgcn.privacy.mechanism.device_gradients import DeviceGradients
 from privgcn.privacy.mechanism.noise_grid import grid_of
@@ -205,7 +205,9 @@ def test_noise_levels_share_a_pass_and_each_gives_what_it_gives_alone(
             assert torch.equal(one[..., 2 * number : 2 * number + 2, :], other)
 
 
-def test_plans_that_differ_in_more_than_noise_share_no_pass() -> None:
+def test_plans_that_differ_in_more_than_noise_share_no_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     privacy = settings().privacy
     assert privacy is not None
     plan = make_plan(privacy, GRAPH, epochs=6, seed=0, columns={})
@@ -213,7 +215,8 @@ def test_plans_that_differ_in_more_than_noise_share_no_pass() -> None:
     for other in (replace(plan, clip_norm=2.0), replace(plan, steps=7)):
         with pytest.raises(PrivacyContractError, match="but for their noise"):
             PlansTogether((plan, other), cpu)
-    # Small parts are sampled by a mask, and their sums have one grid.
+    # Many small parts are sampled by a mask, and their sums have one grid.
+    monkeypatch.setattr(device_gradients, "_FEW_SAMPLED", 0)
     model, pieces = make_model("gcn", 8, GRAPH.classes), cut_as_planned(GRAPH, plan, {})
     with pytest.raises(PrivacyContractError, match="side by side"):
         DeviceGradients(model, pieces, PlansTogether((plan, plan), cpu), None)

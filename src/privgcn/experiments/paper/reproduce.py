@@ -110,6 +110,7 @@ def reproduce(
         ConfigError: The folder cannot be written, or has records and ``resume`` was not
             asked for, or has records of other code; or no run could work with these datasets
             or on this device.
+        DataError: There is nothing to show.
         DataNotAvailableError: No data for any experiment.
     """
     where = check_device(device, here=engine.here)
@@ -118,7 +119,7 @@ def reproduce(
         chosen = [("declared", *declared_target(name), [])]
     else:
         chosen = list(_with_options(name, datasets, seeds, quick))
-    with RecordStore(folder) as store:
+    with RecordStore(folder, create=not only_show) as store:
         if len(store) and not (resume or only_show):
             raise ConfigError(
                 f"The results folder {folder} has {len(store)} records of an earlier call. "

@@ -56,7 +56,7 @@ def worth_multiplying_out(documents: int) -> bool:
 
 
 class _Layer(NamedTuple):
-    """The rows of one layer: inputs on their grid, outputs still to be scaled.
+    """The rows of one layer: inputs on their grid, float64 outputs still to be scaled.
 
     ``powers`` are those above the inputs' entries, ``[rows, R, 1]``; ``squares`` the squared
     norms of inputs. Both have one replica for features.
@@ -145,7 +145,7 @@ class ClippedSums:
         inputs, outputs, bias_rows = gradient
         if isinstance(inputs, Tensor | GridRows):
             return _dense_layer(inputs, outputs, bias_rows, self.grid)
-        return _Layer(*self._features, outputs, bias_rows)
+        return _Layer(*self._features, *_widened(outputs, bias_rows))
 
     # -- parts with few documents ---------------------------------------------------------
 
@@ -490,7 +490,15 @@ def _dense_layer(
     elif inputs.bits > grid.input_bits:
         inputs = rows_on_grid(inputs.values, grid.input_bits)
     values, powers, _ = inputs
-    return _Layer(values, powers, _row_squares(values), outputs, bias_rows)
+    return _Layer(values, powers, _row_squares(values), *_widened(outputs, bias_rows))
+
+
+def _widened(outputs: Tensor, bias_rows: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Both in float64, once for norms and rounding; one tensor where they are one."""
+    wide = outputs.double()
+    if bias_rows is None or bias_rows is outputs:
+        return wide, None if bias_rows is None else wide
+    return wide, bias_rows.double()
 
 
 def _multiplied_out(

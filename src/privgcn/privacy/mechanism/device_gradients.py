@@ -22,6 +22,10 @@ from privgcn.privacy.mechanism.slots import PartTables, SlotDraws, Slots, slots_
 from privgcn.privacy.mechanism.together import AnyPlan, PlansTogether
 from privgcn.privacy.units import DOCUMENTS_EACH
 
+# Sampled parts of a step, in expectation, that are worth slots of their own however small
+# they are: all parts of the graph would cost more.
+_FEW_SAMPLED = 8
+
 
 class DeviceGradients(StackGradients):
     """The sums of ``StackGradients``, in two halves: what the host says, and what is recorded.
@@ -102,7 +106,9 @@ class DeviceGradients(StackGradients):
 
 def side_by_side(plan: AnyPlan) -> bool:
     """Whether sampled parts become slots: a matter of public numbers alone."""
-    facts, sampled = plan.partition, plan.schedule.name != "all"
+    facts, schedule = plan.partition, plan.schedule
+    if schedule.name == "all" or facts.parts == 1:
+        return False
     even = facts.kind == "random" and facts.by == "document"
-    size = plan.units // facts.parts
-    return sampled and even and facts.parts > 1 and worth_multiplying_out(size)
+    few = schedule.expected_parts <= _FEW_SAMPLED
+    return even and (few or worth_multiplying_out(plan.units // facts.parts))
