@@ -69,6 +69,16 @@ DEVICE: tuple[Mutation, ...] = (
         ),
     ),
     mutation(
+        "what fills up a part's links reaches its last row",
+        f"{SLOTS}::test_the_links_of_another_part_move_no_bit",
+        swap(
+            "SlotLinks.times",
+            "made.view(-1, self.rows + 1, width)[:, :-1]",
+            "(lambda all: all[:, :-1] + 0.0 * all[:, -1:])"
+            "(made.view(-1, self.rows + 1, width))",
+        ),
+    ),
+    mutation(
         "slots of one replica get masks of another",
         f"{SLOTS}::test_with_dropout_a_seed_samples_and_drops_as_if_alone",
         swap(

@@ -172,6 +172,18 @@ GRID: tuple[Mutation, ...] = (
         ),
     ),
     mutation(
+        "pairs of rows below 2^-100 count as zero",
+        f"{CLIPPING}::test_rows_below_the_usual_range_count_beside_inputs_above_it",
+        swap(
+            "powers_above", "any_powers.clamp_(min=least)", "any_powers.clamp_(min=2.0**-100)"
+        ),
+    ),
+    mutation(
+        "the grid leaves rounding no room",
+        f"{CLIPPING}::test_rows_that_cancel_lie_on_the_finest_grid",
+        swap("noise_grid:Grid.of", "EXACT_BITS - 1", "EXACT_BITS"),
+    ),
+    mutation(
         "a bias gets the rows that travelled along the links",
         f"{PARTS}::test_each_replica_sums_its_own_sample",
         swap("_widened", "bias_rows.double()", "wide"),

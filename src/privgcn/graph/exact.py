@@ -17,17 +17,23 @@ from torch import Tensor
 EXACT_BITS = 52
 """Float64 adds multiples of a unit exactly while sums stay below 2^52 units (and one spare)."""
 
-# The exponent's bits of a float, by its number of bytes; the sign is not among them.
-_EXPONENTS = {4: (torch.int32, 0x7F800000), 8: (torch.int64, 0x7FF0000000000000)}
-_LEAST_POWER = 2.0**-100
+# By the bytes of a float: its exponent's bits (the sign is not among them), and the least power
+# that its reciprocal and further digits allow. In float64 that is below every float32.
+_EXPONENTS = {
+    4: (torch.int32, 0x7F800000, 2.0**-100),
+    8: (torch.int64, 0x7FF0000000000000, 2.0**-200),
+}
 _UNIT_IS_LAST_DIGIT = 1.5 * 2.0**52
 
 
 def powers_above(sizes: Tensor) -> Tensor:
-    """The least power of two above each size; 2^-100 at least, infinite where none is."""
-    integer, mask = _EXPONENTS[sizes.element_size()]
+    """The least power of two above each size, infinite where none is.
+
+    It is 2^-100 at least, in float64 2^-200.
+    """
+    integer, mask, least = _EXPONENTS[sizes.element_size()]
     below = (sizes.view(integer) & mask).view(sizes.dtype)
-    return below.mul_(2.0).clamp_(min=_LEAST_POWER)
+    return below.mul_(2.0).clamp_(min=least)
 
 
 def rounded(values: Tensor, unit: Tensor | float, scale: Tensor | None = None) -> Tensor:
@@ -108,4 +114,4 @@ def exact_weights(weight: Tensor, bits: int) -> Tensor:
     """
     most = weight.abs().amax((0, 2), keepdim=True)
     digits = min(24, product_bits(len(weight)) - bits)
-    return rounded(weight, powers_above(most) * 2.0**-digits)
+    return rounded(weight, powers_above(most).double() * 2.0**-digits)

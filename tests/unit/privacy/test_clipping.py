@@ -12,7 +12,12 @@ from privgcn.graph import DenseRows, PartitionedGraph, cut, rows_of
 from privgcn.models import make_model
 from privgcn.models.stack import LayerGradient, loss_gradient
 from privgcn.privacy.mechanism import clipping
-from privgcn.privacy.mechanism.clipping import ClippedSums, _joint_norms, clipped_vector
+from privgcn.privacy.mechanism.clipping import (
+    ClippedSums,
+    _joint_norms,
+    _row_squares,
+    clipped_vector,
+)
 from privgcn.privacy.mechanism.noise_grid import Grid
 from privgcn.privacy.mechanism.pairs import RowPairs
 
@@ -203,6 +208,38 @@ def test_float32_pairs_would_let_ten_clip_norms_through() -> None:
         [LayerGradient(graph.features, ends[:, None], None)]
     )
     assert joint_norm(sums) <= 1.0
+
+
+@pytest.mark.parametrize("size", [2, 64, 80])
+@pytest.mark.parametrize(
+    ("clip", "inputs", "outputs"), [(1e-6, 1e27, 1e-32), (0.01, 2e36, 5e-39)]
+)
+def test_rows_below_the_usual_range_count_beside_inputs_above_it(
+    clip: float, inputs: float, outputs: float, size: int
+) -> None:
+    """Residuals can be as small as float32 allows, and features as large."""
+    graph = parted([size], torch.full((size, 1), inputs))
+    rows = torch.tensor([1.7, 1.3]).mul(outputs).expand(size, 1, 2).contiguous()
+    gradient = LayerGradient(graph.features, rows, rows)
+    assert 0.9 < joint_norm(ClippedSums(graph, clip, FINE).clipped_sum([gradient])) <= 1.0
+
+
+def test_rows_that_cancel_lie_on_the_finest_grid() -> None:
+    grid, graph = Grid.of(1e-6, 1), parted([2], torch.zeros(2, 1))
+    for number in range(100):
+        rows = torch.tensor([[[-24.38997 - 0.001 * number]], [[22.90896]]])
+        gradient = LayerGradient(graph.features, rows, rows)
+        for found in ClippedSums(graph, 1.0, grid).clipped_sum([gradient]):
+            assert torch.equal(found, (found / grid.step).round() * grid.step)
+
+
+@pytest.mark.parametrize("width", [1, 32, 33, 64, 100, 2000])
+def test_the_norm_of_a_row_does_not_depend_on_the_rows_beside_it(width: int) -> None:
+    rows = torch.randn(40, width, dtype=torch.float64)
+    found = _row_squares(rows)
+    torch.testing.assert_close(found, rows.square().sum(-1))
+    for count in (1, 4, 16):
+        assert torch.equal(_row_squares(rows[:count].clone()), found[:count])
 
 
 @pytest.mark.parametrize("wild", [math.nan, math.inf, 1e300])

@@ -156,6 +156,51 @@ def test_a_part_that_is_not_finite_adds_zero_and_spoils_no_other() -> None:
         assert torch.equal(one, two)
 
 
+def test_the_links_of_another_part_move_no_bit() -> None:
+    """Parts are filled up to the links of the largest, which no row must see."""
+    graph = dense_graph(40)
+    part_of = random_parts(40, PARTS, 3)
+    own, other = (torch.nonzero(part_of == part)[:, 0] for part in (0, 1))
+    model = make_model("gcn", 7, graph.classes, hidden=6, dropout=0.0)
+    parameters = model.initial([1])
+    weight = parameters[0][:, 0].double()
+    # Before its ReLU the last document of the part is minus infinity in every hidden unit.
+    down = torch.linalg.lstsq(weight.T, -torch.ones(6, 1, dtype=torch.float64)).solution[:, 0]
+    rows = graph.features.dense().clone()
+    rows[own[-1]] = (down / down.abs().max() * 1.6e38).float()
+    parameters[0] *= 64
+    plan = plan_of_random_parts(40)
+    few = torch.stack([own[:1], own[1:2]])
+    many = torch.cat([few, torch.stack([other[:4], other[4:8]])], dim=1)
+    found = []
+    for edges in (few, many):
+        there = replace(graph, features=DenseRows(rows), edges=edges)
+        pieces = cut(there, part_of, PARTS)
+        assert int(pieces.sizes.max()) == int(pieces.sizes[0])
+        sums = DeviceGradients(model, pieces, plan, None).clipped_sum(
+            parameters, [np.array([0])]
+        )
+        found.append(sums)
+    assert joint_norm(found[0]) > 0.9
+    for one, two in zip(*found, strict=True):
+        assert torch.equal(one, two)
+
+
+@pytest.mark.parametrize("hidden", [32, 64, 130])
+@pytest.mark.parametrize("device", DEVICES)
+def test_how_many_slots_there_are_moves_no_bit(hidden: int, device: str) -> None:
+    graph, seeds = dense_graph(), list(range(20))
+    model = make_model("gcn", 7, graph.classes, hidden=hidden, dropout=0.0)
+    there = cut(graph.to(device), random_parts(len(graph), PARTS, 3), PARTS)
+    gradients = DeviceGradients(model, there, plan_of_random_parts(len(graph)), None)
+    parameters = [parameter.to(device) for parameter in model.initial(seeds)]
+    alone = [np.array([2]), *[np.array([], dtype=np.int64)] * 19]
+    beside = [np.array([2]), *[np.array([0, 1, 3])] * 19]
+    one, two = (gradients.clipped_sum(parameters, samples) for samples in (alone, beside))
+    for first, second in zip(replica_of(one, 0), replica_of(two, 0), strict=True):
+        assert torch.equal(first, second)
+
+
 def test_with_dropout_a_seed_samples_and_drops_as_if_alone() -> None:
     own = np.array([1, 3])
     beside = [np.array([0, 1, 2, 3, 4]), own, np.array([], dtype=np.int64)]

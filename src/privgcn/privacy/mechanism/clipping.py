@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from privgcn.graph.exact import (
@@ -46,6 +47,8 @@ _MOST_IN_PAIRS = 64
 # Norms and scales are float64, so they are off by far less.
 _ROUNDING = 2.0**-30
 _UNIT_ROUNDOFF = 2.0**-53
+# Numbers that a device adds up in one order, however many sums there are: one for each lane.
+_ONE_ORDER = 32
 # Numbers of all gradients that are multiplied out at once: what a cache holds.
 _AT_ONCE = 1 << 19
 
@@ -537,7 +540,14 @@ def _lengths(layers: Sequence[_Layer]) -> Tensor:
 
 
 def _row_squares(rows: Tensor) -> Tensor:
-    """Float64 squared norm of each row ``[rows, R]``."""
+    """Float64 squared norm of each row ``[rows, R]``; the same whatever rows are beside it.
+
+    A device chooses the order of a longer sum by how many rows there are.
+    """
+    width = rows.shape[-1]
+    if width > _ONE_ORDER:
+        pieces = pad(rows, (0, -width % _ONE_ORDER)).view(*rows.shape[:-1], -1, _ONE_ORDER)
+        return _row_squares(torch.linalg.vector_norm(pieces, dim=-1, dtype=torch.float64))
     norms: Tensor = torch.linalg.vector_norm(rows, dim=-1, dtype=torch.float64)
     return norms.square_()
 

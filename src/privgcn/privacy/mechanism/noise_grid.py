@@ -46,7 +46,8 @@ class Grid:
     def of(cls, noise_multiplier: float, parts: int) -> Grid:
         """The finest grid on which noise is accurate and a sum over ``parts`` is exact."""
         for_noise = _NOISE_BITS - math.ceil(math.log2(noise_multiplier))
-        for_sums = EXACT_BITS - math.ceil(math.log2(MOST_REACH * parts))
+        # One digit less than sums need: rounding adds numbers twice as large to their terms.
+        for_sums = EXACT_BITS - 1 - math.ceil(math.log2(MOST_REACH * parts))
         bits = min(for_noise, for_sums)
         return cls(bits, min(_INPUT_BITS, bits // 2))
 

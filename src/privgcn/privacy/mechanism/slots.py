@@ -79,10 +79,15 @@ class SlotBlock(NamedTuple):
 class SlotLinks:
     """The links of each slot, one after the other.
 
+    What fills up the links of a slot belongs to one more row of it, which is left out: even
+    with weight 0 it would spoil a row that is not finite, so that a part with more links
+    would move another one's.
+
     Attributes:
-        starts: Where the links of each row begin, slot after slot; one more entry at the end.
+        starts: Where the links of each row begin, then what fills up, slot after slot; one
+            more entry at the end.
         columns: The other document of each link, slot after slot.
-        values: Their weights; those that fill up a part are 0.
+        values: Their weights.
     """
 
     starts: Tensor
@@ -92,7 +97,7 @@ class SlotLinks:
 
     def times(self, table: Tensor) -> Tensor:
         """The product with a table ``[rows, slots * width]``."""
-        width = table.shape[1] * self.rows // (len(self.starts) - 1)
+        width = table.shape[1] * (self.rows + 1) // (len(self.starts) - 1)
         flat = table.view(self.rows, -1, width).transpose(0, 1).reshape(-1, width)
         made = embedding_bag(
             self.columns,
@@ -102,7 +107,8 @@ class SlotLinks:
             per_sample_weights=self.values,
             include_last_offset=True,
         )
-        return made.view(-1, self.rows, width).transpose(0, 1).reshape(table.shape)
+        kept = made.view(-1, self.rows + 1, width)[:, :-1]
+        return kept.transpose(0, 1).reshape(table.shape)
 
 
 class PartTables:
@@ -164,7 +170,10 @@ class PartTables:
 def _links(
     graph: PartitionedGraph, matrix: SparseRows, rows: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Begins of the rows' links ``[parts, rows]``, columns and values ``[parts, links]``."""
+    """Begins of the rows' links ``[parts, rows + 1]``, columns and values ``[parts, links]``.
+
+    The last row of a part has what fills up.
+    """
     device = graph.offsets.device
     bounds = matrix.offsets[graph.offsets]
     counts = bounds.diff()
@@ -173,10 +182,9 @@ def _links(
     there = places < counts[:, None]
     source = torch.where(there, bounds[:-1, None] + places, 0)
     begin = graph.offsets[:-1, None]
-    # What fills up belongs to the last row and points to it, with weight 0.
     columns = torch.where(there, matrix.columns[source] - begin, rows - 1)
     values = torch.where(there, matrix.values[source], 0.0)
-    at = torch.arange(rows, device=device)
+    at = torch.arange(rows + 1, device=device)
     real = torch.where(at < graph.sizes[:, None], begin + at, graph.offsets[1:, None])
     starts = matrix.offsets[real] - bounds[:-1, None]
     return starts, columns, values
