@@ -45,6 +45,8 @@ from privgcn.training.class_bias import ClassBias
 # What is computed at once, so that memory does not grow with the documents.
 _ROWS_AT_ONCE = 4096
 _COLUMNS_AT_ONCE = 50
+# How much flatter or sharper scores may be than they say: steps of the root of two.
+_SHARPNESS = tuple(2.0 ** (step / 2) for step in range(-8, 5))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +98,8 @@ def matched_scores(
 
 def _replica_scores(released: Released, sight: _Sight) -> Tensor:
     problem, numbers = _Problem.of(released, sight), released.numbers
-    places: _Places = sight.alone
+    telling = problem.telling(sight.variances)
+    places: _Places = _Alone(sight, telling)
     expected = sight.seen.features.times(released.prior)
     if released.bias is not None:
         expected += released.bias.values
@@ -106,14 +109,21 @@ def _replica_scores(released: Released, sight: _Sight) -> Tensor:
     best = problem.solved(sight, places, expected, start=first)
     documents, links = sight.some_links
     shares = best.scores(documents).softmax(1)
-    linked = links_help(shares, links, sure=numbers.sure, worth=numbers.worth)
-    if linked:
-        along, beside = (problem.solved(sight, p, p.carried(expected)) for p in sight.linked)
+    travels = False
+    if links_help(shares, links, sure=numbers.sure, worth=numbers.worth):
+        linked = _Along(sight, telling)
+        both = _Beside(places, linked, numbers.linked_share)
+        along, beside = (problem.solved(sight, p, p.carried(expected)) for p in (linked, both))
         # Of two that match almost alike, the simpler one: chance moves costs that much.
         best = beside if beside.cost() + numbers.evidence < along.cost() else along
+        travels = numbers.own_travels and _links_tell(problem, released, sight, linked)
     best.run(numbers.rounds // 2, sharpening=numbers.sharpening)
     share = _share_of(best, released, sight)
     own = _own_scores(released, sight.seen.features.select(sight.asked))
+    if travels:
+        went = linked.carried(_own_scores(released, sight.seen.features))[sight.asked]
+        # A small share is worth most as it is: the match has followed the links already.
+        own = torch.lerp(own, went, numbers.linked_share * min(1.0, share))
     return _of_match(released, best.scores(sight.asked)).add_(own, alpha=share)
 
 
@@ -142,6 +152,22 @@ def _share_of(best: _Solution, released: Released, sight: _Sight) -> float:
     strength = numbers.signal * released.units / len(sight.seen)
     share = strength / (apart + numbers.least_apart)
     return min(numbers.most_blend, numbers.blend * math.pow(share, numbers.blend_power))
+
+
+def _links_tell(problem: _Problem, released: Released, sight: _Sight, along: _Places) -> bool:
+    """Whether the trained weights' own scores tell more once they travelled along the links.
+
+    What they tell is how well they foretell the released sum. The scores that foretell it in
+    one half of the main directions leave that half out, so that its noise has no part in them.
+    """
+    basis, gain = sight.directions.basis, 0.0
+    for begin in (0, 1):
+        left_out, half = basis[:, begin::2], problem.half(begin)
+        weights = released.weights - left_out @ (left_out.T @ released.weights)
+        stayed = _own_scores(replace(released, weights=weights), sight.seen.features)
+        went = along.carried(stayed)
+        gain += half.misfit(stayed[sight.matched]) - half.misfit(went[sight.matched])
+    return gain > released.numbers.evidence
 
 
 def links_help(
@@ -194,15 +220,19 @@ class _Sight:
         self.projected = self.features.times(self.directions.basis)
 
     @cached_property
-    def alone(self) -> _Alone:
-        """Places by text."""
-        return _Alone(self)
+    def variances(self) -> Tensor:
+        """Of the documents in the match, in each of the main directions."""
+        return (self.projected[:, :-1] - self.directions.centre).square().mean(0)
 
     @cached_property
-    def linked(self) -> list[_Places]:
-        """Places along the links, and both beside each other."""
-        along = _Along(self)
-        return [along, _Beside(self.alone, along, self.numbers.linked_share)]
+    def travelled(self) -> tuple[Tensor, Tensor]:
+        """Coordinates that travelled along the links, of the matched and the asked documents.
+
+        The first tensor has the row in the second of each document.
+        """
+        kept = torch.zeros(len(self.seen), dtype=torch.bool)
+        kept[self.matched] = kept[self.asked] = True
+        return kept.cumsum(0) - 1, _travelled(self, torch.nonzero(kept)[:, 0])
 
     @cached_property
     def some_links(self) -> tuple[Tensor, Tensor]:
@@ -233,10 +263,10 @@ class _Places(Protocol):
 
 
 class _Alone:
-    """Places by a document's own text."""
+    """Places by a document's own text, in the directions that tell classes apart."""
 
-    def __init__(self, sight: _Sight) -> None:
-        self._sight = sight
+    def __init__(self, sight: _Sight, telling: Tensor) -> None:
+        self._sight, self._telling = sight, telling
         values = self._coordinates(sight.matched)
         self._whitening = Whitening.of(values, sight.numbers.stretch)
         self.matched = self._whitening(values)
@@ -250,30 +280,30 @@ class _Alone:
     def _coordinates(self, rows: Tensor) -> Tensor:
         sight = self._sight
         features = sight.seen.features.select(rows)
-        return sight.directions.coordinates(features, sight.empty[rows])
+        return sight.directions.coordinates(features, sight.empty[rows]).mul_(self._telling)
 
 
 class _Along:
     """Places by what travels along the links, for the matched and the asked documents."""
 
-    def __init__(self, sight: _Sight) -> None:
-        self._sight = sight
-        kept = torch.zeros(len(sight.seen), dtype=torch.bool)
-        kept[sight.matched] = kept[sight.asked] = True
-        self._number = kept.cumsum(0) - 1
-        self._values = _travelled(sight, torch.nonzero(kept)[:, 0])
-        values = self._values[self._number[sight.matched]]
+    def __init__(self, sight: _Sight, telling: Tensor) -> None:
+        self._sight, self._telling = sight, telling
+        values = self._coordinates(sight.matched)
         self._whitening = Whitening.of(values, sight.numbers.stretch)
         self.matched = self._whitening(values)
 
     def of(self, rows: Tensor) -> Tensor:
-        return self._whitening(self._values[self._number[rows]])
+        return self._whitening(self._coordinates(rows))
 
     def carried(self, values: Tensor) -> Tensor:
         sight = self._sight
         return personalised_pagerank(
             sight.seen.propagation(), values, sight.restart, sight.hops
         )
+
+    def _coordinates(self, rows: Tensor) -> Tensor:
+        number, values = self._sight.travelled
+        return values[number[rows]].mul_(self._telling)
 
 
 class _Beside:
@@ -363,6 +393,49 @@ class _Problem:
         labels = units * (squares @ (square - mean.square()).clamp(min=0))
         choice = units * (1 + self.scale) * (squares @ mean.square() - centre).clamp(min=0)
         return replace(self, spread=(self.noise_std**2 + labels + choice).sqrt())
+
+    def telling(self, variances: Tensor) -> Tensor:
+        """Which main directions tell classes apart: one, or zero where they do not.
+
+        Documents that follow a few templates differ most in which one they follow, whatever
+        their class. Places in such directions would keep apart what belongs together. There
+        the released sum is hardly more than noise, where elsewhere it grows with the variance
+        of the documents: of the two, what is more likely, given how many are silent.
+        """
+        numbers, silent = self.numbers, self.numbers.silent
+        if silent == 0:
+            return torch.ones(len(variances))
+        freedom = self.target.shape[1] - 1
+        energy = self.target[: len(variances)].square().sum(1) / self.noise_std**2
+        relative = variances / variances.mean().clamp(min=1e-30)
+        signal = torch.logspace(-4, 4, 41)[:, None] * relative
+
+        def likelihood(signal: Tensor) -> Tensor:
+            return -0.5 * (energy / (1 + signal) + freedom * signal.log1p())
+
+        told = likelihood(signal) + math.log(1 - silent)
+        untold = likelihood(numbers.silence * signal) + math.log(silent)
+        best = torch.logaddexp(told, untold).sum(1).argmax()
+        return (told[best] >= untold[best]).float()
+
+    def half(self, begin: int) -> _Problem:
+        """The same in every other of the main directions."""
+        own = slice(begin, None, 2)
+        return replace(
+            self,
+            projected=self.projected[:, own],
+            target=self.target[own],
+            spread=self.spread[own],
+        )
+
+    def misfit(self, scores: Tensor) -> float:
+        """Half the squared misfit of the sum by these scores, sharpened as fits best."""
+        found = []
+        for power in _SHARPNESS:
+            expected = torch.bmm((power * scores).softmax(1)[:, None], self.residuals)[:, 0]
+            gap = (self.scale * (self.projected.T @ expected) - self.target) / self.spread
+            found.append(0.5 * float(gap.square().sum()))
+        return min(found)
 
     def solved(
         self,

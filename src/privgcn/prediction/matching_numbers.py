@@ -24,6 +24,7 @@ LEAST_APART = 0.02
 MOST_BLEND = 4.0
 MOST_MATCHED = 4096
 SURE, WORTH = 3.0, 0.15
+SILENT, SILENCE = 0.02, 0.05
 _FEW_CLASSES = 7
 
 
@@ -51,6 +52,11 @@ class Numbers(BaseModel):
         prior: Variance of a score before anything is known.
         evidence: By how much text beside links must match better than links alone; 3 is a
             factor of twenty in likelihood.
+        own_travels: Whether the trained weights' own scores may travel along the links; not in
+            models that were saved before they could.
+        silent: Which share of the main directions is expected to tell no classes apart; none
+            in models that were saved before they were looked for.
+        silence: How much signal such a direction has, as a share of what others have.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -77,6 +83,9 @@ class Numbers(BaseModel):
     most_blend: float = Field(ge=0, le=1e6)
     sure: float = Field(ge=0, le=1e6)
     worth: float = Field(ge=0, le=1e6)
+    own_travels: bool = False
+    silent: float = Field(default=0.0, ge=0, lt=1)
+    silence: float = Field(default=0.0, ge=0, le=1)
 
     @classmethod
     def of_this_version(
@@ -106,4 +115,7 @@ class Numbers(BaseModel):
             most_blend=MOST_BLEND,
             sure=SURE,
             worth=WORTH,
+            own_travels=True,
+            silent=SILENT,
+            silence=SILENCE,
         )

@@ -16,12 +16,16 @@ from privgcn.models import make_model
 from privgcn.modes import MODES, check_mode
 from privgcn.prediction.inference import numbers_of, released_of, scores_in_mode
 from privgcn.prediction.matching import (
+    _Alone,
+    _Along,
+    _links_tell,
     _Problem,
     _Sight,
     _Solution,
     links_help,
     mean_residuals,
 )
+from privgcn.prediction.matching_numbers import Numbers
 from privgcn.prediction.spectrum import personalised_pagerank, principal_directions
 from privgcn.training.fit import fit
 from privgcn.training.fitted import Fit
@@ -179,9 +183,10 @@ def test_the_gradient_of_the_match_is_that_of_its_loss(fitted) -> None:
     released = released_of(fitted)[0]
     sight = _Sight(new, torch.arange(80), 0.1, 10, released.numbers)
     problem = _Problem.of(released, sight)
+    places = _Alone(sight, torch.ones(len(sight.variances)))
     for sharpening in (0.0, 0.5):
         expected = torch.randn(80, CLASSES)
-        solution = _Solution(problem, sight, sight.alone, expected, None)
+        solution = _Solution(problem, sight, places, expected, None)
         solution.weights = 0.1 * torch.randn(solution.weights.shape)
         solution.bias = torch.tensor([0.3, -0.2, 0.1])
         _, by_weight, by_bias = solution._loss(sharpening)
@@ -215,7 +220,7 @@ def test_only_the_asked_documents_are_scored(fitted) -> None:
 
 def test_own_scores_count_more_with_signal_and_agreement(fitted) -> None:
     new = planted(300, 9)
-    numbers = numbers_of(fitted)
+    numbers = numbers_of(fitted).model_copy(update={"own_travels": False})
     rows = torch.arange(300)
 
     def share(**changes: float) -> float:
@@ -238,7 +243,7 @@ def test_own_scores_count_more_with_signal_and_agreement(fitted) -> None:
 
 def test_own_scores_count_less_where_they_disagree(fitted) -> None:
     """Weights of the wrong classes contradict the match."""
-    new, rows = planted(300, 9), torch.arange(300)
+    new, rows = planted(300, 9, links=0), torch.arange(300)
     wrong = replace(fitted, parameters=[p.roll(1, -1) for p in fitted.parameters])
 
     def moved(model: Fit) -> float:
@@ -248,6 +253,65 @@ def test_own_scores_count_less_where_they_disagree(fitted) -> None:
         return float((found[0] - found[1]).norm())
 
     assert moved(wrong) < 0.6 * moved(fitted)
+
+
+def templated(documents: int, seed: int) -> TextGraph:
+    """Documents of six classes, most of whose length is one of four templates."""
+    rng, fixed = np.random.default_rng(seed), np.random.default_rng(98)
+    labels = rng.integers(0, 6, documents)
+    centres, templates = fixed.normal(size=(6, 100)), fixed.normal(size=(4, 100))
+    rows = 0.4 * centres[labels] + 5 * templates[rng.integers(0, 4, documents)]
+    rows += rng.normal(size=(documents, 100))
+    features = normalised(DenseRows(torch.tensor(rows, dtype=torch.float32)), "l2")
+    split = torch.zeros(documents, dtype=torch.int8)
+    edges = torch.empty((2, 0), dtype=torch.int64)
+    return TextGraph(features, edges, torch.from_numpy(labels), 6, split)
+
+
+def test_templates_are_no_places() -> None:
+    """What documents differ in most need not tell their classes apart."""
+    changes = {"privacy.reproducible": True, "privacy.delta": 1e-4}
+    model = fit(templated(800, 0), make_settings("auto", epsilon=4.0, changes=changes))
+    new, numbers = templated(500, 1), numbers_of(model)
+    sight = _Sight(model.seen(new), torch.arange(500), 0.1, 10, numbers)
+    telling = _Problem.of(released_of(model)[0], sight).telling(sight.variances)
+    assert telling[:3].tolist() == [0.0, 0.0, 0.0]
+    assert telling[3:].sum() >= len(telling) - 5
+    blind = replace(model, matching={**numbers.model_dump(), "silent": 0.0})
+    own, before = (accuracy(m, new, "own-graph") for m in (model, blind))
+    alone = accuracy(model, new, "alone")
+    assert before < alone - 0.1
+    assert own > alone + 0.02
+
+
+def test_own_scores_travel_where_the_released_sum_says_so() -> None:
+    changes = {"privacy.reproducible": True, "privacy.delta": 1e-4}
+    model = fit(planted(4000, 0), make_settings("auto", epsilon=8.0, changes=changes))
+    new, numbers = planted(300, 9), numbers_of(model)
+    order = torch.randperm(new.edges.shape[1], generator=torch.Generator().manual_seed(5))
+    ends = torch.stack([new.edges[0], new.edges[1][order]])
+    ends = ends[:, ends[0] != ends[1]]
+    rewired = replace(new, edges=torch.stack([ends.amin(0), ends.amax(0)]))
+    for graph, tells in ((new, True), (rewired, False)):
+        one = model.replica(0)
+        sight = _Sight(one.seen(graph), torch.arange(300), 0.1, 10, numbers)
+        released = released_of(one)[0]
+        along = _Along(sight, torch.ones(len(sight.variances)))
+        assert _links_tell(_Problem.of(released, sight), released, sight, along) == tells
+    stay = replace(model, matching={**numbers.model_dump(), "own_travels": False})
+    assert accuracy(model, new, "own-graph") > accuracy(stay, new, "own-graph") + 0.01
+    assert accuracy(model, rewired, "own-graph") == accuracy(stay, rewired, "own-graph")
+
+
+def test_a_model_saved_before_predicts_as_it_did(fitted) -> None:
+    saved = numbers_of(fitted).model_dump()
+    del saved["own_travels"], saved["silent"], saved["silence"]
+    numbers = Numbers.model_validate(saved)
+    assert not numbers.own_travels
+    new = planted(300, 9)
+    sight = _Sight(new, torch.arange(300), 0.1, 10, numbers)
+    problem = _Problem.of(replace(released_of(fitted)[0], numbers=numbers), sight)
+    assert problem.telling(torch.logspace(-6, 6, len(sight.variances))).min() == 1
 
 
 def test_pagerank_is_its_own_recursion() -> None:
