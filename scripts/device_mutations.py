@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine_mutations import CLIPPING
 from symbol_changes import Mutation, behave, drop, mutation, swap
 
 RANDOMNESS = "tests/unit/test_randomness.py"
@@ -67,6 +68,11 @@ DEVICE: tuple[Mutation, ...] = (
             "parameter.index_select(-2, slots.replicas)",
             "parameter.index_select(-2, slots.replicas.flip(0))",
         ),
+    ),
+    mutation(
+        "the longest part chooses how another one is rounded",
+        f"{CLIPPING}::test_empty_rows_that_fill_up_a_part_move_no_bit",
+        swap("clipping:_multiplied_out", "upper_sums(lengths, most)", "upper_sums(lengths)"),
     ),
     mutation(
         "what fills up a part's links reaches its last row",

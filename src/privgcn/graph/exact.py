@@ -94,14 +94,19 @@ def exact_sums(values: Tensor) -> Tensor:
     return cut @ cut.new_ones(values.shape[-1], 1)
 
 
-def upper_sums(values: Tensor) -> Tensor:
+def upper_sums(values: Tensor, most: int | None = None) -> Tensor:
     """Sums over the first dimension of float64 numbers that are not negative, from above.
 
     Each number is rounded up, relative to the largest, so far that sums are exact: no order
     and no device changes a bit. Of n numbers the sum is too large by a relative n^2 2^-51
     at most.
+
+    Args:
+        values: The numbers.
+        most: How many there can be, where how many zeros there are must change no bit;
+            otherwise as many as there are.
     """
-    units = powers_above(values.amax(0)) * 2.0 ** -product_bits(len(values))
+    units = powers_above(values.amax(0)) * 2.0 ** -product_bits(most or len(values))
     return (values / units).ceil_().sum(0).mul_(units)
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from brute_force import FINE, joint_norm, random_graph, relative_error
 from privgcn.graph import DenseRows, PartitionedGraph, cut, rows_of
+from privgcn.graph.exact import powers_above, upper_sums
 from privgcn.models import make_model
 from privgcn.models.stack import LayerGradient, loss_gradient
 from privgcn.privacy.mechanism import clipping
@@ -16,6 +17,7 @@ from privgcn.privacy.mechanism.clipping import (
     ClippedSums,
     _joint_norms,
     _row_squares,
+    clipped_parts,
     clipped_vector,
 )
 from privgcn.privacy.mechanism.noise_grid import Grid
@@ -231,6 +233,24 @@ def test_rows_that_cancel_lie_on_the_finest_grid() -> None:
         gradient = LayerGradient(graph.features, rows, rows)
         for found in ClippedSums(graph, 1.0, grid).clipped_sum([gradient]):
             assert torch.equal(found, (found / grid.step).round() * grid.step)
+
+
+@pytest.mark.parametrize("empty", [1, 16, 100])
+def test_empty_rows_that_fill_up_a_part_move_no_bit(empty: int) -> None:
+    """The row is just below a power of two, where rounding up more coarsely would reach it."""
+    inputs = torch.ones(16, 1, 1, dtype=torch.float64)
+    outputs = torch.zeros(16, 1, 3, dtype=torch.float64)
+    outputs[0, 0] = torch.tensor([0.6 - 1e-13, 0.8 - 1e-13, 1e-13])
+    outputs[0] *= (1 - 2.0**-48) / outputs[0].norm()
+    found = []
+    for more in (0, empty):
+        rows = [torch.cat([t, torch.zeros(more, *t.shape[1:])]) for t in (inputs, outputs)]
+        found.append(clipped_parts([LayerGradient(*rows, None)], 100.0, Grid(52, 12), 10_000))
+    assert torch.equal(*[one for (one,) in found])
+    for terms in (None, 10_000):
+        lengths = [outputs.norm(dim=-1), torch.cat([outputs, outputs[1:2]]).norm(dim=-1)]
+        units = {float(powers_above(upper_sums(own, terms))) for own in lengths}
+        assert len(units) == (2 if terms is None else 1), "the danger is real"
 
 
 @pytest.mark.parametrize("width", [1, 32, 33, 64, 100, 2000])

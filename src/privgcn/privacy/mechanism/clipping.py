@@ -471,18 +471,25 @@ def _digits_lost(width: int) -> float:
 
 
 def clipped_parts(
-    gradients: Sequence[LayerGradient], clip_norm: float, grid: AnyGrid
+    gradients: Sequence[LayerGradient], clip_norm: float, grid: AnyGrid, most: int
 ) -> list[Tensor]:
     """The clipped gradients of parts that lie side by side, ``[..., parts, k]`` each.
 
     The replica dimension of the rows counts parts: all rows of it are one part's, on whichever
-    replica. For parts with many documents; the vectors are those that ``ClippedSums`` adds up.
+    replica. Each is multiplied out, as ``ClippedSums`` does with parts of many documents.
+
+    Args:
+        gradients: Gradient rows; a part ends in empty ones, as many as the longest part needs.
+        clip_norm: The most a part may have.
+        grid: What each is rounded to.
+        most: Documents that a part can have, a public number: how many empty rows there are
+            must change no bit.
     """
     layers = []
     for inputs, outputs, bias_rows in gradients:
         assert isinstance(inputs, Tensor | GridRows)
         layers.append(_dense_layer(inputs, outputs, bias_rows, grid))
-    return _multiplied_out(layers, _lengths(layers), clip_norm, grid)
+    return _multiplied_out(layers, _lengths(layers), clip_norm, grid, most)
 
 
 def _dense_layer(
@@ -505,7 +512,7 @@ def _widened(outputs: Tensor, bias_rows: Tensor | None) -> tuple[Tensor, Tensor 
 
 
 def _multiplied_out(
-    layers: Sequence[_Layer], lengths: Tensor, clip_norm: float, grid: AnyGrid
+    layers: Sequence[_Layer], lengths: Tensor, clip_norm: float, grid: AnyGrid, most: int
 ) -> list[Tensor]:
     """The clipped gradient of one part, from its own rows.
 
@@ -513,7 +520,7 @@ def _multiplied_out(
     so the gradient is exact, and its norm is the one that is clipped.
     """
     digits = EXACT_BITS - grid.input_bits
-    unit = powers_above(upper_sums(lengths)[:, None]) * 2.0**-digits
+    unit = powers_above(upper_sums(lengths, most)[:, None]) * 2.0**-digits
     vector: list[Tensor] = []
     for inputs, powers, _, outputs, bias_rows in layers:
         vector.append(transposed_product(inputs, rounded(outputs, unit / powers)))

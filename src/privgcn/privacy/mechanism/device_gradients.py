@@ -87,7 +87,7 @@ class DeviceGradients(StackGradients):
         rows = self._rows(block, own, masks)
         grid = grid_of(self.plan)
         grid = grid if isinstance(grid, Grid) else grid.of(slots.replicas)
-        vectors = clipped_parts(rows, self.plan.clip_norm, grid)
+        vectors = clipped_parts(rows, self.plan.clip_norm, grid, self.plan.units)
         totals = [torch.zeros_like(p, dtype=torch.float64) for p in parameters]
         for total, vector in zip(totals, vectors, strict=True):
             kept = torch.where(block.used[:, None], vector, 0.0)
