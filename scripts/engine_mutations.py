@@ -165,7 +165,7 @@ ENGINE: tuple[Mutation, ...] = (
     mutation(
         "features that are not finite poison the sum",
         (_NOT_FINITE, f"{FIT}::test_no_document_can_spoil_the_model"),
-        swap("ClippedSums._features", "rows.emptied(bad) if bool(bad.any()) else rows", "rows"),
+        swap("ClippedSums.features", "rows.emptied(bad) if bool(bad.any()) else rows", "rows"),
     ),
     mutation(
         "a tiny row becomes infinite when it is normalised",

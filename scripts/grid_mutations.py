@@ -196,7 +196,7 @@ GRID: tuple[Mutation, ...] = (
         "features are not cut to the grid",
         _BOUND,
         swap("StackGradients.__init__", "any_features.on_grid(any_bits)", "any_features"),
-        swap("ClippedSums._features", "any_rows.on_grid(any_bits)", "any_rows"),
+        swap("ClippedSums.features", "any_rows.on_grid(any_bits)", "any_rows"),
     ),
     mutation(
         "hidden rows are not cut to the grid",
@@ -305,8 +305,8 @@ GRID: tuple[Mutation, ...] = (
         _MORE,
         swap(
             "ClippedSums._large",
-            "size > _MOST_IN_PAIRS",
-            "int(self.graph.sizes.max()) > _MOST_IN_PAIRS",
+            "sizes > _MOST_IN_PAIRS",
+            "sizes.max().expand_as(sizes) > _MOST_IN_PAIRS",
         ),
     ),
     mutation(
