@@ -337,6 +337,11 @@ ENGINE: tuple[Mutation, ...] = (
         ),
     ),
     mutation(
+        "a gradient that two weights of a module share is clipped twice",
+        f"{MODULES}::test_weights_that_share_a_gradient_are_clipped_once",
+        swap("clipped_vectors", "tensor * any_scales", "tensor.double().mul_(any_scales)"),
+    ),
+    mutation(
         "a module that changes its weights is taken",
         "tests/unit/models/test_module.py::test_a_module_that_changes_its_weights_is_refused",
         swap("_check_unchanged", "called.named_parameters()", "()"),

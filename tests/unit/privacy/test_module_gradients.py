@@ -85,6 +85,35 @@ def test_each_part_is_clipped_jointly() -> None:
         assert joint_norm(sums) <= 1.0
 
 
+class Summed(nn.Module):
+    """Two weights that are added: autograd gives both of them one gradient tensor."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        shape = (FEATURES, CLASSES)
+        self.first = nn.Parameter(torch.zeros(shape, dtype=dtype))
+        self.second = nn.Parameter(torch.zeros(shape, dtype=dtype))
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return x.to(self.first.dtype) @ (self.first + self.second)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("share", [0.9, 1.1])
+def test_weights_that_share_a_gradient_are_clipped_once(
+    dtype: torch.dtype, share: float
+) -> None:
+    """In place, the one tensor would be divided by the clip norm twice."""
+    graph = pieces(6)
+    scaled = graph.with_features(DenseRows(graph.features.dense() * 1e-2))
+    free = ModuleGradients(Summed(dtype), scaled, plan_for(6, 1.0))
+    length = joint_norm(free.clipped_sum(free.initial(), [np.array([2])]))
+    assert length < 0.1
+    general = ModuleGradients(Summed(dtype), scaled, plan_for(6, length / share))
+    sums = general.clipped_sum(general.initial(), [np.array([2])])
+    assert joint_norm(sums) == pytest.approx(min(share, 1.0), rel=1e-5)
+
+
 def test_a_part_that_is_not_finite_counts_as_zero() -> None:
     graph = pieces(6)
     clean = ModuleGradients(Net(), graph, plan_for(6, 0.01))
