@@ -1,5 +1,8 @@
 """The general path: any module, the same bound."""
 
+import random
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -163,6 +166,47 @@ def test_the_masks_of_one_part_do_not_depend_on_which_others_were_sampled() -> N
     before = torch.get_rng_state()
     general.clipped_sum(general.initial(), None)
     assert torch.equal(before, torch.get_rng_state()), "the caller's generator stays untouched"
+
+
+class Drops(nn.Module):
+    """Leaves out features by numbers that are not PyTorch's."""
+
+    def __init__(self, draw: Callable[[], float]) -> None:
+        super().__init__()
+        self.linear = nn.Linear(FEATURES, CLASSES)
+        self.draw = draw
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.linear(x * torch.tensor([[self.draw() for _ in row] for row in x]).round())
+
+
+@pytest.mark.parametrize(
+    "draw", [lambda: random.random(), lambda: np.random.random()], ids=["python", "numpy"]
+)
+def test_what_one_part_draws_from_other_libraries_moves_no_other_part(
+    draw: Callable[[], float],
+) -> None:
+    """After ``np.random.seed(0)`` in a script, a shift would tell who was sampled."""
+    graph, net = pieces(6), Drops(draw)
+    sums = []
+    for sample in ([2, 3], [3]):
+        random.seed(0)
+        np.random.seed(0)
+        first = draw()
+        words = RandomSource.reproducible(0, "masks")
+        general = ModuleGradients(net, graph, plan_for(6), words)
+        if sample == [3]:
+            words.words(1)  # what part 2 would have taken
+        sums.append(general.clipped_sum(general.initial(), [np.array(sample)]))
+        after = draw()
+        random.seed(0)
+        np.random.seed(0)
+        assert [draw(), draw()] == [first, after], "the caller's generators stay untouched"
+    words = RandomSource.reproducible(0, "masks")
+    alone = ModuleGradients(net, graph, plan_for(6), words)
+    second = alone.clipped_sum(alone.initial(), [np.array([2])])
+    for both, one, other in zip(*sums, second, strict=True):
+        assert torch.equal(both - other, one)
 
 
 @pytest.mark.parametrize(
