@@ -267,6 +267,16 @@ GRID: tuple[Mutation, ...] = (
         swap("DenseRows.on_grid", "self.powers[:, None]", "self.powers[:1, None]"),
     ),
     mutation(
+        "threads divide the sum of a row that is alone",
+        "tests/unit/graph/test_rows.py"
+        "::test_a_long_row_does_not_tell_whether_others_come_after_it",
+        swap(
+            "DenseRows.row_sums",
+            "rows.sum(1) if len(rows) > 1 else rows.repeat(2, 1).sum(1)[:1]",
+            "rows.sum(1)",
+        ),
+    ),
+    mutation(
         "sparse rows share one power of two",
         (_OWN_CUT, _LOUD),
         swap(

@@ -304,6 +304,20 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         ),
     ),
     mutation(
+        "owners of a folder are numbered as they appear",
+        f"{FOLDER}::test_how_much_an_owner_writes_moves_nobody_else",
+        swap(
+            "corpus.folder:_owners",
+            "tuple(sorted(any_values))",
+            "tuple(dict.fromkeys(values))",
+        ),
+    ),
+    mutation(
+        "owners of a frame are numbered as they appear",
+        f"{FOLDER}::test_how_much_an_owner_writes_moves_nobody_else",
+        swap("checked_owners", "tuple(sorted(set(named)))", "tuple(dict.fromkeys(named))"),
+    ),
+    mutation(
         "a document that is not finite is an error",
         "tests/unit/graph/test_textgraph.py"
         "::test_from_a_corpus_empties_rows_that_are_not_finite",

@@ -420,7 +420,7 @@ def clipped_vectors(
 ) -> list[Tensor]:
     """The sum of vectors ``[n, ..., R, k]``, each scaled to norm at most one clip norm.
 
-    In units of the clip norm, on the grid. Tensors in float64 are overwritten.
+    In units of the clip norm, on the grid, in float64.
 
     Args:
         vectors: One vector for each place of the first dimension, over all tensors together.
@@ -443,7 +443,8 @@ def clipped_vectors(
     sums: list[Tensor] = []
     for tensor in vectors:
         own = (len(tensor), *[1] * (tensor.ndim - 3), -1, 1)
-        made = tensor.double().mul_(scales.view(own)).round_()
+        # Not in place: of a user's module, two tensors may be one and the same.
+        made = (tensor * scales.view(own)).round_()
         if not everything:
             made = torch.where(kept.view(own), made, 0.0)
         # Whole numbers: their sum is exact.
