@@ -122,8 +122,11 @@ def _replica_scores(released: Released, sight: _Sight) -> Tensor:
     own = _own_scores(released, sight.seen.features.select(sight.asked))
     if travels:
         went = linked.carried(_own_scores(released, sight.seen.features))[sight.asked]
-        # A small share is worth most as it is: the match has followed the links already.
-        own = torch.lerp(own, went, numbers.linked_share * min(1.0, share))
+        # A small share is worth most as it is: the match has followed the links already, and
+        # well where many documents are in sight.
+        units = released.units
+        moved = min(1.0, share * units / (units + len(sight.seen)))
+        own = torch.lerp(own, went, numbers.linked_share * moved)
     return _of_match(released, best.scores(sight.asked)).add_(own, alpha=share)
 
 

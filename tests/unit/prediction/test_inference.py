@@ -59,6 +59,12 @@ def fitted() -> Fit:
     return fit(planted(1500, 0), settings)
 
 
+@pytest.fixture(scope="module")
+def strong() -> Fit:
+    changes = {"privacy.reproducible": True, "privacy.delta": 1e-4}
+    return fit(planted(4000, 0), make_settings("auto", epsilon=8.0, changes=changes))
+
+
 def accuracy(fitted: Fit, graph: TextGraph, mode: str) -> float:
     rows = torch.arange(len(graph))
     scores = scores_in_mode(fitted, graph, rows, check_mode(mode))[:, 0]
@@ -284,10 +290,8 @@ def test_templates_are_no_places() -> None:
     assert own > alone + 0.02
 
 
-def test_own_scores_travel_where_the_released_sum_says_so() -> None:
-    changes = {"privacy.reproducible": True, "privacy.delta": 1e-4}
-    model = fit(planted(4000, 0), make_settings("auto", epsilon=8.0, changes=changes))
-    new, numbers = planted(300, 9), numbers_of(model)
+def test_own_scores_travel_where_the_released_sum_says_so(strong) -> None:
+    model, new, numbers = strong, planted(300, 9), numbers_of(strong)
     order = torch.randperm(new.edges.shape[1], generator=torch.Generator().manual_seed(5))
     ends = torch.stack([new.edges[0], new.edges[1][order]])
     ends = ends[:, ends[0] != ends[1]]
@@ -301,6 +305,27 @@ def test_own_scores_travel_where_the_released_sum_says_so() -> None:
     stay = replace(model, matching={**numbers.model_dump(), "own_travels": False})
     assert accuracy(model, new, "own-graph") > accuracy(stay, new, "own-graph") + 0.01
     assert accuracy(model, rewired, "own-graph") == accuracy(stay, rewired, "own-graph")
+
+
+@pytest.mark.parametrize("documents", [1000, 3000])
+def test_own_scores_travel_less_among_many_documents(strong, documents) -> None:
+    """There the match itself has learned most of what links tell."""
+    new, rows = planted(documents, 9), torch.arange(documents)
+    numbers = numbers_of(strong).model_copy(update={"blend": 0.005})
+
+    def scores(**changes: float) -> torch.Tensor:
+        model = replace(strong, matching={**numbers.model_dump(), **changes})
+        return scores_in_mode(model, new, rows, "own-graph")[:, 0]
+
+    matched, stayed, went = scores(blend=0.0), scores(own_travels=False), scores()
+    alone = scores_in_mode(strong, new, rows, "alone")[:, 0]
+    share = float((stayed - matched).norm() / alone.norm())
+    links, prediction = new.propagation(), strong.settings.prediction
+    along = personalised_pagerank(links, alone, prediction.restart, prediction.hops)
+    moved = float((went - stayed).norm() / (along - alone).norm()) / share
+    expected = numbers.linked_share * share * 4000 / (4000 + documents)
+    assert 0.05 < expected < numbers.linked_share
+    assert moved == pytest.approx(expected, rel=1e-2)
 
 
 def test_a_model_saved_before_predicts_as_it_did(fitted) -> None:
