@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from privgcn.corpus.catalogue import DATASETS
 from privgcn.errors import ConfigError
 from privgcn.experiments.paper.published import noise_of
-from privgcn.experiments.tasks import Result
+from privgcn.experiments.tasks import Result, check_axes
 from privgcn.experiments.train_task import encoding, parts_and_share
 from privgcn.training.devices import WORDS, Work, faster_device
 from privgcn.training.recipes import PAPER_EPOCHS
@@ -62,17 +62,8 @@ SOUND = {
 
 _PLAIN_RATE, _PLAIN_DECAY, _PLAIN_PATIENCE = 0.01, 0.01, 20
 
-_AXES = {
-    "dataset",
-    "optimizer",
-    "epsilon",
-    "parts",
-    "learning_rate",
-    "epochs",
-    "fraction",
-    "features",
-}
-_AXES |= {"sound"}
+_MUST = {"dataset", "optimizer", "epsilon"}
+_MAY = {"parts", "learning_rate", "epochs", "fraction", "features", "sound"}
 _HIDDEN, _DROPOUT, _CLIP_NORM = 32, 0.5, 1.0
 # To ask a device makes the host wait; a seed that has stopped stays as it is anyway.
 _EPOCHS_BETWEEN = {"cpu": 1, "cuda": 25}
@@ -80,12 +71,7 @@ _EPOCHS_BETWEEN = {"cpu": 1, "cuda": 25}
 
 def resolve(point: dict[str, Any]) -> dict[str, Any]:
     """The full settings: the noise is what the paper's accountant asks for its epsilon."""
-    if not {"dataset", "optimizer", "epsilon"} <= set(point) <= _AXES:
-        raise ConfigError(
-            "A grid of the released code's runs must have the axes dataset, optimizer and "
-            "epsilon, and may have parts, learning_rate, epochs, fraction, features and sound. "
-            f"Got {', '.join(point)}."
-        )
+    check_axes("the released code's runs", point, _MUST, _MAY)
     optimizer, parts = point["optimizer"], int(point.get("parts") or 1)
     sound = list(point.get("sound") or ())
     if not set(sound) <= set(SOUND):
@@ -378,10 +364,8 @@ def _clipped(gradients: Sequence[Tensor]) -> list[Tensor]:
     return [gradient * factors for gradient in gradients]
 
 
-def device(settings: Mapping[str, Any], replicas: int, asked: str) -> str:
-    """``cpu`` or ``cuda``: what was asked for, or what is faster."""
-    if asked != "auto":
-        return asked
+def device(settings: Mapping[str, Any], replicas: int) -> str:
+    """``cpu`` or ``cuda``: what is faster."""
     size = _documents(settings) * WORDS * settings["hidden"] * replicas
     return faster_device(Work(steps(settings), size, size), started=True)
 
