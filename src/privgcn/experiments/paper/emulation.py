@@ -232,22 +232,22 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
         finish()
 
     usual = dropout if "dropout" in sound and settings["dropout"] > 0 else None
-    adding = Recording(lambda: add(usual), device, [usual])
-    finishing = Recording(finish, device, [noise])
-    visiting = Recording(one_part, device, [usual, noise])
+    adding = Recording(device, [usual])
+    finishing = Recording(device, [noise])
+    visiting = Recording(device, [usual, noise])
 
     def advance(sample: Sequence[int], masks: Draws | None) -> None:
         if masks is usual and len(sample) == 1:
             own.copy_(weights[sample[0]])
-            visiting()
+            visiting(one_part)
             return
         for part in sample:
             own.copy_(weights[part])
             if masks is usual:
-                adding()
+                adding(lambda: add(usual))
             else:
                 add(masks)
-        finishing()
+        finishing(finish)
 
     validation = torch.nonzero((graph.split == 1) & (graph.labels >= 0))[:, 0]
 
@@ -255,7 +255,7 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
         scores = model.scores(parameters, features, whole)[validation]
         stopper.look(losses_of(scores, graph.labels[validation]))
 
-    look = Recording(validate, device, [])
+    looking = Recording(device, [])
     between = _EPOCHS_BETWEEN[device.type]
     for epoch in range(1, settings["epochs"] + 1):
         dropping = settings["dropout"] > 0 and (epoch == 1 or "dropout" in sound)
@@ -263,7 +263,7 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
         for sample in _sampled(visits, order) if "sampling" in sound else visits[:, None]:
             advance(sample.tolist(), dropout if dropping else None)
         if settings["patience"]:
-            look()
+            looking(validate)
             if epoch % between == 0 and stopper.all_stopped():
                 break
     return model.scores(stopper.result(), features, whole)

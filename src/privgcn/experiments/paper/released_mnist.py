@@ -128,7 +128,7 @@ def _train(
     def shuffled(count: int) -> Tensor:
         return torch.randperm(count, generator=order).to(device)
 
-    recorded = Recording(lambda: step(None), device, [noise])
+    recorded = Recording(device, [noise])
     stopper = Stopper(settings["patience"], parameters)
     last_batch = len(test) % lot or min(lot, len(test))
     for epoch in range(1, settings["epochs"] + 1):
@@ -139,7 +139,7 @@ def _train(
             if dropping:
                 step(dropout)
             else:
-                recorded()
+                recorded(lambda: step(None))
         if not settings["patience"]:
             continue
         looked = shuffled(len(test))[:last_batch]
