@@ -140,11 +140,10 @@ def test_a_run_that_fails_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "Failed: rate 0.5, steps 30, shift none, seed 0: " in capsys.readouterr().err
 
 
-def test_a_random_split_is_a_run_of_its_own(tmp_path: Path) -> None:
+def test_a_random_split_is_a_run_of_its_own(store: RecordStore) -> None:
     point = {"dataset": "cora", "recipe": "auto", "epsilon": 1}
-    with RecordStore(tmp_path) as store:
-        record(store, "train", {**point, "split": [0.75, 0.1]}, 0.5)
-        results = Results(store, SEEDS)
-        assert results.train(**point) is None
-        assert results.majority("cora") is None, "the majority is that of the usual split"
-        assert results.train(**point, split=[0.75, 0.1]) is not None
+    record(store, "train", {**point, "split": [0.75, 0.1]}, 0.5)
+    results = Results(store, SEEDS)
+    assert results.train(**point) is None
+    assert results.majority("cora") is None, "the majority is that of the usual split"
+    assert results.train(**point, split=[0.75, 0.1]) is not None
