@@ -199,31 +199,27 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
     own = torch.empty_like(weights[0])
     scale = settings["noise_multiplier"] * _CLIP_NORM
 
-    def gradients(masks: Draws | None) -> list[Tensor]:
-        """Of the documents that ``own`` weighs."""
+    stopper = Stopper(settings["patience"], parameters)
+    totals = [torch.zeros_like(parameter) for parameter in parameters]
+    for parameter, total in zip(parameters, totals, strict=True):
+        parameter.grad = total
+
+    def add(masks: Draws | None) -> None:
+        """Adds the gradient of the documents that ``own`` weighs."""
         tape = model.forward(parameters, features, matrix, masks)
         rows = loss_gradient(tape.scores, graph.labels, own)
         layers = model.backward(parameters, tape, rows, matrix, dropped=masks is not None)
         made = [tensor for layer in layers for tensor in layer.totals()]
-        return _clipped(made) if "clip" in sound else made
-
-    def move(sums: list[Tensor]) -> None:
-        if scale > 0:
-            draws = noise.normal([one.shape for one in sums])
-            sums = [one.add_(draw, alpha=scale) for one, draw in zip(sums, draws, strict=True)]
-        for parameter, gradient in zip(parameters, sums, strict=True):
-            parameter.grad = gradient
-        optimiser.step()
-
-    stopper = Stopper(settings["patience"], parameters)
-    totals = [torch.zeros_like(parameter) for parameter in parameters]
-
-    def add(masks: Draws | None) -> None:
-        for total, gradient in zip(totals, gradients(masks), strict=True):
-            total.add_(gradient)
+        for total, one in zip(totals, _clipped(made) if "clip" in sound else made, strict=True):
+            total.add_(one)
 
     def finish() -> None:
-        move(totals)
+        """Takes a step with what was added up, and noise."""
+        if scale > 0:
+            draws = noise.normal([total.shape for total in totals])
+            for total, draw in zip(totals, draws, strict=True):
+                total.add_(draw, alpha=scale)
+        optimiser.step()
         for total in totals:
             total.zero_()
 
