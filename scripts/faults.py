@@ -32,8 +32,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from forked import Child, Work, call, command, import_everything, side_by_side, start
 
 from privgcn.errors import PrivGCNError

@@ -38,8 +38,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from forked import Child, Work, import_everything, side_by_side, start
 from fuzz_targets import TARGETS, Target
 

@@ -17,16 +17,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch import Tensor
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from bit_attack import float32_noise
+from torch import Tensor
 
 from privgcn.evidence.audit import Audit, audit
 from privgcn.graph import parts

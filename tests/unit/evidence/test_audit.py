@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import planted_defects
 import pytest
 
 from privgcn.config import Settings
@@ -18,9 +16,6 @@ from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import RandomSource
 from privgcn.training.planning import plan_for_units
 from privgcn.training.recipes import make_settings
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts"))
-planted_defects = importlib.import_module("planted_defects")
 
 # Bounds on secret noise: a test that fails by chance once in 50,000 calls.
 SURE = 0.999

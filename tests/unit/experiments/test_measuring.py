@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tomllib
 from pathlib import Path
 
+import features
+import measure_outlook
+import outlook_task
 import pytest
+import recipe_figures
+import scores
 import tiny_task
 from fake_records import record, result
+from measuring import measure
 
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.results import Results
@@ -18,17 +23,6 @@ from privgcn.experiments.store import RecordStore
 from privgcn.report.formats import NOTHING
 from privgcn.training import outlook
 from privgcn.training.outlook import Curve, fitted_curve
-
-SCRIPTS = str(Path(__file__).parents[3] / "scripts")
-if SCRIPTS not in sys.path:
-    sys.path.insert(0, SCRIPTS)
-
-import features  # noqa: E402
-import measure_outlook  # noqa: E402
-import outlook_task  # noqa: E402
-import recipe_figures  # noqa: E402
-import scores  # noqa: E402
-from measuring import measure  # noqa: E402
 
 SEEDS = (0, 1)
 SPREAD = "0.500 ± 0.141"
