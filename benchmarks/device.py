@@ -163,6 +163,28 @@ def product_rate() -> float:
     return 2 * size**3 / ms * 1000
 
 
+def measured(
+    graph: TextGraph, kind: str, replicas: int, optimizer: str, limits: dict[str, Any]
+) -> dict[str, Any]:
+    """What a step must move and compute, and its time on the device beside those floors."""
+    row: dict[str, Any] = {"kind": kind, "replicas": replicas}
+    row["bytes"] = least_bytes(graph, kind, optimizer, replicas)
+    if KINDS[kind] is not None:
+        row["operations"] = least_operations(graph, kind, replicas)
+    if "copy_bandwidth" not in limits:
+        return row
+    try:
+        row["cuda_ms"] = step_ms(graph, kind, optimizer, replicas, torch.device("cuda"))
+        row["ratio"] = row["cuda_ms"] / (row["bytes"] / limits["copy_bandwidth"] * 1000)
+        if "operations" in row:
+            floor = row["operations"] / limits["product_rate"] * 1000
+            row["product_ratio"] = row["cuda_ms"] / floor
+    except Exception as error:
+        row["error"] = f"{type(error).__name__}: {error}"[:300]
+    torch.cuda.empty_cache()
+    return row
+
+
 def copy_bandwidth() -> float:
     """Bytes per second, read and written, of a plain copy on the device."""
     source = torch.empty(2**30, dtype=torch.float32, device="cuda")
@@ -255,30 +277,15 @@ def main() -> None:
         graph = Prepared.of(corpus, settings_of("one part", "sgd")).train
         for kind in KINDS:
             for replicas in map(int, given.replicas.split(",")):
-                row: dict[str, Any] = {"dataset": name, "kind": kind, "replicas": replicas}
-                row["bytes"] = least_bytes(graph, kind, given.optimizer, replicas)
-                if KINDS[kind] is not None:
-                    row["operations"] = least_operations(graph, kind, replicas)
-                if "copy_bandwidth" in found:
-                    device = torch.device("cuda")
-                    try:
-                        row["cuda_ms"] = step_ms(graph, kind, given.optimizer, replicas, device)
-                        floor = row["bytes"] / found["copy_bandwidth"] * 1000
-                        row["ratio"] = row["cuda_ms"] / floor
-                        if "operations" in row:
-                            floor = row["operations"] / found["product_rate"] * 1000
-                            row["product_ratio"] = row["cuda_ms"] / floor
-                    except Exception as error:
-                        row["error"] = f"{type(error).__name__}: {error}"[:300]
-                    torch.cuda.empty_cache()
+                row = measured(graph, kind, replicas, given.optimizer, found)
                 if given.cpu and replicas <= 5:
-                    device = torch.device("cpu")
                     # Seeds that sample share no pass there.
                     alone = replicas if "sampled" in kind else 1
-                    ms = step_ms(graph, kind, given.optimizer, replicas // alone, device)
+                    cpu = torch.device("cpu")
+                    ms = step_ms(graph, kind, given.optimizer, replicas // alone, cpu)
                     row["cpu_ms"] = ms * alone
-                steps.append(row)
-                print(line(row), flush=True)
+                steps.append({"dataset": name, **row})
+                print(line(steps[-1]), flush=True)
             if given.kernels and "copy_bandwidth" in found:
                 print("\n".join(kernels(graph, kind, replicas)), flush=True)
     found["steps"] = steps
