@@ -162,8 +162,8 @@ def look_at_folder(folder: Path, expected: Mapping[str, Any], *, there: bool) ->
     return problems
 
 
-def look_at_ledger(path: Path, before: int, after: int, spent: float | None) -> list[Problem]:
-    """Problems of a ledger that may hold from ``before`` to ``after`` releases."""
+def look_at_ledger(path: Path, least: int, spent: float | None) -> list[Problem]:
+    """Problems of a ledger that must hold at least so many of two releases."""
     from privgcn.privacy.ledger import Ledger
 
     try:
@@ -171,10 +171,10 @@ def look_at_ledger(path: Path, before: int, after: int, spent: float | None) -> 
         found = Ledger(path).spent(1e-3)
     except PrivGCNError as error:
         return [(LOST, f"the ledger cannot be read: {error}")]
-    if len(entries) < before:
-        return [(LOST, f"the ledger has {len(entries)} releases, not {before}")]
-    if len(entries) > after or len({entry.digest for entry in entries}) < len(entries):
-        return [(TWICE, f"the ledger has {len(entries)} releases, not {after}")]
+    if len(entries) < least:
+        return [(LOST, f"the ledger has {len(entries)} releases, not {least}")]
+    if len(entries) > 2 or len({entry.digest for entry in entries}) < len(entries):
+        return [(TWICE, f"the ledger has {len(entries)} releases, not 2")]
     if spent is not None and found != spent:
         return [(TWICE, f"the ledger adds up to {found}, not {spent}")]
     return []
@@ -499,11 +499,11 @@ class Faults:
         facts, spent = call(known, self.logs / "facts")
         verb.looked = lambda place: [
             *look_at_folder(place / "run", facts, there=False),
-            *look_at_ledger(place / "ledger.jsonl", 1, 2, None),
+            *look_at_ledger(place / "ledger.jsonl", 1, None),
         ]
         verb.ended = lambda place: [
             *look_at_folder(place / "run", facts, there=True),
-            *look_at_ledger(place / "ledger.jsonl", 2, 2, spent),
+            *look_at_ledger(place / "ledger.jsonl", 2, spent),
         ]
         return verb
 
