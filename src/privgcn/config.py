@@ -22,7 +22,7 @@ _MOST_BYTES = 1 << 20
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False, allow_inf_nan=False)
 
 
 class DataSettings(_Section):
@@ -49,7 +49,7 @@ class FeatureSettings(_Section):
     """
 
     kind: str | None = None
-    language: str = "english"
+    language: str = Field("english", min_length=1)
     normalise: Literal["none", "l1", "l2"] = "none"
     options: dict[str, Any] = Field(default_factory=dict)
 

@@ -7,7 +7,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -86,6 +86,48 @@ def writing(path: Path) -> Iterator[None]:
             f"{path} cannot be written: {error.strerror or error}. What was there is "
             "unchanged. Make room, or name a place that you may write to."
         ) from None
+
+
+def check_room(place: Path) -> None:
+    """Writes a little beside ``place`` and removes it, before any work is done for nothing.
+
+    Raises:
+        OSError: Nothing can be written there; ``writing`` tells the user.
+    """
+    existing = next(path for path in place.parents if path.exists())
+    with tempfile.TemporaryDirectory(dir=existing, prefix=".privgcn-") as probe:
+        (Path(probe) / "probe").write_bytes(bytes(1024))
+
+
+def check_output(path: Path, is_ours: Callable[[Path], bool]) -> None:
+    """Refuses a file that cannot or must not be written; to be asked before any work.
+
+    Args:
+        path: The file.
+        is_ours: Whether a file that is there was written for the same purpose. Only such a
+            file, or an empty one, is replaced.
+
+    Raises:
+        ConfigError: It is a folder or no regular file, or holds something else, or the place
+            cannot be written.
+    """
+    with writing(path):
+        if path.is_dir():
+            raise ConfigError(
+                f"The output file must not be a folder. Got {path}. Name a file in it."
+            )
+        if path.exists():
+            if not path.is_file():
+                raise ConfigError(
+                    f"The output file must be a regular file. Got {path}. Name another; - is "
+                    "standard output."
+                )
+            if path.stat().st_size and not is_ours(path):
+                raise ConfigError(
+                    f"The file {path} holds something else, and will not be replaced. Name "
+                    "another file."
+                )
+        check_room(path.resolve())
 
 
 def write_atomically(path: Path, content: str | bytes, *, mode: int | None = None) -> None:

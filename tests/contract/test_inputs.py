@@ -137,7 +137,9 @@ def test_a_frame_of_numbers_is_vectors_as_in_scikit_learn() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("one text", ["a"]), "single text"),
+        (("one text", ["a"]), "single text.*load_corpus"),
+        (([], []), "at least one document"),
+        ((TEXTS, [[label] for label in LABELS]), "must be a single value"),
         ((TEXTS, None), "requires y"),
         (({"text": TEXTS},), "requires y"),
         (({"body": TEXTS}, LABELS), "column 'text'"),
@@ -151,6 +153,24 @@ def test_a_frame_of_numbers_is_vectors_as_in_scikit_learn() -> None:
 def test_what_cannot_train_is_refused_in_words(given: tuple[Any, ...], words: str) -> None:
     with pytest.raises((ConfigError, DataError), match=words):
         classifier().fit(*given)
+
+
+def test_measurements_are_no_classes_of_texts_either() -> None:
+    with pytest.raises(ValueError, match="continuous"):
+        classifier().fit(TEXTS, np.linspace(0.1, 0.9, len(TEXTS)))
+
+
+def test_owners_are_given_for_every_text() -> None:
+    with pytest.raises(DataError, match="'owner' must be given for each of the 120"):
+        classifier(unit="person").fit(TEXTS, LABELS, owners=["p", "q"])
+    with pytest.raises(PrivacyContractError, match="Add a column 'owner'"):
+        classifier(unit="person").fit(TEXTS, LABELS)
+
+
+def test_no_documents_have_no_predictions() -> None:
+    model = classifier().fit(TEXTS, LABELS)
+    with pytest.raises(DataError, match="at least one document"):
+        model.predict([])
 
 
 def test_scoring_asks_for_labels_and_for_all_of_them() -> None:

@@ -44,3 +44,11 @@ def test_a_file_is_no_cache(tmp_path: Path) -> None:
     (tmp_path / "letter").write_text("x")
     done = CliRunner().invoke(app, ["cache", "--cache-dir", str(tmp_path / "letter")])
     assert "must be a folder" in str(done.exception)
+
+
+def test_the_way_to_delete_another_cache_names_that_cache(tmp_path: Path, filled: Path) -> None:
+    there = CliRunner().invoke(app, ["cache", "--cache-dir", str(filled)])
+    assert f"privgcn cache --purge --cache-dir {filled}" in there.stdout
+    nothing = CliRunner().invoke(app, ["cache", "--cache-dir", str(tmp_path / "no")])
+    assert "0 files" in nothing.stdout
+    assert "--purge" not in nothing.stdout

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from privgcn.cli import app
-from privgcn.errors import ConfigError, DataError
+from privgcn.errors import ConfigError, DataError, PrivacyContractError
 
 RUN = [sys.executable, "-c", "from privgcn.cli import main; main()"]
 CHOSEN = ["--epsilon", "8", "--delta", "1e-3"]
@@ -158,3 +158,95 @@ def test_a_full_disk_is_one_line_and_leaves_the_earlier_run(
     assert "Traceback" not in done.stderr
     assert "cannot be written: File too large" in done.stderr
     assert contents(tmp_path) == before
+
+
+@pytest.fixture
+def run(tmp_path: Path, letters: Path) -> Path:
+    call(
+        "train", str(letters), *CHOSEN, "--features", "hashing", "--out", str(tmp_path / "run")
+    )
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_predictions_replace_predictions_and_nothing_else(
+    tmp_path: Path, letters: Path, run: Path, suffix: str
+) -> None:
+    import polars as pl
+
+    out = tmp_path / f"answers{suffix}"
+    for more in ([], ["--all-classes"], []):
+        call("predict", str(run), str(letters), "--out", str(out), *more)
+    mine = letters / "documents.jsonl"
+    frame = pl.read_ndjson(mine)
+    if suffix != ".jsonl":
+        mine = tmp_path / f"documents{suffix}"
+        (frame.write_csv if suffix == ".csv" else frame.write_parquet)(mine)
+    before = mine.read_bytes()
+    with pytest.raises(ConfigError, match="will not be replaced"):
+        call("predict", str(run), str(letters), "--out", str(mine))
+    mine.write_bytes(b"\xff\x00 something else")
+    with pytest.raises(ConfigError, match="will not be replaced"):
+        call("predict", str(run), str(letters), "--out", str(mine))
+    assert before != mine.read_bytes() == b"\xff\x00 something else"
+
+
+def test_a_report_replaces_a_report_and_nothing_else(tmp_path: Path, run: Path) -> None:
+    for _ in range(2):
+        call("report", str(run), "--out", str(tmp_path / "page.html"))
+    (tmp_path / "mine.html").write_text("<!DOCTYPE html>\n<title>my thesis</title>")
+    with pytest.raises(ConfigError, match="will not be replaced"):
+        call("report", str(run), "--out", str(tmp_path / "mine.html"))
+    assert "my thesis" in (tmp_path / "mine.html").read_text()
+
+
+def test_attacks_replace_attacks_and_nothing_else(tmp_path: Path, letters: Path) -> None:
+    mine = tmp_path / "notes.json"
+    mine.write_text('{"my": "notes"}')
+    with pytest.raises(ConfigError, match="will not be replaced"):
+        call("attack", str(letters), "--out", str(mine))
+    assert mine.read_text() == '{"my": "notes"}'
+
+
+@pytest.mark.parametrize("verb", ["predict", "report"])
+def test_no_file_is_written_into_a_run(run: Path, letters: Path, verb: str) -> None:
+    """It would no longer be what its manifest says."""
+    words = {
+        "predict": [str(letters), "--out", "answers.csv"],
+        "report": ["--out", "report.html"],
+    }
+    *words, name = words[verb]
+    with pytest.raises(ConfigError, match="must stay as it is"):
+        call(verb, str(run), *words, str(run / name))
+    call("verify", str(run))
+
+
+def test_a_place_for_predictions_is_known_before_the_work(tmp_path: Path, run: Path) -> None:
+    for place, words in ((str(tmp_path), "folder"), ("/proc/a.csv", "cannot be written")):
+        with pytest.raises(ConfigError, match=words):
+            call("predict", str(run), "no such source", "--out", place)
+
+
+def test_what_to_do_next_can_be_pasted(tmp_path: Path, letters: Path) -> None:
+    out = tmp_path / "my run"
+    told = call("train", str(letters), *CHOSEN, "--features", "hashing", "--out", str(out))
+    assert f"privgcn verify '{out}'; privgcn release '{out}' DIR" in told
+
+
+def test_without_test_documents_nothing_is_scored(tmp_path: Path, letters: Path) -> None:
+    path = letters / "documents.jsonl"
+    path.write_text(path.read_text().replace('"test"', '"train"'))
+    arguments = ["train", str(letters), *CHOSEN, "--features", "hashing"]
+    told = call(*arguments, "--out", str(tmp_path / "run"))
+    assert "nothing was scored" in told
+    assert "micro-F1" not in told
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["train", "dry-run"])
+def test_what_cannot_train_is_told_before_the_features(letters: Path, more: list[str]) -> None:
+    with pytest.raises(PrivacyContractError, match="Add a column 'owner'"):
+        call("train", str(letters), *CHOSEN, "--unit", "person", *more)
+    path = letters / "documents.jsonl"
+    path.write_text(path.read_text().replace('"label"', '"topic"'))
+    with pytest.raises(DataError, match="a label for every training document"):
+        call("train", str(letters), *CHOSEN, *more)

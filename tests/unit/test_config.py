@@ -41,6 +41,21 @@ def test_a_wrong_setting_is_named(name: str, value: object) -> None:
         Settings().changed({name: value})
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("privacy.epsilon", float("inf"), "finite"),
+        ("privacy.clip_norm", float("nan"), "finite"),
+        ("features.language", "", "at least 1 character"),
+    ],
+)
+def test_a_value_that_means_nothing_is_refused_at_once(
+    name: str, value: object, rule: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"'{name}' .*{rule}"):
+        Settings().changed({name: value})
+
+
 def test_assignments_read_toml_values_or_plain_words() -> None:
     assert parse_assignment("a.b=1e-3") == ("a.b", 0.001)
     assert parse_assignment("privacy.parts=each") == ("privacy.parts", "each")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from privgcn.errors import ConfigError, DataError
-from privgcn.files import flush_folder, lock, read_bounded, write_atomically
+from privgcn.files import check_output, flush_folder, lock, read_bounded, write_atomically
 
 
 @contextmanager
@@ -108,3 +108,21 @@ def test_a_small_file_takes_little_memory_whatever_is_allowed(tmp_path: Path) ->
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_only_a_file_of_ours_or_an_empty_one_is_replaced(tmp_path) -> None:
+    path = tmp_path / "deep" / "file"
+    check_output(path, lambda _: False)
+    assert list(tmp_path.iterdir()) == []
+    path.parent.mkdir()
+    path.touch()
+    check_output(path, lambda _: False)
+    path.write_text("mine")
+    check_output(path, lambda found: found.read_text() == "mine")
+    with pytest.raises(ConfigError, match="holds something else, and will not be replaced"):
+        check_output(path, lambda _: False)
+    for place, words in ((tmp_path, "must not be a folder"), ("/dev/null", "regular file")):
+        with pytest.raises(ConfigError, match=words):
+            check_output(Path(place), lambda _: True)
+    with pytest.raises(ConfigError, match="cannot be written"):
+        check_output(path / "below", lambda _: True)

@@ -9,7 +9,7 @@ import typer
 
 from privgcn.cli.audit import RunOrSource, subject_of
 from privgcn.cli.options import AsJson, Config, Delta, Features, Overrides, Seed, Unit
-from privgcn.cli.output import print_json
+from privgcn.cli.output import check_out, print_json
 
 if TYPE_CHECKING:
     from privgcn.evidence.attack_record import Attacks
@@ -46,6 +46,8 @@ def attack(
     from privgcn.files import write_atomically
     from privgcn.runs.folder import is_stored
 
+    if out is not None:
+        check_out(out, _holds_attacks)
     if epsilon is None and config is None and not is_stored(Path(source)):
         epsilon = 1.0
     flags = {
@@ -67,6 +69,17 @@ def attack(
     _print(found)
     if out is not None:
         typer.echo(f"Wrote {out}. Next: privgcn report RUN --evidence {out}")
+
+
+def _holds_attacks(path: Path) -> bool:
+    from privgcn.errors import DataError
+    from privgcn.evidence.attack_record import read_attacks
+
+    try:
+        read_attacks(path)
+    except DataError:
+        return False
+    return True
 
 
 def _print(found: Attacks) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -39,5 +40,7 @@ def cache(
         typer.echo(f"Deleted from {folder}: {size}.")
     else:
         typer.echo(f"{folder}: {size}.")
-        typer.echo("Vectors of private texts, not covered by any privacy guarantee.")
-        typer.echo("Delete them with: privgcn cache --purge")
+        if held.files:
+            which = "" if cache_dir is None else f" --cache-dir {shlex.quote(str(cache_dir))}"
+            typer.echo("Vectors of private texts, not covered by any privacy guarantee.")
+            typer.echo(f"Delete them with: privgcn cache --purge{which}")

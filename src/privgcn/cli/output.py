@@ -108,6 +108,31 @@ def check_json_out(out: Path, *, as_json: bool) -> None:
         )
 
 
+def check_out(out: Path, is_ours: Callable[[Path], bool], *, as_json: bool = False) -> None:
+    """Refuses a file that must not be written; to be asked before any work.
+
+    Args:
+        out: The file, or standard output.
+        is_ours: Whether a file that is there already may be replaced.
+        as_json: Whether standard output is taken.
+
+    Raises:
+        ConfigError: It lies in a run, holds something of the user's, or cannot be written.
+    """
+    from privgcn.files import check_output
+    from privgcn.runs.folder import is_stored
+
+    check_json_out(out, as_json=as_json)
+    if out == STANDARD_OUTPUT:
+        return
+    if is_stored(out.absolute().parent):
+        raise ConfigError(
+            f"The folder {out.parent} is a run, model or release, which must stay as it is. "
+            f"Got {out}. Name a file elsewhere."
+        )
+    check_output(out, is_ours)
+
+
 def names_in(text: str | None) -> list[str] | None:
     """The names of a comma-separated list, without the spaces around them."""
     if text is None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from privgcn.cli.options import AsJson, Inference
-from privgcn.cli.output import STANDARD_OUTPUT, check_json_out, note, print_json
+from privgcn.cli.output import STANDARD_OUTPUT, check_out, note, print_json
 
 
 def predict(
@@ -29,11 +29,12 @@ def predict(
     Of the documents that the run was made from, those that trained it are left out.
     """
     from privgcn.cli.progress import shown_stages
-    from privgcn.runs.predictions import check_format, predict_source
+    from privgcn.modes import check_mode
+    from privgcn.runs.predictions import are_predictions, check_format, predict_source
 
-    check_json_out(out, as_json=as_json)
-    if out != STANDARD_OUTPUT:
-        check_format(out)
+    check_mode(inference)
+    check_format(out)
+    check_out(out, are_predictions, as_json=as_json)
     with shown_stages():
         predictions = predict_source(run, source, inference)
     if out == STANDARD_OUTPUT:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from privgcn.cli.options import AsJson
-from privgcn.cli.output import STANDARD_OUTPUT, check_json_out, print_json
+from privgcn.cli.output import STANDARD_OUTPUT, check_out, print_json
 
 
 def report(
@@ -32,15 +32,15 @@ def report(
     """Make one self-contained HTML page: guarantee, scores, curves, settings."""
     from privgcn import stages
     from privgcn.cli.progress import shown_stages
-    from privgcn.report import Report
+    from privgcn.report import Report, is_report
 
+    check_out(out, is_report, as_json=as_json)
     with shown_stages():
         stages.begin("report")
         page = Report.of_folders(runs, evidence=evidence)
-    if out == STANDARD_OUTPUT and not as_json:
+    if out == STANDARD_OUTPUT:
         typer.echo(page.html())
         return
-    check_json_out(out, as_json=as_json)
     saved = page.save(out)
     if as_json:
         print_json({"report": str(saved), "runs": [str(run) for run in runs]})

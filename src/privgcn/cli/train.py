@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -177,12 +178,9 @@ def _dry_run(settings: Settings, out: Path | None, *, overwrite: bool) -> dict[s
     """Everything that comes before training, and what ``--json`` prints of it."""
     from dataclasses import asdict
 
-    from privgcn.runs.assumptions import check_owners
     from privgcn.runs.folder import check_target
 
     settings, corpus = _read(settings, out, overwrite=overwrite, asks=False)
-    corpus.check_trainable()
-    check_owners(corpus, settings.privacy.unit if settings.privacy else None)
     folder = out if out is not None else _default_folder(settings, corpus.name)
     check_target(folder, overwrite=overwrite)
     return {
@@ -206,6 +204,7 @@ def _read(
     from privgcn.corpus.catalogue import resolved_source
     from privgcn.features import choose
     from privgcn.runs import train
+    from privgcn.runs.assumptions import check_owners
     from privgcn.runs.expected import outlook_of
     from privgcn.runs.folder import check_target
     from privgcn.training.devices import check_device
@@ -219,6 +218,7 @@ def _read(
     if settings.privacy is None:
         note("NOT PRIVATE: no --epsilon was given.")
     note(str(_report(corpus)))
+    corpus.check_trainable()
     if corpus.read_report is None and corpus.num_classes <= _MOST_CLASSES:
         # Of the catalogue, and so public; how often a class occurs is private otherwise.
         counts = np.bincount(corpus.labels[corpus.labels >= 0], minlength=corpus.num_classes)
@@ -232,6 +232,7 @@ def _read(
             f"No column is named 'owner', so no person is protected as a whole. If one of "
             f"{names} says whose a document is, rename it and add --unit person."
         )
+    check_owners(corpus, settings.privacy.unit if settings.privacy else None)
     if settings.features.kind is None and corpus.vectors is None:
         size, language = train.public_size(corpus, settings), settings.features.language
         note(str(choose(size, language=language)))
@@ -316,7 +317,10 @@ def print_run(folder: Path) -> None:
     from privgcn.runs.run import Run
 
     run = Run(folder)
-    Console().print(scores_table(run.scores, private=run.statement is not None))
+    if any(row["documents"] for row in run.scores["modes"].values()):
+        Console().print(scores_table(run.scores, private=run.statement is not None))
+    else:
+        typer.echo("No document has the split 'test' and a label: nothing was scored.")
     for line in (
         *reference_lines(run.scores),
         *repeat_lines(run.scores, run.statement),
@@ -327,7 +331,8 @@ def print_run(folder: Path) -> None:
         typer.echo(line)
     typer.echo(f"Run: {folder}    Report: {folder / 'report.html'}")
     if run.statement is not None:
-        typer.echo(f"Next: privgcn verify {folder}; privgcn release {folder} DIR")
+        word = shlex.quote(str(folder))
+        typer.echo(f"Next: privgcn verify {word}; privgcn release {word} DIR")
 
 
 def _default_folder(settings: Settings, name: str) -> Path:

@@ -282,6 +282,12 @@ class Corpus:
         texts = checked_texts(values["text"])
         ids = checked_ids(values["id"]) if "id" in values else None
         owner_codes, owner_names = checked_owners(values.get("owner", ()))
+        if owner_codes is not None and len(owner_codes) != len(texts):
+            # Before the split, which is drawn by owner.
+            raise DataError(
+                f"The 'owner' must be given for each of the {len(texts)} documents. Got "
+                f"{len(owner_codes)}."
+            )
         typed = label_set(values.get("label", ()), classes)
         ends = link_ends(links, len(texts), ids)
         split = (

@@ -172,6 +172,12 @@ def label_set(values: Any, classes: Sequence[Any] | None = None) -> npt.NDArray[
     known = [value for value in plain_list(values) if value is not None]
     if not known:
         return np.asarray([], dtype=str)
+    for value in known:
+        if isinstance(value, list | tuple | dict | set | np.ndarray):
+            raise DataError(
+                f"The label of a document must be a single value. Got {shown(value)}. Give one "
+                "class for each document."
+            )
     texts = [isinstance(value, str) for value in known]
     if any(texts) != all(texts):
         odd = known[texts.index(not texts[0])]

@@ -184,8 +184,9 @@ def _read_jsonl(path: Path) -> Table:
                 f"one ({found}). Correct the line; if it is the last one, the file may have "
                 "been cut: write it again."
             ) from error
-        for name in values.keys() - columns.keys():
-            columns[name] = [None] * len(lines)
+        for name in values:
+            if name not in columns:
+                columns[name] = [None] * len(lines)
         if len(columns) > _MOST_COLUMNS:
             _check_columns(path, list(columns))
         for name, column in columns.items():
@@ -209,6 +210,11 @@ def _as_text(value: Any, place: str, name: str) -> str | None:
         raise DataError(
             f"The '{name}' must be {allowed}. Got {shown(json.dumps(value))} in {place}. Put "
             "it in quotes."
+        )
+    if name in ("label", "split") and isinstance(value, list | dict):
+        raise DataError(
+            f"The '{name}' must be a single value. Got {shown(json.dumps(value))} in {place}. "
+            "Write one string."
         )
     return json.dumps(value, allow_nan=False)
 

@@ -2,7 +2,7 @@
 
 from privgcn.report.card import About, card_html, card_markdown
 from privgcn.report.figures import Figure, Point, Series
-from privgcn.report.report import Report
+from privgcn.report.report import Report, is_report
 from privgcn.report.tables import Difference, MeanStd, Table
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "Table",
     "card_html",
     "card_markdown",
+    "is_report",
 ]

@@ -21,6 +21,8 @@ from privgcn.report.sources import read_folders
 from privgcn.report.tables import Table
 from privgcn.report.wording import citations
 
+_GENERATOR = b'<meta name="generator" content="privgcn">'
+
 
 class Report:
     """One self-contained HTML page: no network, no script, works from disk.
@@ -147,6 +149,12 @@ class Report:
             )
         write_atomically(target, self.html())
         return target
+
+
+def is_report(path: Path) -> bool:
+    """Whether a file begins as a page of ours."""
+    with path.open("rb") as file:
+        return _GENERATOR in file.read(1024)
 
 
 def _parts(results: Sequence[Results]) -> list[dict[str, Any]]:

@@ -37,11 +37,17 @@ def statement_of(
 
 
 def check_owners(corpus: Corpus, unit: str | None) -> None:
-    """Refuses to protect a person who is on both sides of the split.
+    """Refuses to protect persons who are not known or are on both sides of the split.
 
     Raises:
-        PrivacyContractError: Some owner has training documents and documents to predict.
+        PrivacyContractError: Documents have no owners, or some owner has training documents
+            and documents to predict.
     """
+    if unit == "person" and corpus.owners is None:
+        raise PrivacyContractError(
+            "Unit 'person' needs to know whose each document is, and this corpus has no "
+            "owners. Add a column 'owner', or protect unit 'document'."
+        )
     whole = corpus.whole or corpus
     if unit == "person" and whole.owners_cross_splits:
         raise PrivacyContractError(

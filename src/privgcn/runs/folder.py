@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from privgcn.errors import ConfigError, DataError
-from privgcn.files import flush_folder, read_bounded, umask, writing
+from privgcn.files import check_room, flush_folder, read_bounded, umask, writing
 from privgcn.privacy.checks import read_json
 
 MANIFEST = "manifest.json"
@@ -143,9 +143,7 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
     with writing(folder):
         if place.exists() and any(place.iterdir()):
             _check_replaceable(folder, overwrite=overwrite)
-        existing = next(path for path in place.parents if path.exists())
-        with tempfile.TemporaryDirectory(dir=existing, prefix=".privgcn-") as probe:
-            (Path(probe) / "probe").write_bytes(bytes(1024))
+        check_room(place)
 
 
 def write_folder(
@@ -221,6 +219,11 @@ def _manifest(folder: Path) -> _Manifest:
 
 
 def _check_replaceable(folder: Path, *, overwrite: bool) -> None:
+    if not is_stored(folder):
+        raise ConfigError(
+            f"The folder {folder} is not empty and is no run or release: nothing in it will be "
+            "replaced. Name another folder."
+        )
     try:
         kind = read_folder(folder).kind
     except DataError as error:

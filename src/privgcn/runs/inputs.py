@@ -65,6 +65,8 @@ def training_documents(
             "or a frame with a column 'label'."
         )
     typed = label_set(labels, classes)
+    if classes is None and len(typed):
+        check_classification_targets(typed)
     corpus = Corpus.from_frame(documents, labels=y, links=links, owners=owners, classes=classes)
     if corpus.facts.split_origin == "random":
         return with_split(corpus, TRAIN), typed
@@ -177,7 +179,10 @@ def _with_links(corpus: Corpus, links: Any) -> Corpus:
 def _as_frame(X: Any) -> Any:
     """Documents as a frame; None where these are vectors."""
     if isinstance(X, str):
-        raise ConfigError("Documents must be a list of texts. Got a single text.")
+        raise ConfigError(
+            "Documents must be a list of texts. Got a single text. Put it in a list; for a "
+            "folder or a dataset, give load_corpus of it."
+        )
     if is_frame(X):
         names = column_names(X)
         words = (
@@ -188,7 +193,7 @@ def _as_frame(X: Any) -> Any:
         return None
     flat = X.ndim == 1 if hasattr(X, "ndim") else True
     # An array of rows of numbers has rows, not texts, in it.
-    return {"text": X} if flat and len(X) > 0 and isinstance(_first(X), str) else None
+    return {"text": X} if flat and (len(X) == 0 or isinstance(_first(X), str)) else None
 
 
 def _has_words(frame: Any, name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from privgcn.runs.classifier import GraphClassifier
 from privgcn.runs.run import Run
 
 _FORMATS = (".csv", ".jsonl", ".parquet")
+_COLUMNS = ["id", "label", "probability"]
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?$")
 
@@ -52,11 +54,9 @@ class Predictions:
         """Id, predicted class and its probability; with ``all_classes``, of every class."""
         best = self.probabilities.argmax(axis=1)
         chosen = self.probabilities[np.arange(len(best)), best]
-        columns: dict[str, list[Any]] = {
-            "id": [str(name) for name in self.ids],
-            "label": [str(self.classes[code]) for code in best],
-            "probability": chosen.tolist(),
-        }
+        labels = [str(self.classes[code]) for code in best]
+        found = ([str(name) for name in self.ids], labels, chosen.tolist())
+        columns: dict[str, list[Any]] = dict(zip(_COLUMNS, found, strict=True))
         if all_classes:
             columns |= {
                 f"probability of {name}": self.probabilities[:, code].tolist()
@@ -102,6 +102,24 @@ def check_format(path: Path) -> str:
         f"Predictions must be written to a file that ends with {', '.join(_FORMATS)}. Got "
         f"{path}. Rename it."
     )
+
+
+def are_predictions(path: Path) -> bool:
+    """Whether a file begins as :meth:`Predictions.write` would have it."""
+    import polars as pl
+
+    with path.open("rb") as file:
+        head = file.readline(1 << 20)
+    try:
+        if path.suffix == ".parquet":
+            names = list(pl.read_parquet_schema(path))
+        elif path.suffix == ".jsonl":
+            names = list(json.loads(head))
+        else:
+            names = next(csv.reader([head.decode()]))
+    except (ValueError, TypeError, csv.Error, pl.exceptions.PolarsError):
+        return False
+    return names[: len(_COLUMNS)] == _COLUMNS
 
 
 def harmless(value: str) -> str:

@@ -100,6 +100,13 @@ def test_jsonl_fields_may_differ_between_lines(tmp_path: Path) -> None:
     assert corpus.texts[0] == "x\u2028y"
 
 
+def test_columns_keep_the_order_of_the_file(tmp_path: Path) -> None:
+    names = [f"column{number}" for number in range(20)]
+    record = {"id": "1", "text": "a", **dict.fromkeys(names, "x")}
+    (tmp_path / "documents.jsonl").write_text(json.dumps(record))
+    assert list(load_corpus(tmp_path).columns) == names
+
+
 def test_long_texts_are_read(tmp_path: Path) -> None:
     rows = [
         {"id": str(row), "text": "word " * 40_000, "label": "ab"[row % 2]} for row in range(3)
@@ -177,6 +184,11 @@ BAD_DOCUMENTS = {
         ["'text'", "string", "line 1"],
     ),
     "list as id": ("documents.jsonl", '{"id":[1],"text":"a"}\n', ["'id'", "line 1"]),
+    "list as label": (
+        "documents.jsonl",
+        '{"id":"1","text":"a","label":["x","y"]}\n',
+        ["'label'", "single value", "line 1"],
+    ),
     "missing label": (
         "documents.csv",
         "id,text,label\n1,a,x\n2,b,\n3,c,y\n",
