@@ -14,6 +14,7 @@ from privgcn.errors import ConfigError
 from privgcn.graph import DenseRows, TextGraph, normalised, propagation_matrix, rows_of
 from privgcn.models import make_model
 from privgcn.modes import MODES, check_mode
+from privgcn.prediction import matching
 from privgcn.prediction.inference import numbers_of, released_of, scores_in_mode
 from privgcn.prediction.matching import (
     _Alone,
@@ -272,6 +273,23 @@ def templated(documents: int, seed: int) -> TextGraph:
     split = torch.zeros(documents, dtype=torch.int8)
     edges = torch.empty((2, 0), dtype=torch.int64)
     return TextGraph(features, edges, torch.from_numpy(labels), 6, split)
+
+
+def test_tables_that_travel_are_bounded(fitted, monkeypatch) -> None:
+    """Of more documents fewer columns travel at once: the answer is the same."""
+    new, rows, widths = planted(400, 9), torch.arange(400), []
+    travel = matching.personalised_pagerank
+
+    def watched(matrix, values, restart, hops):
+        widths.append(values.shape[1])
+        return travel(matrix, values, restart, hops)
+
+    usual = scores_in_mode(fitted, new, rows, "own-graph")
+    monkeypatch.setattr(matching, "personalised_pagerank", watched)
+    monkeypatch.setattr(matching, "_NUMBERS_AT_ONCE", 400 * 9)
+    bounded = scores_in_mode(fitted, new, rows, "own-graph")
+    assert max(widths) == 9
+    assert torch.allclose(usual, bounded, atol=1e-3)
 
 
 def test_templates_are_no_places() -> None:
