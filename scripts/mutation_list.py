@@ -1010,7 +1010,7 @@ STATEMENTS: tuple[Mutation, ...] = (
     mutation(
         "a person on both sides of the split",
         f"{CLASSIFIER}::test_a_person_on_both_sides_of_the_split_is_refused",
-        swap("check_owners", "unit == 'person' and any_crossing", "False"),
+        swap("check_owners", "unit == 'person' and whole.owners_cross_splits", "False"),
     ),
     mutation(
         "what an encoder may have seen is not named",
