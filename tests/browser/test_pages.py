@@ -90,6 +90,19 @@ def test_a_phone_never_scrolls_sideways(look, name):
     assert outside == []
 
 
+@pytest.mark.parametrize("width", [360, 660, 800, 900, 1000, 1100, 1280])
+def test_no_word_of_a_tile_is_broken(look, width):
+    page = look("run", width=width).page
+    page.add_style_tag(content=".tiles .value { overflow-wrap: normal !important; }")
+
+    assert "document" in page.locator(".tiles").inner_text()
+    broken = page.evaluate(
+        """[...document.querySelectorAll('.tiles .value')]
+        .filter((n) => n.scrollWidth > n.clientWidth).map((n) => n.textContent)"""
+    )
+    assert broken == []
+
+
 def test_a_phone_gets_drawings_with_letters_of_readable_size(look):
     page = look("run", width=360).page
 

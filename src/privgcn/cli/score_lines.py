@@ -22,7 +22,9 @@ def scores_table(scores: dict[str, Any], *, private: bool) -> Table:
 
     name = scores["dataset"] + (" (synthetic)" if scores["synthetic"] else "")
     counts = {row["documents"] for row in scores["modes"].values()}
-    title = f"{max(counts, default=0):,} test documents of {name}, with 95 % intervals"
+    tested = max(counts, default=0)
+    scored = "1 test document" if tested == 1 else f"{tested:,} test documents"
+    title = f"{scored} of {name}, with 95 % intervals"
     table = Table(title=Text(title), title_justify="left")
     table.add_column("inference: the model sees")
     for column in ("micro-F1", "macro-F1"):

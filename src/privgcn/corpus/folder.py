@@ -210,15 +210,15 @@ def _ids(table: Table) -> list[str]:
 def _texts(table: Table, ids: list[str], *, optional: bool) -> tuple[str, ...] | None:
     if optional and "text" not in table.columns:
         return None
-    texts = []
-    for row, value in enumerate(_required(table, "text")):
-        if not optional and (value is None or not value.strip()):
-            raise DataError(
-                f"The 'text' of a document must not be empty. That of {shown(ids[row])} in "
-                f"{table.place(row)} is. Give it a text or remove the document."
-            )
-        texts.append(value or "")
-    return tuple(texts)
+    texts = tuple(value or "" for value in _required(table, "text"))
+    empty = [row for row, text in enumerate(texts) if not text.strip()]
+    if empty and not optional:
+        raise DataError(
+            f"The 'text' of a document must not be empty. That of {shown(ids[empty[0]])} in "
+            f"{table.place(empty[0])} is ({len(empty)} in all). Give it a text or remove the "
+            "document."
+        )
+    return texts
 
 
 def _owners(
@@ -231,8 +231,8 @@ def _owners(
         row = values.index(None)
         raise DataError(
             f"The 'owner' must be given for all documents or for none. {shown(ids[row])} in "
-            f"{table.place(row)} has none. Name its owner; a document of nobody else can be "
-            "its own owner."
+            f"{table.place(row)} has none ({values.count(None)} in all). Name its owner; a "
+            "document of nobody else can be its own owner."
         )
     # By name: an order of appearance would follow how many documents owners have, and splits
     # and parts are drawn by these numbers.

@@ -120,11 +120,16 @@ def _lede(
     lead: Mode,
 ) -> str:
     many = f" into {len(scores.classes)} classes" if scores.classes else ""
-    value = score(scores.modes[lead].micro_f1)
+    value = scores.modes[lead].micro_f1
+    scored = (
+        "There were no test documents with a label, so nothing was scored. "
+        if value is None
+        else f"In mode {lead}, where it sees {facts_of(lead).sees}, its micro-F1 on the "
+        f"{scores.documents()} is {score(value)}. "
+    )
     text = (
         f"A {_MODELS[settings.model.kind]}, trained with the recipe “{settings.recipe}”, sorts "
-        f"the documents of “{dataset}”{many}. In mode {lead}, where it sees "
-        f"{facts_of(lead).sees}, its micro-F1 on the {scores.documents()} is {value}. "
+        f"the documents of “{dataset}”{many}. {scored}"
     )
     if statement is None:
         return text + "It gives no privacy guarantee."

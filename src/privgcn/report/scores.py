@@ -168,7 +168,9 @@ class Scores(_Record):
     def documents(self) -> str:
         """What was scored, with the number where it is known."""
         counts = {entry.documents for entry in self.modes.values()} - {None}
-        return f"{counts.pop():,} test documents" if len(counts) == 1 else "test documents"
+        if len(counts) != 1:
+            return "test documents"
+        return "1 test document" if counts == {1} else f"{counts.pop():,} test documents"
 
 
 def mode_label(mode: str, *, private: bool) -> str:

@@ -98,6 +98,11 @@ def _is_run(path: Path) -> bool:
 def _read_run(folder: Path, name: str) -> RunRecord:
     """Reads a run, and computes its epsilon again from its files."""
     run = Run(folder)
+    if run.stored.kind != "run":
+        raise DataError(
+            f"The {run.stored.kind} {folder} has no scores to report. Name the run itself; of "
+            "a release, card.html is the page."
+        )
     scores = Scores.read(run.scores, f"run {name}")
     checked = () if run.verification is None else run.verification.checked
     return RunRecord(name, run.settings, run.statement, scores, checked)

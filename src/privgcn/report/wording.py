@@ -119,9 +119,9 @@ def _values(statement: PrivacyStatement) -> dict[str, Any]:
         "relation": words()["relation"][statement.relation],
         "epsilon": round_up(statement.epsilon),
         "unamplified": round_up(statement.epsilon_without_amplification),
-        "factor": f"{round_up(factor, 3)} times"
+        "factor": f"at most {round_up(factor, 3)} times"
         if factor < _LARGEST_FACTOR
-        else "more than a million times",
+        else "possibly more than a million times",
         "guess": share(guess),
         "delta": number(statement.delta),
         "one_in": one_in(statement.delta),

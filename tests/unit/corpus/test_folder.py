@@ -171,7 +171,11 @@ def test_the_random_split_follows_the_seed(tmp_path: Path) -> None:
 BAD_DOCUMENTS = {
     "duplicate id": ("documents.csv", "id,text\n1,a\n2,b\n1,c\n", ["'1'", "line 2", "line 4"]),
     "empty id": ("documents.csv", "id,text\n,a\n", ["'id'", "line 2"]),
-    "empty text": ("documents.csv", "id,text\n1,a\n2,\n", ["'text'", "'2'", "line 3"]),
+    "empty text": (
+        "documents.csv",
+        "id,text\n1,a\n2,\n3, \n",
+        ["'text'", "'2'", "line 3", "2 in all"],
+    ),
     "blank text": (
         "documents.jsonl",
         '{"id":"1","text":" \\n"}\n',
@@ -205,7 +209,11 @@ BAD_DOCUMENTS = {
     "column twice": ("documents.csv", "id,text,text\n1,a,b\n", ["'text' twice"]),
     "bad split": ("documents.csv", "id,text,split\n1,a,dev\n", ["'split'", "'dev'", "line 2"]),
     "empty split": ("documents.csv", "id,text,split\n1,a,\n", ["'split'", "line 2"]),
-    "owner missing": ("documents.csv", "id,text,owner\n1,a,p\n2,b,\n", ["'owner'", "'2'"]),
+    "owner missing": (
+        "documents.csv",
+        "id,text,owner\n1,a,p\n2,b,\n3,c,\n",
+        ["'owner'", "'2'", "2 in all"],
+    ),
     "no documents": ("documents.csv", "id,text\n", ["at least one document"]),
     "empty file": ("documents.jsonl", "", ["at least one document"]),
     "cut json": ("documents.jsonl", '{"id":"1","text":"a"}\n{"id":"2","te', ["line 2", "cut"]),

@@ -248,7 +248,9 @@ def test_scores_that_could_only_be_misread_are_refused(build, scores):
 def test_a_run_scored_in_one_mode_only_has_a_page(build, statement):
     scores = {"modes": {"alone": {"micro_f1": None}}, "dataset": "x"}
 
-    assert NOTHING in Report.of_run(build.settings(statement), statement, scores).html()
+    html = Report.of_run(build.settings(statement), statement, scores).html()
+    assert NOTHING in html
+    assert "no test documents with a label, so nothing was scored" in html
 
 
 class TestWords:
@@ -261,12 +263,13 @@ class TestWords:
     def test_guess_is_bounded_as_the_definition_bounds_it(self, build):
         statement = build.statement(noise_multiplier=1e6)
 
+        assert "is at most 1 times as likely" in explained(statement)["meaning"][0]
         assert "at most 50.1%" in explained(statement)["meaning"][1]
 
     def test_huge_epsilons_do_not_overflow_and_are_called_large(self, build):
         words = explained(build.statement(noise_multiplier=0.05))
 
-        assert "more than a million times" in words["meaning"][0]
+        assert "is possibly more than a million times as likely" in words["meaning"][0]
         assert "at most 100%" in words["meaning"][1]
         assert any("Epsilon is large" in line for line in words["warnings"])
 
@@ -366,3 +369,9 @@ def test_the_leading_score_has_its_interval_beside_it(build, statement, scores):
     scores["modes"]["own-graph"]["intervals"] = {"micro_f1": [0.41, 0.66]}
     html = Report.of_run(build.settings(statement), statement, scores).html()
     assert "micro-F1, inference own-graph; 95 %: 0.410 to 0.660" in text_of(html)
+
+
+def test_one_test_document_is_one(build, statement):
+    scores = {"modes": {"alone": {"micro_f1": 1.0, "documents": 1}}, "dataset": "x"}
+    html = Report.of_run(build.settings(statement), statement, scores).html()
+    assert "on the 1 test document is 1.000" in html

@@ -6,8 +6,10 @@ from typer.testing import CliRunner
 
 from privgcn import Report
 from privgcn.cli.report import report
+from privgcn.config import to_toml
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
 from privgcn.report.results import write_outcome
+from privgcn.runs.folder import write_folder
 
 TABLE = {"title": "T", "columns": ["a"], "rows": [["x"]]}
 FIGURE = {"title": "F", "series": [{"name": "s", "points": [[1, 2]]}]}
@@ -83,6 +85,15 @@ def test_bad_files_get_one_clear_error(build, statement, tmp_path, name, content
     with pytest.raises((DataError, ConfigError, PrivacyContractError), match=words) as caught:
         Report.of_folders([folder])
     assert caught.value.exit_code == 2
+
+
+def test_a_release_has_a_card_and_no_report(build, statement, tmp_path):
+    settings = to_toml(build.settings(statement).model_dump())
+    files = {"settings.toml": settings, "statement.json": statement.to_json()}
+    write_folder(tmp_path / "released", "release", files)
+
+    with pytest.raises(DataError, match=r"Name the run itself.*card\.html"):
+        Report.of_folders([tmp_path / "released"])
 
 
 def test_bad_folders_get_one_clear_error(tmp_path, results):
