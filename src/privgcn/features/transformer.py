@@ -159,6 +159,10 @@ class Encoder:
         self._tokenize, self._forward = tokenize, load(self._device)
         self._width, self._longest, self._pad = width, longest, pad
 
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """Copies and pickles of features hold none: who uses them loads it again."""
+        return type(None), ()
+
     def encode(
         self, texts: list[str], advance: Callable[[int], None]
     ) -> npt.NDArray[np.float32]:

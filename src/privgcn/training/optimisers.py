@@ -59,7 +59,7 @@ class Optimiser:
                 along = gradient if self._names is None else pulled(gradient, self._names)
                 parameter.add_(along, alpha=-self.rate)
             else:
-                parameter.grad = gradient
+                parameter.grad = gradient.to(parameter.dtype)
         if self.inner is not None:
             self.inner.step()
         self.steps += 1

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +52,16 @@ def test_a_vector_has_the_same_bits_in_any_company(tmp_path: Path) -> None:
         rows = make_featurizer("minilm", options, corpus).fit(corpus).transform(corpus)
         for text, row in zip(some, rows, strict=True):
             assert np.array_equal(found.setdefault(text, row), row)
+
+
+def test_a_pickle_holds_no_weights(tmp_path: Path) -> None:
+    corpus, other = of_texts("One heart."), of_texts("A sonata.")
+    made = make_featurizer("minilm", {"cache_dir": str(tmp_path)}, corpus).fit(corpus)
+    made.transform(corpus)
+    pickled = pickle.dumps(made)
+    assert len(pickled) < 10_000
+    for copied in (pickle.loads(pickled), copy.deepcopy(made)):
+        assert np.array_equal(copied.transform(other), made.transform(other))
 
 
 def test_half_a_character_does_not_end_the_run(tmp_path: Path) -> None:

@@ -54,3 +54,12 @@ def test_state_there_and_back(changes: dict[str, Any]) -> None:
         optimiser.step([gradient.clone()])
     assert torch.equal(first.result()[0], second.result()[0])
     assert torch.equal(first.parameters[0], second.parameters[0])
+
+
+def test_adam_moves_float64_weights() -> None:
+    """A user's module may have them, and what is released is float32."""
+    settings = TrainingSettings(learning_rate=0.1, optimizer="adam")
+    optimiser = Optimiser([torch.ones(2, 1, 3, dtype=torch.float64)], settings)
+    optimiser.step([torch.ones(2, 1, 3)])
+    assert optimiser.result()[0].dtype == torch.float64
+    assert torch.allclose(optimiser.result()[0], torch.tensor(0.9, dtype=torch.float64))
