@@ -367,6 +367,26 @@ ENGINE: tuple[Mutation, ...] = (
         drop("_seed_generators", "np.random.seed([seed >> 32, seed & 0xFFFFFFFF])"),
     ),
     mutation(
+        "what a module sets for the process stays set for the next part",
+        f"{MODULES}::test_what_one_part_sets_for_the_process_moves_no_other_part",
+        drop("settings_kept", "torch.set_default_dtype(dtype)"),
+    ),
+    mutation(
+        "a part without a gradient ends the run",
+        f"{MODULES}::test_a_part_without_a_gradient_adds_zero_and_sparse_gradients_are_taken",
+        swap("gradients_of", "not loss.requires_grad", "False"),
+    ),
+    mutation(
+        "a module changes the links of a part for good",
+        f"{MODULES}::test_a_step_leaves_the_links_of_a_part_as_they_are",
+        swap("ModuleGradients._clipped", "part.links.clone()", "part.links"),
+    ),
+    mutation(
+        "a module whose copies share their memory is taken",
+        "tests/unit/models/test_module.py::test_copies_that_share_memory_are_refused",
+        drop("ModuleModel.of", "_check_copies(module, own)"),
+    ),
+    mutation(
         "the centre of dense rows is not clipped",
         f"{CENTRE}::test_no_document_moves_the_sum_by_more_than_the_clip_norm",
         swap(

@@ -8,7 +8,8 @@ fresh copy, so that nothing it remembers of one call reaches another.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ from privgcn.models.stack import Layer
 _STATISTICS = ("running_", "num_batches_tracked")
 _GRAPHS = ("Data", "HeteroData", "Batch", "SparseTensor")
 _PROBED = 5
+_CHANGEABLE = (dict, list, set, bytearray)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,7 @@ class ModuleModel:
         """
         own = copy.deepcopy(module)
         check_module(own)
+        _check_copies(module, own)
         _check_scores(own, features, classes)
         own = copy.deepcopy(own)
         names = tuple(name for name, p in own.named_parameters() if p.requires_grad)
@@ -160,11 +163,7 @@ class ModuleModel:
             links = linked(matrix, features.shape[0])
             scores = functional_call(self.fresh().train(), values, (features.dense(), links))
             loss = weighted_loss(scores, labels, weights)
-            found = torch.autograd.grad(loss, list(values.values()), allow_unused=True)
-        return [
-            (torch.zeros_like(value) if gradient is None else gradient).unsqueeze(-2)
-            for value, gradient in zip(values.values(), found, strict=True)
-        ]
+            return [found.unsqueeze(-2) for found in gradients_of(loss, values.values())]
 
 
 def class_of(module: nn.Module) -> str:
@@ -179,6 +178,18 @@ def weighted_loss(scores: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
     return (losses * weights).sum()
 
 
+def gradients_of(loss: Tensor, parameters: Iterable[Tensor]) -> list[Tensor]:
+    """The gradient of a loss, dense; zero in what the loss does not depend on."""
+    held = list(parameters)
+    if not loss.requires_grad:
+        return [torch.zeros_like(value) for value in held]
+    found = torch.autograd.grad(loss, held, allow_unused=True)
+    return [
+        torch.zeros_like(value) if gradient is None else gradient.to_dense()
+        for value, gradient in zip(held, found, strict=True)
+    ]
+
+
 def linked(matrix: Rows | None, documents: int) -> Tensor:
     """The links of a propagation matrix in both directions, as PyG's ``edge_index``."""
     if matrix is None:
@@ -187,6 +198,19 @@ def linked(matrix: Rows | None, documents: int) -> Tensor:
     rows = torch.repeat_interleave(torch.arange(documents), held.lengths.cpu())
     links = torch.stack([rows, held.columns.cpu()])
     return links[:, links[0] != links[1]]
+
+
+@contextmanager
+def settings_kept() -> Iterator[None]:
+    """Undoes what a module sets for the whole process: the next call would notice it."""
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
+    try:
+        with torch.set_grad_enabled(torch.is_grad_enabled()):
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
 
 
 def check_module(module: nn.Module) -> None:
@@ -217,6 +241,26 @@ def check_module(module: nn.Module) -> None:
                 )
 
 
+def _check_copies(module: nn.Module, copied: nn.Module) -> None:
+    """Refuses a module whose copies share what they hold: parts would meet in it."""
+    if shared := _memory_of(module) & _memory_of(copied):
+        raise PrivacyContractError(
+            f"The module '{class_of(module)}' must be copied whole by copy.deepcopy: each part "
+            f"meets a copy of its own. Its copies share {len(shared)} layers, attributes or "
+            "tensors. Leave out '__deepcopy__'."
+        )
+
+
+def _memory_of(module: nn.Module) -> set[int]:
+    """Where a module keeps what may change: layers, tensors, and attributes that hold more."""
+    found: set[int] = set()
+    for child in module.modules():
+        held = [value for value in vars(child).values() if isinstance(value, _CHANGEABLE)]
+        found.update(map(id, (child, *held)))
+    tensors = (*module.parameters(), *module.buffers())
+    return found | {id(tensor) for tensor in tensors}
+
+
 def _documents_in(value: Any) -> Iterator[bool]:
     if (
         isinstance(value, Tensor | np.ndarray)
@@ -235,6 +279,12 @@ def _documents_in(value: Any) -> Iterator[bool]:
 def _check_scores(module: nn.Module, features: int, classes: int) -> None:
     """Calls a module on numbers that are no documents; lazy layers get their weights."""
     title = class_of(module)
+    for name, parameter in module.named_parameters():
+        if parameter.is_complex():
+            raise ConfigError(
+                f"The parameters of the module '{title}' must be real numbers, which noise is "
+                f"drawn for. '{name}' is complex. Hold its two parts as real numbers."
+            )
     chain = torch.arange(_PROBED - 1)
     links = torch.stack([torch.cat([chain, chain + 1]), torch.cat([chain + 1, chain])])
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -242,6 +292,14 @@ def _check_scores(module: nn.Module, features: int, classes: int) -> None:
         rows = torch.rand(_PROBED, features)
         if any(is_lazy(parameter) for parameter in module.parameters()):
             _answer(module, rows, links, title)
+        with torch.enable_grad():
+            scores = _answer(copy.deepcopy(module).train(), rows, links, title)
+        trained = any(parameter.requires_grad for parameter in module.parameters())
+        if trained and not getattr(scores, "requires_grad", True):
+            raise ConfigError(
+                f"The scores of the module '{title}' must depend on parameters that can be "
+                "trained. They do not, as without gradients (torch.no_grad)."
+            )
         for count, own in ((_PROBED, links), (1, links[:, :0])):
             probed = copy.deepcopy(module).train()
             scores = _answer(probed, rows[:count], own, title)
@@ -275,7 +333,8 @@ def _check_unchanged(module: nn.Module, called: nn.Module, title: str) -> None:
 
 def _answer(module: nn.Module, rows: Tensor, links: Tensor, title: str) -> Any:
     try:
-        return module(rows, links)
+        with settings_kept():
+            return module(rows, links)
     # Whatever a user's code may raise.
     except Exception as error:
         raise ConfigError(

@@ -211,3 +211,62 @@ def test_arrays_in_attributes_are_refused() -> None:
     module.kept = np.zeros(3)  # type: ignore[assignment]
     with pytest.raises(PrivacyContractError, match="in its attribute 'kept'"):
         ModuleModel.of(module, FEATURES, CLASSES)
+
+
+class Same(Mean):
+    """Is its own copy."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Same:
+        return self
+
+
+class SharesCache(Mean):
+    """Its copies have layers of their own, and one memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache: dict[str, float] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SharesCache:
+        own = type(self)()
+        own.load_state_dict(self.state_dict())
+        own.cache = self.cache
+        return own
+
+
+def test_copies_that_share_memory_are_refused() -> None:
+    inner = Mean()
+    inner.own = nn.Sequential(nn.Linear(FEATURES, CLASSES))
+    inner.own.kept = Same()
+    for module in (Same(), SharesCache(), inner):
+        with pytest.raises(PrivacyContractError, match="copied whole"):
+            ModuleModel.of(module, FEATURES, CLASSES)
+
+
+class Untrained(Mean):
+    """Scores without gradients."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        with torch.no_grad():
+            return super().forward(x, edge_index)
+
+
+class Complex(nn.Module):
+    """Weights with an imaginary part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(FEATURES, CLASSES, dtype=torch.complex64))
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return (x.to(torch.complex64) @ self.weight).abs()
+
+
+@pytest.mark.parametrize(
+    ("module", "words"), [(Untrained(), "can be trained"), (Complex(), "real numbers")]
+)
+def test_what_cannot_be_trained_is_refused_before_documents_are_read(
+    module: nn.Module, words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        ModuleModel.of(module, FEATURES, CLASSES)

@@ -282,3 +282,88 @@ def test_a_module_that_changes_weights_changes_nobody_elses(kind: type[nn.Module
         assert torch.equal(first, second)
     for first, second in zip(held, gradients.module.parameters(), strict=True):
         assert torch.equal(first, second)
+
+
+class Sets(nn.Module):
+    """Sets something for the whole process, where a document begins with a large number."""
+
+    def __init__(self, what: Callable[[], object]) -> None:
+        super().__init__()
+        self.scores = nn.Linear(FEATURES, CLASSES)
+        self.what = what
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        if x[0, 0] > 100:
+            self.what()
+        return self.scores(x) * torch.get_num_threads() + torch.ones(CLASSES).element_size()
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        lambda: torch.set_grad_enabled(False),
+        lambda: torch.set_default_dtype(torch.float64),
+        lambda: torch.set_num_threads(torch.get_num_threads() + 1),
+    ],
+)
+def test_what_one_part_sets_for_the_process_moves_no_other_part(
+    what: Callable[[], object],
+) -> None:
+    graph, plan = pieces(6), plan_for(6)
+    begin, end = graph.offsets[:2].tolist()
+    loud = graph.features.dense().clone()
+    loud[begin:end, 0] = 1000.0
+    module = Sets(what)
+    quiet, set_by_first = (
+        ModuleGradients(module, g, plan) for g in (graph, graph.with_features(DenseRows(loud)))
+    )
+    others = [np.arange(1, 6)]
+    expected = quiet.clipped_sum(quiet.initial(), others)
+    whole = set_by_first.clipped_sum(quiet.initial(), None)
+    first = set_by_first.clipped_sum(quiet.initial(), [np.array([0])])
+    for all_parts, own, rest in zip(whole, first, expected, strict=True):
+        assert torch.equal(all_parts - own, rest)
+
+
+class ChangesLinks(nn.Module):
+    """Writes into the links that it is called with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.Linear(FEATURES, CLASSES)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        scores = self.scores(x) * edge_index.sum()
+        edge_index.zero_()
+        return scores
+
+
+class Isolated(nn.Module):
+    """Knows nothing of a part without links, and looks up a sparse row elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(2, CLASSES, sparse=True)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        if not edge_index.shape[1]:
+            return x.new_zeros(len(x), CLASSES)
+        return self.table(torch.ones(len(x), dtype=torch.int64))
+
+
+def test_a_step_leaves_the_links_of_a_part_as_they_are() -> None:
+    gradients = ModuleGradients(ChangesLinks(), pieces(6), plan_for(6))
+    first, second = (gradients.clipped_sum(gradients.initial(), None) for _ in range(2))
+    for one, other in zip(first, second, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_part_without_a_gradient_adds_zero_and_sparse_gradients_are_taken() -> None:
+    """An error would tell that there is such a part."""
+    graph = random_graph(36, FEATURES, CLASSES, links=20, seed=1)
+    gradients = ModuleGradients(Isolated(), cut(graph, torch.arange(36), 36), plan_for(36))
+    assert joint_norm(gradients.clipped_sum(gradients.initial(), None)) == 0
+    gradients = ModuleGradients(Isolated(), pieces(2), plan_for(2, 0.01))
+    for part in range(2):
+        sums = gradients.clipped_sum(gradients.initial(), [np.array([part])])
+        assert 0.99 < joint_norm(sums) <= 1

@@ -19,7 +19,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from privgcn.graph.parts import PartitionedGraph
-from privgcn.models.module import check_module, linked, weighted_loss
+from privgcn.models.module import (
+    check_module,
+    gradients_of,
+    linked,
+    settings_kept,
+    weighted_loss,
+)
 from privgcn.privacy.mechanism.clipping import clipped_vector
 from privgcn.privacy.mechanism.noise_grid import grid_of
 from privgcn.privacy.mechanism.part_gradients import Samples
@@ -89,9 +95,11 @@ class ModuleGradients:
         }
         parts = range(self.graph.parts) if samples is None else samples[0].tolist()
         totals = [torch.zeros_like(parameter, dtype=torch.float64) for parameter in parameters]
-        with torch.enable_grad(), _generators_kept():
+        with _generators_kept():
             for part in parts:
-                for total, addition in zip(totals, self._clipped(values, part), strict=True):
+                with torch.enable_grad(), settings_kept():
+                    additions = self._clipped(values, part)
+                for total, addition in zip(totals, additions, strict=True):
                     total += addition
         return totals
 
@@ -105,14 +113,9 @@ class ModuleGradients:
         # Trained parameters are replaced, so they need no further copies; frozen ones do.
         held = dict(self.module.named_parameters())
         fresh = copy.deepcopy(self.module, {id(held[name]): held[name] for name in own})
-        scores = functional_call(fresh, own, (part.rows.clone(), part.links))
+        scores = functional_call(fresh, own, (part.rows.clone(), part.links.clone()))
         loss = weighted_loss(scores, part.labels, part.weights)
-        found = torch.autograd.grad(loss, list(own.values()), allow_unused=True)
-        gradients = [
-            torch.zeros_like(value) if gradient is None else gradient
-            for value, gradient in zip(own.values(), found, strict=True)
-        ]
-        replica = [gradient.detach().unsqueeze(-2) for gradient in gradients]
+        replica = [gradient.unsqueeze(-2) for gradient in gradients_of(loss, own.values())]
         return clipped_vector(replica, self.plan.clip_norm, grid_of(self.plan))
 
     def _part(self, number: int) -> _Part:
