@@ -279,12 +279,6 @@ def _documents_in(value: Any) -> Iterator[bool]:
 def _check_scores(module: nn.Module, features: int, classes: int) -> None:
     """Calls a module on numbers that are no documents; lazy layers get their weights."""
     title = class_of(module)
-    for name, parameter in module.named_parameters():
-        if parameter.is_complex():
-            raise ConfigError(
-                f"The parameters of the module '{title}' must be real numbers, which noise is "
-                f"drawn for. '{name}' is complex. Hold its two parts as real numbers."
-            )
     chain = torch.arange(_PROBED - 1)
     links = torch.stack([torch.cat([chain, chain + 1]), torch.cat([chain + 1, chain])])
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -292,6 +286,13 @@ def _check_scores(module: nn.Module, features: int, classes: int) -> None:
         rows = torch.rand(_PROBED, features)
         if any(is_lazy(parameter) for parameter in module.parameters()):
             _answer(module, rows, links, title)
+        for name, parameter in module.named_parameters():
+            if parameter.requires_grad and (parameter.is_complex() or not parameter.ndim):
+                odd = "complex" if parameter.ndim else "a single number: make it a row of one"
+                raise ConfigError(
+                    f"What is trained of the module '{title}' must be rows of real numbers. "
+                    f"'{name}' is {odd}."
+                )
         with torch.enable_grad():
             scores = _answer(copy.deepcopy(module).train(), rows, links, title)
         trained = any(parameter.requires_grad for parameter in module.parameters())

@@ -75,8 +75,8 @@ def _of_module(fitted: Fit) -> list[Fact]:
         Fact(
             "other",
             detail=f"The user's own module '{fitted.model.title}': its code, its first weights "
-            "and its buffers. That its scores for a part depend on that part alone is the "
-            "promise of whoever wrote it.",
+            "and its buffers. That its scores for a part, and their gradients, depend on that "
+            "part alone is the promise of whoever wrote it.",
         )
     ]
 

@@ -262,8 +262,21 @@ class Complex(nn.Module):
         return (x.to(torch.complex64) @ self.weight).abs()
 
 
+class Scaled(Mean):
+    """Has a parameter without any dimension."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(1.0))
+
+
 @pytest.mark.parametrize(
-    ("module", "words"), [(Untrained(), "can be trained"), (Complex(), "real numbers")]
+    ("module", "words"),
+    [
+        (Untrained(), "can be trained"),
+        (Complex(), "'weight' is complex"),
+        (Scaled(), "'scale' is a single number"),
+    ],
 )
 def test_what_cannot_be_trained_is_refused_before_documents_are_read(
     module: nn.Module, words: str
