@@ -15,14 +15,13 @@ import argparse
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import in_own_process, line, write_json
 
 CLASSES, AT_ONCE = 10, 1 << 20
 
@@ -54,12 +53,6 @@ def generate(folder: Path, documents: int, links: int, features: int) -> None:
         edges[1, begin : begin + count] = low + 1 + rng.integers(0, documents - 1 - low)
     del rows, edges
     (folder / "done").touch()
-
-
-def peak() -> float:
-    """The peak of this process alone, in GiB: that of ``getrusage`` counts who started it."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 2**20
 
 
 def measure(folder: Path, model: str, parts: int) -> dict[str, float]:
@@ -96,7 +89,6 @@ def measure(folder: Path, model: str, parts: int) -> dict[str, float]:
     return {
         "wall": time.monotonic() - begun,
         "cpu": time.process_time() - cpu,
-        "gibibytes": peak(),
         **stages,
     }
 
@@ -121,22 +113,15 @@ def main() -> None:
     try:
         generate(place, given.documents, given.links, given.features)
         for model in given.models:
-            command = [sys.executable, __file__, "--measure", model, "--folder", str(place)]
-            command += ["--parts", str(given.parts)]
-            text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            row = {"model": model, "documents": given.documents, **json.loads(text)}
-            print(
-                " ".join(
-                    f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}"
-                    for k, v in row.items()
-                )
-            )
-            found.append(row)
+            command = [__file__, "--measure", model, "--folder", str(place)]
+            took, text = in_own_process([*command, "--parts", str(given.parts)])
+            row = {"model": model, "documents": given.documents}
+            found.append({**row, "gibibytes": took["gigabytes"], **json.loads(text)})
+            print(line(found[-1]))
     finally:
         if not given.keep:
             shutil.rmtree(place)
-    if given.json:
-        given.json.write_text(json.dumps({"cores": os.cpu_count(), "runs": found}, indent=1))
+    write_json(given.json, {"cores": os.cpu_count(), "runs": found})
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from measuring import line, write_json
 
 from privgcn.config import Settings
 from privgcn.corpus import load_corpus
@@ -83,31 +84,34 @@ def step_ms(
     """Milliseconds of a step of this kind."""
     seconds = 0.6 if device.type == "cuda" else 1.0
     settings = settings_of(kind, optimizer)
-    seeds = list(range(replicas))
-    model = make_model("gcn", graph.features.width, graph.classes)
     if settings.privacy is None:
-        return plain_ms(graph, settings, seeds, device, seconds)
-    # The plan must have room for all steps that are timed.
-    plan = make_plan(settings.privacy, graph, epochs=10**6, seed=0, columns={})
-    trainer: PrivateTrainer = _private_trainer(
-        model, graph, plan, settings, seeds, device, {}, None, None
-    )
+        return plain_ms(graph, settings, replicas, device, seconds)
     with torch.no_grad(), own_stream(device):
-        for _ in range(40):
-            trainer.step()
+        trainer = warm_trainer(graph, settings, replicas, device)
         return median_ms(trainer.step, device, seconds=seconds)
 
 
+def warm_trainer(
+    graph: TextGraph, settings: Settings, replicas: int, device: torch.device
+) -> PrivateTrainer:
+    """A private training that has begun."""
+    model = make_model("gcn", graph.features.width, graph.classes)
+    # The plan must have room for all steps that are timed.
+    plan = make_plan(settings.privacy, graph, epochs=10**6, seed=0, columns={})
+    seeds = list(range(replicas))
+    nothing = {"checkpoint": None, "names": None, "team": None}
+    trainer = _private_trainer(model, graph, plan, settings, seeds, device, {}, **nothing)
+    for _ in range(40):
+        trainer.step()
+    return trainer
+
+
 def plain_ms(
-    graph: TextGraph,
-    settings: Settings,
-    seeds: list[int],
-    device: torch.device,
-    seconds: float,
+    graph: TextGraph, settings: Settings, replicas: int, device: torch.device, seconds: float
 ) -> float:
     """The same without privacy: the difference of a long and a short training."""
     model = make_model("gcn", graph.features.width, graph.classes)
-    there = graph.to(device)
+    there, seeds = graph.to(device), list(range(replicas))
 
     def spent(epochs: int) -> float:
         begun = time.perf_counter()
@@ -150,12 +154,35 @@ def share_of(kind: str) -> float:
     return 0.1 if kind == "ten parts, sampled" else 1.0
 
 
-def product_rate(size: int = 8192) -> float:
+def product_rate() -> float:
     """Float64 operations per second of one large product on the device."""
+    size = 8192
     one = torch.rand(size, size, dtype=torch.float64, device="cuda")
     target = torch.empty_like(one)
     ms = median_ms(lambda: torch.mm(one, one, out=target), torch.device("cuda"), seconds=0.5)
     return 2 * size**3 / ms * 1000
+
+
+def measured(
+    graph: TextGraph, kind: str, replicas: int, optimizer: str, limits: dict[str, Any]
+) -> dict[str, Any]:
+    """What a step must move and compute, and its time on the device beside those floors."""
+    row: dict[str, Any] = {"kind": kind, "replicas": replicas}
+    row["bytes"] = least_bytes(graph, kind, optimizer, replicas)
+    if KINDS[kind] is not None:
+        row["operations"] = least_operations(graph, kind, replicas)
+    if "copy_bandwidth" not in limits:
+        return row
+    try:
+        row["cuda_ms"] = step_ms(graph, kind, optimizer, replicas, torch.device("cuda"))
+        row["ratio"] = row["cuda_ms"] / (row["bytes"] / limits["copy_bandwidth"] * 1000)
+        if "operations" in row:
+            floor = row["operations"] / limits["product_rate"] * 1000
+            row["product_ratio"] = row["cuda_ms"] / floor
+    except Exception as error:
+        row["error"] = f"{type(error).__name__}: {error}"[:300]
+    torch.cuda.empty_cache()
+    return row
 
 
 def copy_bandwidth() -> float:
@@ -167,20 +194,15 @@ def copy_bandwidth() -> float:
     return moved / ms * 1000
 
 
-def kernels(graph: TextGraph, kind: str, replicas: int, top: int = 12) -> list[str]:
+def kernels(graph: TextGraph, kind: str, replicas: int) -> list[str]:
     """The kernels of a step that take the most time, with their microseconds."""
     from torch.profiler import ProfilerActivity, profile
 
     settings, device = settings_of(kind, "sgd"), torch.device("cuda")
     if settings.privacy is None:
         return []
-    model = make_model("gcn", graph.features.width, graph.classes)
-    plan = make_plan(settings.privacy, graph, epochs=10**6, seed=0, columns={})
-    seeds = list(range(replicas))
-    trainer = _private_trainer(model, graph, plan, settings, seeds, device, {}, None, None)
     with torch.no_grad(), own_stream(device):
-        for _ in range(40):
-            trainer.step()
+        trainer = warm_trainer(graph, settings, replicas, device)
         torch.cuda.synchronize()
         with profile(activities=[ProfilerActivity.CUDA]) as found:
             for _ in range(20):
@@ -191,12 +213,13 @@ def kernels(graph: TextGraph, kind: str, replicas: int, top: int = 12) -> list[s
     lines = [f"{count / 20:.0f} kernels, {busy / 20:.0f} us busy"]
     return lines + [
         f"{e.self_device_time_total / 20:8.1f} us {e.count / 20:6.1f}x {e.key[:90]}"
-        for e in events[:top]
+        for e in events[:12]
     ]
 
 
-def table1(datasets: str, device: str) -> dict[str, Any]:
+def table1(device: str) -> dict[str, Any]:
     """Wall time of the paper's main table, start-up included."""
+    datasets = "cora,citeseer,pubmed"
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
         command = [sys.executable, "-m", "privgcn", "reproduce", "table1", "--json"]
@@ -255,47 +278,24 @@ def main() -> None:
         graph = Prepared.of(corpus, settings_of("one part", "sgd")).train
         for kind in KINDS:
             for replicas in map(int, given.replicas.split(",")):
-                row: dict[str, Any] = {"dataset": name, "kind": kind, "replicas": replicas}
-                row["bytes"] = least_bytes(graph, kind, given.optimizer, replicas)
-                if KINDS[kind] is not None:
-                    row["operations"] = least_operations(graph, kind, replicas)
-                if "copy_bandwidth" in found:
-                    device = torch.device("cuda")
-                    try:
-                        row["cuda_ms"] = step_ms(graph, kind, given.optimizer, replicas, device)
-                        floor = row["bytes"] / found["copy_bandwidth"] * 1000
-                        row["ratio"] = row["cuda_ms"] / floor
-                        if "operations" in row:
-                            floor = row["operations"] / found["product_rate"] * 1000
-                            row["product_ratio"] = row["cuda_ms"] / floor
-                    except Exception as error:
-                        row["error"] = f"{type(error).__name__}: {error}"[:300]
-                    torch.cuda.empty_cache()
+                row = measured(graph, kind, replicas, given.optimizer, found)
                 if given.cpu and replicas <= 5:
-                    device = torch.device("cpu")
                     # Seeds that sample share no pass there.
                     alone = replicas if "sampled" in kind else 1
-                    ms = step_ms(graph, kind, given.optimizer, replicas // alone, device)
+                    cpu = torch.device("cpu")
+                    ms = step_ms(graph, kind, given.optimizer, replicas // alone, cpu)
                     row["cpu_ms"] = ms * alone
-                steps.append(row)
-                print(
-                    " ".join(
-                        f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}"
-                        for k, v in row.items()
-                    ),
-                    flush=True,
-                )
+                steps.append({"dataset": name, **row})
+                print(line(steps[-1]), flush=True)
             if given.kernels and "copy_bandwidth" in found:
                 print("\n".join(kernels(graph, kind, replicas)), flush=True)
     found["steps"] = steps
-    if given.json is not None:
-        given.json.write_text(json.dumps(found, indent=1))
+    write_json(given.json, found)
     if given.table1:
-        found["table1"] = table1("cora,citeseer,pubmed", given.table1)
+        found["table1"] = table1(given.table1)
         shown = {k: v for k, v in found["table1"].items() if k != "tables"}
         print(json.dumps(shown, indent=1), flush=True)
-        if given.json is not None:
-            given.json.write_text(json.dumps(found, indent=1))
+        write_json(given.json, found)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from measuring import in_own_process
+from measuring import in_own_process, line, write_json
 
 CLASSES, WORDS, OWN_WORDS, OWN_SHARE = 10, 30_000, 400, 0.12
 LINKS_EACH, WITHIN = 5, 0.8
@@ -172,13 +172,6 @@ def stages(folder: Path, features: str) -> list[dict[str, Any]]:
     return found
 
 
-def _told(row: dict[str, Any]) -> str:
-    return " ".join(
-        f"{key} {value:.3g}" if isinstance(value, float) else f"{key} {value}"
-        for key, value in row.items()
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("documents", nargs="*", type=int, default=[20_000, 100_000])
@@ -197,7 +190,7 @@ def main() -> None:
         if asked.stages:
             for row in stages(folder, asked.features):
                 results.append({"documents": documents, **row})
-                print(_told(results[-1]), flush=True)
+                print(line(results[-1]), flush=True)
             continue
         contestants: dict[str, Callable[[Path, str], dict[str, float]]] = {
             "scikit-learn": theirs,
@@ -214,7 +207,7 @@ def main() -> None:
                 for key in rounds[0][name]
             }
             results.append({"documents": documents, "name": name, **median})
-            print(_told(results[-1]), flush=True)
+            print(line(results[-1]), flush=True)
         print(
             f"documents {documents} ratio of CPU seconds {statistics.median(ratios):.2f} "
             f"({min(ratios):.2f} to {max(ratios):.2f})",
@@ -225,8 +218,7 @@ def main() -> None:
         growth = math.log(large["documents"] / small["documents"])
         exponent = math.log(large["cpu"] / small["cpu"]) / growth
         print(f"{small['documents']} to {large['documents']}: CPU exponent {exponent:.2f}")
-    if asked.json is not None:
-        asked.json.write_text(json.dumps(results, indent=2))
+    write_json(asked.json, results)
     return None
 
 

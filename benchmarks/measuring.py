@@ -17,10 +17,14 @@ from typing import Any
 Step = Callable[[], None]
 
 
-def race(steps: Mapping[str, Step], rounds: int, seconds: float = 0.05) -> dict[str, Any]:
+# A turn repeats a step that is shorter.
+_TURN_SECONDS = 0.05
+
+
+def race(steps: Mapping[str, Step], rounds: int) -> dict[str, Any]:
     """Milliseconds of each contestant, median and quartiles; they take turns.
 
-    So a busy machine slows all of them alike. A turn repeats a short step for ``seconds``.
+    So a busy machine slows all of them alike.
     """
     repeats: dict[str, int] = {}
     for name, step in steps.items():
@@ -28,7 +32,7 @@ def race(steps: Mapping[str, Step], rounds: int, seconds: float = 0.05) -> dict[
         begun = time.perf_counter()
         step()
         took = time.perf_counter() - begun
-        repeats[name] = max(1, min(20, int(seconds / took)))
+        repeats[name] = max(1, min(20, int(_TURN_SECONDS / took)))
     times: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(rounds):
         for name, step in steps.items():
@@ -112,6 +116,14 @@ def machine_sentence(found: Mapping[str, Any]) -> str:
     )
 
 
+def line(row: Mapping[str, Any]) -> str:
+    """A row in one line, for the screen."""
+    return " ".join(
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in row.items()
+    )
+
+
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = [columns, ["---"] * len(columns), *rows]
@@ -128,7 +140,7 @@ def write_section(page: Path, name: str, text: str) -> None:
     page.write_text(f"{before}{begin}\n{text.strip()}\n{end}{after}")
 
 
-def write_json(path: Path | None, record: Mapping[str, Any]) -> None:
-    """Writes every median, if asked to."""
+def write_json(path: Path | None, record: Any) -> None:
+    """Writes all figures, if asked to."""
     if path is not None:
         path.write_text(json.dumps(record, indent=1) + "\n")

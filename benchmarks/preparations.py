@@ -10,13 +10,12 @@ Run: python benchmarks/preparations.py [pokec|reddit] [--share 1.0] [--folder DI
 from __future__ import annotations
 
 import argparse
-import json
-import resource
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+from measuring import in_own_process
 
 POKEC = (1_632_803, 30_622_564)
 REDDIT = ((153_431, 23_831, 55_703), 57_307_946)
@@ -35,18 +34,14 @@ def generate(name: str, folder: Path, share: float) -> tuple[Path, Path]:
 
 
 def prepare(name: str, first: Path, second: Path, out: Path) -> None:
-    """Runs one preparation and prints what it took; called in a process of its own."""
+    """Runs one preparation; called in a process of its own."""
     from privgcn.corpus import pokec, reddit
 
     out.mkdir()
-    start = time.perf_counter()
     if name == "pokec":
         pokec.prepare(first, second, out)
     else:
         reddit.prepare(first, second, 0, out)
-    seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(json.dumps({"seconds": seconds, "peak_gib": peak}))
 
 
 def main() -> None:
@@ -69,16 +64,13 @@ def main() -> None:
             raw = generate(name, work / "raw", options.share)
             made = time.perf_counter() - start
             size = sum(path.stat().st_size for path in raw) / 2**30
-            command = [sys.executable, __file__, "--only-prepare", name, *map(str, raw)]
-            done = subprocess.run(
-                [*command, str(work / "out")], check=True, capture_output=True, text=True
-            )
-            record = json.loads(done.stdout)
+            command = [__file__, "--only-prepare", name, *map(str, raw), str(work / "out")]
+            took, _ = in_own_process(command)
             corpus = load_corpus(work / "out")
             print(
                 f"{name}: raw files {size:.2f} GiB (generated in {made:.0f} s) -> "
                 f"{len(corpus)} documents, {corpus.edges.shape[1]} links; "
-                f"{record['seconds']:.1f} s, peak memory {record['peak_gib']:.2f} GiB",
+                f"{took['wall']:.1f} s, peak memory {took['gigabytes']:.2f} GiB",
                 flush=True,
             )
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from measuring import write_json
 from torch import Tensor
 
 from privgcn.config import TrainingSettings
@@ -75,11 +76,11 @@ def task_of(kind: str, parts: int) -> Task:
     return Task(make_model("linear", KINDS[kind], CLASSES, hops=0), plan, [0], 0, False, True)
 
 
-def seconds(work: Callable[[], Any], rounds: int = 7) -> list[float]:
+def seconds(work: Callable[[], Any]) -> list[float]:
     """CPU seconds of some calls after a first one: other programs on the machine count less."""
     work()
     found = []
-    for _ in range(rounds):
+    for _ in range(7):
         begun = time.process_time()
         work()
         found.append(time.process_time() - begun)
@@ -216,8 +217,7 @@ def main() -> None:
                 for machines in MACHINES
             ]
             print(f"{documents:12,}" + "".join(f"{value * 1e3:9.1f}" for value in times))
-    if chosen.json:
-        chosen.json.write_text(json.dumps(measured, indent=1))
+    write_json(chosen.json, measured)
 
 
 if __name__ == "__main__":

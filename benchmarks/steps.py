@@ -143,6 +143,11 @@ def pyg_step(graph: TextGraph) -> Step:
     return step
 
 
+def perceptron(graph: TextGraph) -> nn.Module:
+    first, second = nn.Linear(graph.features.width, 32), nn.Linear(32, graph.classes)
+    return nn.Sequential(first, nn.ReLU(), nn.Dropout(0.5), second)
+
+
 def opacus_step(graph: TextGraph, ghost: bool) -> Step:
     """Every document a part: the multilayer perceptron that Opacus can take."""
     from opacus.grad_sample import GradSampleModule, GradSampleModuleFastGradientClipping
@@ -152,10 +157,7 @@ def opacus_step(graph: TextGraph, ghost: bool) -> Step:
     )
     from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
-    width, classes = graph.features.width, graph.classes
-    net = nn.Sequential(
-        nn.Linear(width, 32), nn.ReLU(), nn.Dropout(0.5), nn.Linear(32, classes)
-    )
+    net = perceptron(graph)
     features, labels = graph.features.dense(), graph.labels
     shared = {"noise_multiplier": 4.0, "max_grad_norm": 1.0, "expected_batch_size": len(graph)}
     inner = torch.optim.SGD(net.parameters(), lr=0.01)
@@ -187,12 +189,7 @@ def vmap_step(graph: TextGraph) -> Step:
     """Every document a part, with gradients of all documents side by side."""
     from torch.func import functional_call, grad, vmap
 
-    net = nn.Sequential(
-        nn.Linear(graph.features.width, 32),
-        nn.ReLU(),
-        nn.Dropout(0.5),
-        nn.Linear(32, graph.classes),
-    )
+    net = perceptron(graph)
     features, labels = graph.features.dense(), graph.labels
     weights = {name: value.detach() for name, value in net.named_parameters()}
 

@@ -42,7 +42,7 @@ from privgcn.evidence.bits import (
 )
 from privgcn.evidence.canaries import without
 from privgcn.features import Featurizer
-from privgcn.graph import DenseRows, TextGraph
+from privgcn.graph import TextGraph
 from privgcn.privacy.mechanism import noise
 from privgcn.privacy.mechanism.cutting import cut_as_planned
 from privgcn.privacy.mechanism.noise_grid import grid_of
@@ -86,8 +86,7 @@ class Attacker:
         """The clipped sums of all kept steps on these documents, by the production path."""
         parts = cut_as_planned(graph, self.plan, {})
         if self.fitted.centre is not None:
-            rows = DenseRows(parts.features.dense())
-            parts = parts.with_features(rows.centred(self.fitted.centre[:, 0]))
+            parts = parts.with_features(parts.features.centred(self.fitted.centre[:, 0]))
         bias = self.fitted.bias
         gradients = StackGradients(
             self.fitted.model,

@@ -165,7 +165,7 @@ ENGINE: tuple[Mutation, ...] = (
     mutation(
         "features that are not finite poison the sum",
         (_NOT_FINITE, f"{FIT}::test_no_document_can_spoil_the_model"),
-        swap("ClippedSums._features", "rows.emptied(bad) if bool(bad.any()) else rows", "rows"),
+        swap("ClippedSums.features", "rows.emptied(bad) if bool(bad.any()) else rows", "rows"),
     ),
     mutation(
         "a tiny row becomes infinite when it is normalised",
@@ -337,6 +337,11 @@ ENGINE: tuple[Mutation, ...] = (
         ),
     ),
     mutation(
+        "a gradient that two weights of a module share is clipped twice",
+        f"{MODULES}::test_weights_that_share_a_gradient_are_clipped_once",
+        swap("clipped_vectors", "tensor * any_scales", "tensor.double().mul_(any_scales)"),
+    ),
+    mutation(
         "a module that changes its weights is taken",
         "tests/unit/models/test_module.py::test_a_module_that_changes_its_weights_is_refused",
         swap("_check_unchanged", "called.named_parameters()", "()"),
@@ -355,6 +360,11 @@ ENGINE: tuple[Mutation, ...] = (
         "a module draws its masks from the caller's seed",
         f"{MODULES}::test_the_masks_of_one_part_do_not_depend_on_which_others_were_sampled",
         swap("ModuleGradients._clipped", "self.dropout.words(1)[0]", "np.uint64(7)"),
+    ),
+    mutation(
+        "a module draws from the generators of other libraries, part after part",
+        f"{MODULES}::test_what_one_part_draws_from_other_libraries_moves_no_other_part",
+        drop("_seed_generators", "np.random.seed([seed >> 32, seed & 0xFFFFFFFF])"),
     ),
     mutation(
         "the centre of dense rows is not clipped",

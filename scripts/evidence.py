@@ -27,8 +27,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from planted_defects import DEFECTS
 
 from privgcn import __version__

@@ -32,8 +32,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from forked import Child, Work, call, command, import_everything, side_by_side, start
 
 from privgcn.errors import PrivGCNError
@@ -78,8 +76,8 @@ class Verb:
 
     name: str
     words: Callable[[Path], list[str]]
-    looked: Look
-    ended: Look
+    looked: Look = lambda place: []
+    ended: Look = lambda place: []
     prepared: Callable[[Path], None] = lambda place: None
     again: Callable[[Path], list[str]] | None = None
     ranks: int = 1
@@ -164,8 +162,8 @@ def look_at_folder(folder: Path, expected: Mapping[str, Any], *, there: bool) ->
     return problems
 
 
-def look_at_ledger(path: Path, before: int, after: int, spent: float | None) -> list[Problem]:
-    """Problems of a ledger that may hold from ``before`` to ``after`` releases."""
+def look_at_ledger(path: Path, least: int, spent: float | None) -> list[Problem]:
+    """Problems of a ledger that must hold at least so many of two releases."""
     from privgcn.privacy.ledger import Ledger
 
     try:
@@ -173,10 +171,10 @@ def look_at_ledger(path: Path, before: int, after: int, spent: float | None) -> 
         found = Ledger(path).spent(1e-3)
     except PrivGCNError as error:
         return [(LOST, f"the ledger cannot be read: {error}")]
-    if len(entries) < before:
-        return [(LOST, f"the ledger has {len(entries)} releases, not {before}")]
-    if len(entries) > after or len({entry.digest for entry in entries}) < len(entries):
-        return [(TWICE, f"the ledger has {len(entries)} releases, not {after}")]
+    if len(entries) < least:
+        return [(LOST, f"the ledger has {len(entries)} releases, not {least}")]
+    if len(entries) > 2 or len({entry.digest for entry in entries}) < len(entries):
+        return [(TWICE, f"the ledger has {len(entries)} releases, not 2")]
     if spent is not None and found != spent:
         return [(TWICE, f"the ledger adds up to {found}, not {spent}")]
     return []
@@ -442,7 +440,10 @@ class Faults:
         verb.seconds = min(seconds, verb.seconds or seconds)
         return seconds, place
 
-    def _folder_verb(self, verb: Verb, facts: dict[str, Any]) -> Verb:
+    def _folder_verb(self, verb: Verb) -> Verb:
+        """A verb that leaves a run folder: absent or whole, as after a quiet run."""
+        place = self.quiet(verb)
+        facts = call(lambda: facts_of(place / "run"), self.logs / "facts")
         verb.looked = lambda place: look_at_folder(place / "run", facts, there=False)
         verb.ended = lambda place: look_at_folder(place / "run", facts, there=True)
         return verb
@@ -453,56 +454,40 @@ class Faults:
             more = recipe if ranks > 1 else ["--recipe", "auto"]
             return ["train", str(self.letters), *_PRIVATE, *more, "--out", str(place / "run")]
 
-        verb = Verb(name, words, _nothing, _nothing, ranks=ranks)
-        place = self.quiet(verb)
+        verb = self._folder_verb(Verb(name, words, ranks=ranks))
         if ranks > 1:
             # Ranks do not count; a train of one process writes as often.
             verb.operations = 40
-        facts = call(lambda: facts_of(place / "run"), self.logs / "facts")
-        return self._folder_verb(verb, facts)
+        return verb
 
     def _tuned(self) -> Verb:
         def words(place: Path) -> list[str]:
             more = ["--expected-runs", "2", "--try", "training.reach=0.8,1.6"]
             return ["tune", str(self.letters), *_PRIVATE, *more, "--out", str(place / "run")]
 
-        verb = Verb("tune", words, _nothing, _nothing)
-        place = self.quiet(verb)
-        facts = call(lambda: facts_of(place / "run"), self.logs / "facts")
-        return self._folder_verb(verb, facts)
+        return self._folder_verb(Verb("tune", words))
 
     def _released(self) -> Verb:
+        def done(words: list[str], place: Path) -> None:
+            child = started(words, place, self.logs / "before")
+            if child.wait(_LIMIT) != 0:
+                raise RuntimeError(child.said)
+
         runs = []
         for number in range(2):
             runs.append(self.place("released") / "run")
             words = ["train", str(self.letters), *_PRIVATE, "--seed", str(number)]
-            child = started(
-                [*words, "--out", str(runs[-1])], runs[-1].parent, self.logs / "run"
-            )
-            if child.wait(_LIMIT) != 0:
-                raise RuntimeError(child.said)
+            done([*words, "--out", str(runs[-1])], runs[-1].parent)
 
         def words_of(run: Path, place: Path, name: str) -> list[str]:
-            return [
-                "release",
-                str(run),
-                str(place / name),
-                "--ledger",
-                str(place / "ledger.jsonl"),
-            ]
-
-        def prepared(place: Path) -> None:
-            # One release is in the ledger before.
-            child = started(words_of(runs[0], place, "first"), place, self.logs / "first")
-            if child.wait(_LIMIT) != 0:
-                raise RuntimeError(child.said)
+            ledger = ["--ledger", str(place / "ledger.jsonl")]
+            return ["release", str(run), str(place / name), *ledger]
 
         verb = Verb(
             "release",
             lambda place: words_of(runs[1], place, "run"),
-            _nothing,
-            _nothing,
-            prepared=prepared,
+            # One release is in the ledger before.
+            prepared=lambda place: done(words_of(runs[0], place, "first"), place),
         )
         quiet = self.quiet(verb)
 
@@ -514,11 +499,11 @@ class Faults:
         facts, spent = call(known, self.logs / "facts")
         verb.looked = lambda place: [
             *look_at_folder(place / "run", facts, there=False),
-            *look_at_ledger(place / "ledger.jsonl", 1, 2, None),
+            *look_at_ledger(place / "ledger.jsonl", 1, None),
         ]
         verb.ended = lambda place: [
             *look_at_folder(place / "run", facts, there=True),
-            *look_at_ledger(place / "ledger.jsonl", 2, 2, spent),
+            *look_at_ledger(place / "ledger.jsonl", 2, spent),
         ]
         return verb
 
@@ -533,13 +518,7 @@ class Faults:
             out = ["--out", str(place / "results"), "--workers", "2"]
             return ["reproduce", "--config", str(grid), *out]
 
-        verb = Verb(
-            "reproduce",
-            words,
-            _nothing,
-            _nothing,
-            again=lambda place: [*words(place), "--resume"],
-        )
+        verb = Verb("reproduce", words, again=lambda place: [*words(place), "--resume"])
         expected = records_of(self.quiet(verb) / "results")
         verb.looked = lambda place: look_at_records(place / "results", expected, all_of=False)
         verb.ended = lambda place: look_at_records(place / "results", expected, all_of=True)
@@ -547,11 +526,15 @@ class Faults:
 
     # The faults.
 
-    def kill(self, verb: Verb, number: int) -> None:
-        """One kill of a verb and what must hold afterwards."""
-        tally = self.tallies.setdefault(verb.name, Tally())
+    def begin(self, kind: str, verb: Verb) -> tuple[Tally, Path]:
+        """Where faults of a kind are counted, and a folder in which the verb can begin."""
         place = self.place(verb.name)
         verb.prepared(place)
+        return self.tallies.setdefault(kind, Tally()), place
+
+    def kill(self, verb: Verb, number: int) -> None:
+        """One kill of a verb and what must hold afterwards."""
+        tally, place = self.begin(verb.name, verb)
         by_operation = bool(number % 2)
         at = self.random.randint(1, verb.operations) if by_operation else None
         moment = self.random.uniform(0.0, self.late * verb.seconds)
@@ -637,9 +620,7 @@ class Faults:
 
     def with_small_files(self, verb: Verb) -> None:
         """No file may grow beyond some bytes."""
-        tally = self.tallies.setdefault("limited file size", Tally())
-        place = self.place("small")
-        verb.prepared(place)
+        tally, place = self.begin("limited file size", verb)
         most = self.random.choice((0, 100, 1_000, 5_000, 20_000))
 
         def work() -> int | None:
@@ -661,9 +642,7 @@ class Faults:
 
     def with_jumping_clock(self, verb: Verb) -> None:
         """Every look at the clock says another year."""
-        tally = self.tallies.setdefault("clock jumps", Tally())
-        place = self.place("clock")
-        verb.prepared(place)
+        tally, place = self.begin("clock jumps", verb)
         seed = self.random.random()
 
         def work() -> int | None:
@@ -683,9 +662,7 @@ class Faults:
 
     def two_at_once(self, verb: Verb) -> None:
         """The same command twice in one folder, at the same time."""
-        tally = self.tallies.setdefault("two processes", Tally())
-        place = self.place("two")
-        verb.prepared(place)
+        tally, place = self.begin("two processes", verb)
         children = [
             started(verb.words(place), place, self.logs / f"two-{number}") for number in (0, 1)
         ]
@@ -699,8 +676,7 @@ class Faults:
 
     def out_of_memory(self, verb: Verb) -> None:
         """A worker process of ``reproduce`` ends by SIGKILL, as the system would do it."""
-        tally = self.tallies.setdefault("worker killed", Tally())
-        place = self.place("memory")
+        tally, place = self.begin("worker killed", verb)
         child = started(verb.words(place), place, self.logs / "memory")
         deadline = time.monotonic() + self.random.uniform(0.0, 0.7 * verb.seconds)
         while time.monotonic() < deadline and child.ended() is None:
@@ -718,10 +694,6 @@ class Faults:
             tally.problems.append((ANSWER, f"code {code}: {child.said}"))
         tally.faults["one run failed" if code == 1 else "no run under way"] += 1
         self._afterwards(verb, place, tally)
-
-
-def _nothing(place: Path) -> list[Problem]:
-    return []
 
 
 def refused(code: int, said: str) -> list[Problem]:

@@ -170,11 +170,7 @@ def call(work: Callable[[], Any], log: Path, seconds: float = 120.0) -> Any:
         RuntimeError: It failed; the message is what the copy printed.
     """
     answer = log.with_suffix(".answer")
-
-    def told() -> None:
-        answer.write_text(json.dumps(work()))
-
-    child = start(told, log)
+    child = start(_told(work, answer), log)
     if child.wait(seconds) != 0:
         raise RuntimeError(child.said.strip())
     return json.loads(answer.read_text())
@@ -216,7 +212,8 @@ def side_by_side(works: deque[Work], jobs: int, folder: Path) -> Iterator[Answer
         busy = sum(work.slots for work, _ in running.values())
         while works and (not running or busy + works[0].slots <= jobs):
             work, number = works.popleft(), number + 1
-            running[number] = work, start(_told(work, folder, number), folder / f"log-{number}")
+            told = _told(work.call, folder / f"answer-{number}")
+            running[number] = work, start(told, folder / f"log-{number}")
             busy += work.slots
         for key, (work, child) in list(running.items()):
             code = child.ended()
@@ -230,8 +227,8 @@ def side_by_side(works: deque[Work], jobs: int, folder: Path) -> Iterator[Answer
         time.sleep(0.005)
 
 
-def _told(work: Work, folder: Path, number: int) -> Callable[[], None]:
+def _told(work: Callable[[], Any], answer: Path) -> Callable[[], None]:
     def told() -> None:
-        (folder / f"answer-{number}").write_text(json.dumps(work.call()))
+        answer.write_text(json.dumps(work()))
 
     return told

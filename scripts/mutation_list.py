@@ -25,7 +25,6 @@ REGISTRY = "tests/unit/features/test_registry.py"
 FOLDER = "tests/unit/corpus/test_folder.py"
 SPLITS = "tests/unit/corpus/test_splits.py"
 PLAN = "tests/unit/privacy/test_plan.py"
-UNITS = "tests/unit/privacy/test_units.py"
 ACCOUNTING = "tests/unit/privacy/test_epsilon.py"
 RENYI = "tests/unit/privacy/test_renyi.py"
 CALIBRATION = "tests/unit/privacy/test_calibration.py"
@@ -302,6 +301,20 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
                 return original_random_split(count, seed, owners)
             """,
         ),
+    ),
+    mutation(
+        "owners of a folder are numbered as they appear",
+        f"{FOLDER}::test_how_much_an_owner_writes_moves_nobody_else",
+        swap(
+            "corpus.folder:_owners",
+            "tuple(sorted(any_values))",
+            "tuple(dict.fromkeys(values))",
+        ),
+    ),
+    mutation(
+        "owners of a frame are numbered as they appear",
+        f"{FOLDER}::test_how_much_an_owner_writes_moves_nobody_else",
+        swap("checked_owners", "tuple(sorted(set(named)))", "tuple(dict.fromkeys(named))"),
     ),
     mutation(
         "a document that is not finite is an error",

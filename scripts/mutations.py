@@ -16,8 +16,6 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from mutation_list import MUTATIONS
 from symbol_changes import Mutation, Package
 

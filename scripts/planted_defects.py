@@ -17,16 +17,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch import Tensor
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from bit_attack import float32_noise
+from torch import Tensor
 
 from privgcn.evidence.audit import Audit, audit
 from privgcn.graph import parts
@@ -124,20 +120,12 @@ def noise_of_two_steps_ago() -> Patch:
     return patch.object(RandomSource, "normal", old)
 
 
-def one_draw_for_all_classes() -> Patch:
+def one_draw_for_all(first: Callable[[Tensor], Tensor]) -> Patch:
+    """The first classes' or replicas' noise for all of them."""
     fresh = RandomSource.normal
 
     def shared(self: RandomSource, shapes: Any) -> list[Tensor]:
-        return [t[..., :1].expand(t.shape).clone() for t in fresh(self, shapes)]
-
-    return patch.object(RandomSource, "normal", shared)
-
-
-def one_draw_for_all_replicas() -> Patch:
-    fresh = RandomSource.normal
-
-    def shared(self: RandomSource, shapes: Any) -> list[Tensor]:
-        return [t[..., :1, :].expand(t.shape).clone() for t in fresh(self, shapes)]
+        return [first(t).expand(t.shape).clone() for t in fresh(self, shapes)]
 
     return patch.object(RandomSource, "normal", shared)
 
@@ -197,8 +185,8 @@ DEFECTS = (
     Defect("noise repeated in every step", lambda: noise_again(id)),
     Defect("noise repeated in every run", lambda: noise_again(lambda source: 0)),
     Defect("noise of two steps ago", noise_of_two_steps_ago),
-    Defect("one noise for all replicas", one_draw_for_all_replicas),
-    Defect("one noise for all classes", one_draw_for_all_classes),
+    Defect("one noise for all replicas", lambda: one_draw_for_all(lambda t: t[..., :1, :])),
+    Defect("one noise for all classes", lambda: one_draw_for_all(lambda t: t[..., :1])),
     Defect("sampling at twice the rate", lambda: more_often(2.0), changes=_SAMPLED),
     Defect("sampling a tenth too often", lambda: more_often(1.1), changes=_SAMPLED),
     Defect("sums doubled once clipped", doubled_once_clipped),

@@ -15,8 +15,8 @@ from typing import Any
 from measuring import ROOT, arguments, measure
 
 from privgcn.experiments.grid import Grid
-from privgcn.experiments.paper.published import leaves
-from privgcn.experiments.results import Results, cells, mean_of
+from privgcn.experiments.paper.published import OPTIMIZERS, leaves
+from privgcn.experiments.results import Results, best_of, cells, mean_of
 from privgcn.modes import MODES
 from privgcn.report import MeanStd, Table
 
@@ -78,11 +78,10 @@ def short_table(results: Results, rows: Sequence[str]) -> Table:
             for mode in shown
         ]
         plain = mean_of(best(results, title, "full-graph"))
-        told = [
+        published = best_of(
             leaves().get(f"table1.{row['dataset']}.dp_split_eps1.{optimizer}")
-            for optimizer in ("sgd", "adam")
-        ]
-        published = max((one for one in told if one is not None), default=None)
+            for optimizer in OPTIMIZERS
+        )
         shown_rows.append((title, *means, plain, published))
     heads = [f"ε {epsilon:g}: {mode}" for epsilon in SHORT_EPSILONS for mode in shown]
     last = (BEST, "published at ε 1 (no valid guarantee)")

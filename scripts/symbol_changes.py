@@ -92,19 +92,13 @@ class Behave:
 Change = Swap | Behave
 
 
-def swap(symbol: str, old: str, new: str) -> Swap:
-    """Puts ``new`` in the place of ``old``."""
-    return Swap(symbol, old, new)
+# As the lists of mutations call them.
+swap, behave = Swap, Behave
 
 
 def drop(symbol: str, old: str) -> Swap:
     """Takes statements out."""
     return Swap(symbol, old, "pass")
-
-
-def behave(symbol: str, new: str) -> Behave:
-    """Gives a function another body."""
-    return Behave(symbol, new)
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,14 @@ The attack of ``scripts/bit_attack.py``, on released folders and, for whatever e
 noise, on the noisy sums themselves, before anything is rounded to float32.
 """
 
-import importlib
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import bit_attack
 import numpy as np
 import pytest
 import torch
@@ -34,9 +33,6 @@ from privgcn.runs.tune import _Runs, search
 from privgcn.training.fit import fit
 from privgcn.training.planning import make_plan
 from privgcn.training.recipes import make_settings
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
-bit_attack = importlib.import_module("bit_attack")
 
 DOCUMENTS = 64
 TARGET = 5

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
+import planted_defects
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
@@ -17,9 +16,6 @@ from privgcn.cli import app
 from privgcn.cli.audit import BROKEN
 from privgcn.errors import ConfigError
 from privgcn.report import Report
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
-planted_defects = importlib.import_module("planted_defects")
 
 QUICK = ["--repeats", "200", "--canaries", "100", "--confidence", "0.999"]
 

@@ -50,10 +50,10 @@ def test_the_fuzzer_finds_a_message_that_is_not_one_short_line(tmp_path: Path) -
 import sys
 from pathlib import Path
 sys.path.insert(0, {str(SCRIPTS)!r})
-import fuzz
+import fuzz, fuzz_targets
 import privgcn.errors
 place = Path({str(tmp_path)!r})
-guard, target = fuzz.Guard(place), fuzz.settings_target()
+guard, target = fuzz.Guard(place), fuzz_targets.SETTINGS
 long = b'recipe = "' + b'a' * 3_000 + b'"'
 target.attempt(place, target.seeds(place)[0])
 print(fuzz.attempted(target, guard, place, long))

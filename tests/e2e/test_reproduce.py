@@ -28,6 +28,12 @@ from privgcn.report import Table
 from privgcn.report.results import NOT_MEASURED, Takeaway
 
 HERE = str(Path(__file__).parent)
+APP = typer.Typer(pretty_exceptions_enable=False)
+APP.command("reproduce")(reproduce)
+
+
+def _invoke(*words: str) -> Any:
+    return CliRunner().invoke(APP, list(words))
 
 
 def _plan(options: Options) -> Experiment:
@@ -61,14 +67,7 @@ def _tiny_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(targets.TARGETS, "tiny", tiny)
 
 
-@pytest.fixture
-def app() -> typer.Typer:
-    made = typer.Typer(pretty_exceptions_enable=False)
-    made.command("reproduce")(reproduce)
-    return made
-
-
-def test_a_name_or_a_file_but_not_both(app: typer.Typer, tmp_path: Path) -> None:
+def test_a_name_or_a_file_but_not_both(tmp_path: Path) -> None:
     (tmp_path / "grid.toml").write_text("[[grid]]\ndataset='clinic'\nrecipe='plain'\n")
     config = ["--config", str(tmp_path / "grid.toml")]
     for words, told in (
@@ -76,17 +75,13 @@ def test_a_name_or_a_file_but_not_both(app: typer.Typer, tmp_path: Path) -> None
         (["tiny", *config], "Give one of the two"),
         ([*config, "--seeds", "2"], "has them in its file"),
     ):
-        result = _invoke(app, *words)
+        result = _invoke(*words)
         assert told in str(result.exception)
 
 
-def _invoke(app: typer.Typer, *words: str) -> Any:
-    return CliRunner().invoke(app, list(words))
-
-
-def test_tables_figures_and_a_page_are_written(app: typer.Typer, tmp_path: Path) -> None:
+def test_tables_figures_and_a_page_are_written(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    result = _invoke(app, "tiny", "--out", str(out), "--seeds", "3", "--workers", "1")
+    result = _invoke("tiny", "--out", str(out), "--seeds", "3", "--workers", "1")
     assert result.exit_code == 0, result.output
     assert "A line with noise" in result.stdout
     assert "9 runs done now, 0 kept, 0 failed. Wall time" in result.stdout
@@ -105,10 +100,10 @@ def test_tables_figures_and_a_page_are_written(app: typer.Typer, tmp_path: Path)
 
 
 def test_several_experiments_have_a_folder_each(
-    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(targets.TARGETS, "again", targets.TARGETS["tiny"])
-    result = _invoke(app, "tiny,again", "--quick", "--out", str(tmp_path))
+    result = _invoke("tiny,again", "--quick", "--out", str(tmp_path))
     assert result.exit_code == 0, result.output
     assert "4 runs done now" in result.stdout, "what they share is run once"
     for name in ("tiny", "again"):
@@ -116,37 +111,35 @@ def test_several_experiments_have_a_folder_each(
     assert (tmp_path / "report.html").exists()
 
 
-def test_json_is_one_object(app: typer.Typer, tmp_path: Path) -> None:
-    result = _invoke(app, "tiny", "--quick", "--out", str(tmp_path), "--json")
+def test_json_is_one_object(tmp_path: Path) -> None:
+    result = _invoke("tiny", "--quick", "--out", str(tmp_path), "--json")
     record = json.loads(result.stdout)
     assert record["runs"] == record["done"] == 4
     assert record["failed"] == 0
     assert record["tables"]["tiny"][0]["columns"] == ["noise", "score"]
 
 
-def test_an_earlier_folder_needs_resume_and_nothing_is_repeated(
-    app: typer.Typer, tmp_path: Path
-) -> None:
+def test_an_earlier_folder_needs_resume_and_nothing_is_repeated(tmp_path: Path) -> None:
     words = ["tiny", "--out", str(tmp_path), "--workers", "1"]
-    assert _invoke(app, *words, "--quick").exit_code == 0
-    refused = _invoke(app, *words)
+    assert _invoke(*words, "--quick").exit_code == 0
+    refused = _invoke(*words)
     assert isinstance(refused.exception, ConfigError)
     assert "Add --resume" in str(refused.exception)
-    more = json.loads(_invoke(app, *words, "--resume", "--seeds", "4", "--json").stdout)
+    more = json.loads(_invoke(*words, "--resume", "--seeds", "4", "--json").stdout)
     assert (more["kept"], more["done"], more["runs"]) == (4, 8, 12)
 
 
 def test_failed_runs_are_shown_and_the_rest_go_on(
-    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(targets, "_named", lambda target, datasets: list(datasets))
     words = ["tiny", "--out", str(tmp_path), "--datasets", "pubmed", "--seeds", "1"]
-    result = _invoke(app, *words, "--workers", "1")
+    result = _invoke(*words, "--workers", "1")
     assert result.exit_code == 1
     assert "3 runs done now, 0 kept, 1 failed" in result.stdout
     told = "Failed: pubmed, noise broken, seed 0: ArithmeticError: no line to fit"
     assert told in result.stderr
-    again = json.loads(_invoke(app, *words, "--resume", "--json").stdout)
+    again = json.loads(_invoke(*words, "--resume", "--json").stdout)
     assert (again["kept"], again["failed"]) == (3, 1)
     (failure,) = again["failures"]
     assert failure["label"] == "pubmed, noise broken, seed 0"
@@ -156,67 +149,63 @@ def test_failed_runs_are_shown_and_the_rest_go_on(
 
 
 def test_failures_of_seeds_that_were_not_asked_for_are_not_told(
-    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(targets, "_named", lambda target, datasets: list(datasets))
     words = ["tiny", "--out", str(tmp_path), "--workers", "1", "--json"]
-    both = json.loads(_invoke(app, *words, "--datasets", "pubmed", "--seeds", "2").stdout)
+    both = json.loads(_invoke(*words, "--datasets", "pubmed", "--seeds", "2").stdout)
     assert [failure["seeds"] for failure in both["failures"]] == [[0, 1]]
-    other = _invoke(app, *words, "--datasets", "clinic", "--resume")
+    other = _invoke(*words, "--datasets", "clinic", "--resume")
     assert json.loads(other.stdout)["failures"] == []
 
 
-def test_a_damaged_record_is_named_and_run_again(app: typer.Typer, tmp_path: Path) -> None:
+def test_a_damaged_record_is_named_and_run_again(tmp_path: Path) -> None:
     words = ["tiny", "--quick", "--out", str(tmp_path), "--workers", "1"]
-    assert _invoke(app, *words).exit_code == 0
+    assert _invoke(*words).exit_code == 0
     sorted((tmp_path / "records").glob("*/*.json"))[0].write_text("{")
-    result = _invoke(app, *words, "--resume")
+    result = _invoke(*words, "--resume")
     assert "1 runs done now, 3 kept, 0 failed" in result.stdout
     assert "Damaged record set aside and run again: clinic, noise " in result.stderr
 
 
-def test_mistakes_are_named(
-    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = ["--out", str(tmp_path / "out")]
-    wrong = _invoke(app, "table9", *out)
+    wrong = _invoke("table9", *out)
     assert isinstance(wrong.exception, ConfigError)
     assert "table1" in str(wrong.exception)
-    assert isinstance(_invoke(app, "tiny", "--engine", "slurm", *out).exception, ConfigError)
+    assert isinstance(_invoke("tiny", "--engine", "slurm", *out).exception, ConfigError)
     monkeypatch.setenv("PRIVGCN_DATA", str(tmp_path))
-    missing = _invoke(app, "table1", "--datasets", "cora", *out)
+    missing = _invoke("table1", "--datasets", "cora", *out)
     assert isinstance(missing.exception, DataNotAvailableError)
     assert not (tmp_path / "out").exists(), "nothing is half-written"
 
 
-def test_records_can_be_shown_without_running_any(app: typer.Typer, tmp_path: Path) -> None:
+def test_records_can_be_shown_without_running_any(tmp_path: Path) -> None:
     page, out = tmp_path / "page.md", str(tmp_path / "out")
-    assert _invoke(app, "tiny", "--quick", "--out", out).exit_code == 0
+    assert _invoke("tiny", "--quick", "--out", out).exit_code == 0
     words = ["tiny", "--quick", "--only-show", "--out", out, "--write-docs", str(page)]
-    shown = _invoke(app, *words)
+    shown = _invoke(*words)
     assert shown.exit_code == 0
     assert "0 runs done now" in shown.output
     assert "--quick --only-show --write-docs" in page.read_text()
 
 
-def test_where_there_are_no_records_none_are_shown_and_nothing_is_made(
-    app: typer.Typer, tmp_path: Path
-) -> None:
+def test_where_there_are_no_records_none_are_shown_and_nothing_is_made(tmp_path: Path) -> None:
     mine = tmp_path / "letters"
     mine.mkdir()
     (mine / "letter.txt").write_text("mine")
     for folder in (tmp_path / "nowhere", mine):
-        shown = _invoke(app, "tiny", "--quick", "--only-show", "--out", str(folder))
+        shown = _invoke("tiny", "--quick", "--only-show", "--out", str(folder))
         assert isinstance(shown.exception, DataError)
         assert shown.exception.exit_code == 2
         assert f"{folder} has no records" in str(shown.exception)
     assert sorted(tmp_path.rglob("*")) == [mine, mine / "letter.txt"]
 
 
-def test_the_page_of_the_documentation_is_generated(app: typer.Typer, tmp_path: Path) -> None:
+def test_the_page_of_the_documentation_is_generated(tmp_path: Path) -> None:
     page = tmp_path / "reproduction.md"
     words = ["tiny", "--quick", "--out", str(tmp_path / "out"), "--write-docs", str(page)]
-    assert _invoke(app, *words).exit_code == 0
+    assert _invoke(*words).exit_code == 0
     text = page.read_text()
     assert text.startswith("# Reproduction of the paper")
     assert "## The five take-aways" in text
@@ -267,11 +256,11 @@ def test_a_mistake_is_one_clear_line_before_any_run(
 
 
 def test_a_device_that_is_not_there_is_told_once(
-    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRIVGCN_DEVICE", "cuda")
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    refused = _invoke(app, "tiny", "--out", str(tmp_path / "out"))
+    refused = _invoke("tiny", "--out", str(tmp_path / "out"))
     assert isinstance(refused.exception, ConfigError)
     assert "finds no CUDA device" in str(refused.exception)
     assert not (tmp_path / "out").exists()
@@ -279,14 +268,14 @@ def test_a_device_that_is_not_there_is_told_once(
 
 @pytest.mark.parametrize("measured", [True, False])
 def test_verdicts_are_shown_where_any_was_measured(
-    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: bool
 ) -> None:
     judged = [
         Takeaway("Noise is fine.", SURVIVES if measured else NOT_MEASURED, ("0.7.",), "a rule"),
         Takeaway("Adam is better.", NOT_MEASURED, (), "a rule"),
     ]
     monkeypatch.setattr(reproduction, "takeaways", lambda *_: judged)
-    shown = _invoke(app, "tiny", "--quick", "--out", str(tmp_path), "--workers", "1").stdout
+    shown = _invoke("tiny", "--quick", "--out", str(tmp_path), "--workers", "1").stdout
     assert ("- Noise is fine: survives." in shown) == measured
     assert ("- Adam is better: not measured." in shown) == measured
     assert "0.7." not in shown
@@ -299,12 +288,12 @@ from privgcn.cli import main
 from privgcn.experiments import local
 from privgcn.experiments.paper import targets
 
-def outcome(worker):
+def outcomes(worker):
     time.sleep(60)
 
 if __name__ == "__main__":
     targets.TARGETS["tiny"] = targets.Target("Tiny", _plan, _present, ("clinic",), ("clinic",))
-    local._Worker.outcome = outcome
+    local._Worker.outcomes = outcomes
     main()
 """
 

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import import_graph
+import pytest
 from import_graph import DRAWERS, PICTURE, ROOMS, ROOT, SOURCE, picture, root_modules
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")

@@ -1,10 +1,8 @@
 """The attack on noisy sums: it decides where noise is a float, and never on one grid."""
 
-import importlib
 import math
-import sys
-from pathlib import Path
 
+import bit_attack
 import pytest
 import torch
 from torch import Tensor
@@ -13,9 +11,6 @@ from brute_force import random_graph
 from privgcn.evidence.bits import decide, spacing_of
 from privgcn.evidence.canaries import without
 from privgcn.randomness import RandomSource
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
-bit_attack = importlib.import_module("bit_attack")
 
 TRIALS = 20
 H = 2.0**-38

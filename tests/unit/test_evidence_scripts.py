@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 import time
 from collections import deque
 from pathlib import Path
 from typing import Any
 
+import evidence
+import forked
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
-evidence = importlib.import_module("evidence")
-forked = importlib.import_module("forked")
 
 ORIGIN = {"date": "2026-01-02", "version": "9.9", "commit": "abc1234", "jobs": 4}
 

@@ -6,12 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from import_graph import DRAWERS, PLACES, ROOMS, SOURCE, imported, modules, place_of
 
 import privgcn
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
-
-from import_graph import DRAWERS, PLACES, ROOMS, SOURCE, imported, modules, place_of
 
 HEAVY = {"torch", "torch_geometric", "sklearn", "polars", "matplotlib", "transformers", "ray"}
 

@@ -1,18 +1,15 @@
 """The list of mutations fits the source, so that it cannot rot."""
 
 import ast
-import importlib
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
+import mutations
 import pytest
+import symbol_changes as changes
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-mutations = importlib.import_module("mutations")
-changes = importlib.import_module("symbol_changes")
 
 
 @pytest.mark.parametrize("mutation", mutations.MUTATIONS, ids=lambda mutation: mutation.name)

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
-
 import paper_checklist as checklist
+import pytest
 
 from privgcn.evidence.bounds import classical_epsilon
 from privgcn.experiments.paper.emulation import claimed_noise

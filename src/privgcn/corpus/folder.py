@@ -234,8 +234,9 @@ def _owners(
             f"{table.place(row)} has none ({values.count(None)} in all). Name its owner; a "
             "document of nobody else can be its own owner."
         )
-    # The order of first appearance, which reveals no more than the order of the documents.
-    names = tuple(dict.fromkeys(value for value in values if value is not None))
+    # By name: an order of appearance would follow how many documents owners have, and splits
+    # and parts are drawn by these numbers.
+    names = tuple(sorted({value for value in values if value is not None}))
     return codes(values, names), names
 
 

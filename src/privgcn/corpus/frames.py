@@ -139,7 +139,11 @@ def checked_ids(values: Any) -> list[str]:
 
 
 def checked_owners(values: Any) -> tuple[npt.NDArray[np.int64] | None, tuple[str, ...] | None]:
-    """Owners as codes in the order of first appearance, and their names; None for none.
+    """Owners as codes in the order of their names, and the names; None for none.
+
+    Guarantees:
+        How many documents an owner has, and where they stand, numbers nobody else. Splits and
+        parts are drawn by these numbers.
 
     Raises:
         DataError: Some documents have one, and others have not.
@@ -153,7 +157,7 @@ def checked_owners(values: Any) -> tuple[npt.NDArray[np.int64] | None, tuple[str
             f"{owners.index(None)} has none. A document of nobody else can be its own owner."
         )
     named = [str(owner) for owner in owners]
-    names = tuple(dict.fromkeys(named))
+    names = tuple(sorted(set(named)))
     return codes(named, names), names
 
 

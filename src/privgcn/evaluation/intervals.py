@@ -17,31 +17,32 @@ import numpy as np
 import numpy.typing as npt
 
 LEVEL = 0.95
+"""How often such an interval holds the true value."""
+
+_NORMAL = statistics.NormalDist().inv_cdf((1 + LEVEL) / 2)
 _DRAWS = 1000
 Interval = tuple[float, float]
 
 
-def wilson(right: float, documents: int, level: float = LEVEL) -> Interval:
+def wilson(right: float, documents: int) -> Interval:
     """The Wilson score interval of a share (Wilson, 1927), for accuracy and micro F1.
 
     Args:
         right: Documents that were classified rightly.
         documents: All of them; at least one.
-        level: How often such intervals hold the true share.
 
     Examples:
         >>> [round(end, 4) for end in wilson(8, 10)]
         [0.4902, 0.9433]
     """
-    z = _quantile(level)
-    share = right / documents
+    z, share = _NORMAL, right / documents
     middle = share + z * z / (2 * documents)
     spread = z * math.sqrt(share * (1 - share) / documents + (z / (2 * documents)) ** 2)
     scale = 1 + z * z / documents
     return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
 
 
-def bootstrap_macro_f1(confusion: npt.NDArray[Any], level: float = LEVEL) -> Interval:
+def bootstrap_macro_f1(confusion: npt.NDArray[Any]) -> Interval:
     """The bootstrap interval of macro F1: test documents drawn again, with replacement.
 
     A document enters through its cell of the confusion matrix alone, so cells are drawn. The
@@ -58,11 +59,11 @@ def bootstrap_macro_f1(confusion: npt.NDArray[Any], level: float = LEVEL) -> Int
     # As in the score itself, only classes count that occur.
     occurs = both > 0
     found = (2 * right / np.where(occurs, both, 1)).sum(1) / occurs.sum(1)
-    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
 
-def over_seeds(values: Sequence[float], documents: int, level: float = LEVEL) -> dict[str, Any]:
+def over_seeds(values: Sequence[float], documents: int) -> dict[str, Any]:
     """Mean, sample standard deviation and interval of one score over several seeds.
 
     The interval is that of the mean: what the seeds leave open (Student's t) and what the test
@@ -71,7 +72,6 @@ def over_seeds(values: Sequence[float], documents: int, level: float = LEVEL) ->
     Args:
         values: One score for each seed.
         documents: Test documents behind each score.
-        level: How often such intervals hold the mean over all seeds and documents.
     """
     from scipy.stats import t
 
@@ -79,10 +79,10 @@ def over_seeds(values: Sequence[float], documents: int, level: float = LEVEL) ->
     std = statistics.stdev(values) if len(values) > 1 else None
     of_seeds = 0.0
     if std is not None:
-        of_seeds = float(t.ppf((1 + level) / 2, len(values) - 1)) * std / len(values) ** 0.5
+        of_seeds = float(t.ppf((1 + LEVEL) / 2, len(values) - 1)) * std / len(values) ** 0.5
     low, high = (
         mean + math.copysign(math.hypot(end - mean, of_seeds), side)
-        for end, side in zip(wilson(mean * documents, documents, level), (-1, 1), strict=True)
+        for end, side in zip(wilson(mean * documents, documents), (-1, 1), strict=True)
     )
     ends = [max(0.0, low), min(1.0, high)]
     return {"values": list(values), "mean": mean, "std": std, "interval": ends}
@@ -99,7 +99,3 @@ def with_intervals(scores: dict[str, Any]) -> dict[str, Any]:
         **scores,
         "intervals": {"micro_f1": share, "macro_f1": macro, "accuracy": share},
     }
-
-
-def _quantile(level: float) -> float:
-    return statistics.NormalDist().inv_cdf((1 + level) / 2)

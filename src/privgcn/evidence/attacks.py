@@ -10,12 +10,7 @@ import numpy as np
 from privgcn.config import Settings
 from privgcn.errors import ConfigError
 from privgcn.evidence.attack_record import NO_MODEL, AttackRow, Attacks
-from privgcn.evidence.inference_attacks import (
-    answers,
-    inferred_column,
-    stolen_links,
-    text_vectors,
-)
+from privgcn.evidence.inference_attacks import answers, inferred_column, stolen_links
 from privgcn.evidence.membership import Members, membership
 from privgcn.evidence.roc import FALSE_POSITIVES, auc, true_positives
 from privgcn.evidence.subject import Subject
@@ -73,7 +68,7 @@ def attack(
                 found, others = inferred_column(values, graph, vectors)
                 rows.append(_row("column", name, mode, settings, found, others))
     graph = subject.ready.graph
-    alike = stolen_links(graph, text_vectors(graph))
+    alike = stolen_links(graph, graph.features.dense().double().numpy())
     rows.append(_row("links", NO_MODEL, None, subject.settings, alike))
     return Attacks(
         source=subject.corpus.name,

@@ -22,7 +22,7 @@ from privgcn.evidence.bounds import (
     one_run_epsilon,
 )
 from privgcn.evidence.canaries import plan_of_training, worst_case
-from privgcn.evidence.many_runs import ManyRuns, many_runs, trains_alone
+from privgcn.evidence.many_runs import Guesses, ManyRuns, many_runs, trains_alone
 from privgcn.evidence.one_run import Counted, can_hold_canaries, one_run
 from privgcn.evidence.subject import Subject
 from privgcn.privacy.accounting.events import GaussianRelease
@@ -206,45 +206,51 @@ def _findings(
         (seen.likelihood, _Levels.of(confidence, _MAIN)),
         *((each, rest) for each in beside),
     ]
-    findings = []
-    for guesses, levels in tried:
-        runs = 2 * guesses.runs
-        epsilon, surely = (
-            epsilon_of_advantage(least_advantage(guesses.correct, runs, level), release, delta)
-            for level in levels
-        )
-        findings.append(
-            Finding(
-                adversary=guesses.adversary,
-                method="many runs",
-                guesses=runs,
-                correct=guesses.correct,
-                epsilon=epsilon,
-                surely=surely,
-                classical=classical_epsilon(
-                    guesses.hits, guesses.false_alarms, guesses.runs, delta, levels.reported
-                ),
-            )
-        )
-    for each in counted:
-        wrong = each.guesses - each.correct
-        epsilon, surely = (
-            abstaining_epsilon(each.correct, wrong, each.canaries, delta, level)
-            if each is seen.bits
-            else one_run_epsilon(each.canaries, each.guesses, each.correct, delta, level)
-            for level in rest
-        )
-        findings.append(
-            Finding(
-                adversary=each.adversary,
-                method="many runs" if each is seen.bits else "one run",
-                guesses=each.guesses,
-                correct=each.correct,
-                epsilon=epsilon,
-                surely=surely,
-            )
-        )
-    return findings
+    return [
+        *(_by_advantage(guesses, levels, release, delta) for guesses, levels in tried),
+        *(_by_counts(each, rest, delta, in_one_run=each is not seen.bits) for each in counted),
+    ]
+
+
+def _by_advantage(
+    guesses: Guesses, levels: _Levels, release: GaussianRelease, delta: float
+) -> Finding:
+    """What guesses about every run prove of a release."""
+    runs = 2 * guesses.runs
+    epsilon, surely = (
+        epsilon_of_advantage(least_advantage(guesses.correct, runs, level), release, delta)
+        for level in levels
+    )
+    return Finding(
+        adversary=guesses.adversary,
+        method="many runs",
+        guesses=runs,
+        correct=guesses.correct,
+        epsilon=epsilon,
+        surely=surely,
+        classical=classical_epsilon(
+            guesses.hits, guesses.false_alarms, guesses.runs, delta, levels.reported
+        ),
+    )
+
+
+def _by_counts(counted: Counted, levels: _Levels, delta: float, *, in_one_run: bool) -> Finding:
+    """What guesses about some of many canaries prove, which joined one run or a run each."""
+    _, canaries, guesses, correct = counted
+    epsilon, surely = (
+        one_run_epsilon(canaries, guesses, correct, delta, level)
+        if in_one_run
+        else abstaining_epsilon(correct, guesses - correct, canaries, delta, level)
+        for level in levels
+    )
+    return Finding(
+        adversary=counted.adversary,
+        method="one run" if in_one_run else "many runs",
+        guesses=guesses,
+        correct=correct,
+        epsilon=epsilon,
+        surely=surely,
+    )
 
 
 def _reasons(

@@ -129,12 +129,10 @@ def classical_epsilon(
         confidence: Of both rates together, in both directions.
     """
     level = 1.0 - (1.0 - confidence) / 4.0
-    best = 0.0
-    for right, wrong in ((hits, false_alarms), (runs - false_alarms, runs - hits)):
-        low, high = least_share(right, runs, level), most_share(wrong, runs, level)
-        if low > delta:
-            best = max(best, math.log((low - delta) / high))
-    return best
+    return max(
+        _epsilon_of_rates(hits, false_alarms, runs, delta, level),
+        _epsilon_of_rates(runs - false_alarms, runs - hits, runs, delta, level),
+    )
 
 
 def abstaining_epsilon(
@@ -151,8 +149,12 @@ def abstaining_epsilon(
         delta: Of the claim.
         confidence: Of both rates together.
     """
-    level = 1.0 - (1.0 - confidence) / 2.0
-    low, high = least_share(correct, runs, level), most_share(wrong, runs, level)
+    return _epsilon_of_rates(correct, wrong, runs, delta, 1.0 - (1.0 - confidence) / 2.0)
+
+
+def _epsilon_of_rates(right: int, wrong: int, runs: int, delta: float, level: float) -> float:
+    """The least epsilon with which (epsilon, delta) allows both rates, each at a level."""
+    low, high = least_share(right, runs, level), most_share(wrong, runs, level)
     return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -29,30 +31,18 @@ def answers(fitted: Fit, graph: TextGraph, mode: Mode) -> Array:
     """
     asked = torch.arange(len(graph))
     if mode != "full-graph":
-        graph = TextGraph(
-            graph.features,
-            graph.edges[:, :0],
-            graph.labels,
-            graph.classes,
-            graph.split,
-            graph.owners,
-        )
+        graph = replace(graph, edges=graph.edges[:, :0])
     return scores_in_mode(fitted, graph, asked, mode)[:, 0].double().softmax(-1).numpy()
 
 
-def stolen_links(graph: TextGraph, vectors: Array, seed: int = 0) -> Members:
+def stolen_links(graph: TextGraph, vectors: Array) -> Members:
     """Tells linked training documents from others by how alike their vectors are.
 
     He et al. (2021). Linked documents are alike anyway: compare with the vectors of their
     texts, which no model made.
     """
-    linked, apart = _pairs(graph, seed)
+    linked, apart = _pairs(graph)
     return Members(_alike(vectors, linked), _alike(vectors, apart))
-
-
-def text_vectors(graph: TextGraph) -> Array:
-    """The feature rows, for comparison."""
-    return graph.features.dense().double().numpy()
 
 
 def inferred_column(
@@ -99,9 +89,9 @@ def inferred_column(
     )
 
 
-def _pairs(graph: TextGraph, seed: int) -> tuple[Tensor, Tensor]:
+def _pairs(graph: TextGraph) -> tuple[Tensor, Tensor]:
     """Linked and other pairs of training documents, as many of the one as of the other."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     training = graph.split == TRAIN
     linked = graph.edges[:, training[graph.edges].all(0)]
     if linked.shape[1] > _PAIRS:

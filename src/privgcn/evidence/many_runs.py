@@ -20,6 +20,7 @@ from privgcn.config import Settings
 from privgcn.evidence.bits import decide
 from privgcn.evidence.canaries import Neighbours
 from privgcn.evidence.drawn import Drawn
+from privgcn.evidence.membership import surety
 from privgcn.evidence.one_run import CanaryScores, Counted, can_hold_canaries, canary_scores
 from privgcn.evidence.releases import KEPT, KEPT_RUNS, Observer, observing, samples_hide
 from privgcn.graph.textgraph import TextGraph
@@ -227,10 +228,9 @@ def _trained(
 
 def _margins(fitted: Fit, pair: Neighbours) -> Array:
     """How sure each run is of the unit's label, asked about one of its documents alone."""
-    scores = scores_in_mode(fitted, pair.present, pair.target[:1], "alone")[0].double()
-    label = int(pair.present.labels[pair.target[0]])
-    others = torch.arange(scores.shape[1]) != label
-    return (scores[:, label] - scores[:, others].logsumexp(1)).numpy()
+    asked = pair.target[:1]
+    scores = scores_in_mode(fitted, pair.present, asked, "alone")[0]
+    return surety(scores, pair.present.labels[asked].expand(len(scores)))
 
 
 def _bit_verdicts(seen: Observer, spacing: float) -> list[bool | None]:

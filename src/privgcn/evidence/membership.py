@@ -101,7 +101,7 @@ def _answers(fitted: Fit, graph: TextGraph, pool: Tensor, rows: Tensor, mode: Mo
     """How sure the model is of each target's label; not a number where nothing is asked."""
     if mode != "full-graph":
         scores = scores_in_mode(fitted, graph, pool, mode)[:, 0]
-        return _surety(scores, graph.labels[pool])
+        return surety(scores, graph.labels[pool])
     test = rows_with_split(graph, TEST)
     seen = graph.induced(torch.cat([rows, test]))
     asked = torch.arange(len(rows), len(seen))
@@ -112,7 +112,7 @@ def _answers(fitted: Fit, graph: TextGraph, pool: Tensor, rows: Tensor, mode: Mo
     place[pool] = torch.arange(len(pool))
     ends = torch.cat([graph.edges, graph.edges.flip(0)], 1)
     ends = ends[:, (place[ends[0]] >= 0) & (graph.split[ends[1]] == TEST)]
-    sure = _surety(scores[ends[1]], graph.labels[ends[0]])
+    sure = surety(scores[ends[1]], graph.labels[ends[0]])
     sums, counts = (
         np.bincount(place[ends[0]].numpy(), weights=w, minlength=len(pool))
         for w in (sure, np.ones_like(sure))
@@ -121,8 +121,8 @@ def _answers(fitted: Fit, graph: TextGraph, pool: Tensor, rows: Tensor, mode: Mo
         return np.asarray(sums / counts)
 
 
-def _surety(scores: Tensor, labels: Tensor) -> Array:
-    """Logarithm of the odds of the label."""
+def surety(scores: Tensor, labels: Tensor) -> Array:
+    """How sure a model is of labels: the logarithm of their odds, one for each row."""
     scores = scores.double()
     right = scores.gather(1, labels[:, None])[:, 0]
     others = scores.scatter(1, labels[:, None], -torch.inf).logsumexp(1)

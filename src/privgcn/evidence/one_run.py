@@ -8,7 +8,6 @@ the rest.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from torch import Tensor
 from privgcn.config import Settings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.evidence.canaries import LOUD, Neighbours, check_alike, with_noise_of
+from privgcn.evidence.membership import surety
 from privgcn.evidence.releases import Observer, observing
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.on_disk import RowsOnDisk
@@ -154,10 +154,8 @@ def canary_scores(
     observer = _ColumnObserver(pair, width=train.features.width)
     with observing(observer):
         fitted = fit(trained, private, seeds=[private.seed], columns=columns)
-    scores = scores_in_mode(fitted, everyone, targets, "alone")[:, 0].double()
-    right = scores.gather(1, labels[:, None])[:, 0]
-    others = scores.scatter(1, labels[:, None], -math.inf).logsumexp(1)
-    return CanaryScores(there, np.asarray(observer.scores), (right - others).numpy())
+    scores = scores_in_mode(fitted, everyone, targets, "alone")[:, 0]
+    return CanaryScores(there, np.asarray(observer.scores), surety(scores, labels))
 
 
 def _counted(

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from privgcn.evidence.canaries import Neighbours
-from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.privacy.mechanism import noise
 from privgcn.privacy.mechanism.centre import Outline, clipped_outline, released_outline
@@ -90,8 +89,7 @@ class Observer:
         for graph in (self.pair.present, self.pair.absent):
             parts = cut_as_planned(graph, plan, {})
             if self._centre is not None:
-                rows = DenseRows(parts.features.dense())
-                parts = parts.with_features(rows.centred(self._centre[:, 0]))
+                parts = parts.with_features(parts.features.centred(self._centre[:, 0]))
             found.append(parts)
         return found
 

@@ -38,12 +38,11 @@ def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike, copies: int = 1) -> 
         >>> auc([2.0, 3.0], [0.0, 1.0]).value
         1.0
     """
-    from scipy.stats import rankdata
+    from scipy.stats import mannwhitneyu
 
     first, second = np.asarray(positives, float), np.asarray(negatives, float)
-    ranks = rankdata(np.concatenate([first, second]))
-    pairs = len(first) * len(second)
-    area = (ranks[: len(first)].sum() - len(first) * (len(first) + 1) / 2) / pairs
+    ordered = mannwhitneyu(first, second, method="asymptotic").statistic
+    area = float(ordered) / (len(first) * len(second))
     twice_positive, twice_negative = area / (2 - area), 2 * area * area / (1 + area)
     targets, others = len(first) / copies, len(second) / copies
     variance = (
@@ -51,8 +50,8 @@ def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike, copies: int = 1) -> 
         + (targets - 1) * (twice_positive - area * area)
         + (others - 1) * (twice_negative - area * area)
     ) / (targets * others)
-    spread = _NORMAL_95 * math.sqrt(max(0.0, float(variance)))
-    return Measured(float(area), max(0.0, float(area) - spread), min(1.0, float(area) + spread))
+    spread = _NORMAL_95 * math.sqrt(max(0.0, variance))
+    return Measured(area, max(0.0, area - spread), min(1.0, area + spread))
 
 
 def true_positives(

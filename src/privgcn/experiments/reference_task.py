@@ -6,22 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from privgcn.config import parse_settings
-from privgcn.errors import ConfigError
 from privgcn.experiments import train_task
-from privgcn.experiments.tasks import Result
+from privgcn.experiments.tasks import Result, check_axes
 
-_MUST, _MAY = {"dataset"}, {"fraction", "split", "features"}
 # Three networks and regressions take about as long as so many runs of recipe plain.
 _MODELS = 3.0
 
 
 def resolve(point: dict[str, Any]) -> dict[str, Any]:
     """The full settings: those of recipe ``plain`` on the documents that the point names."""
-    if not _MUST <= set(point) <= _MUST | _MAY:
-        raise ConfigError(
-            "A grid of kind 'references' must have the axis dataset, and may have "
-            f"{', '.join(sorted(_MAY))}. Got {', '.join(point)}."
-        )
+    check_axes("kind 'references'", point, {"dataset"}, {"fraction", "split", "features"})
     return train_task.resolve({**point, "recipe": "plain", "apart": True})
 
 
@@ -29,12 +23,10 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...]) -> list[Result]:
     """Trains the references with each seed and scores the best on the test documents."""
     from privgcn.evaluation.references import references
     from privgcn.experiments.predictions import results_of
-    from privgcn.experiments.subsampling import corpus_for_runs
     from privgcn.runs.train import Prepared
 
     chosen = parse_settings(settings["settings"])
-    source, split = str(chosen.data.source), tuple(settings.get("split", ()))
-    corpus = corpus_for_runs(source, settings["fraction"], split)
+    corpus = train_task.documents_of(settings)
     ready = Prepared.of(corpus, chosen)
     results = []
     for seed in seeds:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from privgcn.corpus.catalogue import DATASETS
 from privgcn.experiments.store import RecordStore
@@ -16,7 +16,11 @@ PAPER_MODE = "full-graph"
 
 COVERED_MODE = "own-graph"
 
-Measure = Callable[[Mapping[str, Any]], MeanStd | float | None]
+Score = MeanStd | float | None
+"""A score over seeds, a plain number, or ``None`` where nothing has run."""
+
+Measure = Callable[[Mapping[str, Any]], Score]
+_Known = TypeVar("_Known", MeanStd, float)
 
 
 @dataclass(frozen=True)
@@ -101,12 +105,18 @@ class Results:
         ]
 
 
-def mean_of(score: MeanStd | float | None) -> float | None:
+def mean_of(score: Score) -> float | None:
     """The mean of a score, or a plain number itself."""
     return score.mean if isinstance(score, MeanStd) else score
 
 
-def difference(ours: MeanStd | float | None, theirs: float | None) -> Difference | None:
+def best_of(scores: Iterable[_Known | None]) -> _Known | None:
+    """The largest of those that are known, by their means."""
+    known = [score for score in scores if score is not None]
+    return max(known, key=lambda one: mean_of(one) or 0.0, default=None)
+
+
+def difference(ours: Score, theirs: float | None) -> Difference | None:
     """Ours less published, or ``None`` where one of them is missing."""
     mean = mean_of(ours)
     return None if mean is None or theirs is None else Difference(mean - theirs)

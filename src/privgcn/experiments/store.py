@@ -28,6 +28,7 @@ from privgcn.files import flush_folder, lock, write_atomically, writing
 
 Record = dict[str, Any]
 _TEMPORARY = ".writing-"
+_TIMES = "times.jsonl"
 _HASH = re.compile("[0-9a-f]{64}")
 _FIELDS = {"format", "key", "kind", "settings", "seed", "replicas", "code", "result"}
 _FIELDS |= {"digest"}
@@ -138,7 +139,7 @@ class RecordStore:
         with writing(self.folder):
             for record in records:
                 (self.folder / "failures" / f"{record['key']}.json").unlink(missing_ok=True)
-            self._note_time(task, seconds)
+            note(self.folder / _TIMES, {"task": task.key, "seconds": round(seconds, 3)})
 
     def _write(self, task: Task, records: Sequence[Record]) -> None:
         place = self.folder / "records" / task.key
@@ -162,21 +163,12 @@ class RecordStore:
             )
             self._failures[key] = failure
 
-    def _note_time(self, task: Task, seconds: float) -> None:
-        line = json.dumps({"task": task.key, "seconds": round(seconds, 3)})
-        with (self.folder / "times.jsonl").open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
-
     def seconds(self) -> dict[str, float]:
         """Seconds of each task, as far as they were noted."""
         times: dict[str, float] = {}
-        with suppress(FileNotFoundError):
-            text = (self.folder / "times.jsonl").read_text(encoding="utf-8", errors="replace")
-            for line in text.splitlines():
-                # A kill may cut the last line; times are for information only.
-                with suppress(ValueError, KeyError, TypeError):
-                    entry = json.loads(line)
-                    times[entry["task"]] = float(entry["seconds"])
+        for entry in noted(self.folder / _TIMES):
+            with suppress(ValueError, KeyError, TypeError):
+                times[entry["task"]] = float(entry["seconds"])
         return times
 
     def _read(self) -> None:
@@ -250,6 +242,22 @@ class RecordStore:
             number += 1
             target = torn / f"{place.name}.{number}"
         os.rename(place, target)
+
+
+def note(path: Path, entry: Mapping[str, Any]) -> None:
+    """Adds a line to a file of notes, which are for information only."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(entry) + "\n")
+
+
+def noted(path: Path) -> list[dict[str, Any]]:
+    """The lines of such a file, less any that a kill has cut."""
+    entries = []
+    with suppress(FileNotFoundError):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            with suppress(ValueError):
+                entries.append(json.loads(line))
+    return [entry for entry in entries if isinstance(entry, dict)]
 
 
 def _record(task: Task, seed: int, result: Mapping[str, Any]) -> Record:

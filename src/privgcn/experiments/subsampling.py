@@ -38,7 +38,7 @@ def with_fraction(corpus: Corpus, fraction: float, seed: int) -> Corpus:
     return replace(corpus.select(keep), facts=facts, whole=None, rows=None)
 
 
-def with_random_split(corpus: Corpus, shares: Sequence[float], seed: int) -> Corpus:
+def with_random_split(corpus: Corpus, shares: Sequence[float]) -> Corpus:
     """The corpus split anew: shares of training and validation documents, the rest test."""
     if len(shares) != 2 or min(shares) < 0.0 or sum(shares) >= 1.0:
         raise ConfigError(
@@ -47,7 +47,7 @@ def with_random_split(corpus: Corpus, shares: Sequence[float], seed: int) -> Cor
         )
     ends = np.cumsum(shares) * len(corpus)
     split = np.empty(len(corpus), dtype=np.int8)
-    order = np.random.default_rng(seed).permutation(len(corpus))
+    order = np.random.default_rng(0).permutation(len(corpus))
     split[order] = (np.arange(len(corpus))[:, None] >= ends).sum(axis=1)
     return with_split(corpus, split)
 
@@ -57,7 +57,7 @@ def corpus_for_runs(dataset: str, fraction: float, split: tuple[float, ...] = ()
     """The documents of a run; a worker process loads each dataset once."""
     corpus = load_corpus(dataset)
     if split:
-        corpus = with_random_split(corpus, split, seed=0)
+        corpus = with_random_split(corpus, split)
     if not (corpus.split == TEST).any():
         raise DataError(
             f"The dataset {shown(dataset)} must have test documents to be scored on. Got none. "

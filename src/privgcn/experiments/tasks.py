@@ -8,8 +8,8 @@ what its task needs, and so that any package may add one. The module has the fun
 - ``weight``, where it has one: settings to a rough relative cost, for the time left;
 - ``steps``, where runs can train on a device: settings to the steps of a run;
 - ``label``, where it has one: settings to a few words for people;
-- ``device``, where runs can train on one: settings, number of seeds and what was asked for
-  (``auto``, ``cpu`` or ``cuda``) to ``cpu`` or ``cuda``; ``run`` then takes that as well;
+- ``device``, where runs can train on one: settings and number of seeds to what is faster,
+  ``cpu`` or ``cuda``; ``run`` then takes that as well;
 - ``apart``, where it has one: whether seeds share no work on a CPU;
 - ``company`` and ``run_together``, where configurations can share a pass on a device: settings
   to what those that can have in common (``None``: none can), and several settings with
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -85,14 +85,12 @@ class Task:
     @cached_property
     def weight(self) -> float:
         """Roughly how long it takes, relative to other tasks."""
-        weigh = getattr(kind_module(self.kind), "weight", None)
-        return len(self.seeds) * (1.0 if weigh is None else float(weigh(self.settings)))
+        return len(self.seeds) * float(self._told("weight", 1.0))
 
     @cached_property
     def steps(self) -> int:
         """Roughly how long it takes on a device: any step costs much the same there."""
-        count = getattr(kind_module(self.kind), "steps", lambda _: 1)
-        return int(count(self.settings))
+        return int(self._told("steps", 1))
 
     def with_seeds(self, seeds: Sequence[int]) -> Task:
         """The same configuration with other seeds."""
@@ -100,25 +98,31 @@ class Task:
 
     def on(self, asked: str) -> Task:
         """The same task where it is to run: ``auto``, ``cpu`` or ``cuda`` was asked for."""
-        choose = getattr(kind_module(self.kind), "device", None)
-        if asked == "cpu" or choose is None:
-            return replace(self, device="cpu")
-        return replace(self, device=choose(self.settings, len(self.seeds), asked))
+        faster = getattr(kind_module(self.kind), "device", None)
+        if faster is None:
+            asked = "cpu"
+        elif asked == "auto":
+            asked = faster(self.settings, len(self.seeds))
+        return replace(self, device=asked)
 
     def pieces(self) -> list[Task]:
         """One task per seed where the seeds share no work, else the task itself."""
-        apart = getattr(kind_module(self.kind), "apart", lambda _: False)
-        if self.device != "cpu" or not apart(self.settings):
+        if self.device != "cpu" or not self._told("apart", False):
             return [self]
         return [self.with_seeds([seed]) for seed in self.seeds]
 
     @cached_property
     def company(self) -> str:
         """The same for tasks that share a pass where they run."""
-        shared = getattr(kind_module(self.kind), "company", lambda _: None)(self.settings)
+        shared = self._told("company", None)
         if shared is None or self.device == "cpu":
             return self.key
         return digest({"kind": self.kind, "device": self.device, "shared": shared})
+
+    def _told(self, name: str, default: Any) -> Any:
+        """What a function of the kind, where it has that one, says of the settings."""
+        function = getattr(kind_module(self.kind), name, None)
+        return default if function is None else function(self.settings)
 
     @property
     def _identity(self) -> dict[str, Any]:
@@ -139,6 +143,18 @@ def kind_module(kind: str) -> ModuleType:
 def imports(kind: str) -> tuple[str, ...]:
     """Modules that every run of a kind imports."""
     return tuple(getattr(kind_module(kind), "IMPORTS", ()))
+
+
+def check_axes(
+    what: str, point: Mapping[str, Any], must: Set[str], may: Set[str] = frozenset()
+) -> None:
+    """Refuses a point that lacks an axis, or has one that is not known."""
+    if not must <= point.keys() <= must | may:
+        more = f", and may have {', '.join(sorted(may))}" if may else ""
+        raise ConfigError(
+            f"A grid of {what} must have the axes {', '.join(sorted(must))}{more}. "
+            f"Got {', '.join(point)}."
+        )
 
 
 def make_task(kind: str, point: Mapping[str, Any], seeds: Sequence[int]) -> Task:

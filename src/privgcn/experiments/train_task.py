@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from privgcn.config import Settings, parse_settings
 from privgcn.corpus.catalogue import DATASETS
 from privgcn.errors import ConfigError
-from privgcn.experiments.tasks import Result
+from privgcn.experiments.tasks import Result, check_axes
 from privgcn.modes import MODES, check_mode
 from privgcn.training.devices import Work, faster_device, work_of
 from privgcn.training.recipes import make_settings
+
+if TYPE_CHECKING:
+    from privgcn.corpus import Corpus
 
 DEVICE = "PRIVGCN_DEVICE"
 """Environment variable that says where runs train if no option does."""
@@ -67,11 +70,7 @@ def resolve(point: dict[str, Any]) -> dict[str, Any]:
     ``apart`` where seeds share no work, and ``modes`` where not every inference mode makes
     sense. Seeds that sample different parts share no work either.
     """
-    if not _MUST <= set(point) <= _MUST | _MAY:
-        raise ConfigError(
-            f"A grid of kind 'train' must have the axes {', '.join(sorted(_MUST))}, and may "
-            f"have {', '.join(sorted(_MAY))}. Got {', '.join(point)}."
-        )
+    check_axes("kind 'train'", point, _MUST, _MAY)
     epsilon, parts = point.get("epsilon"), point.get("parts")
     changes: dict[str, Any] = {
         "data.source": point["dataset"],
@@ -125,27 +124,33 @@ def run_together(
 ) -> list[list[Result]]:
     """The same of several configurations, whose ``company`` is the same."""
     from privgcn.experiments.predictions import results_of
-    from privgcn.experiments.subsampling import corpus_for_runs
     from privgcn.runs.train import train, train_together
 
     everyone = [(_placed(settings, len(seeds), device), seeds) for settings, seeds in runs]
-    first = runs[0][0]
-    source, split = str(everyone[0][0].data.source), tuple(first.get("split", ()))
-    corpus = corpus_for_runs(source, first["fraction"], split)
-    modes = [check_mode(mode) for mode in first["modes"]]
+    shared, _ = runs[0]
+    corpus = documents_of(shared)
+    modes = [check_mode(mode) for mode in shared["modes"]]
     alone = len(everyone) == 1
     trials = [train(corpus, *everyone[0])] if alone else train_together(corpus, everyone)
     results = []
     for trial, (chosen, _) in zip(trials, everyone, strict=True):
         plan, featurizer = trial.plan, trial.model.featurizer
-        shared = {
+        facts = {
             "device": chosen.training.device,
             "features": {"kind": featurizer.kind, "dimension": featurizer.dimension},
             "privacy": None if plan is None else {k: getattr(plan, k) for k in _RECORDED},
         }
         found = results_of(corpus, {mode: trial.predictions(mode) for mode in modes})
-        results.append([{**result, **shared} for result in found])
+        results.append([{**result, **facts} for result in found])
     return results
+
+
+def documents_of(settings: Mapping[str, Any]) -> Corpus:
+    """The documents that a run has."""
+    from privgcn.experiments.subsampling import corpus_for_runs
+
+    source, split = settings["settings"]["data"]["source"], tuple(settings.get("split", ()))
+    return corpus_for_runs(str(source), settings["fraction"], split)
 
 
 def _placed(settings: Mapping[str, Any], replicas: int, asked: str | None) -> Settings:
@@ -153,7 +158,9 @@ def _placed(settings: Mapping[str, Any], replicas: int, asked: str | None) -> Se
     chosen = parse_settings(settings["settings"])
     named = asked is not None or DEVICE in os.environ
     place = check_device(asked if named else chosen.training.device)
-    return chosen.changed({"training.device": device(settings, replicas, place)})
+    if place == "auto":
+        place = device(settings, replicas)
+    return chosen.changed({"training.device": place})
 
 
 def company(settings: Mapping[str, Any]) -> Any:
@@ -165,10 +172,8 @@ def company(settings: Mapping[str, Any]) -> Any:
     return {**settings, "settings": {**tree, "privacy": {**tree["privacy"], **levels}}}
 
 
-def device(settings: Mapping[str, Any], replicas: int, asked: str) -> str:
-    """``cpu`` or ``cuda``: what was asked for, or what is faster."""
-    if asked != "auto":
-        return asked
+def device(settings: Mapping[str, Any], replicas: int) -> str:
+    """``cpu`` or ``cuda``: what is faster."""
     return faster_device(_work(settings, replicas), started=True)
 
 

@@ -109,7 +109,9 @@ class DenseRows:
         for own in self._stretches():
             # Row after row in memory: else a sum's order depends on how many rows there are.
             rows = self.values[own].double().contiguous()
-            sums[own] = (rows.square() if power == 2 else rows.abs() ** power).sum(1)
+            rows = rows.square() if power == 2 else rows.abs() ** power
+            # Threads would divide a long sum that is alone, so that it never is.
+            sums[own] = rows.sum(1) if len(rows) > 1 else rows.repeat(2, 1).sum(1)[:1]
         return sums
 
     def finite(self) -> DenseRows:

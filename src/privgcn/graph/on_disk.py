@@ -165,6 +165,11 @@ class RowsOnDisk:
     def select(self, index: Tensor) -> Rows:
         """The named rows: in memory where a block holds them, else still on disk."""
         own = index.cpu()
+        neighbours = self.index is None and len(own) > 0 and bool((own.diff() == 1).all())
+        if neighbours and not self.changes and len(own) <= self.at_once:
+            # As they lie in the file; what was read before is not needed any more.
+            forget(*_values_of(self.kept))
+            return self.kept.part(int(own[0]), int(own[-1]) + 1).to(self.device)
         chosen = replace(self, index=own if self.index is None else self.index[own])
         return chosen.read() if len(own) <= self.at_once else chosen
 

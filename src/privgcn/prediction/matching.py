@@ -44,7 +44,8 @@ from privgcn.training.class_bias import ClassBias
 
 # What is computed at once, so that memory does not grow with the documents.
 _ROWS_AT_ONCE = 4096
-_COLUMNS_AT_ONCE = 50
+_MOST_COLUMNS, _LEAST_COLUMNS = 50, 8
+_NUMBERS_AT_ONCE = 1 << 26
 # How much flatter or sharper scores may be than they say: steps of the root of two.
 _SHARPNESS = tuple(2.0 ** (step / 2) for step in range(-8, 5))
 
@@ -122,8 +123,11 @@ def _replica_scores(released: Released, sight: _Sight) -> Tensor:
     own = _own_scores(released, sight.seen.features.select(sight.asked))
     if travels:
         went = linked.carried(_own_scores(released, sight.seen.features))[sight.asked]
-        # A small share is worth most as it is: the match has followed the links already.
-        own = torch.lerp(own, went, numbers.linked_share * min(1.0, share))
+        # A small share is worth most as it is: the match has followed the links already, and
+        # well where many documents are in sight.
+        units = released.units
+        moved = min(1.0, share * units / (units + len(sight.seen)))
+        own = torch.lerp(own, went, numbers.linked_share * moved)
     return _of_match(released, best.scores(sight.asked)).add_(own, alpha=share)
 
 
@@ -330,11 +334,12 @@ def _travelled(sight: _Sight, rows: Tensor) -> Tensor:
     A few columns at a time: the tables that hops gather from stay small.
     """
     matrix, directions = sight.seen.propagation(), sight.directions
-    rank = len(directions.centre)
+    rank, allowed = len(directions.centre), _NUMBERS_AT_ONCE // max(1, len(sight.seen))
+    columns = min(_MOST_COLUMNS, max(_LEAST_COLUMNS, allowed))
     out = torch.empty(len(rows), rank)
-    for begin in range(0, rank, _COLUMNS_AT_ONCE):
+    for begin in range(0, rank, columns):
         advance(begin, rank)
-        own = slice(begin, begin + _COLUMNS_AT_ONCE)
+        own = slice(begin, begin + columns)
         values = directions.coordinates(sight.seen.features, sight.empty, own)
         out[:, own] = personalised_pagerank(matrix, values, sight.restart, sight.hops)[rows]
     return out

@@ -65,12 +65,12 @@ def train_plain(
 
     between = _EPOCHS_BETWEEN[device.type]
     few = len(blocks) <= MOST_RECORDED
-    advance = Recording(pass_over_all, device if few else torch.device("cpu"), [masks])
+    advance = Recording(device if few else torch.device("cpu"), [masks])
     # A module of the user's own draws its dropout masks from PyTorch's generator.
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seeds[0])
         for epoch in range(1, settings.epochs + 1):
-            advance()
+            advance(pass_over_all)
             if progress is not None:
                 progress(epoch, settings.epochs)
             if stopper is not None and epoch % between == 0 and stopper.done():

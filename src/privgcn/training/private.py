@@ -80,7 +80,7 @@ class PrivateTrainer:
         called = settings.large_steps or isinstance(gradients, SharedGradients)
         recorded = "cpu" if called else parameters[0].device
         masks = getattr(gradients, "dropout", None)
-        self._advance = Recording(self._move, torch.device(recorded), [source, masks])
+        self._advance = Recording(torch.device(recorded), [source, masks])
 
     def run(
         self, progress: Progress | None = None, checkpoint: Checkpoint | None = None
@@ -135,7 +135,7 @@ class PrivateTrainer:
         if isinstance(self.gradients, DeviceGradients):
             self._form = self.gradients.place(self._sampled)
         counted = self.optimiser.steps
-        self._advance(self._form)
+        self._advance(self._move, self._form)
         # A replay moves the weights, but counts nothing.
         self.optimiser.steps = counted + 1
 

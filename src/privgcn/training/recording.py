@@ -18,6 +18,8 @@ from privgcn.randomness import DeviceDraws, Draws
 
 # A step is recorded after so many calls: caches are full then, and libraries have started.
 _CALLS_BEFORE = 3
+# Share of a device's memory that must be free when a run begins.
+_LEAST_FREE = 0.25
 _ONE_AT_A_TIME = threading.Lock()
 _THREAD = threading.local()
 
@@ -25,21 +27,24 @@ _THREAD = threading.local()
 class Recording:
     """Repeats a step; what is done may have several forms, each with a recording of its own.
 
+    The step itself is not kept. Whoever makes it may keep the recording, and both are freed
+    with the last reference to either: a cycle would hold the memory of a device until Python
+    looks for cycles, which it does by counting small objects.
+
     Guarantees:
         Every call does what ``step`` does, draws included: all calls together draw each number
         once.
+    Assumes:
+        Steps of the same form do the same.
     """
 
-    def __init__(
-        self, step: Callable[[], object], device: torch.device, draws: Sequence[Draws | None]
-    ) -> None:
-        self._step = step
+    def __init__(self, device: torch.device, draws: Sequence[Draws | None]) -> None:
         self._device = device
         self._draws = [each for each in draws if isinstance(each, DeviceDraws)]
         self._calls: dict[Hashable, int] = {}
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
 
-    def __call__(self, form: Hashable = None) -> None:
+    def __call__(self, step: Callable[[], object], form: Hashable = None) -> None:
         """One step of a form."""
         graph = self._graphs.get(form)
         if graph is None:
@@ -47,14 +52,14 @@ class Recording:
             if self._device.type != "cuda" or calls <= _CALLS_BEFORE:
                 for each in self._draws:
                     each.before_step()
-                self._step()
+                step()
                 return
-            graph = self._graphs[form] = self._recorded()
+            graph = self._graphs[form] = self._recorded(step)
         for each in self._draws:
             each.before_replay(graph)
         graph.replay()
 
-    def _recorded(self) -> torch.cuda.CUDAGraph:
+    def _recorded(self, step: Callable[[], object]) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
         for each in self._draws:
             each.record_into(graph)
@@ -65,7 +70,7 @@ class Recording:
             gc.disable()
             graph.capture_begin(capture_error_mode="thread_local")
             try:
-                self._step()
+                step()
             finally:
                 graph.capture_end()
                 gc.enable()
@@ -87,8 +92,20 @@ def own_stream(device: torch.device) -> Iterator[None]:
         _THREAD.streams = {}
     if device not in _THREAD.streams:
         _THREAD.streams[device] = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    _make_room(device)
     stream = _THREAD.streams[device]
     stream.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.stream(stream):
         yield
     stream.synchronize()
+
+
+def _make_room(device: torch.device) -> None:
+    """Gives back what ended runs held, where little is free.
+
+    PyTorch keeps it until an allocation fails, and then other processes would have failed too.
+    """
+    with _ONE_AT_A_TIME:
+        free, total = torch.cuda.mem_get_info(device)
+        if free < _LEAST_FREE * total:
+            torch.cuda.empty_cache()

@@ -450,6 +450,27 @@ def test_a_million_links_load_quickly(tmp_path: Path) -> None:
     assert corpus.train.edges.shape[1] < corpus.edges.shape[1]
 
 
+@pytest.mark.parametrize("road", ["folder", "frame"])
+def test_how_much_an_owner_writes_moves_nobody_else(tmp_path: Path, road: str) -> None:
+    """With one letter less, the first owner would come last by order of appearance."""
+    owners = ["zoe", *(f"person {number}" for number in range(40)), "zoe"]
+    letters: list[dict[str, object]] = [
+        {"id": str(row), "text": "x", "label": "ab"[row % 2], "owner": owner}
+        for row, owner in enumerate(owners)
+    ]
+    found = []
+    for number, own in enumerate((letters, letters[1:], letters[:-1])):
+        if road == "folder":
+            corpus = load_corpus(write(tmp_path / str(number), "jsonl", own))
+        else:
+            corpus = Corpus.from_frame(pl.DataFrame(own))
+        assert corpus.owners is not None
+        assert corpus.owner_names is not None
+        sides = zip(corpus.owners.tolist(), corpus.split.tolist(), strict=True)
+        found.append((corpus.owner_names, dict(sides)))
+    assert found[0] == found[1] == found[2]
+
+
 def test_how_often_a_class_occurs_does_not_order_the_classes(tmp_path: Path) -> None:
     for number, labels in enumerate(("aaab", "abbb", "baaa", "bbba")):
         records = [{**r, "label": label} for r, label in zip(RECORDS, labels, strict=True)]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import planted_defects
 import pytest
 
 from privgcn.config import Settings
@@ -18,9 +16,6 @@ from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import RandomSource
 from privgcn.training.planning import plan_for_units
 from privgcn.training.recipes import make_settings
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts"))
-planted_defects = importlib.import_module("planted_defects")
 
 # Bounds on secret noise: a test that fails by chance once in 50,000 calls.
 SURE = 0.999
@@ -90,12 +85,13 @@ def test_every_kind_of_plan_has_its_worst_case(
     assert all(finding.epsilon <= found.claim for finding in found.findings)
 
 
-FAST = (
-    "no clipping",
-    "clipping tensor by tensor",
-    "links between parts uncut",
-    "two clip norms accounted as one",
-)
+# Whether a defect is so gross that the bound proves it as well.
+FAST = {
+    "no clipping": True,
+    "clipping tensor by tensor": False,
+    "links between parts uncut": True,
+    "two clip norms accounted as one": False,
+}
 NOISE = {
     "noise repeated in every step": "noise that repeats between steps",
     "noise repeated in every run": "noise that repeats between runs",
@@ -108,17 +104,12 @@ def defect(name: str) -> Any:
     return found
 
 
-@pytest.mark.parametrize("name", FAST)
-def test_a_unit_that_moves_a_sum_too_far_is_found(name: str) -> None:
+@pytest.mark.parametrize(("name", "gross"), FAST.items())
+def test_a_unit_that_moves_a_sum_too_far_is_found(name: str, gross: bool) -> None:
     found = defect(name).audited(400)
     assert any("moved a sum" in reason for reason in found.broken)
     assert found.largest_move > 1.5 * found.sensitivity
-
-
-@pytest.mark.parametrize("name", ["no clipping", "links between parts uncut"])
-def test_a_gross_defect_is_proven_by_the_bound_as_well(name: str) -> None:
-    found = defect(name).audited(400)
-    assert found.findings[0].surely > 3 * found.claim
+    assert not gross or found.findings[0].surely > 3 * found.claim
 
 
 @pytest.mark.parametrize("name", NOISE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,7 +44,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     made.shutdown()
 
 
-def test_a_node_killed_in_the_middle_loses_nothing(cluster: Any, tmp_path: Path) -> None:
+def test_a_node_killed_in_the_middle_loses_nothing(cluster: Any, store: RecordStore) -> None:
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
     cluster.wait_for_nodes()
     axes = {"shift": [number / 10 for number in range(10)], "pause": [0.3]}
@@ -65,20 +64,17 @@ def test_a_node_killed_in_the_middle_loses_nothing(cluster: Any, tmp_path: Path)
 
     killer = KillsANode()
     begun = time.monotonic()
-    with RecordStore(tmp_path) as store:
-        engine = make_engine("ray", address=cluster.address)
-        assert engine.workers == 2
-        summary = run_tasks([*tasks, *broken], store, engine, progress=killer)
-        assert killer.killed
-        assert (summary.done, summary.failed) == (20, 1)
-        assert store.failures_of(broken)[0]["reason"].startswith("ArithmeticError")
-        for task in tasks:
-            for seed in task.seeds:
-                record = store.get(task.run_key(seed))
-                assert record is not None
-                assert (
-                    record["result"] == tiny_task.run({**task.settings, "pause": 0}, (seed,))[0]
-                )
+    engine = make_engine("ray", address=cluster.address)
+    assert engine.workers == 2
+    summary = run_tasks([*tasks, *broken], store, engine, progress=killer)
+    assert killer.killed
+    assert (summary.done, summary.failed) == (20, 1)
+    assert store.failures_of(broken)[0]["reason"].startswith("ArithmeticError")
+    for task in tasks:
+        for seed in task.seeds:
+            record = store.get(task.run_key(seed))
+            assert record is not None
+            assert record["result"] == tiny_task.run({**task.settings, "pause": 0}, (seed,))[0]
     assert time.monotonic() - begun < 300
 
 

@@ -34,16 +34,15 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {f"{path.parent.name}/{path.name}": path.read_bytes() for path in found}
 
 
-def test_all_tasks_end_and_are_stored(tmp_path: Path) -> None:
+def test_all_tasks_end_and_are_stored(store: RecordStore) -> None:
     tasks = _tasks(6)
-    with RecordStore(tmp_path) as store:
-        summary = run_tasks(tasks, store, LocalEngine(2))
-        assert (summary.runs, summary.done, summary.failed, summary.kept) == (12, 12, 0, 0)
-        for task in tasks:
-            for seed in task.seeds:
-                record = store.get(task.run_key(seed))
-                assert record is not None
-                assert record["result"] == tiny_task.run(dict(task.settings), (seed,))[0]
+    summary = run_tasks(tasks, store, LocalEngine(2))
+    assert (summary.runs, summary.done, summary.failed, summary.kept) == (12, 12, 0, 0)
+    for task in tasks:
+        for seed in task.seeds:
+            record = store.get(task.run_key(seed))
+            assert record is not None
+            assert record["result"] == tiny_task.run(dict(task.settings), (seed,))[0]
 
 
 def test_nothing_is_run_twice(tmp_path: Path) -> None:
@@ -61,31 +60,27 @@ def test_nothing_is_run_twice(tmp_path: Path) -> None:
         assert (summary.kept, summary.done) == (6, 0)
 
 
-def test_failures_and_crashes_cost_one_task_each(tmp_path: Path) -> None:
+def test_failures_and_crashes_cost_one_task_each(store: RecordStore) -> None:
     broken, killed, good = _tasks(1, fails=True), _tasks(1, dies=True), _tasks(4)
-    with RecordStore(tmp_path) as store:
-        summary = run_tasks([*broken, *killed, *good], store, LocalEngine(2))
-        assert (summary.done, summary.failed) == (8, 4)
-        failures = store.failures_of([*broken, *killed, *good])
-        reasons = {failure["configuration"]: failure["reason"] for failure in failures}
-        assert reasons[broken[0].configuration].startswith("ArithmeticError: the blob is empty")
-        assert "SIGKILL" in reasons[killed[0].configuration]
-        kept = run_tasks([*broken, *good], store, LocalEngine(1))
-        assert (kept.done, kept.failed, kept.kept) == (0, 2, 8)
+    summary = run_tasks([*broken, *killed, *good], store, LocalEngine(2))
+    assert (summary.done, summary.failed) == (8, 4)
+    failures = store.failures_of([*broken, *killed, *good])
+    reasons = {failure["configuration"]: failure["reason"] for failure in failures}
+    assert reasons[broken[0].configuration].startswith("ArithmeticError: the blob is empty")
+    assert "SIGKILL" in reasons[killed[0].configuration]
+    kept = run_tasks([*broken, *good], store, LocalEngine(1))
+    assert (kept.done, kept.failed, kept.kept) == (0, 2, 8)
 
 
-def test_tasks_of_a_device_share_a_process_beside_those_of_cores(tmp_path: Path) -> None:
+def test_tasks_of_a_device_share_a_process_beside_those_of_cores(store: RecordStore) -> None:
     there = [task.on("cuda") for task in _tasks(12, pause=0.1)]
     assert {task.device for task in there} == {"cuda"}
-    with RecordStore(tmp_path) as store:
-        summary = run_tasks([*there, *_tasks(3)], store, LocalEngine(1))
-        assert (summary.done, summary.failed) == (30, 0)
-        for task in there:
-            record = store.get(task.run_key(0))
-            assert record is not None
-            assert (
-                record["result"] == tiny_task.run(dict(task.settings) | {"pause": 0}, (0,))[0]
-            )
+    summary = run_tasks([*there, *_tasks(3)], store, LocalEngine(1))
+    assert (summary.done, summary.failed) == (30, 0)
+    for task in there:
+        record = store.get(task.run_key(0))
+        assert record is not None
+        assert record["result"] == tiny_task.run(dict(task.settings) | {"pause": 0}, (0,))[0]
 
 
 def test_a_device_gets_tasks_with_most_steps_first_and_cores_in_the_order_given() -> None:
@@ -99,16 +94,15 @@ def test_a_device_gets_tasks_with_most_steps_first_and_cores_in_the_order_given(
     ]
 
 
-def test_tasks_of_a_company_share_a_pass_on_a_device_alone(tmp_path: Path) -> None:
+def test_tasks_of_a_company_share_a_pass_on_a_device_alone(store: RecordStore) -> None:
     together, apart = _tasks(3, shared=True), _tasks(2)
     here = [company for queue in _queues([*together, *apart]).values() for company in queue]
     assert [len(company) for company in here] == [1] * 5, "cores share nothing"
     there = [task.on("cuda") for task in [*together, *apart]]
     assert sorted(map(len, _queues(there)["cuda"])) == [1, 1, 3]
-    with RecordStore(tmp_path) as store:
-        summary = run_tasks(there, store, LocalEngine(1))
-        assert (summary.done, summary.failed) == (10, 0)
-        results = [store.get(task.run_key(1)) for task in there]
+    summary = run_tasks(there, store, LocalEngine(1))
+    assert (summary.done, summary.failed) == (10, 0)
+    results = [store.get(task.run_key(1)) for task in there]
     beside = [0 if found is None else found["result"].get("beside") for found in results]
     assert beside == [[0, 1 / 3, 2 / 3]] * 3 + [None] * 2
     for task, found in zip(there, results, strict=True):
@@ -126,39 +120,36 @@ def test_a_company_fails_as_a_whole_and_needs_a_result_for_each_seed() -> None:
         assert all(reason in str(outcome.reason) for outcome in found)
 
 
-def test_a_crash_on_a_device_costs_what_was_under_way_there(tmp_path: Path) -> None:
+def test_a_crash_on_a_device_costs_what_was_under_way_there(store: RecordStore) -> None:
     killed = [task.on("cuda") for task in _tasks(1, dies=True, pause=0.2)]
     there = [task.on("cuda") for task in _tasks(20, pause=0.05)]
-    with RecordStore(tmp_path) as store:
-        summary = run_tasks([*killed, *there, *_tasks(2)], store, LocalEngine(1))
-        failed = store.failures_of([*killed, *there])
+    summary = run_tasks([*killed, *there, *_tasks(2)], store, LocalEngine(1))
+    failed = store.failures_of([*killed, *there])
     assert summary.done + summary.failed == 46
     assert 2 <= summary.failed <= 16
     assert all("SIGKILL" in failure["reason"] for failure in failed)
 
 
-def test_a_lost_device_ends_at_once_what_was_under_way_there(tmp_path: Path) -> None:
+def test_a_lost_device_ends_at_once_what_was_under_way_there(store: RecordStore) -> None:
     first = _tasks(1, loses_device=True, pause=1.0, steps=9)
     hanging, waiting = _tasks(7, pause=300, steps=8), _tasks(4, steps=7)
     there = [task.on("cuda") for task in (*first, *hanging, *waiting)]
     begun = time.monotonic()
-    with RecordStore(tmp_path) as store:
-        summary = run_tasks(there, store, LocalEngine(1))
-        assert time.monotonic() - begun < 60
-        assert (summary.done, summary.failed) == (8, 16), "a new process did the rest"
-        (cause,) = store.failures_of([task.on("cuda") for task in first])
-        assert cause["reason"].startswith(
-            r"RuntimeError: CUDA error: an illegal memory access\nCompile with"
-        )
-        for failure in store.failures_of([task.on("cuda") for task in hanging]):
-            assert failure["reason"].startswith("The process of the device was ended by a CUDA")
-            assert failure["reason"].endswith(cause["reason"])
+    summary = run_tasks(there, store, LocalEngine(1))
+    assert time.monotonic() - begun < 60
+    assert (summary.done, summary.failed) == (8, 16), "a new process did the rest"
+    (cause,) = store.failures_of([task.on("cuda") for task in first])
+    assert cause["reason"].startswith(
+        r"RuntimeError: CUDA error: an illegal memory access\nCompile with"
+    )
+    for failure in store.failures_of([task.on("cuda") for task in hanging]):
+        assert failure["reason"].startswith("The process of the device was ended by a CUDA")
+        assert failure["reason"].endswith(cause["reason"])
 
 
-def test_the_same_error_on_a_core_costs_one_task(tmp_path: Path) -> None:
+def test_the_same_error_on_a_core_costs_one_task(store: RecordStore) -> None:
     tasks = [*_tasks(1, loses_device=True), *_tasks(3)]
-    with RecordStore(tmp_path) as store:
-        summary = run_tasks(tasks, store, LocalEngine(1))
+    summary = run_tasks(tasks, store, LocalEngine(1))
     assert (summary.done, summary.failed) == (6, 2)
 
 
@@ -342,7 +333,7 @@ def test_progress_says_done_failed_and_time_left(capsys: pytest.CaptureFixture[s
 
 
 def test_progress_says_how_many_tasks_are_under_way_before_the_first_ended(
-    tmp_path: Path,
+    store: RecordStore,
 ) -> None:
     lines: list[str] = []
 
@@ -353,8 +344,7 @@ def test_progress_says_how_many_tasks_are_under_way_before_the_first_ended(
         def close(self) -> None:
             pass
 
-    with RecordStore(tmp_path) as store:
-        run_tasks(_tasks(3), store, LocalEngine(2), progress=Lines())
+    run_tasks(_tasks(3), store, LocalEngine(2), progress=Lines())
     assert lines[0] == "0 of 6 runs done, 0 failed, 2 tasks under way, time left unknown"
     assert not any("under way" in line for line in lines[1:])
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tomllib
 from pathlib import Path
 
+import features
+import measure_outlook
+import outlook_task
 import pytest
+import recipe_figures
+import scores
 import tiny_task
 from fake_records import record, result
+from measuring import measure
 
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.results import Results
@@ -18,17 +23,6 @@ from privgcn.experiments.store import RecordStore
 from privgcn.report.formats import NOTHING
 from privgcn.training import outlook
 from privgcn.training.outlook import Curve, fitted_curve
-
-SCRIPTS = str(Path(__file__).parents[3] / "scripts")
-if SCRIPTS not in sys.path:
-    sys.path.insert(0, SCRIPTS)
-
-import features  # noqa: E402
-import measure_outlook  # noqa: E402
-import outlook_task  # noqa: E402
-import recipe_figures  # noqa: E402
-import scores  # noqa: E402
-from measuring import measure  # noqa: E402
 
 SEEDS = (0, 1)
 SPREAD = "0.500 ± 0.141"
@@ -140,11 +134,10 @@ def test_a_run_that_fails_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "Failed: rate 0.5, steps 30, shift none, seed 0: " in capsys.readouterr().err
 
 
-def test_a_random_split_is_a_run_of_its_own(tmp_path: Path) -> None:
+def test_a_random_split_is_a_run_of_its_own(store: RecordStore) -> None:
     point = {"dataset": "cora", "recipe": "auto", "epsilon": 1}
-    with RecordStore(tmp_path) as store:
-        record(store, "train", {**point, "split": [0.75, 0.1]}, 0.5)
-        results = Results(store, SEEDS)
-        assert results.train(**point) is None
-        assert results.majority("cora") is None, "the majority is that of the usual split"
-        assert results.train(**point, split=[0.75, 0.1]) is not None
+    record(store, "train", {**point, "split": [0.75, 0.1]}, 0.5)
+    results = Results(store, SEEDS)
+    assert results.train(**point) is None
+    assert results.majority("cora") is None, "the majority is that of the usual split"
+    assert results.train(**point, split=[0.75, 0.1]) is not None

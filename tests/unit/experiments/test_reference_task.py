@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
 from privgcn.errors import ConfigError
@@ -11,20 +8,8 @@ from privgcn.experiments.tasks import label, make_task, run_task
 from privgcn.modes import MODES
 
 
-def test_the_best_reference_is_recorded_for_every_mode(tmp_path: Path) -> None:
-    words = ("garden rain seed", "engine wheel oil")
-    rows = [
-        {
-            "id": str(number),
-            "text": f"{words[number % 2]} {number}",
-            "label": ["plants", "cars"][number % 2],
-            "split": ["train", "train", "validation", "test", "test"][number % 5],
-        }
-        for number in range(80)
-    ]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (tmp_path / "documents.jsonl").write_text(lines, encoding="utf-8")
-    point = {"dataset": str(tmp_path), "features": "hashing"}
+def test_the_best_reference_is_recorded_for_every_mode(letters: str) -> None:
+    point = {"dataset": letters, "features": "hashing"}
     task = make_task("references", point, (0, 1))
     results = run_task(task.kind, task.settings, task.seeds)
     for one in results:

@@ -10,6 +10,7 @@ from torch.nn.functional import cross_entropy, linear
 
 from privgcn.errors import ConfigError
 from privgcn.experiments.paper import released_mnist
+from privgcn.experiments.tasks import Task
 from privgcn.models import Layer, LayerStack
 
 POINT = {"lot_size": 20, "noise_multiplier": 0, "epochs": 3, "patience": 20}
@@ -115,4 +116,4 @@ def test_axes_are_checked() -> None:
     assert released_mnist.steps(settings) == 10_000
     assert released_mnist.label(settings) == "mnist, as released, lot size 600, noise 0"
     assert "not stopped early" in released_mnist.label({**settings, "patience": 0})
-    assert released_mnist.device(settings, 5, "cuda") == "cuda"
+    assert Task(released_mnist.KIND, settings, (0,)).on("cuda").device == "cuda"

@@ -259,10 +259,9 @@ def test_without_records_every_part_says_so(tmp_path: Path) -> None:
     assert not (tmp_path / "figures").exists()
 
 
-def test_emulated_runs_count_among_the_released(tmp_path: Path) -> None:
-    with RecordStore(tmp_path) as store:
-        record(store, AS_RELEASED, {"dataset": "cora", "optimizer": "sgd", "epsilon": 2}, 0.4)
-        table = layouts.kept_shares(Results(store, SEEDS), ["cora"])
+def test_emulated_runs_count_among_the_released(store: RecordStore) -> None:
+    record(store, AS_RELEASED, {"dataset": "cora", "optimizer": "sgd", "epsilon": 2}, 0.4)
+    table = layouts.kept_shares(Results(store, SEEDS), ["cora"])
     assert table.rows[0] == ("Cora", "64%", *["–"] * 4)  # noqa: RUF001
 
 

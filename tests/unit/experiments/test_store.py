@@ -165,11 +165,10 @@ def test_the_success_of_one_seed_does_not_hide_the_failure_of_another(tmp_path: 
         assert [f["seeds"] for f in store.failures_of([whole])] == [[0]]
 
 
-def test_failures_for_different_reasons_stay_apart(tmp_path: Path) -> None:
-    with RecordStore(tmp_path) as store:
-        store.fail(_task(seeds=(0,)), "no memory")
-        store.fail(_task(seeds=(1,)), "no disk")
-        told = {f["reason"]: f["seeds"] for f in store.failures_of([_task()])}
+def test_failures_for_different_reasons_stay_apart(store: RecordStore) -> None:
+    store.fail(_task(seeds=(0,)), "no memory")
+    store.fail(_task(seeds=(1,)), "no disk")
+    told = {f["reason"]: f["seeds"] for f in store.failures_of([_task()])}
     assert told == {"no memory": [0], "no disk": [1]}
 
 

@@ -73,11 +73,10 @@ def test_grids_are_the_papers() -> None:
 @pytest.mark.parametrize("name", sorted(NAMES))
 @pytest.mark.parametrize("quick", [True, False])
 def test_without_records_tables_are_whole_and_cells_empty(
-    name: str, quick: bool, tmp_path: Path
+    name: str, quick: bool, store: RecordStore
 ) -> None:
     options = _options(name, quick=quick)
-    with RecordStore(tmp_path) as store:
-        made = TARGETS[name].present(Results(store, options.seeds), options)
+    made = TARGETS[name].present(Results(store, options.seeds), options)
     assert made.tables
     for table in made.tables:
         assert table.markdown()
@@ -149,10 +148,9 @@ def test_seeds_by_default_and_by_wish() -> None:
         make_options(table, datasets=["clinic"], seeds=0)
 
 
-def test_every_known_difference_is_on_a_page(tmp_path: Path) -> None:
+def test_every_known_difference_is_on_a_page(store: RecordStore) -> None:
     options = Options(("cora",), (0,), quick=True)
-    with RecordStore(tmp_path) as store:
-        made = TARGETS["as-released"].present(Results(store, (0,)), options)
+    made = TARGETS["as-released"].present(Results(store, (0,)), options)
     (table,) = [
         one for one in made.tables if "released code and this reproduction" in one.title
     ]

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from privgcn.config import parse_settings
@@ -14,27 +12,6 @@ from privgcn.experiments.train_task import check_device, resolve, weight
 from privgcn.training.recipes import PAPER_EPOCHS
 
 AUTO = {"dataset": "clinic", "recipe": "auto", "epsilon": 1.0, "fraction": 0.5}
-
-
-@pytest.fixture(scope="module")
-def letters(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A folder of eighty short letters in two classes."""
-    folder = tmp_path_factory.mktemp("letters")
-    words = (["garden", "rain", "seed"], ["engine", "wheel", "oil"])
-    rows = [
-        {
-            "id": str(number),
-            "text": f"letter {number} about {words[number % 2][number % 3]}",
-            "label": ["plants", "cars"][number % 2],
-            "split": ["train", "train", "validation", "test", "test"][number % 5],
-        }
-        for number in range(80)
-    ]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "documents.jsonl").write_text(lines, encoding="utf-8")
-    links = "".join(f"{number},{number + 2}\n" for number in range(78))
-    (folder / "edges.csv").write_text(f"source,target\n{links}", encoding="utf-8")
-    return str(folder)
 
 
 HASHED = {"features.kind": "hashing", "features.options": {"dimension": 64}}

@@ -6,29 +6,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from privgcn.corpus import Corpus
-from privgcn.corpus.corpus import no_edges
-
-MakeCorpus = Callable[..., Corpus]
-
-
-@pytest.fixture(scope="session")
-def of_texts() -> MakeCorpus:
-    """Makes a corpus of the given texts."""
-
-    def make(*texts: str) -> Corpus:
-        return Corpus(
-            name="texts",
-            ids=np.arange(len(texts)).astype(str).astype(object),
-            texts=texts,
-            labels=np.arange(len(texts)) % 2,
-            classes=("a", "b"),
-            edges=no_edges(),
-            split=np.zeros(len(texts), dtype=np.int8),
-        )
-
-    return make
-
 
 @pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:

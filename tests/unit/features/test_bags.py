@@ -10,7 +10,7 @@ import pytest
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.preprocessing import normalize
 
-from privgcn.corpus.corpus import Corpus, no_edges
+from corpora import of_texts
 from privgcn.features import bags
 from privgcn.features.bags import HashingWords
 
@@ -21,19 +21,6 @@ TEXTS = (
     "",
     "the a of",
 )
-
-
-def _corpus() -> Corpus:
-    count = len(TEXTS)
-    return Corpus(
-        name="x",
-        ids=np.arange(count).astype(str),
-        texts=TEXTS,
-        labels=np.zeros(count, dtype=np.int64),
-        classes=("a", "b"),
-        edges=no_edges(),
-        split=np.zeros(count, dtype=np.int8),
-    )
 
 
 def _expected(words: HashingWords) -> Any:
@@ -68,7 +55,7 @@ def test_rows_are_those_of_scikit_learn(
 ) -> None:
     monkeypatch.setattr(bags, "_MOST_FOUND", most)
     words = HashingWords.with_options(options)
-    rows, expected = words.transform(_corpus()), _expected(words)
+    rows, expected = words.transform(of_texts(*TEXTS)), _expected(words)
     assert rows.shape == expected.shape
     assert rows.dtype == np.float32
     np.testing.assert_array_equal(rows.toarray(), expected.toarray())

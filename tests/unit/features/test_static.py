@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from privgcn.corpus import Corpus
+from corpora import of_texts
 from privgcn.errors import DataError, DataNotAvailableError
 from privgcn.features import featurizer_from_state, make_featurizer
 from privgcn.features.base import package_folder
@@ -38,9 +38,7 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_rows_are_sums_of_token_vectors_by_log_counts(
-    of_texts: Callable[..., Corpus], copied: Path
-) -> None:
+def test_rows_are_sums_of_token_vectors_by_log_counts(copied: Path) -> None:
     corpus = of_texts("graph kernel graph", "")
     made = make_featurizer("static", None, corpus).fit(corpus)
     rows = made.transform(corpus)
@@ -55,7 +53,7 @@ def test_rows_are_sums_of_token_vectors_by_log_counts(
     assert made.dimension == 256
 
 
-def test_meaning_without_a_network(of_texts: Callable[..., Corpus], no_network: None) -> None:
+def test_meaning_without_a_network(no_network: None) -> None:
     corpus = of_texts(*TEXTS)
     made = make_featurizer("static", None, corpus).fit(corpus)
     rows = made.transform(corpus)
@@ -67,9 +65,7 @@ def test_meaning_without_a_network(of_texts: Callable[..., Corpus], no_network: 
     assert "wordllama" not in sys.modules
 
 
-def test_a_row_has_the_same_bits_in_any_company(
-    of_texts: Callable[..., Corpus], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_has_the_same_bits_in_any_company(monkeypatch: pytest.MonkeyPatch) -> None:
     made = make_featurizer("static", None, of_texts("a")).fit(of_texts("a"))
     monkeypatch.setattr("privgcn.features.static._CHUNK", 2)
     texts = [*TEXTS, "\ud800 half a character", "word " * 500]
@@ -110,16 +106,13 @@ def test_spoilt_files_are_refused(
     spoil: Callable[[Path], None],
     word: str,
     copied: Path,
-    of_texts: Callable[..., Corpus],
 ) -> None:
     spoil(copied / name)
     with pytest.raises(DataError, match=word):
         make_featurizer("static", None, of_texts("a")).fit(of_texts("a"))
 
 
-def test_other_vectors_than_in_training_are_refused(
-    copied: Path, of_texts: Callable[..., Corpus]
-) -> None:
+def test_other_vectors_than_in_training_are_refused(copied: Path) -> None:
     corpus = of_texts("a")
     made = make_featurizer("static", None, corpus).fit(corpus)
     save_file({"embedding.weight": np.ones((32000, 256), dtype=np.float16)}, copied / TABLE)
@@ -127,9 +120,7 @@ def test_other_vectors_than_in_training_are_refused(
         made.transform(corpus)
 
 
-def test_what_to_do_without_the_package(
-    of_texts: Callable[..., Corpus], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_to_do_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StaticVectors, "_package", "no_such_package_here")
     with pytest.raises(DataNotAvailableError, match="pip install wordllama"):
         make_featurizer("static", None, of_texts("a")).fit(of_texts("a"))

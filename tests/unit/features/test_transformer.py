@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from privgcn.corpus import Corpus
+from corpora import of_texts
 from privgcn.errors import ConfigError, DataError, DataNotAvailableError
 from privgcn.features import featurizer_from_state, make_featurizer
 
@@ -69,9 +68,7 @@ def by_hand(folder: Path, text: str) -> np.ndarray:
     return hidden[0].mean(dim=0).numpy()
 
 
-def test_the_mean_over_tokens(
-    tiny: Path, tmp_path: Path, of_texts: Callable[..., Corpus]
-) -> None:
+def test_the_mean_over_tokens(tiny: Path, tmp_path: Path) -> None:
     corpus = of_texts(*TEXTS, "pes " * 40)
     options = {"model": str(tiny), "cache_dir": str(tmp_path)}
     made = make_featurizer("transformer", options, corpus).fit(corpus)
@@ -84,7 +81,7 @@ def test_the_mean_over_tokens(
 
 
 def test_the_mean_over_lines_is_the_paper_s_mean_over_columns(
-    tiny: Path, tmp_path: Path, of_texts: Callable[..., Corpus]
+    tiny: Path, tmp_path: Path
 ) -> None:
     corpus = of_texts("rád\n\nmačka pes", "mačka")
     options = {"model": str(tiny), "cache_dir": str(tmp_path), "average": "lines"}
@@ -97,7 +94,6 @@ def test_the_mean_over_lines_is_the_paper_s_mean_over_columns(
 def test_a_second_run_encodes_nothing(
     tiny: Path,
     tmp_path: Path,
-    of_texts: Callable[..., Corpus],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     corpus = of_texts(*TEXTS)
@@ -116,9 +112,7 @@ def test_a_second_run_encodes_nothing(
     assert made.learned.startswith("nothing from these texts")
 
 
-def test_a_changed_encoder_is_refused_and_has_its_own_cache(
-    tiny: Path, tmp_path: Path, of_texts: Callable[..., Corpus]
-) -> None:
+def test_a_changed_encoder_is_refused_and_has_its_own_cache(tiny: Path, tmp_path: Path) -> None:
     import shutil
 
     folder = tmp_path / "copy"
@@ -135,7 +129,7 @@ def test_a_changed_encoder_is_refused_and_has_its_own_cache(
 
 
 def test_what_to_do_when_there_is_no_hub(
-    of_texts: Callable[..., Corpus], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
@@ -147,7 +141,7 @@ def test_what_to_do_when_there_is_no_hub(
         assert word in str(caught.value)
 
 
-def test_folders_that_hold_no_encoder(tmp_path: Path, of_texts: Callable[..., Corpus]) -> None:
+def test_folders_that_hold_no_encoder(tmp_path: Path) -> None:
     corpus = of_texts("a")
     with pytest.raises(DataError, match=r"no config\.json"):
         make_featurizer("transformer", {"model": str(tmp_path)}, corpus).fit(corpus)
@@ -167,8 +161,6 @@ def test_folders_that_hold_no_encoder(tmp_path: Path, of_texts: Callable[..., Co
         ({"layers": 3}, "no option 'layers'"),
     ],
 )
-def test_bad_options(
-    options: dict[str, object], word: str, of_texts: Callable[..., Corpus]
-) -> None:
+def test_bad_options(options: dict[str, object], word: str) -> None:
     with pytest.raises(ConfigError, match=word):
         make_featurizer("transformer", options, of_texts("a"))

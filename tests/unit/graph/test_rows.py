@@ -1,6 +1,7 @@
 """Sparse and dense rows behave alike."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -144,16 +145,29 @@ def test_the_order_of_storage_does_not_make_rows_depend_on_others() -> None:
         assert torch.equal(rows.row_sums(2)[:count], fewer.row_sums(2))
 
 
-def test_threads_do_not_follow_how_much_is_stored() -> None:
-    """How many words somebody writes must not be seen in how a sum is computed."""
+@pytest.fixture
+def two_threads() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
-    try:
-        for words in (1, 60):
-            rows = rows_of(csr_matrix(np.ones((5000, words), dtype=np.float32)))
-            assert len(rows._scipy64_pieces()) == 2
-    finally:
-        torch.set_num_threads(before)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_long_row_does_not_tell_whether_others_come_after_it() -> None:
+    """Somebody's one more document would change how the row before it is added up."""
+    values = torch.randn(9, 40_000, generator=torch.Generator().manual_seed(0))
+    for count in range(1, 9):
+        rows, fewer = DenseRows(values), DenseRows(values[:count])
+        assert torch.equal(rows.row_sums(2)[:count], fewer.row_sums(2))
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_threads_do_not_follow_how_much_is_stored() -> None:
+    """How many words somebody writes must not be seen in how a sum is computed."""
+    for words in (1, 60):
+        rows = rows_of(csr_matrix(np.ones((5000, words), dtype=np.float32)))
+        assert len(rows._scipy64_pieces()) == 2
 
 
 def test_centred_rows_are_measured_in_float64() -> None:

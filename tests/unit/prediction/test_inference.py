@@ -14,6 +14,7 @@ from privgcn.errors import ConfigError
 from privgcn.graph import DenseRows, TextGraph, normalised, propagation_matrix, rows_of
 from privgcn.models import make_model
 from privgcn.modes import MODES, check_mode
+from privgcn.prediction import matching
 from privgcn.prediction.inference import numbers_of, released_of, scores_in_mode
 from privgcn.prediction.matching import (
     _Alone,
@@ -57,6 +58,12 @@ def fitted() -> Fit:
     changes = {"privacy.reproducible": True, "privacy.delta": 1e-4}
     settings: Settings = make_settings("auto", epsilon=1.0, changes=changes)
     return fit(planted(1500, 0), settings)
+
+
+@pytest.fixture(scope="module")
+def strong() -> Fit:
+    changes = {"privacy.reproducible": True, "privacy.delta": 1e-4}
+    return fit(planted(4000, 0), make_settings("auto", epsilon=8.0, changes=changes))
 
 
 def accuracy(fitted: Fit, graph: TextGraph, mode: str) -> float:
@@ -268,6 +275,23 @@ def templated(documents: int, seed: int) -> TextGraph:
     return TextGraph(features, edges, torch.from_numpy(labels), 6, split)
 
 
+def test_tables_that_travel_are_bounded(fitted, monkeypatch) -> None:
+    """Of more documents fewer columns travel at once: the answer is the same."""
+    new, rows, widths = planted(400, 9), torch.arange(400), []
+    travel = matching.personalised_pagerank
+
+    def watched(matrix, values, restart, hops):
+        widths.append(values.shape[1])
+        return travel(matrix, values, restart, hops)
+
+    usual = scores_in_mode(fitted, new, rows, "own-graph")
+    monkeypatch.setattr(matching, "personalised_pagerank", watched)
+    monkeypatch.setattr(matching, "_NUMBERS_AT_ONCE", 400 * 9)
+    bounded = scores_in_mode(fitted, new, rows, "own-graph")
+    assert max(widths) == 9
+    assert torch.allclose(usual, bounded, atol=1e-3)
+
+
 def test_templates_are_no_places() -> None:
     """What documents differ in most need not tell their classes apart."""
     changes = {"privacy.reproducible": True, "privacy.delta": 1e-4}
@@ -284,10 +308,8 @@ def test_templates_are_no_places() -> None:
     assert own > alone + 0.02
 
 
-def test_own_scores_travel_where_the_released_sum_says_so() -> None:
-    changes = {"privacy.reproducible": True, "privacy.delta": 1e-4}
-    model = fit(planted(4000, 0), make_settings("auto", epsilon=8.0, changes=changes))
-    new, numbers = planted(300, 9), numbers_of(model)
+def test_own_scores_travel_where_the_released_sum_says_so(strong) -> None:
+    model, new, numbers = strong, planted(300, 9), numbers_of(strong)
     order = torch.randperm(new.edges.shape[1], generator=torch.Generator().manual_seed(5))
     ends = torch.stack([new.edges[0], new.edges[1][order]])
     ends = ends[:, ends[0] != ends[1]]
@@ -301,6 +323,27 @@ def test_own_scores_travel_where_the_released_sum_says_so() -> None:
     stay = replace(model, matching={**numbers.model_dump(), "own_travels": False})
     assert accuracy(model, new, "own-graph") > accuracy(stay, new, "own-graph") + 0.01
     assert accuracy(model, rewired, "own-graph") == accuracy(stay, rewired, "own-graph")
+
+
+@pytest.mark.parametrize("documents", [1000, 3000])
+def test_own_scores_travel_less_among_many_documents(strong, documents) -> None:
+    """There the match itself has learned most of what links tell."""
+    new, rows = planted(documents, 9), torch.arange(documents)
+    numbers = numbers_of(strong).model_copy(update={"blend": 0.005})
+
+    def scores(**changes: float) -> torch.Tensor:
+        model = replace(strong, matching={**numbers.model_dump(), **changes})
+        return scores_in_mode(model, new, rows, "own-graph")[:, 0]
+
+    matched, stayed, went = scores(blend=0.0), scores(own_travels=False), scores()
+    alone = scores_in_mode(strong, new, rows, "alone")[:, 0]
+    share = float((stayed - matched).norm() / alone.norm())
+    links, prediction = new.propagation(), strong.settings.prediction
+    along = personalised_pagerank(links, alone, prediction.restart, prediction.hops)
+    moved = float((went - stayed).norm() / (along - alone).norm()) / share
+    expected = numbers.linked_share * share * 4000 / (4000 + documents)
+    assert 0.05 < expected < numbers.linked_share
+    assert moved == pytest.approx(expected, rel=1e-2)
 
 
 def test_a_model_saved_before_predicts_as_it_did(fitted) -> None:

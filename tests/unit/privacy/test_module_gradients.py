@@ -1,5 +1,8 @@
 """The general path: any module, the same bound."""
 
+import random
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -85,6 +88,35 @@ def test_each_part_is_clipped_jointly() -> None:
         assert joint_norm(sums) <= 1.0
 
 
+class Summed(nn.Module):
+    """Two weights that are added: autograd gives both of them one gradient tensor."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        shape = (FEATURES, CLASSES)
+        self.first = nn.Parameter(torch.zeros(shape, dtype=dtype))
+        self.second = nn.Parameter(torch.zeros(shape, dtype=dtype))
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return x.to(self.first.dtype) @ (self.first + self.second)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("share", [0.9, 1.1])
+def test_weights_that_share_a_gradient_are_clipped_once(
+    dtype: torch.dtype, share: float
+) -> None:
+    """In place, the one tensor would be divided by the clip norm twice."""
+    graph = pieces(6)
+    scaled = graph.with_features(DenseRows(graph.features.dense() * 1e-2))
+    free = ModuleGradients(Summed(dtype), scaled, plan_for(6, 1.0))
+    length = joint_norm(free.clipped_sum(free.initial(), [np.array([2])]))
+    assert length < 0.1
+    general = ModuleGradients(Summed(dtype), scaled, plan_for(6, length / share))
+    sums = general.clipped_sum(general.initial(), [np.array([2])])
+    assert joint_norm(sums) == pytest.approx(min(share, 1.0), rel=1e-5)
+
+
 def test_a_part_that_is_not_finite_counts_as_zero() -> None:
     graph = pieces(6)
     clean = ModuleGradients(Net(), graph, plan_for(6, 0.01))
@@ -134,6 +166,47 @@ def test_the_masks_of_one_part_do_not_depend_on_which_others_were_sampled() -> N
     before = torch.get_rng_state()
     general.clipped_sum(general.initial(), None)
     assert torch.equal(before, torch.get_rng_state()), "the caller's generator stays untouched"
+
+
+class Drops(nn.Module):
+    """Leaves out features by numbers that are not PyTorch's."""
+
+    def __init__(self, draw: Callable[[], float]) -> None:
+        super().__init__()
+        self.linear = nn.Linear(FEATURES, CLASSES)
+        self.draw = draw
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.linear(x * torch.tensor([[self.draw() for _ in row] for row in x]).round())
+
+
+@pytest.mark.parametrize(
+    "draw", [lambda: random.random(), lambda: np.random.random()], ids=["python", "numpy"]
+)
+def test_what_one_part_draws_from_other_libraries_moves_no_other_part(
+    draw: Callable[[], float],
+) -> None:
+    """After ``np.random.seed(0)`` in a script, a shift would tell who was sampled."""
+    graph, net = pieces(6), Drops(draw)
+    sums = []
+    for sample in ([2, 3], [3]):
+        random.seed(0)
+        np.random.seed(0)
+        first = draw()
+        words = RandomSource.reproducible(0, "masks")
+        general = ModuleGradients(net, graph, plan_for(6), words)
+        if sample == [3]:
+            words.words(1)  # what part 2 would have taken
+        sums.append(general.clipped_sum(general.initial(), [np.array(sample)]))
+        after = draw()
+        random.seed(0)
+        np.random.seed(0)
+        assert [draw(), draw()] == [first, after], "the caller's generators stay untouched"
+    words = RandomSource.reproducible(0, "masks")
+    alone = ModuleGradients(net, graph, plan_for(6), words)
+    second = alone.clipped_sum(alone.initial(), [np.array([2])])
+    for both, one, other in zip(*sums, second, strict=True):
+        assert torch.equal(both - other, one)
 
 
 @pytest.mark.parametrize(

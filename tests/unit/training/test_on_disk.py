@@ -19,7 +19,12 @@ from privgcn.errors import ConfigError
 from privgcn.graph import TextGraph, on_disk, rows_of
 from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.parts import PartitionedGraph
+from privgcn.models import make_model
+from privgcn.privacy.mechanism.clipping import ClippedSums
+from privgcn.privacy.mechanism.cutting import cut_as_planned
+from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.training.fit import fit
+from privgcn.training.planning import make_plan
 from privgcn.training.recipes import make_settings
 
 DOCUMENTS, OWNERS = 300, 70
@@ -85,6 +90,39 @@ def test_replicas_count_their_own_samples() -> None:
     graph, seeds = _graph(dense=True), [1, 2, 3]
     near, far = fit(graph, settings, seeds=seeds), fit(_on_disk(graph), settings, seeds=seeds)
     assert near.serialised() == far.serialised()
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_rows_are_prepared_once(dense: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that is not finite is dropped in later steps, too."""
+    settings = make_settings(epsilon=4.0, changes={"privacy.reproducible": True})
+    graph = _graph(dense=dense)
+    model = make_model("linear", graph.features.width, 3, hops=0, dropout=0.0)
+    plan = make_plan(settings.privacy, graph, epochs=30, seed=0, columns={})
+    sums, prepared = [], ClippedSums.features.func  # type: ignore[attr-defined]
+    made: list[int] = []
+
+    def counted(self: ClippedSums) -> Any:
+        if self.prepared is None:
+            made.append(len(self))
+        return prepared(self)
+
+    monkeypatch.setattr(ClippedSums.features, "func", counted)
+    for rows in (graph, _on_disk(graph)):
+        parts = cut_as_planned(rows, plan, {})
+        bad = parts.features.scaled(
+            torch.ones(DOCUMENTS).index_fill(0, torch.tensor([9]), torch.inf)
+        )
+        features = RowsOnDisk.of(bad) if isinstance(parts.features, RowsOnDisk) else bad
+        gradients = StackGradients(model, parts.with_features(features), plan, None)
+        made.clear()
+        found = [gradients.clipped_sum(model.initial([seed]), None) for seed in range(4)]
+        sums.append(torch.stack([one[0] for one in found]))
+    assert torch.equal(*sums)
+    assert bool(sums[0].isfinite().all())
+    # Only the block of the row that is not finite is prepared again.
+    again = sum(made) - DOCUMENTS
+    assert 0 < again <= 3 * RowsOnDisk.of(graph.features).at_once
 
 
 def test_a_device_needs_rows_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Recorded steps do what steps do, draw every number once, and never wait for the host."""
 
+import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,18 +59,16 @@ def settings(**changes: Any) -> Settings:
 
 def test_on_a_cpu_a_step_is_called() -> None:
     calls: list[int] = []
-    step = Recording(lambda: calls.append(1), torch.device("cpu"), [None])
+    advance = Recording(torch.device("cpu"), [None])
     for number in range(6):
-        step(number % 2)
+        advance(lambda: calls.append(1), number % 2)
     assert len(calls) == 6
 
 
 class ReplayedOnCpu(Recording):
     """Replays a step as a device does, by running it again: what is drawn is the same."""
 
-    def _recorded(self) -> Any:
-        step = self._step
-
+    def _recorded(self, step: Any) -> Any:
         class Graph:
             def replay(self) -> None:
                 step()
@@ -91,9 +90,9 @@ def drawn_by(draws: DeviceReplicas, steps: int, *, replayed: bool) -> torch.Tens
         found.append(torch.cat([one, other, again, masks + 1000]))
 
     kind = ReplayedOnCpu if replayed else Recording
-    advance = kind(step, torch.device("cuda" if replayed else "cpu"), [draws])
+    advance = kind(torch.device("cuda" if replayed else "cpu"), [draws])
     for _ in range(steps):
-        advance()
+        advance(step)
     return torch.stack(found)
 
 
@@ -319,10 +318,10 @@ def test_every_replay_draws_what_comes_next(secret: bool, device: str) -> None:
             out.copy_(own.normal([shape])[0])
             dropped.copy_(own.uniform_bytes(shape))
 
-        advance = Recording(step, place if recorded else torch.device("cpu"), [own])
+        advance = Recording(place if recorded else torch.device("cpu"), [own])
         with own_stream(place):
             for number in range(8):
-                advance()
+                advance(step)
                 kept[number] = out.cpu() + 1000 * dropped.cpu()
         found.append(kept)
     assert torch.equal(*found)
@@ -339,11 +338,11 @@ def test_a_step_never_waits_for_the_device(
     calls: list[int] = []
     inner = recording.Recording.__call__
 
-    def watched(self: Any, form: Any = None) -> None:
+    def watched(self: Any, step: Any, form: Any = None) -> None:
         calls.append(1)
         torch.cuda.set_sync_debug_mode("error" if len(calls) > 4 else "default")
         try:
-            inner(self, form)
+            inner(self, step, form)
         finally:
             torch.cuda.set_sync_debug_mode("default")
 
@@ -351,6 +350,35 @@ def test_a_step_never_waits_for_the_device(
     with never_recorded(monkeypatch):
         fit(GRAPH, settings(**{"training.device": device}, **changes), seeds=[1, 2])
     assert len(calls) > 5
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=ON_CUDA)])
+@pytest.mark.parametrize("private", [True, False])
+def test_an_ended_run_leaves_nothing_behind(private: bool, device: str) -> None:
+    """Without waiting for Python to look for cycles, which small objects alone make it do."""
+    chosen = settings(**{"training.device": device})
+    if not private:
+        chosen = chosen.model_copy(update={"privacy": None})
+    fit(GRAPH, chosen)
+    gc.collect()
+    gc.disable()
+    try:
+        fit(GRAPH, chosen)
+        left = [o for o in gc.get_objects() if type(o) in (PrivateTrainer, Recording)]
+    finally:
+        gc.enable()
+    assert left == []
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_memory_of_ended_runs_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "_LEAST_FREE", 1.0)
+    held = []
+    for _ in range(30):
+        fit(GRAPH, settings(**{"training.device": "cuda"}))
+        held.append(torch.cuda.memory_reserved())
+    assert max(held[10:]) <= max(held[:10])
 
 
 @pytest.mark.gpu

@@ -14,6 +14,7 @@ from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.paper import emulation
 from privgcn.experiments.paper.mapping import released
 from privgcn.experiments.paper.published import OPTIMIZERS, leaves
+from privgcn.experiments.paper.released_code import RATES
 from privgcn.experiments.paper.tables import table
 from privgcn.experiments.results import (
     Options,
@@ -25,7 +26,6 @@ from privgcn.experiments.results import (
 from privgcn.experiments.tasks import Point
 
 EPSILON = 2
-RATES = (0.01, 0.1, 1.0, 10.0, 100.0)
 
 # One part cannot be cut further, and all of it is taken in every step.
 _STEPS = {1: ("clip", "apart", "dropout"), 10: tuple(emulation.SOUND)}

@@ -25,7 +25,7 @@ from privgcn.experiments.paper.mapping import (
     released,
 )
 from privgcn.experiments.paper.tables import table
-from privgcn.experiments.results import Options, Results, difference, mean_of
+from privgcn.experiments.results import Options, Results, Score, difference, mean_of
 from privgcn.report import MeanStd, Table
 
 TOLERANCE = 0.03
@@ -72,7 +72,7 @@ class Compared:
     """
 
     claim: Claim
-    ours: MeanStd | float | None
+    ours: Score
     reason: str
     emulated: MeanStd | None = None
 
@@ -146,10 +146,9 @@ def compared(results: Results, which: Iterable[Claim]) -> list[Compared]:
 def _compared(results: Results, claim: Claim) -> Compared:
     found, told = ours(results, claim), float(claim.told)
     if claim.rule.measure in ("noise", "mnist-noise"):
-        reason = _digits(claim, float(mean_of(found) or 0.0))
-        return Compared(claim, found, reason)
-    like = emulated(results, claim) if claim.rule.measure in ("score", "mnist") else None
+        return Compared(claim, found, _digits(claim, mean_of(found) or 0.0))
     scored = claim.rule.measure in ("score", "mnist")
+    like = emulated(results, claim) if scored else None
     base = results.majority(claim.dataset) if scored else None
     reason = agreement(claim.dataset, found, told, base) or _REASONS[claim.rule.reason](
         results, claim, found
@@ -170,9 +169,7 @@ def not_run(dataset: str) -> str:
     return "not run: these runs leave it out"
 
 
-def agreement(
-    dataset: str, ours: MeanStd | float | None, told: float, base: float | None = None
-) -> str | None:
+def agreement(dataset: str, ours: Score, told: float, base: float | None = None) -> str | None:
     """That they agree, or that nothing was run; ``None`` where a reason is asked for.
 
     To agree at the level of the majority class, ``base``, is no success.
@@ -186,7 +183,7 @@ def agreement(
     return "agrees, at the level of the majority class" if at_base else "agrees"
 
 
-def _side(ours: MeanStd | float | None, told: float) -> str:
+def _side(ours: Score, told: float) -> str:
     return "above" if (mean_of(ours) or 0.0) > told else "below"
 
 
@@ -221,10 +218,7 @@ def emulated_reason(
     )
 
 
-Found = MeanStd | float | None
-
-
-def _by_emulation(results: Results, claim: Claim, found: Found) -> str:
+def _by_emulation(results: Results, claim: Claim, found: Score) -> str:
     like, kind = mean_of(emulated(results, claim)), claim.rule.reason
     private, mean = kind == "private", mean_of(found) or 0.0
     elsewhere = _on_cora(results) if private else ""
@@ -254,7 +248,7 @@ def _on_cora(results: Results) -> str:
     return f"; on Cora, emulating it gives {sum(near)} of {len(near)} scores to within {NEAR}"
 
 
-def _in_parts(results: Results, claim: Claim, found: Found) -> str:
+def _in_parts(results: Results, claim: Claim, found: Score) -> str:
     """The released code was not emulated on non-private parts; what the full graph says."""
     known = f"{_side(found, claim.told)}; {_UNKNOWN}: {_BEHAVIOUR['plain']}, which was not "
     known += "emulated with parts"
@@ -269,7 +263,7 @@ def _in_parts(results: Results, claim: Claim, found: Found) -> str:
     )
 
 
-def _hard_by_data(results: Results, claim: Claim, found: Found) -> str:
+def _hard_by_data(results: Results, claim: Claim, found: Score) -> str:
     """The paper's figure does not name its optimiser."""
     point = {**claim.point, "optimizer": "adam"}
     adam = mean_of(kept_errors(results, "train", point, "adam"))
@@ -280,7 +274,7 @@ def _hard_by_data(results: Results, claim: Claim, found: Found) -> str:
     )
 
 
-def _hard_by_noise(results: Results, claim: Claim, found: Found) -> str:
+def _hard_by_noise(results: Results, claim: Claim, found: Score) -> str:
     """What noise does to the share, which is what the paper's sentence is about."""
     kind = "train" if claim.rule.run is not None else emulation.KIND
     points = [{**claim.point, "epsilon": epsilon} for epsilon in EPSILONS]
@@ -292,12 +286,12 @@ def _hard_by_noise(results: Results, claim: Claim, found: Found) -> str:
     )
 
 
-def _on_mnist(results: Results, claim: Claim, found: Found) -> str:
+def _on_mnist(results: Results, claim: Claim, found: Score) -> str:
     known = mnist.what_ours_say(results, Options(mnist.DATASETS, results.seeds))
     return f"{_by_emulation(results, claim, found)}{known}"
 
 
-_REASONS: dict[str, Callable[[Results, Claim, Found], str]] = {
+_REASONS: dict[str, Callable[[Results, Claim, Score], str]] = {
     "": lambda results, claim, found: f"{_side(found, claim.told)}; {_UNKNOWN}",
     "plain": _by_emulation,
     "private": _by_emulation,

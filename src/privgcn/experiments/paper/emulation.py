@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from privgcn.corpus.catalogue import DATASETS
 from privgcn.errors import ConfigError
 from privgcn.experiments.paper.published import noise_of
-from privgcn.experiments.tasks import Result
+from privgcn.experiments.tasks import Result, check_axes
 from privgcn.experiments.train_task import encoding, parts_and_share
 from privgcn.training.devices import WORDS, Work, faster_device
 from privgcn.training.recipes import PAPER_EPOCHS
@@ -62,17 +62,8 @@ SOUND = {
 
 _PLAIN_RATE, _PLAIN_DECAY, _PLAIN_PATIENCE = 0.01, 0.01, 20
 
-_AXES = {
-    "dataset",
-    "optimizer",
-    "epsilon",
-    "parts",
-    "learning_rate",
-    "epochs",
-    "fraction",
-    "features",
-}
-_AXES |= {"sound"}
+_MUST = {"dataset", "optimizer", "epsilon"}
+_MAY = {"parts", "learning_rate", "epochs", "fraction", "features", "sound"}
 _HIDDEN, _DROPOUT, _CLIP_NORM = 32, 0.5, 1.0
 # To ask a device makes the host wait; a seed that has stopped stays as it is anyway.
 _EPOCHS_BETWEEN = {"cpu": 1, "cuda": 25}
@@ -80,12 +71,7 @@ _EPOCHS_BETWEEN = {"cpu": 1, "cuda": 25}
 
 def resolve(point: dict[str, Any]) -> dict[str, Any]:
     """The full settings: the noise is what the paper's accountant asks for its epsilon."""
-    if not {"dataset", "optimizer", "epsilon"} <= set(point) <= _AXES:
-        raise ConfigError(
-            "A grid of the released code's runs must have the axes dataset, optimizer and "
-            "epsilon, and may have parts, learning_rate, epochs, fraction, features and sound. "
-            f"Got {', '.join(point)}."
-        )
+    check_axes("the released code's runs", point, _MUST, _MAY)
     optimizer, parts = point["optimizer"], int(point.get("parts") or 1)
     sound = list(point.get("sound") or ())
     if not set(sound) <= set(SOUND):
@@ -213,31 +199,27 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
     own = torch.empty_like(weights[0])
     scale = settings["noise_multiplier"] * _CLIP_NORM
 
-    def gradients(masks: Draws | None) -> list[Tensor]:
-        """Of the documents that ``own`` weighs."""
+    stopper = Stopper(settings["patience"], parameters)
+    totals = [torch.zeros_like(parameter) for parameter in parameters]
+    for parameter, total in zip(parameters, totals, strict=True):
+        parameter.grad = total
+
+    def add(masks: Draws | None) -> None:
+        """Adds the gradient of the documents that ``own`` weighs."""
         tape = model.forward(parameters, features, matrix, masks)
         rows = loss_gradient(tape.scores, graph.labels, own)
         layers = model.backward(parameters, tape, rows, matrix, dropped=masks is not None)
         made = [tensor for layer in layers for tensor in layer.totals()]
-        return _clipped(made) if "clip" in sound else made
-
-    def move(sums: list[Tensor]) -> None:
-        if scale > 0:
-            draws = noise.normal([one.shape for one in sums])
-            sums = [one.add_(draw, alpha=scale) for one, draw in zip(sums, draws, strict=True)]
-        for parameter, gradient in zip(parameters, sums, strict=True):
-            parameter.grad = gradient
-        optimiser.step()
-
-    stopper = Stopper(settings["patience"], parameters)
-    totals = [torch.zeros_like(parameter) for parameter in parameters]
-
-    def add(masks: Draws | None) -> None:
-        for total, gradient in zip(totals, gradients(masks), strict=True):
-            total.add_(gradient)
+        for total, one in zip(totals, _clipped(made) if "clip" in sound else made, strict=True):
+            total.add_(one)
 
     def finish() -> None:
-        move(totals)
+        """Takes a step with what was added up, and noise."""
+        if scale > 0:
+            draws = noise.normal([total.shape for total in totals])
+            for total, draw in zip(totals, draws, strict=True):
+                total.add_(draw, alpha=scale)
+        optimiser.step()
         for total in totals:
             total.zero_()
 
@@ -246,22 +228,22 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
         finish()
 
     usual = dropout if "dropout" in sound and settings["dropout"] > 0 else None
-    adding = Recording(lambda: add(usual), device, [usual])
-    finishing = Recording(finish, device, [noise])
-    visiting = Recording(one_part, device, [usual, noise])
+    adding = Recording(device, [usual])
+    finishing = Recording(device, [noise])
+    visiting = Recording(device, [usual, noise])
 
     def advance(sample: Sequence[int], masks: Draws | None) -> None:
         if masks is usual and len(sample) == 1:
             own.copy_(weights[sample[0]])
-            visiting()
+            visiting(one_part)
             return
         for part in sample:
             own.copy_(weights[part])
             if masks is usual:
-                adding()
+                adding(lambda: add(usual))
             else:
                 add(masks)
-        finishing()
+        finishing(finish)
 
     validation = torch.nonzero((graph.split == 1) & (graph.labels >= 0))[:, 0]
 
@@ -269,7 +251,7 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
         scores = model.scores(parameters, features, whole)[validation]
         stopper.look(losses_of(scores, graph.labels[validation]))
 
-    look = Recording(validate, device, [])
+    looking = Recording(device, [])
     between = _EPOCHS_BETWEEN[device.type]
     for epoch in range(1, settings["epochs"] + 1):
         dropping = settings["dropout"] > 0 and (epoch == 1 or "dropout" in sound)
@@ -277,7 +259,7 @@ def _train(graph: TextGraph, settings: Mapping[str, Any], seeds: Sequence[int]) 
         for sample in _sampled(visits, order) if "sampling" in sound else visits[:, None]:
             advance(sample.tolist(), dropout if dropping else None)
         if settings["patience"]:
-            look()
+            looking(validate)
             if epoch % between == 0 and stopper.all_stopped():
                 break
     return model.scores(stopper.result(), features, whole)
@@ -378,10 +360,8 @@ def _clipped(gradients: Sequence[Tensor]) -> list[Tensor]:
     return [gradient * factors for gradient in gradients]
 
 
-def device(settings: Mapping[str, Any], replicas: int, asked: str) -> str:
-    """``cpu`` or ``cuda``: what was asked for, or what is faster."""
-    if asked != "auto":
-        return asked
+def device(settings: Mapping[str, Any], replicas: int) -> str:
+    """``cpu`` or ``cuda``: what is faster."""
     size = _documents(settings) * WORDS * settings["hidden"] * replicas
     return faster_device(Work(steps(settings), size, size), started=True)
 

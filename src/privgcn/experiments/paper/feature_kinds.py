@@ -19,6 +19,7 @@ from privgcn.experiments.results import (
     Options,
     Presentation,
     Results,
+    best_of,
     difference,
     figure,
     mean_of,
@@ -109,7 +110,7 @@ def _rows(
     best: float | None = None
     for optimizer in OPTIMIZERS:
         ours = results.train(recipe="plain", optimizer=optimizer, **point)
-        best = max((v for v in (best, mean_of(ours)) if v is not None), default=None)
+        best = best_of((best, mean_of(ours)))
         told = leaves().get(f"{leaf}.non_private.{optimizer}")
         gap = difference(ours, told)
         yield (name, kind, optimizer, None, told, ours, gap, None, None)

@@ -14,7 +14,7 @@ from typing import Any
 from privgcn.experiments.paper.mapping import emulated, kept_share, ours
 from privgcn.experiments.paper.published import OPTIMIZERS, leaves
 from privgcn.experiments.paper.tables import table
-from privgcn.experiments.results import Options, Results, mean_of, split_by_origin
+from privgcn.experiments.results import Options, Results, best_of, mean_of, split_by_origin
 from privgcn.report import Table
 
 EPSILON = 1
@@ -56,13 +56,9 @@ def _factor(results: Results, datasets: Sequence[str]) -> tuple[Any, ...]:
 
 
 def _shares(results: Results, dataset: str) -> tuple[Any, ...]:
-    plain = max(
-        (
-            score.mean
-            for optimizer in OPTIMIZERS
-            if (score := results.train(dataset=dataset, recipe="plain", optimizer=optimizer))
-        ),
-        default=None,
+    plain = best_of(
+        mean_of(results.train(dataset=dataset, recipe="plain", optimizer=optimizer))
+        for optimizer in OPTIMIZERS
     )
     auto = mean_of(results.train(dataset=dataset, recipe="auto", epsilon=EPSILON))
     others = [

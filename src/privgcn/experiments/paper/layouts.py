@@ -12,22 +12,26 @@ from privgcn.experiments.paper.mapping import FEATURES, claims_of, emulated, our
 from privgcn.experiments.paper.published import OPTIMIZERS, published
 from privgcn.experiments.paper.tables import shown_name, table
 from privgcn.experiments.paper.takeaways import MARGIN
-from privgcn.experiments.results import Options, Results, mean_of
+from privgcn.experiments.results import Options, Results, Score, mean_of
 from privgcn.report import MeanStd, Table
 
-BOTH = "{}\u00a0/\u00a0{}"
 _NONE = "–"  # noqa: RUF001
 _AT_CHANCE = "†"
 _CITED = {"bow": "BoWs", "word-vectors": "fastText", "transformer": "BERT"}
 
 
-def number(value: MeanStd | float | None, digits: int = 2) -> str:
+def number(value: Score) -> str:
     """A mean as the paper prints it, or a dash."""
     mean = mean_of(value)
-    return _NONE if mean is None else f"{mean:.{digits}f}"
+    return _NONE if mean is None else f"{mean:.2f}"
 
 
-def _ours(value: MeanStd | float | None, majority: float | None = None) -> str:
+def beside(*numbers: Any) -> str:
+    """Several numbers in one cell."""
+    return "\u00a0/\u00a0".join(map(str, numbers))
+
+
+def _ours(value: Score, majority: float | None = None) -> str:
     """Ours, marked where it does not beat the majority class."""
     mean = mean_of(value)
     beaten = mean is not None and majority is not None and mean <= majority + MARGIN
@@ -36,7 +40,7 @@ def _ours(value: MeanStd | float | None, majority: float | None = None) -> str:
 
 def _pair(results: Results, leaf: str, majority: float | None = None) -> str:
     claim = claims_of(leaf)[0]
-    return BOTH.format(number(claim.told), _ours(ours(results, claim), majority))
+    return beside(number(claim.told), _ours(ours(results, claim), majority))
 
 
 def table_1(results: Results, datasets: Sequence[str], suffix: str = "") -> Table:
@@ -103,7 +107,7 @@ def noise() -> Table:
         again = {moments_epsilon(**row[o]) for o in OPTIMIZERS}
         levels = (row[o]["noise_multiplier"] for o in OPTIMIZERS)
         told = number(row["epsilon"])
-        rows.append((BOTH.format(told, ", ".join(sorted(map(number, again)))), *levels))
+        rows.append((beside(told, ", ".join(sorted(map(number, again)))), *levels))
     return table("paper-noise", rows)
 
 
@@ -121,8 +125,8 @@ def mnist_table(results: Results) -> Table:
                 row["lot_size"],
                 row["noise_multiplier"],
                 _pair(results, f"mnist.{place}.epsilon"),
-                BOTH.format(number(row["f1"]), _ours(score, base)),
-                BOTH.format(number(row["std"]), number(std)),
+                beside(number(row["f1"]), _ours(score, base)),
+                beside(number(row["std"]), number(std)),
                 _ours(emulated(results, claim), base),
                 _ours(auto, base),
             )
@@ -136,7 +140,7 @@ def sizes(results: Results, datasets: Sequence[str]) -> Table:
     def cell(name: str, key: str) -> str:
         claim = claims_of(f"dataset_sizes.{name}.{key}")[0]
         found = ours(results, claim)
-        return BOTH.format(claim.told, _NONE if found is None else found)
+        return beside(claim.told, _NONE if found is None else found)
 
     keys = ("classes", "test", "train")
     return table(

@@ -19,7 +19,14 @@ from privgcn.experiments.paper import emulation, mnist
 from privgcn.experiments.paper.epsilons import moments_epsilon
 from privgcn.experiments.paper.published import OPTIMIZERS, leaves, published, read_table
 from privgcn.experiments.predictions import confusion, errors
-from privgcn.experiments.results import PAPER_MODE, Options, Results, mean_of
+from privgcn.experiments.results import (
+    PAPER_MODE,
+    Options,
+    Results,
+    Score,
+    best_of,
+    mean_of,
+)
 from privgcn.experiments.tasks import Point
 from privgcn.report import MeanStd
 
@@ -189,13 +196,13 @@ def table1_claims(dataset: str) -> list[Claim]:
     return [c for leaf in found for c in claims_of(leaf.replace("cora", dataset))]
 
 
-def ours(results: Results, claim: Claim) -> MeanStd | float | None:
+def ours(results: Results, claim: Claim) -> Score:
     """What a claim's measure gives of its run, or ``None`` where it was not run."""
     match claim.rule.measure:
         case "majority":
             return results.majority(claim.dataset)
         case "size":
-            return _size(results, claim)
+            return size_of(results, claim.dataset, claim.leaf.rpartition(".")[2])
         case "noise":
             return moments_epsilon(claim.row["noise_multiplier"], claim.row["steps"])
         case "mnist-noise":
@@ -223,18 +230,14 @@ def emulated(results: Results, claim: Claim) -> MeanStd | None:
 
 
 def kept_share(
-    results: Results, dataset: str, score: Callable[[Results, Claim], MeanStd | float | None]
+    results: Results, dataset: str, score: Callable[[Results, Claim], Score]
 ) -> float | None:
     """The better score on ten parts at epsilon 1 over the better one without privacy."""
     private, plain = (
-        max(
-            (
-                mean
-                for optimizer in OPTIMIZERS
-                for claim in claims_of(f"table1.{dataset}.{row}.{optimizer}")
-                if (mean := mean_of(score(results, claim))) is not None
-            ),
-            default=None,
+        best_of(
+            mean_of(score(results, claim))
+            for optimizer in OPTIMIZERS
+            for claim in claims_of(f"table1.{dataset}.{row}.{optimizer}")
         )
         for row in ("dp_split_eps1", "non_private")
     )
@@ -255,12 +258,12 @@ def _confused(results: Results, claim: Claim) -> float | None:
     return float(confusion(found, PAPER_MODE)[true, predicted])
 
 
-def _size(results: Results, claim: Claim) -> int | None:
-    name = claim.leaf.rpartition(".")[2]
+def size_of(results: Results, dataset: str, name: str) -> int | None:
+    """How many ``classes`` a dataset has, or documents of a split."""
     if name == "classes":
-        classes = results.fact(claim.dataset, "classes")
+        classes = results.fact(dataset, "classes")
         return None if classes is None else len(classes)
-    documents = results.fact(claim.dataset, "documents") or {}
+    documents = results.fact(dataset, "documents") or {}
     return documents.get(name)
 
 

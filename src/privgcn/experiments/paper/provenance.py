@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import privgcn
 from privgcn.experiments.origin import commit
 from privgcn.experiments.progress import duration
-from privgcn.experiments.store import RecordStore
+from privgcn.experiments.store import RecordStore, note, noted
 from privgcn.experiments.tasks import Task
 from privgcn.files import writing
 
@@ -127,8 +126,8 @@ def noted_call(folder: Path, device: str, *, here: bool) -> Iterator[None]:
 
 
 def _note(folder: Path, entry: dict[str, Any]) -> None:
-    with writing(folder), (folder / CALLS).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(entry) + "\n")
+    with writing(folder):
+        note(folder / CALLS, entry)
 
 
 def _machine(device: str) -> str:
@@ -144,12 +143,7 @@ def _machine(device: str) -> str:
 
 def _calls(folder: Path) -> tuple[int, list[tuple[float, str]]]:
     """How many calls began, and time and machine of those that ended."""
-    entries: list[dict[str, Any]] = []
-    with suppress(FileNotFoundError):
-        for line in (folder / CALLS).read_text(encoding="utf-8").splitlines():
-            # A kill may cut a line; times are for information only.
-            with suppress(ValueError):
-                entries.append(json.loads(line))
+    entries = noted(folder / CALLS)
     ended = [
         (float(one["seconds"]), str(one["machine"])) for one in entries if "seconds" in one
     ]

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgcn.errors import ConfigError
 from privgcn.experiments.paper.emulation import Stopper, losses_of
-from privgcn.experiments.tasks import Result
+from privgcn.experiments.tasks import Result, check_axes
 from privgcn.training.devices import Work, faster_device
 from privgcn.training.recipes import PAPER_RATE
 
@@ -48,11 +47,7 @@ _PIXELS = 784
 
 def resolve(point: dict[str, Any]) -> dict[str, Any]:
     """The full settings; with patience 0, nothing stops early."""
-    if set(point) != _AXES:
-        raise ConfigError(
-            "A grid of the released code's runs on MNIST must have the axes "
-            f"{', '.join(sorted(_AXES))}. Got {', '.join(point)}."
-        )
+    check_axes("the released code's runs on MNIST", point, _AXES)
     return {
         "dataset": "mnist",
         "lot_size": int(point["lot_size"]),
@@ -133,7 +128,7 @@ def _train(
     def shuffled(count: int) -> Tensor:
         return torch.randperm(count, generator=order).to(device)
 
-    recorded = Recording(lambda: step(None), device, [noise])
+    recorded = Recording(device, [noise])
     stopper = Stopper(settings["patience"], parameters)
     last_batch = len(test) % lot or min(lot, len(test))
     for epoch in range(1, settings["epochs"] + 1):
@@ -144,7 +139,7 @@ def _train(
             if dropping:
                 step(dropout)
             else:
-                recorded()
+                recorded(lambda: step(None))
         if not settings["patience"]:
             continue
         looked = shuffled(len(test))[:last_batch]
@@ -176,10 +171,8 @@ def label(settings: Mapping[str, Any]) -> str:
     return f"mnist, as released, lot size {lot}, noise {noise:g}{stopped}"
 
 
-def device(settings: Mapping[str, Any], replicas: int, asked: str) -> str:
-    """``cpu`` or ``cuda``: what was asked for, or what is faster."""
-    if asked != "auto":
-        return asked
+def device(settings: Mapping[str, Any], replicas: int) -> str:
+    """``cpu`` or ``cuda``: what is faster."""
     size = settings["lot_size"] * _PIXELS * settings["hidden"] * replicas
     return faster_device(Work(steps(settings), size, size), started=True)
 

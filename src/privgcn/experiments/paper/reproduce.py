@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from privgcn.errors import ConfigError, DataNotAvailableError
 from privgcn.experiments.declared import Declared
@@ -114,9 +114,8 @@ def reproduce(
         DataNotAvailableError: No data for any experiment.
     """
     where = check_device(device, here=engine.here)
-    chosen: list[tuple[str, Target, Options, list[str]]]
     if isinstance(name, Declared):
-        chosen = [("declared", *declared_target(name), [])]
+        chosen = [_Chosen("declared", *declared_target(name), [])]
     else:
         chosen = list(_with_options(name, datasets, seeds, quick))
     with RecordStore(folder, create=not only_show) as store:
@@ -138,24 +137,17 @@ def reproduce(
         else:
             with noted_call(folder, where, here=engine.here):
                 summary = run_tasks(tasks, store, engine, progress=progress)
-        shown = []
-        for label, target, options, left_out in chosen:
-            place = folder / label if len(chosen) > 1 else folder
-            made = target.present(Results(store, options.seeds), options)
-            own = list(target.plan(options))
-            origin = provenance(store, own, _numbers(options.seeds), command)
-            *mixture, written = origin.sentences()
-            asked = [target.question] if target.question else []
-            notes = [*mixture, *asked, *made.notes, *left_out, written]
-            made = Presentation(made.tables, made.figures, notes)
-            shown.append(Shown(label, target.title, place, made))
+        shown = [
+            _shown(store, one, folder / one.label if len(chosen) > 1 else folder, command)
+            for one in chosen
+        ]
         failures = [
             {"label": run_label(f["kind"], f["settings"], f["seeds"]), **f}
             for f in store.failures_of(tasks)
         ]
         # The seeds that all have, so that the same cell is the same number everywhere.
-        everything = Results(store, range(min(len(o.seeds) for _, _, o, _ in chosen)))
-        named = in_order({d for _, _, options, _ in chosen for d in options.datasets})
+        everything = Results(store, range(min(len(one.options.seeds) for one in chosen)))
+        named = in_order({name for one in chosen for name in one.options.datasets})
         return Reproduction(
             summary,
             shown,
@@ -168,15 +160,35 @@ def reproduce(
         )
 
 
-def _numbers(seeds: Sequence[int]) -> str:
-    return f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
+class _Chosen(NamedTuple):
+    """An experiment of a call, and sentences about what it leaves out."""
+
+    label: str
+    target: Target
+    options: Options
+    left_out: list[str]
+
+    @property
+    def seeds(self) -> str:
+        """In words."""
+        first, last = self.options.seeds[0], self.options.seeds[-1]
+        return str(first) if first == last else f"{first} to {last}"
 
 
-def _seeds(chosen: Sequence[tuple[str, Target, Options, list[str]]]) -> str:
+def _shown(store: RecordStore, one: _Chosen, place: Path, command: str) -> Shown:
+    """Tables and figures of an experiment, with notes on where their numbers come from."""
+    made = one.target.present(Results(store, one.options.seeds), one.options)
+    origin = provenance(store, list(one.target.plan(one.options)), one.seeds, command)
+    *mixture, written = origin.sentences()
+    asked = [one.target.question] if one.target.question else []
+    notes = [*mixture, *asked, *made.notes, *one.left_out, written]
+    return Shown(one.label, one.target.title, place, replace(made, notes=notes))
+
+
+def _seeds(chosen: Sequence[_Chosen]) -> str:
     """The seeds of most experiments, and which have others."""
-    counts = Counter(_numbers(options.seeds) for _, _, options, _ in chosen)
-    usual = counts.most_common(1)[0][0]
-    others = [f"{label}: {n}" for label, _, o, _ in chosen if (n := _numbers(o.seeds)) != usual]
+    usual = Counter(one.seeds for one in chosen).most_common(1)[0][0]
+    others = [f"{one.label}: {one.seeds}" for one in chosen if one.seeds != usual]
     return f"{usual} ({', '.join(others)})" if others else usual
 
 
@@ -194,7 +206,7 @@ def _torn_labels(store: RecordStore, tasks: Sequence[Task]) -> list[str]:
 
 def _with_options(
     name: str, datasets: Sequence[str] | None, seeds: int | None, quick: bool
-) -> Iterator[tuple[str, Target, Options, list[str]]]:
+) -> Iterator[_Chosen]:
     targets = chosen_targets(name)
     found = False
     for label, wanted in fitting_datasets(targets, datasets).items():
@@ -206,7 +218,7 @@ def _with_options(
                 raise
             continue
         found = True
-        yield label, target, options, notes
+        yield _Chosen(label, target, options, notes)
     if not found:
         raise DataNotAvailableError(
             "No experiment has its data on this machine. Download some with: privgcn fetch "
@@ -214,13 +226,11 @@ def _with_options(
         )
 
 
-def _tasks(
-    chosen: Sequence[tuple[str, Target, Options, list[str]]], device: str
-) -> Iterator[Task]:
+def _tasks(chosen: Sequence[_Chosen], device: str) -> Iterator[Task]:
     """Every configuration once, with the most seeds that any experiment asks for."""
     merged: dict[str, Task] = {}
-    for _, target, options, _ in chosen:
-        for task in target.plan(options):
+    for one in chosen:
+        for task in one.target.plan(one.options):
             other = merged.get(task.configuration)
             if other is None or len(task.seeds) > len(other.seeds):
                 merged[task.configuration] = task

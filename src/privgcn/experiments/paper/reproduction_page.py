@@ -33,7 +33,14 @@ from privgcn.experiments.paper.takeaways import (
     fragile,
     in_words,
 )
-from privgcn.experiments.results import Options, Results, figure, is_synthetic, mean_of
+from privgcn.experiments.results import (
+    Options,
+    Results,
+    best_of,
+    figure,
+    is_synthetic,
+    mean_of,
+)
 from privgcn.files import write_atomically
 from privgcn.modes import MODES
 from privgcn.report import Figure, MeanStd, Table
@@ -340,8 +347,7 @@ def _pivot(
         key = tuple(_said(name, row[at[name]]) for name in heads)
         column = ", ".join(filter(None, (_said(name, row[at[name]]) for name in across)))
         scores: list[Any] = [row[at[name]] for name in values]
-        cell = "\u00a0/\u00a0".join(map(layouts.number, scores))
-        rows.setdefault(key, {})[column] = cell
+        rows.setdefault(key, {})[column] = layouts.beside(*map(layouts.number, scores))
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     wide = tuple((*key, *(row.get(c, "") for c in columns)) for key, row in rows.items())
     titled = title or made.title
@@ -356,7 +362,7 @@ def _said(name: str, cell: Any) -> str:
         case "dataset", _:
             return shown_name(cell)
         case "optimiser", _:
-            return {"sgd": "SGD", "adam": "Adam"}[cell]
+            return SHOWN_OPTIMIZERS[cell]
         case "parts", _:
             return "full graph" if cell == 1 else f"{cell} parts"
         case ("epsilon", _) | ("learning rate", _):
@@ -370,7 +376,8 @@ def _ablation(made: Table) -> Table:
     rows = [row for row in made.rows if "rate" not in str(row[what])]
     most: dict[object, str] = {}
     for row in rows:  # those that were not run are not among them
-        most[row[parts]] = max(most.get(row[parts], ""), str(row[what]), key=_switches)
+        together = most.get(row[parts], ""), str(row[what])
+        most[row[parts]] = max(together, key=lambda words: words.count("+"))
     alone = [row for row in rows if "+" not in str(row[what])]
     every = [
         (*row[:what], "all together", *row[what + 1 :])
@@ -381,10 +388,6 @@ def _ablation(made: Table) -> Table:
     kept = sorted([*alone, *every], key=lambda row: order.index(str(row[0])))
     short = made.model_copy(update={"rows": tuple(kept)})
     return _pivot(short, ("dataset", "done soundly"), ("parts", "optimiser"), ("score",))
-
-
-def _switches(words: str) -> int:
-    return words.count("+")
 
 
 def _stand_ins(results: Results) -> str:
@@ -398,8 +401,7 @@ def _stand_in(results: Results, name: str) -> tuple[Any, ...]:
     def best(recipe: str) -> MeanStd | None:
         point: dict[str, Any] = {"dataset": name, "recipe": recipe}
         point |= {} if recipe == "plain" else {"epsilon": 2}
-        found = [results.train(optimizer=o, **point) for o in OPTIMIZERS]
-        return max((s for s in found if s is not None), key=lambda s: s.mean, default=None)
+        return best_of(results.train(optimizer=o, **point) for o in OPTIMIZERS)
 
     auto = results.train(dataset=name, recipe="auto", epsilon=2)
     scores = (best("plain"), best("paper-full"), best("paper-split"), auto)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.paper import emulation, headlines, layouts
-from privgcn.experiments.paper.mapping import Claim, emulated, ours, released, table1_claims
+from privgcn.experiments.paper.mapping import (
+    Claim,
+    emulated,
+    ours,
+    released,
+    size_of,
+    table1_claims,
+)
 from privgcn.experiments.paper.published import OPTIMIZERS, leaves, published
 from privgcn.experiments.paper.tables import shown_name, table
 from privgcn.experiments.results import (
     Options,
     Presentation,
     Results,
+    best_of,
     cells,
     difference,
     figure,
@@ -94,9 +101,9 @@ def _four_columns(results: Results, datasets: list[str], suffix: str) -> list[Fi
         majority = results.majority(name)
         values = (
             None if majority is None else MeanStd(majority),
-            _best(MeanStd(one) for one in told if one is not None),
-            _best(released(results, **one) for one in both),
-            _best(results.train(recipe="paper-full", **one) for one in both),
+            best_of(MeanStd(one) for one in told if one is not None),
+            best_of(released(results, **one) for one in both),
+            best_of(results.train(recipe="paper-full", **one) for one in both),
             results.train(dataset=name, recipe="auto", epsilon=FULL_EPSILON),
         )
         for bar, value in zip(bars.values(), values, strict=True):
@@ -112,11 +119,6 @@ def _four_columns(results: Results, datasets: list[str], suffix: str) -> list[Fi
             "soundly protects one whole graph, auto every document.",
         ),
     )
-
-
-def _best(scores: Iterable[MeanStd | None]) -> MeanStd | None:
-    known = [one for one in scores if one is not None]
-    return max(known, key=lambda one: one.mean, default=None)
 
 
 def _row(results: Results, claim: Claim) -> tuple[Any, ...]:
@@ -144,12 +146,9 @@ def _modes(results: Results, datasets: list[str], suffix: str) -> Table:
 
 
 def _sizes(results: Results, datasets: list[str], suffix: str) -> Table:
-    rows = []
+    keys, rows = ("classes", "train", "test"), []
     for name in datasets:
         told = published()["dataset_sizes"].get(name, {})
-        documents = results.fact(name, "documents") or {}
-        classes = results.fact(name, "classes")
-        found = {"classes": None if classes is None else len(classes), **documents}
-        keys = ("classes", "train", "test")
-        rows.append((name, *(told.get(k) for k in keys), *(found.get(k) for k in keys)))
+        found = (size_of(results, name, key) for key in keys)
+        rows.append((name, *(told.get(key) for key in keys), *found))
     return table("sizes", rows, suffix)

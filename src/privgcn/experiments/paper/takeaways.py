@@ -20,6 +20,7 @@ from privgcn.experiments.results import (
     COVERED_MODE,
     PAPER_MODE,
     Results,
+    best_of,
     is_synthetic,
     mean_of,
 )
@@ -233,8 +234,7 @@ def _splitting(results: Results, name: str) -> Judged | None:
     whole = [o for o, values in found.items() if None not in values.values()]
     counted = whole or list(OPTIMIZERS)
     legs: dict[str, float | None] = {
-        label: max((v for o in counted if (v := found[o][label]) is not None), default=None)
-        for label in _SPLITS
+        label: best_of(found[optimizer][label] for optimizer in counted) for label in _SPLITS
     }
     legs[_BASE] = results.majority(name)
     if not whole:
@@ -283,14 +283,13 @@ def _kept_by_kind(results: Results, name: str, mode: str) -> dict[str, float]:
     kept: dict[str, float] = {}
     for kind in feature_kinds.kinds(name):
         point: dict[str, Any] = {"dataset": name, "features": kind, "mode": mode}
-        plain = [
+        plain = best_of(
             _mean(results, recipe="plain", optimizer=optimizer, **point)
             for optimizer in OPTIMIZERS
-        ]
+        )
         private = _mean(results, recipe="auto", epsilon=2, **point)
-        best = max((value for value in plain if value is not None), default=None)
-        if private is not None and best:
-            kept[kind] = private / best
+        if private is not None and plain:
+            kept[kind] = private / plain
     return kept
 
 

@@ -122,7 +122,7 @@ class ClippedSums:
 
     def select(self, parts: Tensor) -> ClippedSums:
         """The named parts alone; what was prepared of their rows is taken over."""
-        features, powers, squares = self._features
+        features, powers, squares = self.features
         rows = segment_positions(self.graph.offsets[parts], self.graph.sizes[parts])
         prepared = (features.select(rows), powers[rows], squares[rows])
         return ClippedSums(self.graph.select(parts), self.clip_norm, self.grid, prepared)
@@ -130,7 +130,7 @@ class ClippedSums:
     # -- rows -----------------------------------------------------------------------------
 
     @cached_property
-    def _features(self) -> tuple[Rows, Tensor, Tensor]:
+    def features(self) -> tuple[Rows, Tensor, Tensor]:
         """Feature rows on the grid, their powers and squared norms.
 
         A row that is not finite has an infinite norm and no entries: zero times infinity
@@ -148,7 +148,7 @@ class ClippedSums:
         inputs, outputs, bias_rows = gradient
         if isinstance(inputs, Tensor | GridRows):
             return _dense_layer(inputs, outputs, bias_rows, self.grid)
-        return _Layer(*self._features, *_widened(outputs, bias_rows))
+        return _Layer(*self.features, *_widened(outputs, bias_rows))
 
     # -- parts with few documents ---------------------------------------------------------
 
@@ -255,7 +255,7 @@ class ClippedSums:
 
     @cached_property
     def _feature_products(self) -> Tensor:
-        return self._pairs.products(self._features[0])
+        return self._pairs.products(self.features[0])
 
     @cached_property
     def _rows_by_part(self) -> SparseRows:
@@ -273,21 +273,21 @@ class ClippedSums:
     @cached_property
     def _large(self) -> list[list[int]]:
         """Parts with many documents, those of like sizes together."""
-        sizes = enumerate(self.graph.sizes.tolist())
+        sizes = self.graph.sizes
+        parts = torch.nonzero(sizes > _MOST_IN_PAIRS)[:, 0]
         like: dict[int, list[int]] = {}
-        for part, size in sizes:
-            if size > _MOST_IN_PAIRS:
-                like.setdefault(size.bit_length(), []).append(part)
+        for part, size in zip(parts.tolist(), sizes[parts].tolist(), strict=True):
+            like.setdefault(size.bit_length(), []).append(part)
         return list(like.values())
 
     def _large_blocks(self, numbers: int) -> list[_LargeParts]:
         """All large parts, as many at once as ``numbers`` of one gradient allow."""
         if numbers not in self._blocks:
             # Dense rows become float64 a few at a time; their product outweighs the rest.
-            dense = not isinstance(self._features[0], SparseRows)
+            dense = not isinstance(self.features[0], SparseRows)
             most = 1 if dense else max(1, _AT_ONCE // numbers)
             self._blocks[numbers] = [
-                _LargeParts.of(self.graph, self._features[0], like[begin : begin + most])
+                _LargeParts.of(self.graph, self.features[0], like[begin : begin + most])
                 for like in self._large
                 for begin in range(0, len(like), most)
             ]
@@ -420,7 +420,7 @@ def clipped_vectors(
 ) -> list[Tensor]:
     """The sum of vectors ``[n, ..., R, k]``, each scaled to norm at most one clip norm.
 
-    In units of the clip norm, on the grid. Tensors in float64 are overwritten.
+    In units of the clip norm, on the grid, in float64.
 
     Args:
         vectors: One vector for each place of the first dimension, over all tensors together.
@@ -443,7 +443,8 @@ def clipped_vectors(
     sums: list[Tensor] = []
     for tensor in vectors:
         own = (len(tensor), *[1] * (tensor.ndim - 3), -1, 1)
-        made = tensor.double().mul_(scales.view(own)).round_()
+        # Not in place: of a user's module, two tensors may be one and the same.
+        made = (tensor * scales.view(own)).round_()
         if not everything:
             made = torch.where(kept.view(own), made, 0.0)
         # Whole numbers: their sum is exact.

@@ -8,7 +8,9 @@ part depends on that part alone.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -49,9 +51,9 @@ class ModuleGradients:
             normalisation), which no clipping can bound, or holds tensors that could be
             documents.
 
-    Every part meets a fresh copy of the module with secret randomness of its own, so neither
-    what a layer remembers of one part (such as a cached propagation matrix) nor the dropout
-    masks that one part used up ever reach another.
+    Every part meets a fresh copy of the module with secret randomness of its own, whether it
+    draws from PyTorch, NumPy or Python. So neither what a layer remembers of one part (such as
+    a cached propagation matrix) nor the random numbers that one part used up reach another.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class ModuleGradients:
         }
         parts = range(self.graph.parts) if samples is None else samples[0].tolist()
         totals = [torch.zeros_like(parameter, dtype=torch.float64) for parameter in parameters]
-        with torch.enable_grad(), torch.random.fork_rng():
+        with torch.enable_grad(), _generators_kept():
             for part in parts:
                 for total, addition in zip(totals, self._clipped(values, part), strict=True):
                     total += addition
@@ -97,7 +99,7 @@ class ModuleGradients:
         part = self._part(number)
         if not bool((part.weights > 0).any()):
             return [value.new_zeros(()) for value in values.values()]
-        torch.manual_seed(int(self.dropout.words(1)[0] >> np.uint64(1)))
+        _seed_generators(int(self.dropout.words(1)[0] >> np.uint64(1)))
         # Copies: a module that changes its weights when it is called changes nobody else's.
         own = {name: value.clone().requires_grad_() for name, value in values.items()}
         # Trained parameters are replaced, so they need no further copies; frozen ones do.
@@ -125,3 +127,21 @@ class ModuleGradients:
                 self.graph.loss_weights[begin:end],
             )
         return self._parts[number]
+
+
+@contextmanager
+def _generators_kept() -> Iterator[None]:
+    """Leaves the generators that a module may draw from as they were."""
+    python, numpy = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+
+
+def _seed_generators(seed: int) -> None:
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed([seed >> 32, seed & 0xFFFFFFFF])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Protocol
 
@@ -15,6 +16,7 @@ from torch import Tensor
 from privgcn.graph.on_disk import RowsOnDisk
 from privgcn.graph.parts import PartitionedGraph
 from privgcn.graph.rows import Rows
+from privgcn.graph.sparse_rows import segment_positions
 from privgcn.models.stack import LayerGradient, LayerStack, loss_gradient
 from privgcn.privacy.mechanism.clipping import ClippedSums
 from privgcn.privacy.mechanism.noise_grid import grid_of
@@ -156,10 +158,30 @@ class StackGradients:
         totals = [torch.zeros_like(p, dtype=torch.float64) for p in parameters]
         for own, graph in self.graph.blocks(used):
             mask = None if samples is None else torch.from_numpy(included[used[own].numpy()])
-            block = ClippedSums(graph, self.plan.clip_norm, grid_of(self.plan))
+            block = self._block(graph, used[own])
             for total, more in zip(totals, self._sum(block, parameters, mask), strict=True):
                 total += more
         return totals
+
+    def _block(self, graph: PartitionedGraph, parts: Tensor) -> ClippedSums:
+        """Parts in memory; what an earlier step found of their rows is taken over."""
+        block = ClippedSums(graph, self.plan.clip_norm, grid_of(self.plan))
+        if self.plan.steps <= _FEW_READS:
+            return block
+        powers, squares = self._found
+        rows = segment_positions(self.graph.offsets[parts], self.graph.sizes[parts])
+        if bool(squares[rows].isfinite().all()):
+            found = graph.features, powers[rows].double()[:, None, None], squares[rows][:, None]
+            return replace(block, prepared=found)
+        _, own_powers, own_squares = block.features
+        powers[rows], squares[rows] = own_powers[:, 0, 0].float(), own_squares[:, 0]
+        return block
+
+    @cached_property
+    def _found(self) -> tuple[Tensor, Tensor]:
+        """Power and squared norm of each row on disk; infinite where not known yet."""
+        squares = torch.full((len(self.graph),), torch.inf, dtype=torch.float64)
+        return torch.zeros(len(self.graph)), squares
 
     def _sum(
         self, block: ClippedSums, parameters: Sequence[Tensor], included: Tensor | None
