@@ -331,7 +331,10 @@ def _encoder(setup: Setup, epsilon: float) -> str:
     noise = one_shot_noise(setup.plan(epsilon))
     signal = signal_of(setup.units, setup.classes, FEATURES[DEFAULT_KIND], noise)
     better = stored_curve().reach(signal)
-    return f" A public encoder (--features {DEFAULT_KIND}) would go {better:.0%} of that way."
+    return (
+        f" Of English texts, a public encoder (--features {DEFAULT_KIND}) would go {better:.0%} "
+        "of that way."
+    )
 
 
 def _useful(curve: Curve, signal: float) -> bool:
