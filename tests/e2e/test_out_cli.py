@@ -246,6 +246,11 @@ def test_without_test_documents_nothing_is_scored(tmp_path: Path, letters: Path)
 def test_what_cannot_train_is_told_before_the_features(letters: Path, more: list[str]) -> None:
     with pytest.raises(PrivacyContractError, match="Add a column 'owner'"):
         call("train", str(letters), *CHOSEN, "--unit", "person", *more)
+    for parts, words in (("0", "between 1 and"), ("column:no", "not in the corpus")):
+        with pytest.raises(PrivacyContractError, match=words):
+            call(
+                "train", str(letters), *CHOSEN, "--features", "hashing", "--parts", parts, *more
+            )
     path = letters / "documents.jsonl"
     path.write_text(path.read_text().replace('"label"', '"topic"'))
     with pytest.raises(DataError, match="a label for every training document"):

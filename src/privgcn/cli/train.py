@@ -204,8 +204,7 @@ def _read(
     from privgcn.corpus.catalogue import resolved_source
     from privgcn.features import choose
     from privgcn.runs import train
-    from privgcn.runs.assumptions import check_owners
-    from privgcn.runs.expected import outlook_of
+    from privgcn.runs.expected import check_plan, outlook_of
     from privgcn.runs.folder import check_target
     from privgcn.training.devices import check_device
 
@@ -232,7 +231,7 @@ def _read(
             f"No column is named 'owner', so no person is protected as a whole. If one of "
             f"{names} says whose a document is, rename it and add --unit person."
         )
-    check_owners(corpus, settings.privacy.unit if settings.privacy else None)
+    check_plan(corpus, settings)
     if settings.features.kind is None and corpus.vectors is None:
         size, language = train.public_size(corpus, settings), settings.features.language
         note(str(choose(size, language=language)))

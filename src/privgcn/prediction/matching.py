@@ -18,6 +18,7 @@ passes that project, send along links and score documents grow with their number
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -266,8 +267,8 @@ class _Places(Protocol):
         """Values of all documents, carried along the links as the places were."""
 
 
-class _Alone:
-    """Places by a document's own text, in the directions that tell classes apart."""
+class _Whitened(ABC):
+    """Places in the directions that tell classes apart, along their own main axes."""
 
     def __init__(self, sight: _Sight, telling: Tensor) -> None:
         self._sight, self._telling = sight, telling
@@ -277,6 +278,13 @@ class _Alone:
 
     def of(self, rows: Tensor) -> Tensor:
         return self._whitening(self._coordinates(rows))
+
+    @abstractmethod
+    def _coordinates(self, rows: Tensor) -> Tensor: ...
+
+
+class _Alone(_Whitened):
+    """Places by a document's own text."""
 
     def carried(self, values: Tensor) -> Tensor:
         return values
@@ -287,17 +295,8 @@ class _Alone:
         return sight.directions.coordinates(features, sight.empty[rows]).mul_(self._telling)
 
 
-class _Along:
+class _Along(_Whitened):
     """Places by what travels along the links, for the matched and the asked documents."""
-
-    def __init__(self, sight: _Sight, telling: Tensor) -> None:
-        self._sight, self._telling = sight, telling
-        values = self._coordinates(sight.matched)
-        self._whitening = Whitening.of(values, sight.numbers.stretch)
-        self.matched = self._whitening(values)
-
-    def of(self, rows: Tensor) -> Tensor:
-        return self._whitening(self._coordinates(rows))
 
     def carried(self, values: Tensor) -> Tensor:
         sight = self._sight

@@ -10,8 +10,29 @@ from privgcn.config import Settings
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TRAIN
 from privgcn.features import Featurizer, make_featurizer
+from privgcn.runs.assumptions import check_owners
 from privgcn.runs.train import Trial, public_size
 from privgcn.training.outlook import MODE, Outlook, outlook
+from privgcn.training.planning import plan_for_units
+
+
+def check_plan(corpus: Corpus, settings: Settings) -> None:
+    """Refuses what could not be promised before any text is encoded.
+
+    Raises:
+        ConfigError: The budget cannot be kept.
+        PrivacyContractError: Owners, parts or delta do not fit the documents.
+    """
+    privacy = settings.privacy
+    check_owners(corpus, privacy.unit if privacy else None)
+    if privacy is not None:
+        plan_for_units(
+            privacy,
+            _units(corpus, settings),
+            epochs=settings.training.epochs,
+            seed=settings.seed,
+            columns=corpus.train.columns,
+        )
 
 
 def outlook_of(corpus: Corpus, settings: Settings) -> Outlook | None:
@@ -31,10 +52,16 @@ def outlook_of(corpus: Corpus, settings: Settings) -> Outlook | None:
     )
     if featurizer.learns and featurizer.kind != "given":
         return None
-    units = int((corpus.split == TRAIN).sum())
-    if settings.privacy.unit == "person":
-        units = 0 if train.owners is None else len(np.unique(train.owners))
+    units = _units(corpus, settings)
     return _outlook(settings, units, corpus.num_classes, featurizer.fit(train))
+
+
+def _units(corpus: Corpus, settings: Settings) -> int:
+    """Training documents, or training owners where persons are protected."""
+    train = corpus.split == TRAIN
+    if settings.privacy is None or settings.privacy.unit != "person":
+        return int(train.sum())
+    return 0 if corpus.owners is None else len(np.unique(corpus.owners[train]))
 
 
 def expected_score(trial: Trial) -> dict[str, Any] | None:

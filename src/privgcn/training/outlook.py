@@ -331,7 +331,8 @@ def _encoder(setup: Setup, epsilon: float) -> str:
     noise = one_shot_noise(setup.plan(epsilon))
     signal = signal_of(setup.units, setup.classes, FEATURES[DEFAULT_KIND], noise)
     better = stored_curve().reach(signal)
-    return f" A public encoder (--features {DEFAULT_KIND}) would go {better:.0%} of that way."
+    name = f"a public encoder (--features {DEFAULT_KIND})"
+    return f" Of English texts, {name} would go {better:.0%} of that way."
 
 
 def _useful(curve: Curve, signal: float) -> bool:

@@ -46,6 +46,7 @@ def test_words_and_pages_do_not(package: Path) -> None:
     before = fingerprint(package)
     (package / "training/fit.py").write_text('"""Another text."""\nRATE = 1.0\n')
     (package / "report/page.py").write_text("WIDTH = 3\n")
+    (package / "training/outlook.toml").write_text("foretold = 0.5\n")
     assert fingerprint(package) == before
 
 

@@ -108,7 +108,7 @@ def test_a_hopeless_budget_is_called_so_with_remedies() -> None:
     assert "300 documents at epsilon 1: expect no better than guessing" in found.advice[0]
     assert "; you need about " in found.advice[0]
     assert " documents, or epsilon " in found.advice[0]
-    assert "A public encoder (--features minilm) would go" in found.advice[0]
+    assert "a public encoder (--features minilm) would go" in found.advice[0]
 
 
 def test_an_encoder_is_not_told_to_be_one() -> None:
