@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from privgcn import __version__
 from privgcn.config import Settings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph.on_disk import RowsOnDisk
@@ -129,6 +130,8 @@ def fit(
     checkpoint = None
     if checkpoint_folder is not None:
         purpose = {
+            # Steps of another version are not what this one's statement is about.
+            "version": __version__,
             "settings": settings.model_dump(),
             "plan": plan.to_dict(),
             "seeds": seeds,

@@ -163,6 +163,15 @@ def test_a_state_is_not_taken_once_a_document_was_replaced(
     assert first_step(tmp_path, settings()) == 6
 
 
+def test_a_state_of_another_version_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Stopped):
+        fit(GRAPH, settings(), checkpoint_folder=tmp_path, progress=stop_after(5))
+    monkeypatch.setattr("privgcn.training.fit.__version__", "0.0.1")
+    assert first_step(tmp_path, settings()) == 1
+
+
 def test_the_fingerprint_of_the_documents_is_keyed(tmp_path: Path) -> None:
     from safetensors import safe_open
 
