@@ -51,6 +51,7 @@ from privgcn.files import check_regular
 
 _RESERVED = ("id", "text", "label", "split", "owner")
 _ENDS = ("source", "target")
+_OTHER_NAMES = ("edge", "link", "links")
 _WEIGHTS = ("weight", "weights")
 _USER_SPLITS = SPLIT_NAMES[:3]
 _NO_VALUE = ("nan", "null", "<na>", "n/a", "nat")
@@ -93,7 +94,7 @@ def load_folder(
     names_of_classes, labels = _labels(table, ids, classes)
     if require_labels and "label" in table.columns:
         _check_labels(table, ids, names_of_classes, labels, split)
-    links = _one_of(folder, "edges", (*FORMATS, ".npy"))
+    links = _one_of(folder, "edges", (*FORMATS, ".npy"), _OTHER_NAMES)
     stages.begin("reading links")
     ends, unused, links_semicolons = _links(links, table, ids)
     if ends.size > _MOST_IN_MEMORY:
@@ -141,8 +142,10 @@ def load_folder(
     )
 
 
-def _one_of(folder: Path, stem: str, suffixes: tuple[str, ...]) -> Path | None:
-    """The file of that name; if it comes in no known format it is refused, not ignored."""
+def _one_of(
+    folder: Path, stem: str, suffixes: tuple[str, ...], others: tuple[str, ...] = ()
+) -> Path | None:
+    """The file of that name; in no known format, or by another name, it is not ignored."""
     try:
         names = sorted(path.name for path in folder.iterdir())
     except OSError as error:
@@ -152,6 +155,13 @@ def _one_of(folder: Path, stem: str, suffixes: tuple[str, ...]) -> Path | None:
     found = [name for name in near if name in allowed]
     if len(found) == 1:
         return folder / found[0]
+    for name in names:
+        bare, _, ending = name.partition(".")
+        if not near and bare.casefold() in others and f".{ending.casefold()}" in suffixes:
+            raise DataError(
+                f"The folder {folder} must call this file {stem}.{ending}. Got {shown(name)}. "
+                "Rename it, or move it away if it holds something else."
+            )
     if near:
         raise DataError(
             f"The folder {folder} must have one of {', '.join(allowed)}. Got "

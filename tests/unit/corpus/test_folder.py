@@ -476,3 +476,18 @@ def test_how_often_a_class_occurs_does_not_order_the_classes(tmp_path: Path) -> 
         records = [{**r, "label": label} for r, label in zip(RECORDS, labels, strict=True)]
         folder = write(tmp_path / str(number), "jsonl", records)
         assert load_corpus(folder).classes == ("a", "b")
+
+
+@pytest.mark.parametrize("name", ["links.csv", "Edge.jsonl", "link.npy"])
+def test_links_by_another_name_are_not_ignored(tmp_path: Path, name: str) -> None:
+    folder = write(tmp_path / "letters", "csv")
+    (folder / name).write_text("source,target\n007,8\n")
+    refused(folder, "edges", name, "rename")
+    (folder / "edges.csv").write_text("source,target\n007,8\n")
+    assert load_corpus(folder).edges.shape[1] == 1
+
+
+def test_notes_about_links_are_no_links(tmp_path: Path) -> None:
+    folder = write(tmp_path / "letters", "csv")
+    (folder / "links.md").write_text("See also.")
+    assert load_corpus(folder).edges.shape[1] == 0
