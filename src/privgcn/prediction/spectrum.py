@@ -91,7 +91,9 @@ class Whitening(NamedTuple):
     @classmethod
     def of(cls, values: Tensor, exponent: float) -> Whitening:
         """The axes of these rows."""
-        variances, axes = torch.linalg.eigh(values.T @ values / max(len(values), 1))
+        # In float32 the library fails on two threads where many directions are silent.
+        square = (values.T @ values / max(len(values), 1)).double()
+        variances, axes = (found.float() for found in torch.linalg.eigh(square))
         variances = variances.clamp(min=0)
         stretched = axes * (variances / variances[-1:].clamp(min=1e-30)) ** exponent
         return cls(stretched, (values @ stretched).square().sum(1).mean())
