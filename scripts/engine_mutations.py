@@ -406,6 +406,11 @@ ENGINE: tuple[Mutation, ...] = (
         ),
     ),
     mutation(
+        "rows on disk: norms of the first step are forgotten",
+        f"{ON_DISK}::test_rows_are_prepared_once",
+        swap("StackGradients._block", "own_squares[:, 0]", "0 * own_squares[:, 0]"),
+    ),
+    mutation(
         "rows on disk: the road follows how many documents people have",
         "tests/unit/runs/test_beyond_memory.py::"
         "test_how_many_documents_people_have_does_not_choose_the_road",
