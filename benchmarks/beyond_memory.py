@@ -59,11 +59,11 @@ def measure(folder: Path, model: str, parts: int) -> dict[str, float]:
     """The stages of one model, in this process."""
     import torch
 
+    from privgcn.config import make_settings
     from privgcn.corpus.scratch import ChosenRows, mapped_file
     from privgcn.graph.on_disk import RowsOnDisk
     from privgcn.graph.textgraph import TextGraph
     from privgcn.training.fit import fit
-    from privgcn.training.recipes import make_settings
 
     labels = torch.from_numpy(np.load(folder / "labels.npy"))
     graph = TextGraph(

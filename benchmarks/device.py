@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from measuring import line, write_json
 
-from privgcn.config import Settings
+from privgcn.config import Settings, make_settings
 from privgcn.corpus import load_corpus
 from privgcn.experiments.paper.table1 import experiment
 from privgcn.experiments.results import Options
@@ -38,7 +38,6 @@ from privgcn.training.fit import _private_trainer
 from privgcn.training.plain import train_plain
 from privgcn.training.planning import make_plan
 from privgcn.training.private import PrivateTrainer
-from privgcn.training.recipes import make_settings
 from privgcn.training.recording import own_stream
 
 KINDS: dict[str, dict[str, Any] | None] = {

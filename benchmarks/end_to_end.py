@@ -146,12 +146,11 @@ def stages(folder: Path, features: str) -> list[dict[str, Any]]:
         )
 
     with stage("start-up"):
+        from privgcn.config import MODES, make_settings
         from privgcn.corpus import load_corpus
-        from privgcn.modes import MODES
         from privgcn.report import pages
         from privgcn.runs.assumptions import statement_of
         from privgcn.runs.train import Prepared
-        from privgcn.training.recipes import make_settings
 
         del pages
     delta = delta_for(int(folder.name.partition("-")[2]))

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privgcn.config import Settings
+from privgcn.config import Settings, make_settings
 from privgcn.corpus import Corpus, load_corpus
 from privgcn.corpus.corpus import TRAIN, CorpusFacts, no_edges
 from privgcn.evidence.bits import (
@@ -58,7 +58,6 @@ from privgcn.runs.train import Prepared
 from privgcn.training.fit import fit
 from privgcn.training.optimisers import Optimiser
 from privgcn.training.planning import with_rate
-from privgcn.training.recipes import make_settings
 
 # Floats to both sides of a guess that are tried as the value behind a released weight.
 _TRIED = 6

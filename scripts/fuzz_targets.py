@@ -32,7 +32,7 @@ from fuzz_mutations import (
 from scipy.sparse import csr_matrix
 
 from privgcn import GraphClassifier, load_corpus
-from privgcn.config import to_toml
+from privgcn.config import Overrides, make_settings, resolve, to_toml
 from privgcn.corpus import Corpus, pokec, reddit
 from privgcn.corpus.mnist import read_idx
 from privgcn.corpus.planetoid import unpickle
@@ -48,7 +48,6 @@ from privgcn.runs.folder import read_folder, write_folder
 from privgcn.runs.predictions import predict_source
 from privgcn.runs.run import verify
 from privgcn.training.checkpoint import Checkpoint
-from privgcn.training.recipes import by_command_line, make_settings, resolve
 
 Seeds = Callable[[Path], list[bytes]]
 
@@ -388,7 +387,7 @@ SETTINGS = file_target(
     "settings (TOML)",
     "settings.toml",
     settings_seeds,
-    lambda path: resolve(*by_command_line({}, None, path)),
+    lambda path: resolve(*Overrides.command_line({}, None, path)),
     TEXT,
 )
 TARGETS = (

@@ -15,15 +15,14 @@ import numpy as np
 import torch
 
 import privgcn
+from privgcn.config import Mode, make_settings
 from privgcn.corpus import Corpus, load_corpus
 from privgcn.corpus.corpus import TRAIN
 from privgcn.evaluation.metrics import classification_scores
 from privgcn.evaluation.references import references
 from privgcn.experiments.predictions import train_majority
-from privgcn.modes import Mode
 from privgcn.runs.train import Prepared
 from privgcn.training.planning import one_shot_noise
-from privgcn.training.recipes import make_settings
 
 KIND = "outlook_task"
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)

@@ -24,6 +24,7 @@ import torch
 from bit_attack import float32_noise
 from torch import Tensor
 
+from privgcn.config import make_settings
 from privgcn.evidence.audit import Audit, audit
 from privgcn.graph import parts
 from privgcn.models.stack import LayerGradient
@@ -34,7 +35,6 @@ from privgcn.privacy.schedule import PoissonParts
 from privgcn.randomness import RandomSource
 from privgcn.training import private
 from privgcn.training.planning import plan_for_units
-from privgcn.training.recipes import make_settings
 
 Patch = AbstractContextManager[Any]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from measuring import ROOT, arguments, measure
 
+from privgcn.config import MODES
 from privgcn.experiments.grid import Grid
 from privgcn.experiments.results import Results, figure
-from privgcn.modes import MODES
 from privgcn.report import Figure
 from privgcn.report.charts import save_svg
 

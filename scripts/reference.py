@@ -19,8 +19,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from privgcn.cli import app
-from privgcn.config import PrivacySettings, Settings, flattened
-from privgcn.training.recipes import RECIPES, make_settings
+from privgcn.config import RECIPES, PrivacySettings, Settings, flattened, make_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "reference"

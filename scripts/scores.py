@@ -14,10 +14,10 @@ from typing import Any
 
 from measuring import ROOT, arguments, measure
 
+from privgcn.config import MODES
 from privgcn.experiments.grid import Grid
 from privgcn.experiments.paper.published import OPTIMIZERS, leaves
 from privgcn.experiments.results import Results, best_of, cells, mean_of
-from privgcn.modes import MODES
 from privgcn.report import MeanStd, Table
 
 Point = dict[str, Any]

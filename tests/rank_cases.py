@@ -25,14 +25,13 @@ import torch
 from torch.distributed import TCPStore
 
 from brute_force import random_graph
-from privgcn.config import Settings
+from privgcn.config import Settings, make_settings
 from privgcn.errors import RankLostError
 from privgcn.experiments.local import _interrupts_held
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.training.fit import fit
 from privgcn.training.fitted import Fit
 from privgcn.training.ranks import Ranks, Team
-from privgcn.training.recipes import make_settings
 
 STEPS_BEFORE_THE_LOSS = 6
 

@@ -1,24 +1,68 @@
 """Settings of a run: typed, checked, written to ``settings.toml`` and read back.
 
-A recipe (``privgcn.training.recipes``) fills them; a settings file and ``--set a.b=c``
-change single values. Nothing here imports a room.
+A recipe is a named, data-independent choice of every training setting. A setting can be
+overridden by a flag (or a constructor parameter), by ``--set``, or in a settings file, in this
+order of strength; the recipe says what nobody said. A setting of ``privacy`` may be named twice
+only if both say the same: the weaker override would otherwise be dropped, or the stronger one
+be a slip that nobody notices.
+
+    >>> resolve(Overrides.typed({"privacy.epsilon": 1.0, "seed": 3})).recipe
+    'auto'
 """
 
 from __future__ import annotations
 
 import difflib
-import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, Self
 
+import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from privgcn.errors import ConfigError, DataError, brief, reason, shown
+from privgcn.errors import ConfigError, DataError, PrivacyContractError, reason, shown
 from privgcn.files import read_bounded
 
+Mode = Literal["alone", "own-graph", "full-graph"]
+OptimizerName = Literal["sgd", "adam"]
+
 _MOST_BYTES = 1 << 20
+
+
+class ModeFacts(NamedTuple):
+    """What is true of one inference mode.
+
+    Attributes:
+        sees: What a prediction looks at, in words.
+        covered: Whether the guarantee of the training documents covers a prediction that no
+            training document is given to. Post-processing: it looks at nothing but the
+            released model and new documents.
+    """
+
+    sees: str
+    covered: bool
+
+
+MODES: dict[Mode, ModeFacts] = {
+    "alone": ModeFacts("the new document only", covered=True),
+    "own-graph": ModeFacts("the new documents and the links among them", covered=True),
+    "full-graph": ModeFacts("also links to, and texts of, training documents", covered=False),
+}
+
+
+def check_mode(mode: str) -> Mode:
+    """The mode, or an error that names the known ones."""
+    for known in MODES:
+        if mode == known:
+            return known
+    raise ConfigError(f"The 'inference' must be one of {', '.join(MODES)}. Got {mode!r}.")
+
+
+def facts_of(mode: str) -> ModeFacts:
+    """The row of the table, or an error that names the known modes."""
+    return MODES[check_mode(mode)]
 
 
 class _Section(BaseModel):
@@ -60,8 +104,8 @@ class ModelSettings(_Section):
     Attributes:
         kind: ``module`` is one that the user brings.
         hidden: Width of the hidden layer of ``gcn`` and ``mlp``.
-        hops: Links along which features travel in training, within a part.
-        dropout: Share of hidden values that a training step leaves out.
+        hops: Edges along which features are propagated in training, within a group.
+        dropout: Fraction of hidden values that a training step leaves out.
     """
 
     kind: Literal["gcn", "linear", "mlp", "module"] = "gcn"
@@ -78,13 +122,12 @@ class TrainingSettings(_Section):
         learning_rate: Step size of usual descent; ``None`` where ``reach`` sets it.
         reach: How far the noise of all steps together may carry a score. It chooses the
             large steps of recipe ``auto``, for private linear models only: along residuals
-            no longer than the clip norm, as far as public numbers allow
-            (``privgcn.training.planning``).
-            On dense features the first release is their mean, which is then taken off every
-            row, and the share of each class, from which training begins. The iterates are
-            kept, as part of what is released, and the last two are averaged.
+            no longer than the clip norm, as far as public numbers allow.
+            On dense features the first release is their mean, which is then subtracted from
+            every row, and the class priors, from which training begins. The iterates are
+            part of what is released, and the last two are averaged.
         balanced: Whether rare classes count as much as frequent ones: for macro F1, at a cost
-            in micro F1. Needs ``reach``, whose first release then holds the class shares on
+            in micro F1. Needs ``reach``, whose first release then holds the class priors on
             sparse features too.
         epochs: Passes over the training documents, at most.
         patience: Epochs without a better validation loss before training stops; 0 trains
@@ -148,8 +191,8 @@ class PredictionSettings(_Section):
 
     Attributes:
         method: ``direct`` scores with the model as trained; ``matched`` fits it anew to
-            the documents in sight (see ``docs/concepts/recipe.md``).
-        hops: Hops of the personalised PageRank along which features travel.
+            the query documents (see ``docs/concepts/recipe.md``).
+        hops: Hops of the personalised PageRank along which features are propagated.
         restart: Restart probability of that PageRank.
     """
 
@@ -209,9 +252,7 @@ class Settings(_Section):
                 if key == "privacy" and node.get(key) is None:
                     node[key] = {}
                 if not isinstance(node.get(key), dict):
-                    raise ConfigError(
-                        f"There is no setting {shown(name)}.{_nearest(name[:80])}"
-                    )
+                    raise _unknown(name)
                 node = node[key]
             node[last] = value
         return parse_settings(tree)
@@ -222,19 +263,14 @@ def setting_names() -> list[str]:
     return list(flattened(Settings(privacy=PrivacySettings()).model_dump()))
 
 
-def _nearest(name: str) -> str:
-    """What somebody may have meant: a setting of nearly that name, in any section."""
+def _unknown(name: str) -> ConfigError:
     known = setting_names()
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-    last = {full.rpartition(".")[2]: full for full in reversed(known)}
-    near += [
-        last[word] for word in difflib.get_close_matches(name.rpartition(".")[2], last, n=1)
-    ]
-    if near:
-        return f" Did you mean '{near[0]}'?"
-    section = name.partition(".")[0]
-    own = [full for full in known if full.startswith(f"{section}.")] or known
-    return f" Known settings: {', '.join(own)}."
+    meant = {full.rpartition(".")[2]: full for full in reversed(known)}
+    meant |= {full: full for full in known}
+    near = difflib.get_close_matches(name[:80], meant, n=1, cutoff=0.75)
+    near = near or difflib.get_close_matches(name[:80].rpartition(".")[2], meant, n=1)
+    hint = f"Did you mean '{meant[near[0]]}'?" if near else f"Known: {', '.join(known)}."
+    return ConfigError(f"There is no setting {shown(name)}. {hint}")
 
 
 def parse_settings(tree: Mapping[str, Any]) -> Settings:
@@ -252,12 +288,10 @@ def parse_settings(tree: Mapping[str, Any]) -> Settings:
             raise ConfigError(f"The settings do not fit together: {rule}.") from None
         name = ".".join(str(key) for key in first["loc"])
         if first["type"] == "extra_forbidden":
-            raise ConfigError(
-                f"There is no setting {shown(name)}.{_nearest(name[:80])}"
-            ) from None
+            raise _unknown(name) from None
         raise ConfigError(
             f"The {shown(name)} of the settings is wrong: {rule[:1].lower()}{rule[1:]}. "
-            f"Got {brief(first['input'])}."
+            f"Got {shown(first['input'])}."
         ) from None
 
 
@@ -283,15 +317,15 @@ def flattened(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     pairs: dict[str, Any] = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
-        found = {name: dict(value) if isinstance(value, Mapping) else value}
+        inner = {name: dict(value) if isinstance(value, Mapping) else value}
         if isinstance(value, Mapping) and name != "features.options":
-            found = flattened(value, f"{name}.")
-        for twice in found.keys() & pairs.keys():
+            inner = flattened(value, f"{name}.")
+        for twice in inner.keys() & pairs.keys():
             raise ConfigError(
-                f"The setting '{twice}' must be given once. Got {brief(pairs[twice])} and "
-                f"{brief(found[twice])}."
+                f"The setting '{twice}' must be given once. Got {shown(pairs[twice])} and "
+                f"{shown(inner[twice])}."
             )
-        pairs |= found
+        pairs |= inner
     return pairs
 
 
@@ -308,21 +342,265 @@ def parse_assignment(text: str) -> tuple[str, Any]:
 
 def to_toml(tree: Mapping[str, Any]) -> str:
     """Writes nested settings as TOML; ``None`` is left out, as TOML has no word for it."""
-    lines: list[str] = []
-    _write_table(tree, "", lines)
-    return "\n".join(lines).strip() + "\n"
+
+    def said(node: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            str(key): said(value) if isinstance(value, Mapping) else value
+            for key, value in node.items()
+            if value is not None
+        }
+
+    return tomli_w.dumps(said(tree))
 
 
-def _write_table(tree: Mapping[str, Any], prefix: str, lines: list[str]) -> None:
-    tables = {key: value for key, value in tree.items() if isinstance(value, Mapping)}
-    for key, value in tree.items():
-        if key not in tables and value is not None:
-            # JSON's strings, numbers, booleans and lists of these are TOML's as well.
-            lines.append(
-                f"{json.dumps(key) if not key.isidentifier() else key} = "
-                f"{json.dumps(value, ensure_ascii=False)}"
+PAPER_RATE = 0.01
+"""Learning rate of the paper, but for Adam-DP."""
+
+PAPER_EPOCHS: dict[OptimizerName, int] = {"sgd": 2000, "adam": 500}
+"""Epochs of the paper, for private and non-private runs alike."""
+
+PAPER_LEARNING_RATES = (0.1, 1.0, 10.0, 50.0, 100.0)
+"""The range in which the paper tuned Adam-DP; choosing among them costs privacy."""
+
+
+class Recipe(NamedTuple):
+    """A named choice of settings.
+
+    Attributes:
+        paces: Learning rate and epochs for each optimizer; the first is the recipe's own.
+        values: All that differs from the defaults, by dotted name.
+    """
+
+    paces: Mapping[OptimizerName, tuple[float | None, int]]
+    values: Mapping[str, Any]
+
+
+_PAPER_PRIVATE: dict[OptimizerName, tuple[float | None, int]] = {
+    "adam": (10.0, PAPER_EPOCHS["adam"]),
+    "sgd": (PAPER_RATE, PAPER_EPOCHS["sgd"]),
+}
+
+RECIPES: dict[str, Recipe] = {
+    # What works at epsilon 1 without tuning: every document (or owner) is a group of its own,
+    # a linear model takes few large steps, and edges are used when predicting. Thirty steps
+    # leave the first guess and stay exact; a document counts up to the clip norm of 0.25, and
+    # less once it is learned. docs/concepts/recipe.md has the reasons.
+    "auto": Recipe(
+        {"sgd": (None, 30)},
+        {
+            "features.normalise": "l2",
+            "model.kind": "linear",
+            "model.hops": 0,
+            "model.dropout": 0.0,
+            "training.reach": 0.8,
+            "training.patience": 0,
+            "prediction.method": "matched",
+            "privacy.clip_norm": 0.25,
+        },
+    ),
+    # The paper's non-private GCN.
+    "plain": Recipe(
+        {"adam": (PAPER_RATE, PAPER_EPOCHS["adam"]), "sgd": (PAPER_RATE, PAPER_EPOCHS["sgd"])},
+        {},
+    ),
+    # The paper's private GCN on the whole graph as one group, done soundly. The unit is the
+    # graph and the relation its removal: what the paper's accountant counts.
+    "paper-full": Recipe(
+        _PAPER_PRIVATE,
+        {"training.patience": 0, "privacy.unit": "graph", "privacy.parts": 1},
+    ),
+    # The same on ten random subgraphs. The unit is a subgraph; each step samples every one with
+    # probability one over their number, which is what the paper's accountant assumes.
+    "paper-split": Recipe(
+        _PAPER_PRIVATE,
+        {
+            "training.patience": 0,
+            "privacy.unit": "part",
+            "privacy.parts": 10,
+            "privacy.sampling": "poisson",
+        },
+    ),
+    # For a module that the user brings: each document (or owner) a group. Each step costs
+    # noise, and a module's own pace is unknown.
+    "module": Recipe(
+        {"adam": (0.02, 30), "sgd": (1.0, 30)},
+        {
+            "features.normalise": "l2",
+            "model.kind": "module",
+            "model.dropout": 0.0,
+            "training.patience": 0,
+            "privacy.parts": "each",
+        },
+    ),
+}
+
+
+def recipe_settings(name: str, optimizer: str | None = None) -> Settings:
+    """The settings of a recipe, without an epsilon.
+
+    Raises:
+        ConfigError: There is no such recipe, or it does not take the optimizer.
+    """
+    if name not in RECIPES:
+        raise ConfigError(f"The 'recipe' must be one of {', '.join(RECIPES)}. Got {name!r}.")
+    paces, values = RECIPES[name]
+    if optimizer not in (None, "sgd", "adam"):
+        raise ConfigError(f"The 'training.optimizer' must be sgd or adam. Got {optimizer!r}.")
+    for known, (rate, epochs) in paces.items():
+        if optimizer in (None, known):
+            pace = {"optimizer": known, "learning_rate": rate, "epochs": epochs}
+            chosen = {f"training.{key}": value for key, value in pace.items()}
+            return Settings().changed({"recipe": name, **chosen, **values})
+    raise ConfigError(
+        f"Recipe '{name}' takes plain steps, from which its predictions are computed. "
+        f"Got optimizer {optimizer!r}. Use recipe 'paper-split' for Adam-DP."
+    )
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """Settings that the user named in one place.
+
+    Attributes:
+        values: Dotted names (or nested sections) and what they are to be.
+        words: How one of them, by name and value, was written: errors quote it.
+    """
+
+    values: Mapping[str, Any]
+    words: Callable[[str, Any], str]
+
+    @classmethod
+    def typed(cls, values: Mapping[str, Any], *, flags: bool = False) -> Self:
+        """Parameters of a call, or flags, by their setting; ``None`` where one was left out."""
+
+        def words(name: str, value: Any) -> str:
+            last = name.rpartition(".")[2]
+            if not flags:
+                return f"{last}={value!r}"
+            return f"--{'no-' * (value is False)}{last}" + (
+                "" if isinstance(value, bool) else f" {value}"
             )
-    for key, value in tables.items():
-        if value:
-            lines += ["", f"[{prefix}{key}]"]
-            _write_table(value, f"{prefix}{key}.", lines)
+
+        return cls({n: v for n, v in values.items() if v is not None}, words)
+
+    @classmethod
+    def mapping(cls, values: Mapping[str, Any] | None, parameter: str) -> Self:
+        """Those in a parameter that takes dotted settings, such as ``settings``."""
+        return cls(values or {}, lambda name, value: f"{parameter}={{{name!r}: {value!r}}}")
+
+    @classmethod
+    def command_line(
+        cls, flags: Mapping[str, Any], assignments: Sequence[str] | None, file: Path | None
+    ) -> list[Self]:
+        """Flags, each ``--set a.b=c`` (the last is the strongest) and a settings file."""
+        overrides = [cls.typed(flags, flags=True)]
+        for text in reversed(assignments or []):
+            pair = dict([parse_assignment(text)])
+            overrides.append(cls(pair, lambda name, value: f"--set {name}={value}"))
+        if file is not None:
+            tree = read_settings(file)
+            overrides.append(cls(tree, lambda name, value: f"{name} = {value!r} in {file}"))
+        return overrides
+
+
+def merged(overrides: Sequence[Overrides]) -> dict[str, Any]:
+    """The overrides that count, the weakest first, so that later names change earlier ones.
+
+    Args:
+        overrides: The strongest first.
+
+    Raises:
+        PrivacyContractError: Two overrides of one setting of ``privacy`` contradict each other.
+    """
+    said: dict[str, tuple[Any, str]] = {}
+    for each in overrides:
+        for name, value in flattened(each.values).items():
+            words = each.words(name, value)
+            known = said.setdefault(name, (value, words))
+            if name.startswith("privacy.") and _read(name, known[0]) != _read(name, value):
+                raise PrivacyContractError(
+                    f"The setting '{name}' must have one value. Got {known[1]} "
+                    f"and {words}. Leave one of them out."
+                )
+    return {name: value for name, (value, _) in reversed(said.items())}
+
+
+def _read(name: str, value: Any) -> str:
+    """A setting of ``privacy`` as it will be understood: 10 is "10", and 1e-5 is "0.00001"."""
+    field = name.removeprefix("privacy.")
+    try:
+        return str(getattr(PrivacySettings.model_validate({field: value}), field))
+    except ValidationError:
+        return repr(value)
+
+
+def resolve(*overrides: Overrides) -> Settings:
+    """The settings of a run: what the user overrode, and the recipe's own for the rest.
+
+    Every way to a run goes through here. Recipe ``auto``, which nobody needs to name, is
+    ``module`` for a module that the user brings, and ``plain`` without an epsilon: there is
+    nothing to protect with.
+
+    Args:
+        overrides: The strongest first: flags or parameters, assignments, a settings file.
+
+    Raises:
+        ConfigError: A setting breaks its rule.
+        PrivacyContractError: An override of privacy cannot be kept, or contradicts another.
+    """
+    said = merged(overrides)
+    asked = str(said.pop("recipe", "module" if said.get("model.kind") == "module" else "auto"))
+    bounded = any(
+        said.get(f"privacy.{name}") is not None for name in ("epsilon", "noise_multiplier")
+    )
+    if not bounded and said.get("privacy.reproducible") is False:
+        del said["privacy.reproducible"]  # not to seed the noise asks for none
+    private = [name for name in said if name.startswith("privacy.")]
+    # A run without privacy writes its privacy settings down as none.
+    if "privacy" in said and (said.pop("privacy") is not None or private):
+        raise ConfigError(
+            "The 'privacy' of the settings is a section. Name its settings one by one, such "
+            "as privacy.unit, or leave all of them out."
+        )
+    recipe = "plain" if asked in ("auto", "module") and not bounded else asked
+    settings = recipe_settings(recipe, said.pop("training.optimizer", None))
+    if recipe == "plain" and private:
+        raise PrivacyContractError(
+            f"The setting '{private[0]}' cannot be kept by training without privacy, which "
+            + (
+                "recipe 'plain' is. Use recipe 'auto', or leave the setting out."
+                if asked == "plain"
+                else "this is without an epsilon. Add --epsilon 1, or leave the setting out."
+            )
+        )
+    if recipe != "plain" and not bounded:
+        raise PrivacyContractError(
+            f"Recipe '{recipe}' is private and needs an epsilon. Add --epsilon 1."
+        )
+    return settings.changed(said)
+
+
+def make_settings(
+    recipe: str | None = None,
+    *,
+    epsilon: float | None = None,
+    optimizer: str | None = None,
+    seed: int | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Settings of a recipe, for experiments and scripts: ``resolve`` in one call.
+
+    Args:
+        recipe: A name of ``RECIPES``; default ``auto``.
+        epsilon: The privacy target; ``None`` for a non-private run.
+        optimizer: ``sgd`` or ``adam``; ``None`` takes the recipe's own.
+        seed: Of partition and first weights.
+        changes: Dotted settings to change, such as ``{"privacy.unit": "person"}``.
+    """
+    named = {
+        "recipe": recipe,
+        "privacy.epsilon": epsilon,
+        "training.optimizer": optimizer,
+        "seed": seed,
+    }
+    return resolve(Overrides.typed(named), Overrides.mapping(changes, "changes"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,24 +13,13 @@ LONGEST_MESSAGE = 2000
 
 
 def shown(value: object) -> str:
-    """A value from a file as an error may show it: in quotes, on one line, not too long."""
-    return repr(_cut(_written(value, str)))
-
-
-def brief(value: object) -> str:
-    """A value as Python writes it, not too long."""
-    return _cut(_written(value, repr))
-
-
-def _written(value: object, how: Callable[[object], str]) -> str:
+    """A value from a file as an error may show it: text in quotes, not too long."""
     try:
-        return how(value)
+        text = str(value)
     except ValueError:  # Python writes no whole number of more than 4300 digits.
         return "a number with too many digits"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= 160 else f"{text[:80]}…{text[-60:]}"
+    text = text if len(text) <= 160 else f"{text[:80]}…{text[-60:]}"
+    return repr(text) if isinstance(value, str) else text
 
 
 def reason(error: BaseException) -> str:
@@ -138,5 +126,5 @@ def refusal(
     field = (fields or {}).get(name)
     name = name if field is None else field.title or name
     remedy = f" {field.description}" if field is not None and field.description else ""
-    got = "" if first["type"] == "missing" else f" Got {brief(first['input'])}."
+    got = "" if first["type"] == "missing" else f" Got {shown(first['input'])}."
     return ConfigError(f"The {shown(name)} of {owner} {rule}.{got}{remedy}")

@@ -164,9 +164,9 @@ def test_a_parameter_left_out_is_left_to_the_settings(clinic) -> None:
 
 
 def test_several_replicas_are_several_releases(clinic) -> None:
+    from privgcn.config import make_settings
     from privgcn.runs.assumptions import statement_of
     from privgcn.runs.train import train
-    from privgcn.training.recipes import make_settings
 
     trained = train(clinic, make_settings(epsilon=1.0), [0, 1])
     fitted = trained.model.fitted

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from privgcn import GraphClassifier, load_corpus
 from privgcn.cli import app
+from privgcn.config import make_settings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.runs.run import verify
 from privgcn.runs.train import train
-from privgcn.training.recipes import make_settings
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from brute_force import random_graph
-from privgcn.config import Settings
+from privgcn.config import Settings, make_settings
 from privgcn.evidence.bits import decide
 from privgcn.evidence.canaries import without
 from privgcn.graph import DenseRows, TextGraph
@@ -32,7 +32,6 @@ from privgcn.runs.candidates import SearchSpace
 from privgcn.runs.tune import _Runs, search
 from privgcn.training.fit import fit
 from privgcn.training.planning import make_plan
-from privgcn.training.recipes import make_settings
 
 DOCUMENTS = 64
 TARGET = 5

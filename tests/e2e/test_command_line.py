@@ -93,7 +93,7 @@ def test_counts_of_classes_are_shown_of_public_data_only(letters: Path) -> None:
 def test_at_a_terminal_the_unit_is_asked_for(
     letters: Path, answer: str, unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from privgcn.training.recipes import make_settings
+    from privgcn.config import make_settings
 
     monkeypatch.setattr(train_verb.sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(train_verb.sys.stderr, "isatty", lambda: True, raising=False)

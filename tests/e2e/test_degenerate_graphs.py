@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from privgcn.config import Settings
+from privgcn.config import Settings, make_settings
 from privgcn.corpus import load_corpus
 from privgcn.errors import PrivGCNError
 from privgcn.runs.train import score_table, train
-from privgcn.training.recipes import make_settings
 
 Row = dict[str, Any]
 Link = tuple[str, str]

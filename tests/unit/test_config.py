@@ -6,15 +6,16 @@ from pathlib import Path
 import pytest
 
 from privgcn.config import (
+    RECIPES,
     Settings,
     flattened,
+    make_settings,
     parse_assignment,
     parse_settings,
     read_settings,
     to_toml,
 )
 from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.training.recipes import RECIPES, make_settings
 
 
 @pytest.mark.parametrize("recipe", sorted(RECIPES))

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from privgcn.config import read_settings
+from privgcn.config import Overrides, read_settings, resolve
 from privgcn.errors import LONGEST_MESSAGE, ConfigError, PrivGCNError, RankLostError
-from privgcn.training.recipes import by_command_line, resolve
 
 
 def test_a_message_is_one_line_and_loses_its_middle_when_long() -> None:
@@ -37,7 +36,7 @@ def test_python_and_the_command_line_cut_a_message_alike(tmp_path: Path, name: s
     path.write_text(f"{name} = '{'a' * 20_000}'\n")
     assert read_settings(path)
     with pytest.raises(ConfigError) as caught:
-        resolve(*by_command_line({}, None, path))
+        resolve(*Overrides.command_line({}, None, path))
     said = str(caught.value)
     assert len(said) <= LONGEST_MESSAGE
     assert f"'{name}'" in said

@@ -8,12 +8,12 @@ from typing import Any
 import paper_checklist as checklist
 import pytest
 
+from privgcn.config import PAPER_EPOCHS
 from privgcn.evidence.bounds import classical_epsilon
 from privgcn.experiments.paper.emulation import claimed_noise
 from privgcn.experiments.paper.epsilons import moments_epsilon
 from privgcn.experiments.paper.published import OPTIMIZERS, leaves
 from privgcn.experiments.paper.targets import TARGETS
-from privgcn.training.recipes import PAPER_EPOCHS
 
 
 def test_the_page_is_current() -> None:

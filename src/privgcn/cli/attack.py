@@ -40,7 +40,7 @@ def attack(
     as_json: AsJson = False,
 ) -> None:
     """Attack models with and without privacy: membership, links, a private column."""
-    from privgcn import stages
+    from privgcn import progress
     from privgcn.cli.progress import shown_stages
     from privgcn.evidence.attacks import attack as attack_subject
     from privgcn.files import write_atomically
@@ -59,7 +59,7 @@ def attack(
     }
     subject = subject_of(source, flags, overrides, config)
     with shown_stages():
-        stages.begin("attacking")
+        progress.begin("attacking")
         found = attack_subject(subject, shadows=shadows, column=column)
     if out is not None:
         write_atomically(out, found.model_dump_json(indent=1) + "\n")

@@ -66,7 +66,7 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Measure a lower bound on epsilon by attacks on the engine; fail above the claim."""
-    from privgcn import stages
+    from privgcn import progress
     from privgcn.cli.progress import shown_stages
     from privgcn.evidence.audit import audit_subject
 
@@ -84,7 +84,7 @@ def audit(
     }
     subject = subject_of(source, flags, overrides, config)
     with shown_stages():
-        stages.begin("auditing")
+        progress.begin("auditing")
         found = audit_subject(subject, runs=repeats, canaries=canaries, confidence=confidence)
     if as_json:
         bound = {"source": source, "epsilon": found.epsilon, "share": found.share}
@@ -101,13 +101,13 @@ def subject_of(
     source: str, flags: dict[str, Any], overrides: list[str] | None, config: Path | None
 ) -> Subject:
     """A run, whose settings are its own, or a corpus with the settings that were typed."""
+    from privgcn.config import Overrides, resolve
     from privgcn.errors import ConfigError
     from privgcn.evidence.subject import Subject
     from privgcn.runs.folder import is_stored
-    from privgcn.training.recipes import by_command_line, resolve
 
     if not is_stored(Path(source)):
-        wishes = by_command_line({**flags, "data.source": source}, overrides, config)
+        wishes = Overrides.command_line({**flags, "data.source": source}, overrides, config)
         return Subject.of_corpus(resolve(*wishes))
     typed = [name.rpartition(".")[2] for name, value in flags.items() if value is not None]
     if typed or overrides or config:

@@ -24,9 +24,9 @@ def demo(
     """Train on the bundled synthetic clinic letters, protecting each patient."""
     from privgcn.cli.progress import shown_stages
     from privgcn.cli.train import print_run, train_and_write
+    from privgcn.config import Overrides, resolve
     from privgcn.runs.folder import is_stored
     from privgcn.runs.run import Run
-    from privgcn.training.recipes import by_flag, resolve
 
     if out == _FOLDER and is_stored(out):
         overwrite = overwrite or Run(out).settings.data.source == "clinic"
@@ -37,7 +37,9 @@ def demo(
         "privacy.epsilon": epsilon,
     }
     with shown_stages():
-        record = train_and_write(resolve(by_flag(wishes)), out, overwrite=overwrite)
+        record = train_and_write(
+            resolve(Overrides.typed(wishes, flags=True)), out, overwrite=overwrite
+        )
     if as_json:
         print_json(record)
         return

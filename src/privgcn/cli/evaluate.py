@@ -9,18 +9,18 @@ import typer
 
 from privgcn.cli.options import AsJson
 from privgcn.cli.output import print_json
-from privgcn.modes import MODE_NAMES, MODES, check_mode
 
 
 def evaluate(
     run: Annotated[Path, typer.Argument(help="A run folder.", metavar="RUN")],
     inference: Annotated[
-        str, typer.Option(help=f"{MODE_NAMES}, or all.", metavar="MODE")
+        str, typer.Option(help="alone, own-graph, full-graph, or all.", metavar="MODE")
     ] = "all",
     as_json: AsJson = False,
 ) -> None:
     """Score a trained model on the test documents of its corpus that it has not seen."""
     from privgcn.cli.progress import shown_stages
+    from privgcn.config import MODES, check_mode
     from privgcn.runs.run import Run
 
     modes = tuple(MODES) if inference == "all" else (check_mode(inference),)

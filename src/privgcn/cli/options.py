@@ -11,12 +11,11 @@ from typing import Annotated
 
 import typer
 
-from privgcn.modes import MODE_NAMES
-
+MODES = "alone, own-graph, full-graph"
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Inference = Annotated[
     str,
-    typer.Option(help=f"What a prediction may look at: {MODE_NAMES}.", metavar="MODE"),
+    typer.Option(help=f"What a prediction may look at: {MODES}.", metavar="MODE"),
 ]
 Source = Annotated[str, typer.Argument(help="A dataset's name or a folder of documents.")]
 Delta = Annotated[float | None, typer.Option(help="Delta of the guarantee (default: 1e-5).")]

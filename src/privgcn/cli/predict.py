@@ -29,7 +29,7 @@ def predict(
     Of the documents that the run was made from, those that trained it are left out.
     """
     from privgcn.cli.progress import shown_stages
-    from privgcn.modes import check_mode
+    from privgcn.config import check_mode
     from privgcn.runs.predictions import are_predictions, check_format, predict_source
 
     check_mode(inference)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from privgcn.stages import watched
+from privgcn.progress import watched
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def shown_stages() -> Iterator[None]:
-    """Shows each stage of the block (``privgcn.stages``) while it lasts."""
+    """Shows each stage of the block (``privgcn.progress``) while it lasts."""
     if not sys.stderr.isatty():
         yield
         return
@@ -58,14 +58,9 @@ class _Bar:
 
     def begin(self, name: str) -> None:
         """The line of the stage before gives way."""
-        self.end()
-        self._task = self._bar.add_task(name, total=None, left="")
-
-    def end(self) -> None:
-        """Takes the line away."""
         if self._task is not None:
             self._bar.remove_task(self._task)
-        self._task = None
+        self._task = self._bar.add_task(name, total=None, left="") if name else None
 
     def advance(self, done: int, total: int) -> None:
         """Moves the bar; until then it only says that something runs."""

@@ -30,13 +30,13 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Make one self-contained HTML page: guarantee, scores, curves, settings."""
-    from privgcn import stages
+    from privgcn import progress
     from privgcn.cli.progress import shown_stages
     from privgcn.report import Report, is_report
 
     check_out(out, is_report, as_json=as_json)
     with shown_stages():
-        stages.begin("report")
+        progress.begin("report")
         page = Report.of_folders(runs, evidence=evidence)
     if out == STANDARD_OUTPUT:
         typer.echo(page.html())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from privgcn.modes import facts_of
+from privgcn.config import facts_of
 
 if TYPE_CHECKING:
     from rich.table import Table

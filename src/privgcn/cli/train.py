@@ -84,8 +84,8 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a classifier on documents and links, privately when given an epsilon."""
+    from privgcn.config import Overrides, merged, resolve
     from privgcn.training.ranks import Ranks
-    from privgcn.training.recipes import by_command_line, merged, resolve
 
     ranks = Ranks.of_environment()
     if not ranks.leads:
@@ -111,7 +111,7 @@ def train(
         "privacy.sampling": sampling,
         "privacy.reproducible": reproducible,
     }
-    wishes = by_command_line(flags, overrides, config)
+    wishes = Overrides.command_line(flags, overrides, config)
     with ranks.joined() as team, shown_stages():
         settings = resolve(*wishes)
         if dry_run:
@@ -255,13 +255,13 @@ def _with_unit(settings: Settings, *, asks: bool) -> Settings:
 
     Without anybody at a terminal each document stays protected by itself, and a note says so.
     """
-    from privgcn import stages
+    from privgcn import progress
 
     assert settings.privacy is not None
     if settings.privacy.unit != "document":
         return settings
     if asks and voice() != "quiet" and sys.stdin.isatty() and sys.stderr.isatty():
-        stages.end()
+        progress.begin("")
         answer = typer.prompt(
             "Documents have owners. Protect each document by itself, or all documents of a "
             "person together? (document, person)",

@@ -68,16 +68,16 @@ def tune(
     as_json: AsJson = False,
 ) -> None:
     """Search for better settings; epsilon covers all runs, and only the best is kept."""
-    from privgcn import stages
+    from privgcn import progress
     from privgcn.cli.progress import shown_stages
     from privgcn.cli.train import print_run, score_and_write
+    from privgcn.config import Overrides, merged, resolve
     from privgcn.corpus import load_corpus
     from privgcn.corpus.catalogue import resolved_source
     from privgcn.privacy.accounting.selection import RunCount
     from privgcn.runs.candidates import SearchSpace
     from privgcn.runs.folder import check_target
     from privgcn.runs.tune import search
-    from privgcn.training.recipes import by_command_line, merged, resolve
 
     flags = {
         "recipe": recipe,
@@ -91,7 +91,7 @@ def tune(
         "privacy.unit": unit,
         "privacy.relation": relation,
     }
-    wishes = by_command_line(flags, overrides, config)
+    wishes = Overrides.command_line(flags, overrides, config)
     settings = resolve(*wishes)
     chosen_space = SearchSpace.of(settings.recipe, space, tries or [])
     chosen_space.check_wishes(merged(wishes))
@@ -104,8 +104,8 @@ def tune(
     check_target(folder, overwrite=overwrite)
     # Nothing of the search is counted: how many runs there are must stay secret.
     with shown_stages():
-        stages.begin("searching")
-        with stages.watched(None):
+        progress.begin("searching")
+        with progress.watched(None):
             winner = search(
                 corpus, settings, chosen_space, count, public_validation=public_validation
             )

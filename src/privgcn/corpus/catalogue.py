@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from privgcn import stages
+from privgcn import progress
 from privgcn.corpus import clinic, mnist, planetoid, pokec, reddit, stand_ins, text_graphs
 from privgcn.corpus.card import DatasetCard
 from privgcn.corpus.corpus import NO_LABEL, Corpus, check_classes
@@ -65,7 +65,7 @@ def load_corpus(
         >>> load_corpus("clinic").facts.synthetic
         True
     """
-    stages.begin("reading")
+    progress.begin("reading")
     name = os.fspath(source)
     if name in DATASETS or name.startswith(PREFIX):
         folder = data_folder(data_dir)

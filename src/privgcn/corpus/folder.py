@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privgcn import stages
+from privgcn import progress
 from privgcn.corpus.corpus import (
     NO_LABEL,
     SPLIT_NAMES,
@@ -95,7 +95,7 @@ def load_folder(
     if require_labels and "label" in table.columns:
         _check_labels(table, ids, names_of_classes, labels, split)
     links = _one_of(folder, "edges", (*FORMATS, ".npy"), _OTHER_NAMES)
-    stages.begin("reading links")
+    progress.begin("reading links")
     ends, unused, links_semicolons = _links(links, table, ids)
     if ends.size > _MOST_IN_MEMORY:
         edges = canonical_on_disk(ends, len(ids))
@@ -361,7 +361,7 @@ def _array(path: Path, kinds: str) -> npt.NDArray[Any]:
     if array.ndim != 2 or array.dtype.kind not in kinds:
         raise DataError(
             f"The file {path} must hold a two-dimensional numeric array. Got "
-            f"{shown(array.dtype)[1:-1]} {shown(array.shape)[1:-1]}."
+            f"{shown(array.dtype)} {shown(array.shape)}."
         )
     return array
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from privgcn.errors import DataError, reason, shown
 from privgcn.files import read_bounded
-from privgcn.stages import counted
+from privgcn.progress import counted
 
 if TYPE_CHECKING:
     import polars as pl

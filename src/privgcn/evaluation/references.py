@@ -19,14 +19,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from privgcn.config import Settings
+from privgcn.config import MODES, Mode, Settings
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
 from privgcn.errors import PrivacyContractError
 from privgcn.graph.on_disk import in_memory, sparse_in_memory
 from privgcn.graph.rows import normalised
 from privgcn.graph.sparse_rows import SparseRows
 from privgcn.graph.textgraph import TextGraph
-from privgcn.modes import MODES, Mode
 from privgcn.prediction.inference import scores_in_mode
 from privgcn.training.fit import fit
 from privgcn.training.fitted import Fit

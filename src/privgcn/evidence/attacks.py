@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from privgcn.config import Settings
+from privgcn.config import MODES, Mode, Settings, make_settings
 from privgcn.errors import ConfigError
 from privgcn.evidence.attack_record import NO_MODEL, AttackRow, Attacks
 from privgcn.evidence.inference_attacks import answers, inferred_column, stolen_links
 from privgcn.evidence.membership import Members, membership
 from privgcn.evidence.roc import FALSE_POSITIVES, auc, true_positives
 from privgcn.evidence.subject import Subject
-from privgcn.modes import MODES, Mode
-from privgcn.training.recipes import make_settings
 
 _LABEL = "label"
 

@@ -9,11 +9,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from privgcn.config import Mode
 from privgcn.corpus.corpus import TRAIN
 from privgcn.errors import ConfigError
 from privgcn.evidence.membership import Members
 from privgcn.graph.textgraph import TextGraph
-from privgcn.modes import Mode
 from privgcn.prediction.inference import scores_in_mode
 from privgcn.runs.train import rows_with_split
 from privgcn.training.fitted import Fit

@@ -15,11 +15,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from privgcn.config import Settings
+from privgcn.config import MODES, Mode, Settings
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
 from privgcn.errors import ConfigError
 from privgcn.graph.textgraph import TextGraph
-from privgcn.modes import MODES, Mode
 from privgcn.prediction.inference import scores_in_mode
 from privgcn.runs.train import rows_with_split
 from privgcn.training.fit import fit

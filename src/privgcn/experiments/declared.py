@@ -26,12 +26,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from privgcn.errors import ConfigError, brief, reason, refusal
+from privgcn.config import MODES
+from privgcn.errors import ConfigError, reason, refusal, shown
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.results import COVERED_MODE, Presentation, Results, figure
 from privgcn.experiments.tasks import Point, canonical
 from privgcn.files import read_bounded
-from privgcn.modes import MODES
 from privgcn.report import MeanStd, Table
 
 _MOST_BYTES = 1 << 20
@@ -124,7 +124,7 @@ def read_declared(path: Path) -> Declared:
     if points > _MOST_POINTS:
         raise ConfigError(
             f"The grids of the experiment in {path} must have at most {_MOST_POINTS:,} "
-            f"combinations. Got {brief(points)}. Write several files."
+            f"combinations. Got {shown(points)}. Write several files."
         )
     # Every point is resolved here, and so checked.
     list(experiment)

@@ -10,13 +10,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from privgcn.config import Settings, parse_settings
+from privgcn.config import MODES, Settings, check_mode, make_settings, parse_settings
 from privgcn.corpus.catalogue import DATASETS
 from privgcn.errors import ConfigError
 from privgcn.experiments.tasks import Result, check_axes
-from privgcn.modes import MODES, check_mode
 from privgcn.training.devices import Work, faster_device, work_of
-from privgcn.training.recipes import make_settings
 
 if TYPE_CHECKING:
     from privgcn.corpus import Corpus

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from privgcn.errors import ConfigError, DataError
 from privgcn.features.base import FITTED, Featurizer, texts_of
-from privgcn.stages import counted
+from privgcn.progress import counted
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from privgcn import stages
+from privgcn import progress
 from privgcn.errors import ConfigError, DataError
 from privgcn.files import lock, write_atomically, writing
 
@@ -111,9 +111,9 @@ class VectorCache:
             try:
                 lock(handle, wait=False)
             except BlockingIOError:
-                stages.begin("waiting for a run that encodes the same texts")
+                progress.begin("waiting for a run that encodes the same texts")
                 lock(handle)
-                stages.begin("features")
+                progress.begin("features")
             except OSError:
                 pass  # A file system without locks: at worst a text is encoded twice.
             yield

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from privgcn.errors import DataError
 from privgcn.features.base import PublicVectors, package_folder, read_weights, unit_rows
-from privgcn.stages import advance
+from privgcn.progress import advance
 
 _CHUNK = 4096
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from privgcn import stages
+from privgcn import progress
 from privgcn.errors import DataError, DataNotAvailableError, MissingExtraError
 from privgcn.features.base import PublicVectors, bare_name, unit_rows
 from privgcn.features.cache import VectorCache, default_cache
@@ -90,7 +90,7 @@ class FrozenEncoder(PublicVectors):
         def advance(count: int) -> None:
             nonlocal done
             done += count
-            stages.advance(done, total)
+            progress.advance(done, total)
 
         def encode(batch: list[str]) -> npt.NDArray[np.float32]:
             if self._encoder is None:
@@ -101,7 +101,7 @@ class FrozenEncoder(PublicVectors):
         def reached(count: int) -> None:
             nonlocal done
             done = count
-            stages.advance(done, total)
+            progress.advance(done, total)
 
         return cache.vectors(texts, encode, reached)
 

@@ -11,9 +11,9 @@ import math
 import torch
 from torch import Tensor
 
+from privgcn.config import Mode
 from privgcn.errors import ConfigError
 from privgcn.graph.textgraph import TextGraph
-from privgcn.modes import Mode
 from privgcn.prediction.matching import Released, matched_scores
 from privgcn.prediction.matching_numbers import Numbers
 from privgcn.training.fitted import Fit

@@ -40,7 +40,7 @@ from privgcn.prediction.spectrum import (
     personalised_pagerank,
     principal_directions,
 )
-from privgcn.stages import advance
+from privgcn.progress import advance
 from privgcn.training.class_bias import ClassBias
 
 # What is computed at once, so that memory does not grow with the documents.

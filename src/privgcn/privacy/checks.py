@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, Validation
 from pydantic.dataclasses import dataclass
 from pydantic.fields import FieldInfo
 
-from privgcn.errors import ConfigError, brief, refusal
+from privgcn.errors import ConfigError, refusal, shown
 
 #: Nothing is converted on the way in, and what was made elsewhere is checked again.
 STRICT = ConfigDict(
@@ -99,7 +99,7 @@ def read_strictly(kind: type[_T], record: Any, owner: str) -> _T:
     except (TypeError, RecursionError) as error:
         raise ConfigError(f"The fields of {owner} must be plain values. {error}.") from None
     if in_plain_values(made) != record:
-        raise ConfigError(f"Every field of {owner} must be given. Got {brief(record)}.")
+        raise ConfigError(f"Every field of {owner} must be given. Got {shown(record)}.")
     return made
 
 
@@ -109,7 +109,7 @@ def require_count(value: Any, name: str, owner: str, *, low: int = 1) -> int:
     if type(count) is not int or count < low:
         raise ConfigError(
             f"The '{name}' of {owner} must be a whole number of at least {low}. Got "
-            f"{brief(value)}."
+            f"{shown(value)}."
         )
     return count
 

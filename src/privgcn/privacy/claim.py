@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_serializer
 
+from privgcn.config import Mode
 from privgcn.errors import ConfigError
-from privgcn.modes import Mode
 from privgcn.privacy.checks import STRICT, Count, Real, Sha256, strict
 from privgcn.privacy.plan import PrivacyPlan
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import PrivateAttr, ValidationError
 
-from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, brief, refusal
-from privgcn.modes import MODES, facts_of
+from privgcn.config import MODES, facts_of
+from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, refusal, shown
 from privgcn.privacy import schema1
 from privgcn.privacy.checks import in_plain_values, read_json, read_strictly
 from privgcn.privacy.claim import NOTES, Claim, Fact, InferenceClaim, needed_gaps, needed_public
@@ -115,7 +115,7 @@ class PrivacyStatement(Claim):
         if not unchanged or self.digest() != self.stored_digest:
             raise PrivacyContractError(
                 "The 'digest' of the statement must be that of its other fields. "
-                f"Got {brief(self.stored_digest)}. The statement was edited: do not rely on it."
+                f"Got {shown(self.stored_digest)}. The statement was edited: do not rely on it."
             )
 
     def to_json(self) -> str:
@@ -156,7 +156,7 @@ class PrivacyStatement(Claim):
         if not math.isclose(claimed, computed, rel_tol=_AGREEMENT, abs_tol=1e-12):
             raise PrivacyContractError(
                 f"The '{name}' must be {computed!r}, computed from the plan. Got "
-                f"{brief(claimed)}. "
+                f"{shown(claimed)}. "
                 "The statement was edited: do not rely on it."
             )
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 
-from privgcn.modes import facts_of
+from privgcn.config import facts_of
 from privgcn.privacy.claim import Claim, Fact
 from privgcn.privacy.plan import PrivacyPlan
 

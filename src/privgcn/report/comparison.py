@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from privgcn.config import Settings
-from privgcn.modes import MODES, Mode
+from privgcn.config import MODES, Mode, Settings
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import SHORT_UNIT, round_up
 from privgcn.report.curves import EPSILON_AXIS, shown_epsilon

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from privgcn.config import Settings
+from privgcn.config import Mode, Settings, facts_of
 from privgcn.errors import ConfigError
 from privgcn.evaluation.baselines import baselines_left_out
 from privgcn.evidence.attack_record import Attacks
-from privgcn.modes import Mode, facts_of
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import SHORT_UNIT, round_up
 from privgcn.report.curves import run_curve

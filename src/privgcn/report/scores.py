@@ -6,9 +6,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from privgcn.config import Settings
+from privgcn.config import MODES, Mode, Settings, facts_of
 from privgcn.evaluation.baselines import sees_no_links
-from privgcn.modes import MODES, Mode, facts_of
 from privgcn.privacy.statement_text import round_up
 from privgcn.report.figures import Figure, Point, Series
 from privgcn.report.formats import score

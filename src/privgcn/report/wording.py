@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Any
 
 from privgcn import __version__
-from privgcn.modes import facts_of
+from privgcn.config import facts_of
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import (
     SHORT_UNIT,

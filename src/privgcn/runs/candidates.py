@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privgcn.config import Settings, parse_assignment, read_settings
-from privgcn.errors import ConfigError, brief, shown
+from privgcn.config import PAPER_LEARNING_RATES, Settings, parse_assignment, read_settings
+from privgcn.errors import ConfigError, shown
 from privgcn.features.registry import without_places
-from privgcn.training.recipes import PAPER_LEARNING_RATES
 
 #: Settings that a search may vary. The others decide what is promised, or what is read.
 _SECTIONS = ("features.", "model.", "training.", "prediction.")
@@ -54,7 +53,7 @@ class SearchSpace:
         size = math.prod(len(values) for values in self.choices.values())
         if not 2 <= size <= _MOST_CANDIDATES:
             raise ConfigError(
-                f"A search must have 2 to {_MOST_CANDIDATES} candidates. Got {brief(size)}. "
+                f"A search must have 2 to {_MOST_CANDIDATES} candidates. Got {shown(size)}. "
                 'Name values to try, such as --try "training.reach=1,1.5,2".'
             )
 

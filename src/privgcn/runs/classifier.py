@@ -14,13 +14,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from privgcn.config import Settings
+from privgcn.config import Overrides, Settings, check_mode, make_settings, resolve
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TRAIN, VALIDATION
 from privgcn.corpus.frames import is_missing
 from privgcn.errors import ConfigError, DataError
 from privgcn.models import ModuleModel
-from privgcn.modes import check_mode
 from privgcn.prediction.inference import scores_in_mode
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs.folder import write_folder
@@ -29,7 +28,6 @@ from privgcn.runs.model import Model, model_files, read_model
 from privgcn.runs.repeated_fits import warn_of_unpaid_search
 from privgcn.runs.run import Run
 from privgcn.runs.train import train, with_split
-from privgcn.training.recipes import by_mapping, by_parameter, make_settings, resolve
 
 _SECTIONS = ("features", "model", "training", "prediction", "privacy")
 
@@ -307,7 +305,9 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "privacy.relation": self.relation,
             "privacy.reproducible": self.reproducible,
         }
-        return resolve(by_parameter(parameters), by_mapping(self.settings, "settings"))
+        return resolve(
+            Overrides.typed(parameters), Overrides.mapping(self.settings, "settings")
+        )
 
 
 def _joined(train: Corpus, validation: Corpus) -> Corpus:

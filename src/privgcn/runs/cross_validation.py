@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from privgcn.config import MODES, make_settings
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TEST, TRAIN
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
 from privgcn.evaluation.intervals import over_seeds
 from privgcn.evaluation.metrics import HEADLINE
-from privgcn.modes import MODES
 from privgcn.runs.train import train, with_split
-from privgcn.training.recipes import make_settings
 
 
 def cross_validate(

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privgcn import stages
+from privgcn import progress
+from privgcn.config import Mode, check_mode
 from privgcn.corpus import load_corpus
 from privgcn.errors import ConfigError, DataError
 from privgcn.files import write_atomically
-from privgcn.modes import Mode, check_mode
 from privgcn.runs.classifier import GraphClassifier
 from privgcn.runs.run import Run
 
@@ -155,7 +155,7 @@ def predict_source(folder: Path, source: str, inference: str) -> Predictions:
             f"There are no documents to predict in {source}: all are training documents."
         )
     given = () if own else tuple(str(name) for name in corpus.ids[seen])
-    stages.begin("prediction")
+    progress.begin("prediction")
     covered, words = _coverage(
         mode, private=private, known=trained is not None, trained=given, documents=len(chosen)
     )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from privgcn import stages
+from privgcn import progress
 from privgcn.config import Settings
 from privgcn.corpus import Corpus, load_corpus
 from privgcn.corpus.catalogue import resolved_source
@@ -209,7 +209,7 @@ def write_run(
         scores["expected"] = expected
     if seeds > 1:
         scores["repeats"] = repeated_scores(trial, seeds)
-    stages.begin("report")
+    progress.begin("report")
     files = {
         **model_files(model),
         SCORES: json.dumps(scores, indent=1) + "\n",

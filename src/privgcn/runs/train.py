@@ -18,8 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from privgcn import stages
-from privgcn.config import Settings
+from privgcn.config import MODES, Mode, Settings
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
 from privgcn.evaluation.baselines import majority, sees_no_links, uniform
@@ -29,10 +28,10 @@ from privgcn.evaluation.references import references
 from privgcn.features import Featurizer, make_featurizer
 from privgcn.features.base import PublicVectors
 from privgcn.graph.textgraph import TextGraph
-from privgcn.modes import MODES, Mode
 from privgcn.prediction.inference import scores_in_mode
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement import PrivacyStatement
+from privgcn.progress import advance, begin
 from privgcn.runs.assumptions import check_owners, statement_of
 from privgcn.runs.model import Model, graph_of
 from privgcn.training.fit import fit, fit_together
@@ -129,7 +128,7 @@ class Trial:
 
     def predictions(self, mode: Mode) -> npt.NDArray[np.int64]:
         """Predicted class of each test document, ``[R, documents]``."""
-        stages.begin(f"prediction {mode}")
+        begin(f"prediction {mode}")
         rows = rows_with_split(self.graph, TEST)
         scores = scores_in_mode(self.model.fitted, self.graph, rows, mode)
         return np.asarray(scores.argmax(-1).T.numpy())
@@ -180,7 +179,7 @@ def train(
         settings: Everything that decides the run.
         seeds: One replica each, in one pass, for experiments. A released model is one
             replica, of the settings' own seed: replicas have no statement.
-        progress: Called with steps done and steps in all; default ``privgcn.stages``.
+        progress: Called with steps done and steps in all; default ``privgcn.progress``.
         checkpoint_folder: Where a private run leaves its state to be resumed.
         module: The user's own model, where ``model.kind`` is ``module``.
         team: The ranks that a private run shares its parts with; this is rank 0.
@@ -191,13 +190,13 @@ def train(
     """
     corpus.check_trainable()
     check_owners(corpus, settings.privacy.unit if settings.privacy else None)
-    stages.begin("features")
+    begin("features")
     ready = Prepared.of(corpus, settings)
-    stages.begin("training")
+    begin("training")
     fitted = ready.fit(
         settings,
         seeds,
-        progress=stages.advance if progress is None else progress,
+        progress=advance if progress is None else progress,
         checkpoint_folder=checkpoint_folder,
         module=module,
         team=team,
@@ -265,7 +264,7 @@ def reference_scores(trial: Trial) -> dict[Mode, dict[str, Any]]:
 
     They are trained on the training documents, so only a non-private run has them.
     """
-    stages.begin("references")
+    begin("references")
     fitted = trial.model.fitted
     found = references(trial.graph, fitted.settings, fitted=fitted)
     return {

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from privgcn.config import Settings
+from privgcn.config import Mode, Settings
 from privgcn.corpus import Corpus
 from privgcn.corpus.corpus import TRAIN, VALIDATION
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
 from privgcn.graph.exact import rounded
-from privgcn.modes import Mode
 from privgcn.prediction.inference import scores_in_mode
 from privgcn.privacy.accounting.events import GaussianQuery, GaussianRelease
 from privgcn.privacy.accounting.paid_search import Selection, calibrate_search

@@ -26,12 +26,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
+from privgcn.config import Mode, Overrides, resolve
 from privgcn.errors import ConfigError
-from privgcn.modes import Mode
 from privgcn.privacy.checks import require_count
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.training.planning import one_shot_noise, plan_for_units
-from privgcn.training.recipes import by_flag, resolve
 
 MODE: Mode = "own-graph"
 """The inference mode whose score is expected."""
@@ -207,7 +206,7 @@ def _plan(setup: Setup, epsilon: float) -> PrivacyPlan:
         "privacy.relation": setup.relation,
         "privacy.epsilon": epsilon,
     }
-    settings = resolve(by_flag(wishes))
+    settings = resolve(Overrides.typed(wishes, flags=True))
     if settings.privacy is None:
         raise ConfigError(f"The 'epsilon' of {_OWNER} must be given. Got {epsilon!r}.")
     return plan_for_units(

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from privgcn.config import make_settings
 from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
 from privgcn.errors import PrivacyContractError
 from privgcn.evaluation import references as references_module
 from privgcn.evaluation.references import REFERENCES, STRENGTHS, references
 from privgcn.graph.dense_rows import DenseRows
 from privgcn.graph.textgraph import TextGraph
-from privgcn.training.recipes import make_settings
 
 SETTINGS = make_settings("plain", changes={"training.epochs": 30})
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from brute_force import random_graph
+from privgcn.config import MODES, make_settings
 from privgcn.errors import ConfigError, DataError
 from privgcn.evidence.attack_record import NO_MODEL, Attacks, read_attacks
 from privgcn.evidence.attacks import attack
@@ -17,9 +18,7 @@ from privgcn.evidence.membership import _halves, _ratios, membership
 from privgcn.evidence.roc import auc, true_positives
 from privgcn.evidence.subject import Subject
 from privgcn.graph import TextGraph
-from privgcn.modes import MODES
 from privgcn.training.fit import fit
-from privgcn.training.recipes import make_settings
 
 
 def noisy_graph(documents: int = 160, *, owners: bool = False) -> TextGraph:

@@ -8,14 +8,13 @@ from unittest.mock import patch
 import planted_defects
 import pytest
 
-from privgcn.config import Settings
+from privgcn.config import Settings, make_settings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.evidence.audit import Audit, audit, usual_runs
 from privgcn.evidence.canaries import check_alike, worst_case
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.randomness import RandomSource
 from privgcn.training.planning import plan_for_units
-from privgcn.training.recipes import make_settings
 
 # Bounds on secret noise: a test that fails by chance once in 50,000 calls.
 SURE = 0.999

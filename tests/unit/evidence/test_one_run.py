@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from brute_force import random_graph
+from privgcn.config import make_settings
 from privgcn.errors import PrivacyContractError
 from privgcn.evidence.one_run import canary_scores, one_run
 from privgcn.training.planning import plan_for_units
-from privgcn.training.recipes import make_settings
 
 
 def scored(epsilon: float, *, sparse: bool = True, relation: str = "remove"):

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from privgcn.config import MODES
 from privgcn.errors import ConfigError
 from privgcn.evaluation.references import REFERENCES
 from privgcn.experiments.tasks import label, make_task, run_task
-from privgcn.modes import MODES
 
 
 def test_the_best_reference_is_recorded_for_every_mode(letters: str) -> None:

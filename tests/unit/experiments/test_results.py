@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from fake_records import AS_RELEASED, MAJORITY, SEEDS, record, result
 
+from privgcn.config import make_settings
 from privgcn.experiments.paper import released_code, table1
 from privgcn.experiments.paper.emulation import SPLIT_LEARNING_RATES
 from privgcn.experiments.paper.mapping import baseline, kept_errors
@@ -14,7 +15,6 @@ from privgcn.experiments.predictions import errors_spread
 from privgcn.experiments.results import Options, Results
 from privgcn.experiments.store import RecordStore
 from privgcn.report import MeanStd
-from privgcn.training.recipes import make_settings
 
 PLAIN = {"dataset": "cora", "optimizer": "sgd", "epsilon": None}
 NOISY = {"dataset": "cora", "optimizer": "sgd", "epsilon": 2}

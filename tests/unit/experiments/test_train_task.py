@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from privgcn.config import parse_settings
+from privgcn.config import PAPER_EPOCHS, parse_settings
 from privgcn.errors import ConfigError
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.paper import emulation
 from privgcn.experiments.predictions import pack, unpack
 from privgcn.experiments.tasks import Task, make_task, run_company, run_task
 from privgcn.experiments.train_task import check_device, resolve, weight
-from privgcn.training.recipes import PAPER_EPOCHS
 
 AUTO = {"dataset": "clinic", "recipe": "auto", "epsilon": 1.0, "fraction": 0.5}
 

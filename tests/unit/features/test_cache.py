@@ -13,7 +13,7 @@ import pytest
 
 from privgcn.errors import DataError
 from privgcn.features.cache import VectorCache, cache_contents, purge_cache
-from privgcn.stages import watched
+from privgcn.progress import watched
 
 
 def encode(texts: list[str]) -> np.ndarray:

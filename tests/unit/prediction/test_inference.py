@@ -9,11 +9,10 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from privgcn.config import Settings
+from privgcn.config import MODES, Settings, check_mode, make_settings
 from privgcn.errors import ConfigError
 from privgcn.graph import DenseRows, TextGraph, normalised, propagation_matrix, rows_of
 from privgcn.models import make_model
-from privgcn.modes import MODES, check_mode
 from privgcn.prediction import matching
 from privgcn.prediction.inference import numbers_of, released_of, scores_in_mode
 from privgcn.prediction.matching import (
@@ -30,7 +29,6 @@ from privgcn.prediction.matching_numbers import Numbers
 from privgcn.prediction.spectrum import personalised_pagerank, principal_directions
 from privgcn.training.fit import fit
 from privgcn.training.fitted import Fit
-from privgcn.training.recipes import make_settings
 
 CLASSES, WIDTH = 3, 40
 

@@ -15,11 +15,10 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from brute_force import random_graph
-from privgcn.config import Settings
+from privgcn.config import MODES, Settings, make_settings
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.graph.parts import PartitionedGraph, cut
 from privgcn.graph.sparse_rows import SparseRows
-from privgcn.modes import MODES
 from privgcn.prediction.inference import scores_in_mode
 from privgcn.privacy.mechanism.centre import (
     LABEL,
@@ -36,7 +35,6 @@ from privgcn.training.checkpoint import Checkpoint
 from privgcn.training.class_bias import ClassBias
 from privgcn.training.fit import fit
 from privgcn.training.fitted import Fit
-from privgcn.training.recipes import make_settings
 
 CLIP = 0.5
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from privgcn.config import MODES, make_settings
 from privgcn.corpus import Corpus
 from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.modes import MODES
 from privgcn.privacy.accounting.selection import RunCount
 from privgcn.privacy.claim import Fact
 from privgcn.privacy.statement import PrivacyStatement
@@ -25,7 +25,6 @@ from privgcn.runs.release import releasable_statement
 from privgcn.runs.run import Run
 from privgcn.runs.train import public_size, train
 from privgcn.runs.tune import search
-from privgcn.training.recipes import make_settings
 from unit.runs.small_corpus import small_corpus
 
 EPSILON, DELTA = 2.0, 1e-3

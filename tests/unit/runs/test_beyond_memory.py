@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.unit.runs.small_corpus import DOCUMENTS, small_corpus
 
+from privgcn.config import MODES, make_settings
 from privgcn.corpus import folder as corpus_folder
 from privgcn.corpus import load_corpus, scratch
 from privgcn.corpus.corpus import Corpus
@@ -17,10 +18,8 @@ from privgcn.corpus.scratch import ChosenRows, is_mapped
 from privgcn.errors import DataError
 from privgcn.graph import on_disk
 from privgcn.graph.on_disk import RowsOnDisk, lies_on_disk
-from privgcn.modes import MODES
 from privgcn.runs.fingerprints import Trained
 from privgcn.runs.train import Prepared, train
-from privgcn.training.recipes import make_settings
 
 TINY = {"training.memory": 0.0}
 

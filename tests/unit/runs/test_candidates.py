@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from privgcn.config import Settings
+from privgcn.config import Settings, make_settings
 from privgcn.errors import ConfigError
 from privgcn.runs.candidates import SearchSpace
-from privgcn.training.recipes import make_settings
 
 
 def test_values_are_read_as_numbers_and_words() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from privgcn.config import make_settings
 from privgcn.privacy.accounting.epsilon import epsilon_of_releases
 from privgcn.runs.repeats import composed_epsilon, repeated_scores
 from privgcn.runs.train import train
-from privgcn.training.recipes import make_settings
 from unit.runs.small_corpus import small_corpus
 
 PRIVATE = {"privacy.delta": 1e-3, "training.epochs": 3}

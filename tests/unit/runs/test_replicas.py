@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from privgcn.config import make_settings
 from privgcn.corpus import load_corpus
 from privgcn.corpus.corpus import TRAIN
 from privgcn.evaluation import references as references_module
 from privgcn.evaluation.baselines import baselines_left_out
 from privgcn.evaluation.references import REFERENCES
 from privgcn.runs.train import Prepared, score_table, train
-from privgcn.training.recipes import make_settings
 from unit.runs.small_corpus import small_corpus
 
 SHORT = {"training.epochs": 2}

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from privgcn.config import Settings
+from privgcn.config import Settings, make_settings
 from privgcn.corpus.corpus import VALIDATION
 from privgcn.privacy.accounting.selection import LAWS, RunCount
 from privgcn.randomness import RandomSource
 from privgcn.runs.candidates import SearchSpace
 from privgcn.runs.tune import _Runs, search
-from privgcn.training.recipes import make_settings
 from unit.runs.small_corpus import small_corpus
 
 SPACE = SearchSpace({"training.reach": (1.0, 1.5, 2.0)})

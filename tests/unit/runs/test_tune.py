@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from privgcn.config import Settings
+from privgcn.config import Settings, make_settings
 from privgcn.corpus import Corpus
 from privgcn.errors import ConfigError, DataError, PrivacyContractError, PrivGCNError
 from privgcn.privacy.accounting.selection import RunCount
@@ -17,7 +17,6 @@ from privgcn.randomness import RandomSource
 from privgcn.runs.candidates import SearchSpace
 from privgcn.runs.train import Prepared
 from privgcn.runs.tune import _Runs, search
-from privgcn.training.recipes import make_settings
 
 COUNT = RunCount("poisson", 3.0)
 SPACE = SearchSpace({"training.reach": (1.0, 2.0), "training.epochs": (4, 9)})

@@ -8,14 +8,13 @@ import pytest
 import torch
 
 from brute_force import random_graph
+from privgcn.config import MODES, make_settings
 from privgcn.errors import ConfigError
 from privgcn.graph import DenseRows, TextGraph, rows_of
-from privgcn.modes import MODES
 from privgcn.prediction.inference import scores_in_mode
 from privgcn.training.class_bias import ClassBias
 from privgcn.training.fit import fit
 from privgcn.training.fitted import Fit
-from privgcn.training.recipes import make_settings
 
 
 def uneven(documents: int, seed: int, *, dense: bool) -> TextGraph:

@@ -10,14 +10,13 @@ import torch
 from scipy.sparse import csr_matrix
 
 from brute_force import random_graph
-from privgcn.config import Settings, parse_settings
+from privgcn.config import Settings, make_settings, parse_settings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.graph.sparse_rows import SparseRows
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.training.devices import faster_device, work_of
 from privgcn.training.fit import fit, training_device
-from privgcn.training.recipes import make_settings
 
 GRAPH = random_graph(30, 8, owners=6)
 LARGE_STEPS = {

@@ -9,14 +9,13 @@ import torch
 from torch import Tensor
 
 from brute_force import random_graph
-from privgcn.config import TrainingSettings
+from privgcn.config import TrainingSettings, make_settings
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.prediction.inference import released_of, scores_in_mode
 from privgcn.randomness import RandomSource
 from privgcn.training.fit import fit
 from privgcn.training.names import along_names, name_directions, pulled, unpulled
 from privgcn.training.optimisers import Optimiser
-from privgcn.training.recipes import make_settings
 
 CLASSES, WIDTH = 8, 60
 SETTINGS = TrainingSettings(optimizer="sgd", learning_rate=50.0, reach=0.8)

@@ -12,6 +12,7 @@ import pytest
 import torch
 from scipy.sparse import random as random_sparse
 
+from privgcn.config import make_settings
 from privgcn.corpus import scratch
 from privgcn.corpus.corpus import canonical_edges
 from privgcn.corpus.scratch import Scratch
@@ -25,7 +26,6 @@ from privgcn.privacy.mechanism.cutting import cut_as_planned
 from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.training.fit import fit
 from privgcn.training.planning import make_plan
-from privgcn.training.recipes import make_settings
 
 DOCUMENTS, OWNERS = 300, 70
 GCN = {"privacy.unit": "part", "training.epochs": 3}

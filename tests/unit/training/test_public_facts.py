@@ -17,13 +17,12 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from brute_force import random_graph
-from privgcn.config import Settings
+from privgcn.config import Settings, make_settings
 from privgcn.graph import DenseRows, TextGraph
 from privgcn.graph.sparse_rows import SparseRows
 from privgcn.privacy.mechanism.part_gradients import StackGradients
 from privgcn.training.fit import fit
 from privgcn.training.optimisers import Optimiser
-from privgcn.training.recipes import make_settings
 
 DOCUMENTS, WIDTH = 40, 24
 

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 import torch
 
+from privgcn.config import make_settings
 from privgcn.errors import PrivacyContractError
 from privgcn.privacy.mechanism.together import PlansTogether
 from privgcn.privacy.partition import PartitionFacts
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.schedule import AllParts
 from privgcn.training.planning import signal_over_noise, with_rate
-from privgcn.training.recipes import make_settings, plain
 
 
 def plan(units: int, noise: float, steps: int = 30) -> PrivacyPlan:
@@ -59,7 +59,7 @@ def test_signal_grows_with_documents_and_falls_with_features() -> None:
 
 
 def test_settings_with_a_rate_of_their_own_are_left_alone() -> None:
-    training = plain().training
+    training = make_settings("plain").training
     assert with_rate(training, plan(100, 5.0)) is training
 
 
@@ -68,5 +68,5 @@ def test_plans_in_one_pass_have_no_reach() -> None:
     together = PlansTogether(levels, torch.device("cpu"))
     with pytest.raises(PrivacyContractError, match="a reach gives each its own"):
         with_rate(make_settings("auto", epsilon=1.0).training, together)
-    training = plain().training
+    training = make_settings("plain").training
     assert with_rate(training, together) is training

@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from privgcn.config import PrivacySettings, Settings, to_toml
-from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.training.recipes import (
+from privgcn.config import (
     RECIPES,
-    by_command_line,
-    by_flag,
-    by_mapping,
-    by_parameter,
+    Overrides,
+    PrivacySettings,
+    Settings,
     make_settings,
+    recipe_settings,
     resolve,
+    to_toml,
 )
+from privgcn.errors import ConfigError, PrivacyContractError
 
 #: Three values for every setting but those of privacy, none of them recipe paper-split's own.
 VALUES: dict[str, tuple[Any, Any, Any]] = {
@@ -94,7 +94,7 @@ def test_one_precedence_for_every_setting(tmp_path: Path, name: str) -> None:
     file = file_with(tmp_path, {**base, name: filed})
 
     def found(flags: dict[str, Any], *assignments: str) -> Any:
-        return value_of(resolve(*by_command_line(flags, assignments, file)), name)
+        return value_of(resolve(*Overrides.command_line(flags, assignments, file)), name)
 
     written = assigned
     if isinstance(assigned, bool):
@@ -107,28 +107,33 @@ def test_one_precedence_for_every_setting(tmp_path: Path, name: str) -> None:
     assert found({name: flag}, text) == flag
     if name == "training.optimizer":
         return
-    own = resolve(by_flag({**base, name: None}))
-    expected = RECIPES[own.recipe]()
+    own = resolve(Overrides.typed({**base, name: None}, flags=True))
+    expected = recipe_settings(own.recipe)
     assert value_of(own, name) == value_of(expected, name)
 
 
 def test_the_last_of_two_assignments_counts() -> None:
-    settings = resolve(*by_command_line({}, ["training.epochs=3", "training.epochs=4"], None))
+    settings = resolve(
+        *Overrides.command_line({}, ["training.epochs=3", "training.epochs=4"], None)
+    )
     assert settings.training.epochs == 4
 
 
 def test_a_stronger_option_of_features_changes_a_weaker_set_of_them(tmp_path: Path) -> None:
     file = tmp_path / "my.toml"
     file.write_text("[features.options]\ndimension = 64\nwords = 2\n")
-    wishes = by_command_line({}, ["features.options.words=1"], file)
+    wishes = Overrides.command_line({}, ["features.options.words=1"], file)
     assert resolve(*wishes).features.options == {"dimension": 64, "words": 1}
 
 
 def test_an_optimizer_means_the_same_through_every_door() -> None:
-    flag = resolve(by_flag({"recipe": "plain", "training.optimizer": "sgd"}))
+    flag = resolve(
+        Overrides.typed({"recipe": "plain", "training.optimizer": "sgd"}, flags=True)
+    )
     assert flag.training.epochs == 2000
     assert (
-        resolve(*by_command_line({"recipe": "plain"}, ["training.optimizer=sgd"], None)) == flag
+        resolve(*Overrides.command_line({"recipe": "plain"}, ["training.optimizer=sgd"], None))
+        == flag
     )
     with pytest.raises(ConfigError, match="takes plain steps"):
         make_settings(epsilon=1.0, changes={"training.optimizer": "adam"})
@@ -139,8 +144,8 @@ def test_the_settings_of_a_run_are_a_settings_file(tmp_path: Path, recipe: str) 
     made = make_settings(recipe, epsilon=None if recipe == "plain" else 2.0, seed=5)
     file = tmp_path / "settings.toml"
     file.write_text(to_toml(made.model_dump()))
-    assert resolve(*by_command_line({}, None, file)) == made
-    assert resolve(by_mapping(made.model_dump(), "settings")) == made
+    assert resolve(*Overrides.command_line({}, None, file)) == made
+    assert resolve(Overrides.mapping(made.model_dump(), "settings")) == made
 
 
 CONTRADICTIONS = [
@@ -188,7 +193,7 @@ def test_two_wishes_for_privacy_that_contradict_each_other_are_refused(
     words: list[str],
 ) -> None:
     file = file_with(tmp_path, {"recipe": "paper-split", **filed})
-    wishes = by_command_line({"privacy.epsilon": 1.0, **flags}, assignments, file)
+    wishes = Overrides.command_line({"privacy.epsilon": 1.0, **flags}, assignments, file)
     with pytest.raises(PrivacyContractError, match="must have one value") as refused:
         resolve(*wishes)
     for word in words:
@@ -198,7 +203,7 @@ def test_two_wishes_for_privacy_that_contradict_each_other_are_refused(
 def test_the_same_wish_twice_is_one_wish(tmp_path: Path) -> None:
     file = file_with(tmp_path, {"privacy.delta": 1e-6, "privacy.parts": 10})
     flags = {"privacy.epsilon": 1.0, "privacy.parts": "10"}
-    privacy = resolve(*by_command_line(flags, ['privacy.delta="1e-6"'], file)).privacy
+    privacy = resolve(*Overrides.command_line(flags, ['privacy.delta="1e-6"'], file)).privacy
     assert privacy is not None
     assert (privacy.delta, str(privacy.parts)) == (1e-6, "10")
 
@@ -228,28 +233,33 @@ def test_a_wish_for_privacy_without_an_epsilon_is_refused(
     changes = {f"privacy.{field}": WISHES[field]}
     file = file_with(tmp_path, changes)
     nested = {"privacy": {field: WISHES[field]}}
-    for wishes in (by_flag(changes), by_parameter(changes), by_mapping(nested, "settings")):
+    for wishes in (
+        Overrides.typed(changes, flags=True),
+        Overrides.typed(changes),
+        Overrides.mapping(nested, "settings"),
+    ):
         with pytest.raises(PrivacyContractError, match=f"'privacy.{field}' cannot be kept"):
-            resolve(by_flag({"recipe": recipe}), wishes)
+            resolve(Overrides.typed({"recipe": recipe}, flags=True), wishes)
     for assignments, path in (([f"privacy.{field}={WISHES[field]}"], None), ([], file)):
         with pytest.raises(PrivacyContractError, match="without privacy"):
-            resolve(*by_command_line({"recipe": recipe}, assignments, path))
+            resolve(*Overrides.command_line({"recipe": recipe}, assignments, path))
 
 
 @pytest.mark.parametrize("name", ["epsilon", "noise_multiplier"])
 def test_plain_keeps_no_epsilon_and_no_noise(tmp_path: Path, name: str) -> None:
     file = file_with(tmp_path, {f"privacy.{name}": 3.0, "recipe": "auto"})
     with pytest.raises(PrivacyContractError, match="recipe 'plain'"):
-        resolve(*by_command_line({"recipe": "plain"}, None, file))
+        resolve(*Overrides.command_line({"recipe": "plain"}, None, file))
 
 
 @pytest.mark.parametrize("value", [None, 5, "person"])
 def test_a_section_is_no_setting(value: Any) -> None:
     with pytest.raises(ConfigError, match="section"):
         resolve(
-            by_parameter({"privacy.epsilon": 1.0}), by_mapping({"privacy": value}, "settings")
+            Overrides.typed({"privacy.epsilon": 1.0}),
+            Overrides.mapping({"privacy": value}, "settings"),
         )
 
 
 def test_not_to_seed_the_noise_is_no_wish_for_any() -> None:
-    assert resolve(by_parameter({"privacy.reproducible": False})).privacy is None
+    assert resolve(Overrides.typed({"privacy.reproducible": False})).privacy is None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from privgcn.config import PAPER_EPOCHS
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.paper import emulation
 from privgcn.experiments.paper.comparison import EPSILONS, compared, compared_table
@@ -23,7 +24,6 @@ from privgcn.experiments.results import (
     split_by_origin,
 )
 from privgcn.report import MeanStd, Table
-from privgcn.training.recipes import PAPER_EPOCHS
 
 PARTS: tuple[int | str, ...] = (1, 2, 4, 6, 8, 10, 100, "each")
 EPSILON = 2

@@ -28,13 +28,13 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from privgcn.config import PAPER_EPOCHS
 from privgcn.corpus.catalogue import DATASETS
 from privgcn.errors import ConfigError
 from privgcn.experiments.paper.published import noise_of
 from privgcn.experiments.tasks import Result, check_axes
 from privgcn.experiments.train_task import encoding, parts_and_share
 from privgcn.training.devices import WORDS, Work, faster_device
-from privgcn.training.recipes import PAPER_EPOCHS
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+from privgcn.config import recipe_settings
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.paper import emulation
 from privgcn.experiments.paper.comparison import EPSILONS, NEAR, agree
@@ -22,7 +23,6 @@ from privgcn.experiments.results import (
     split_by_origin,
 )
 from privgcn.report import Figure, Table
-from privgcn.training.recipes import paper_split
 
 LEAST_SEEDS = 10
 """A random walk differs by 0.05 from seed to seed; ten seeds pin its mean to 0.015."""
@@ -60,7 +60,10 @@ def present(results: Results, options: Options) -> Presentation:
     """Published, emulated and sound scores side by side."""
     tables: list[Table] = []
     figures: list[Figure] = []
-    sound, rate = paper_split("adam").training.learning_rate, SPLIT_LEARNING_RATES["adam"]
+    sound, rate = (
+        recipe_settings("paper-split", "adam").training.learning_rate,
+        SPLIT_LEARNING_RATES["adam"],
+    )
     for suffix, datasets in split_by_origin(options.datasets):
         rows = (_row(results, claim) for n in datasets for claim in _claims(n, options))
         tables.append(

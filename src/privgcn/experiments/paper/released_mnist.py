@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgcn.config import PAPER_RATE
 from privgcn.experiments.paper.emulation import Stopper, losses_of
 from privgcn.experiments.tasks import Result, check_axes
 from privgcn.training.devices import Work, faster_device
-from privgcn.training.recipes import PAPER_RATE
 
 if TYPE_CHECKING:
     from torch import Tensor

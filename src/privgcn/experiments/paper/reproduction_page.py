@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from privgcn.config import MODES
 from privgcn.experiments.paper import curves, layouts, mnist, table1
 from privgcn.experiments.paper.comparison import (
     EPSILONS,
@@ -42,7 +43,6 @@ from privgcn.experiments.results import (
     mean_of,
 )
 from privgcn.files import write_atomically
-from privgcn.modes import MODES
 from privgcn.report import Figure, MeanStd, Table
 from privgcn.report.charts import save_svg
 from privgcn.report.drawing import Colours

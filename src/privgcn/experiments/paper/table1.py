@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from privgcn.config import MODES
 from privgcn.experiments.grid import Experiment, Grid
 from privgcn.experiments.paper import emulation, headlines, layouts
 from privgcn.experiments.paper.mapping import (
@@ -26,7 +27,6 @@ from privgcn.experiments.results import (
     figure,
     split_by_origin,
 )
-from privgcn.modes import MODES
 from privgcn.report import Figure, MeanStd, Table
 
 FULL_EPSILON = 2

@@ -1,4 +1,4 @@
-"""What a run is doing just now: the rooms say it, and whoever watches shows it.
+"""What a run is doing just now: packages say it, and whoever watches shows it.
 
 A stage has a name and, where it can be counted, how much of it is done. Nobody watches unless
 asked to (:func:`watched`), and then telling costs nothing.
@@ -12,37 +12,27 @@ from contextvars import ContextVar
 from typing import Protocol, TypeVar
 
 _T = TypeVar("_T")
-_NOW_AND_THEN = 1000
+_EVERY = 1000
 
 
 class Watcher(Protocol):
-    """Shows stages."""
+    """Shows progress."""
 
     def begin(self, name: str) -> None:
-        """A stage begins; the one before has ended."""
+        """A stage begins, and the one before ends; an empty name only ends it."""
 
     def advance(self, done: int, total: int) -> None:
         """So much of the stage is done."""
-
-    def end(self) -> None:
-        """The stage has ended, and no other begins yet."""
 
 
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
 def begin(name: str) -> None:
-    """A stage begins, and the one before ends."""
+    """A stage begins, and the one before ends; without a name it only ends."""
     watcher = _watcher.get()
     if watcher is not None:
         watcher.begin(name)
-
-
-def end() -> None:
-    """The stage ends: something else has the terminal now."""
-    watcher = _watcher.get()
-    if watcher is not None:
-        watcher.end()
 
 
 def advance(done: int, total: int) -> None:
@@ -55,14 +45,14 @@ def advance(done: int, total: int) -> None:
 def counted(things: Sequence[_T]) -> Iterator[_T]:
     """The same things, telling now and then how many of them were taken."""
     for number, thing in enumerate(things):
-        if number % _NOW_AND_THEN == 0:
+        if number % _EVERY == 0:
             advance(number, len(things))
         yield thing
 
 
 @contextmanager
 def watched(watcher: Watcher | None) -> Iterator[None]:
-    """Has stages shown while the block runs."""
+    """Has progress shown while the block runs."""
     token = _watcher.set(watcher)
     try:
         yield

@@ -7,11 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from privgcn import stages
+from privgcn import progress
 from privgcn.cli.progress import shown_stages
+from privgcn.config import make_settings
 from privgcn.corpus import load_corpus
 from privgcn.runs.train import train
-from privgcn.training.recipes import make_settings
 from terminal import Terminal
 
 
@@ -28,13 +28,10 @@ class Notes:
     def advance(self, done: int, total: int) -> None:
         self.done[self.seen[-1]] = (done, total)
 
-    def end(self) -> None:
-        self.seen.append("ended")
-
 
 def test_a_run_tells_its_stages_in_order_and_counts_its_steps() -> None:
     notes, settings = Notes(), make_settings(epsilon=1.0, changes={"features.kind": "hashing"})
-    with stages.watched(notes):
+    with progress.watched(notes):
         trial = train(load_corpus("clinic"), settings)
         trial.predictions("alone")
         trial.predictions("own-graph")
@@ -52,7 +49,7 @@ def test_reading_counts_its_lines(tmp_path: Path, suffix: str) -> None:
     frame.cast(pl.String).write_ndjson(file) if suffix == "jsonl" else frame.write_csv(file)
     (tmp_path / "edges.csv").write_text("source,target\n0,1\n")
     notes, lines = Notes(), len(file.read_text().split("\n"))
-    with stages.watched(notes):
+    with progress.watched(notes):
         load_corpus(tmp_path)
     assert notes.seen == ["reading", "reading links"]
     done, total = notes.done["reading"]
@@ -62,10 +59,10 @@ def test_reading_counts_its_lines(tmp_path: Path, suffix: str) -> None:
 
 def test_nobody_watches_by_default() -> None:
     notes = Notes()
-    with stages.watched(notes):
+    with progress.watched(notes):
         pass
-    stages.begin("training")
-    stages.advance(1, 2)
+    progress.begin("training")
+    progress.advance(1, 2)
     assert notes.seen == []
 
 
@@ -76,9 +73,9 @@ def test_stages_are_shown_on_a_terminal_and_nowhere_else(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", where())
     with shown_stages():
-        stages.begin("reading")
-        stages.begin("training")
-        stages.advance(3, 4)
+        progress.begin("reading")
+        progress.begin("training")
+        progress.advance(3, 4)
     shown = sys.stderr.getvalue()  # type: ignore[attr-defined]
     assert ("left:" in shown) == (where is Terminal)
     assert ("training" in shown and "75%" in shown) == (where is Terminal)
@@ -91,7 +88,7 @@ def test_a_stage_without_a_count_has_a_name_and_its_time(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", Terminal())
     with shown_stages():
-        stages.begin("report")
+        progress.begin("report")
     shown = sys.stderr.getvalue()  # type: ignore[attr-defined]
     assert "report" in shown
     assert "0:00:00" in shown
