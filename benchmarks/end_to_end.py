@@ -146,7 +146,7 @@ def stages(folder: Path, features: str) -> list[dict[str, Any]]:
         )
 
     with stage("start-up"):
-        from privgcn.corpus import load_corpus
+        from privgcn.data import load_corpus
         from privgcn.modes import MODES
         from privgcn.report import pages
         from privgcn.runs.assumptions import statement_of

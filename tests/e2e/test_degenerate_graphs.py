@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from privgcn.config import Settings
-from privgcn.corpus import load_corpus
+from privgcn.data import load_corpus
 from privgcn.errors import PrivGCNError
 from privgcn.runs.train import score_table, train
 from privgcn.training.recipes import make_settings

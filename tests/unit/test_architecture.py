@@ -21,11 +21,11 @@ def test_the_picture_shows_the_imports_of_today() -> None:
 def test_the_picture_has_a_dot_for_each_import_and_no_other() -> None:
     told = set(re.findall(r"<title>(\S+) imports (\S+)</title>", picture()))
     assert told == import_graph.links()
-    assert {("runs", "training"), ("features", "corpus"), ("cli", "runs")} <= told
+    assert {("runs", "training"), ("features", "data"), ("cli", "runs")} <= told
 
 
 def test_an_import_against_the_order_is_not_drawn(monkeypatch) -> None:
-    monkeypatch.setattr(import_graph, "links", lambda: {("corpus", "cli")})
+    monkeypatch.setattr(import_graph, "links", lambda: {("data", "cli")})
     with pytest.raises(ValueError, match="against the order"):
         picture()
 

@@ -9,7 +9,7 @@ import pytest
 
 from privgcn import stages
 from privgcn.cli.progress import shown_stages
-from privgcn.corpus import load_corpus
+from privgcn.data import load_corpus
 from privgcn.runs.train import train
 from privgcn.training.recipes import make_settings
 from terminal import Terminal

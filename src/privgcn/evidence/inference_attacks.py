@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from privgcn.corpus.corpus import TRAIN
+from privgcn.data.corpus import TRAIN
 from privgcn.errors import ConfigError
 from privgcn.evidence.membership import Members
 from privgcn.graph.textgraph import TextGraph

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from privgcn.config import Settings, parse_settings
-from privgcn.corpus.catalogue import DATASETS
+from privgcn.data.catalogue import DATASETS
 from privgcn.errors import ConfigError
 from privgcn.experiments.tasks import Result, check_axes
 from privgcn.modes import MODES, check_mode
@@ -19,7 +19,7 @@ from privgcn.training.devices import Work, faster_device, work_of
 from privgcn.training.recipes import make_settings
 
 if TYPE_CHECKING:
-    from privgcn.corpus import Corpus
+    from privgcn.data import Corpus
 
 DEVICE = "PRIVGCN_DEVICE"
 """Environment variable that says where runs train if no option does."""

@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from privgcn.config import Settings
-from privgcn.corpus import Corpus
-from privgcn.corpus.corpus import TRAIN, VALIDATION
-from privgcn.corpus.frames import is_missing
+from privgcn.data import Corpus
+from privgcn.data.corpus import TRAIN, VALIDATION
+from privgcn.data.frames import is_missing
 from privgcn.errors import ConfigError, DataError
 from privgcn.models import ModuleModel
 from privgcn.modes import check_mode

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privgcn import stages
-from privgcn.corpus import load_corpus
+from privgcn.data import load_corpus
 from privgcn.errors import ConfigError, DataError
 from privgcn.files import write_atomically
 from privgcn.modes import Mode, check_mode

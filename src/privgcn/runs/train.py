@@ -20,8 +20,8 @@ from torch import nn
 
 from privgcn import stages
 from privgcn.config import Settings
-from privgcn.corpus import Corpus
-from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
+from privgcn.data import Corpus
+from privgcn.data.corpus import TEST, TRAIN, VALIDATION
 from privgcn.evaluation.baselines import majority, sees_no_links, uniform
 from privgcn.evaluation.intervals import with_intervals
 from privgcn.evaluation.metrics import HEADLINE, classification_scores

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
+from privgcn.data.corpus import TEST, TRAIN, VALIDATION
 from privgcn.errors import PrivacyContractError
 from privgcn.evaluation import references as references_module
 from privgcn.evaluation.references import REFERENCES, STRENGTHS, references

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privgcn.corpus import Corpus
+from privgcn.data import Corpus
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.modes import MODES
 from privgcn.privacy.accounting.selection import RunCount

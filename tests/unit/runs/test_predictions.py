@@ -8,8 +8,8 @@ import pytest
 
 from privgcn import GraphClassifier
 from privgcn.cli.train import train_and_write
-from privgcn.corpus import load_corpus
-from privgcn.corpus.corpus import TRAIN
+from privgcn.data import load_corpus
+from privgcn.data.corpus import TRAIN
 from privgcn.modes import MODES
 from privgcn.runs.predictions import predict_source
 from privgcn.runs.release import write_release

@@ -28,7 +28,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from privgcn.corpus.catalogue import DATASETS
+from privgcn.data.catalogue import DATASETS
 from privgcn.errors import ConfigError
 from privgcn.experiments.paper.published import noise_of
 from privgcn.experiments.tasks import Result, check_axes
@@ -130,7 +130,7 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...], device: str = "cpu") -
     import torch
 
     from privgcn.config import Settings
-    from privgcn.corpus.corpus import TEST
+    from privgcn.data.corpus import TEST
     from privgcn.experiments.predictions import results_of
     from privgcn.experiments.subsampling import corpus_for_runs
     from privgcn.runs.train import Prepared
