@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from privgcn.corpus import load_corpus
+from privgcn.data import load_corpus
 from privgcn.features import make_featurizer
 from privgcn.features.base import package_folder
 

@@ -35,7 +35,7 @@ def generate(name: str, folder: Path, share: float) -> tuple[Path, Path]:
 
 def prepare(name: str, first: Path, second: Path, out: Path) -> None:
     """Runs one preparation; called in a process of its own."""
-    from privgcn.corpus import pokec, reddit
+    from privgcn.data import pokec, reddit
 
     out.mkdir()
     if name == "pokec":
@@ -55,7 +55,7 @@ def main() -> None:
         name, first, second, out = options.only_prepare
         prepare(name, Path(first), Path(second), Path(out))
         return
-    from privgcn.corpus import load_corpus
+    from privgcn.data import load_corpus
 
     for name in options.names:
         with tempfile.TemporaryDirectory(dir=options.folder) as temporary:

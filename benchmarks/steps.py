@@ -41,7 +41,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout
 
 from privgcn.config import TrainingSettings
-from privgcn.corpus import load_corpus
+from privgcn.data import load_corpus
 from privgcn.graph import TextGraph, cut, normalised, random_parts
 from privgcn.models import LayerStack, make_model
 from privgcn.privacy.mechanism.part_gradients import StackGradients

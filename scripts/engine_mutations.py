@@ -422,7 +422,7 @@ ENGINE: tuple[Mutation, ...] = (
     ),
     mutation(
         "rows on disk: files that others could find",
-        "tests/unit/corpus/test_scratch.py::"
+        "tests/unit/data/test_scratch.py::"
         "test_a_scratch_file_has_no_name_and_no_rights_for_others",
         swap(
             "Scratch.__init__",

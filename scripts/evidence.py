@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 from planted_defects import DEFECTS
 
 from privgcn import __version__
-from privgcn.corpus.catalogue import DATASETS
-from privgcn.corpus.location import data_folder
+from privgcn.data.catalogue import DATASETS
+from privgcn.data.location import data_folder
 from privgcn.evidence.roc import FALSE_POSITIVES
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -18,7 +18,7 @@ SOURCE = ROOT / "src" / "privgcn"
 PICTURE = ROOT / "docs" / "figures" / "rooms.svg"
 
 ROOMS = (
-    "corpus",
+    "data",
     "features",
     "graph",
     "models",

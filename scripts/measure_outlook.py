@@ -23,7 +23,7 @@ import outlook_task
 from measuring import ROOT, arguments, measure
 
 from privgcn.config import to_toml
-from privgcn.corpus import load_corpus
+from privgcn.data import load_corpus
 from privgcn.experiments.grid import Grid
 from privgcn.experiments.results import Results
 from privgcn.files import write_atomically

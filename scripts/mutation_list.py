@@ -22,8 +22,8 @@ CHECKPOINT = "tests/unit/training/test_checkpoint.py"
 SHARED = "tests/unit/training/test_shared_parts.py"
 RANKS = "tests/e2e/test_ranks.py"
 REGISTRY = "tests/unit/features/test_registry.py"
-FOLDER = "tests/unit/corpus/test_folder.py"
-SPLITS = "tests/unit/corpus/test_splits.py"
+FOLDER = "tests/unit/data/test_folder.py"
+SPLITS = "tests/unit/data/test_splits.py"
 PLAN = "tests/unit/privacy/test_plan.py"
 ACCOUNTING = "tests/unit/privacy/test_epsilon.py"
 RENYI = "tests/unit/privacy/test_renyi.py"
@@ -285,7 +285,7 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         "classes in the order of their size",
         f"{FOLDER}::test_how_often_a_class_occurs_does_not_order_the_classes",
         swap(
-            "corpus.folder:_labels",
+            "data.folder:_labels",
             "tuple(sorted(any_values))",
             "tuple(sorted(any_values, key=lambda name: (-list(values).count(name), name)))",
         ),
@@ -306,7 +306,7 @@ BEFORE_THE_PLAN: tuple[Mutation, ...] = (
         "owners of a folder are numbered as they appear",
         f"{FOLDER}::test_how_much_an_owner_writes_moves_nobody_else",
         swap(
-            "corpus.folder:_owners",
+            "data.folder:_owners",
             "tuple(sorted(any_values))",
             "tuple(dict.fromkeys(values))",
         ),

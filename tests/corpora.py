@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from privgcn.corpus import Corpus, CorpusFacts
-from privgcn.corpus.corpus import no_edges
+from privgcn.data import Corpus, CorpusFacts
+from privgcn.data.corpus import no_edges
 
 
 def corpus_of(

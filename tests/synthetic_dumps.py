@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.corpus.pokec import CATS, COLUMNS, DOGS
-from privgcn.corpus.stand_ins import slovak_looking_words
+from privgcn.data.pokec import CATS, COLUMNS, DOGS
+from privgcn.data.stand_ins import slovak_looking_words
 
 _ROWS = 20_000
 _POOL = 2_000

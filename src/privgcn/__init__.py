@@ -11,7 +11,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "Corpus": "privgcn.corpus",
+    "Corpus": "privgcn.data",
     "Experiment": "privgcn.experiments",
     "GraphClassifier": "privgcn.runs.classifier",
     "PrivacyPlan": "privgcn.privacy.plan",
@@ -21,7 +21,7 @@ _PUBLIC = {
     "calibrate": "privgcn.privacy.accounting.calibration",
     "cross_validate": "privgcn.runs.cross_validation",
     "epsilon_of": "privgcn.privacy.accounting.epsilon",
-    "load_corpus": "privgcn.corpus",
+    "load_corpus": "privgcn.data",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privgcn.corpus import Corpus, load_corpus
-from privgcn.corpus.card import DatasetCard
-from privgcn.corpus.catalogue import DATASETS
-from privgcn.corpus.location import data_folder
+from privgcn.data import Corpus, load_corpus
+from privgcn.data.card import DatasetCard
+from privgcn.data.catalogue import DATASETS
+from privgcn.data.location import data_folder
 
 # train, validation, test; the paper's sizes where it has the dataset.
 SIZES = {

@@ -194,7 +194,7 @@ def test_a_bug_is_json_too_and_only_verbose_shows_where(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a division\nby zero")
 
-    monkeypatch.setattr("privgcn.corpus.load_corpus", broken)
+    monkeypatch.setattr("privgcn.data.load_corpus", broken)
     words = ["train", "clinic", "--json", *(["--verbose"] if verbose else [])]
     assert ended(monkeypatch, *words) == 1
     said = capsys.readouterr()

@@ -224,7 +224,7 @@ def test_a_seed_is_never_ignored(
         splits.append(options["seed"])
         return load_corpus(source, **options)
 
-    monkeypatch.setattr("privgcn.corpus.load_corpus", loaded)
+    monkeypatch.setattr("privgcn.data.load_corpus", loaded)
     file = tmp_path / "my.toml"
     file.write_text("seed = 9\n")
     words = {"--seed": ["--seed", "9"], "--set": ["--set", "seed=9"]}

@@ -17,7 +17,7 @@ MODULES = [
 
 
 def test_public_names_have_examples() -> None:
-    assert {"privgcn.runs.classifier", "privgcn.corpus.catalogue"} <= set(MODULES)
+    assert {"privgcn.runs.classifier", "privgcn.data.catalogue"} <= set(MODULES)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -67,7 +67,7 @@ def test_text_features_need_nothing_of_what_their_packages_require(tmp_path: Pat
     encode = f"""
 import sys
 sys.modules.update(dict.fromkeys({modules}))
-from privgcn.corpus import Corpus
+from privgcn.data import Corpus
 from privgcn.features.registry import make_featurizer
 corpus = Corpus.from_texts(["a letter", "a rash"])
 for kind in ("minilm", "static"):

@@ -63,7 +63,7 @@ def test_a_symbol_that_is_gone_is_noticed(pointer: str) -> None:
 
 def test_a_key_that_is_gone_is_noticed() -> None:
     with pytest.raises(LookupError):
-        checklist.file_of_code("corpus/datasets.toml:pokec.encodings.glove")
+        checklist.file_of_code("data/datasets.toml:pokec.encodings.glove")
 
 
 @pytest.mark.parametrize(

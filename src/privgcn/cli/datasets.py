@@ -19,7 +19,7 @@ def datasets(
     as_json: AsJson = False,
 ) -> None:
     """List the known datasets and whether they are on this machine."""
-    from privgcn.corpus.location import data_folder
+    from privgcn.data.location import data_folder
 
     folder = data_folder(data_dir)
     records = _records(folder)
@@ -30,7 +30,7 @@ def datasets(
 
 
 def _records(folder: Path) -> list[dict[str, Any]]:
-    from privgcn.corpus.catalogue import DATASETS
+    from privgcn.data.catalogue import DATASETS
 
     records = []
     for card in DATASETS.values():

@@ -12,7 +12,7 @@ from privgcn.cli.output import print_json
 from privgcn.errors import DataError, shown
 
 if TYPE_CHECKING:
-    from privgcn.corpus.card import DatasetCard
+    from privgcn.data.card import DatasetCard
 
 
 def fetch(
@@ -33,7 +33,7 @@ def fetch(
     as_json: AsJson = False,
 ) -> None:
     """Download a dataset, verify its SHA-256, and resume an interrupted download."""
-    from privgcn.corpus.location import data_folder
+    from privgcn.data.location import data_folder
 
     card = _card(name)
     folder = data_folder(data_dir)
@@ -60,7 +60,7 @@ def fetch(
 
 
 def _card(name: str) -> DatasetCard:
-    from privgcn.corpus.catalogue import DATASETS, did_you_mean
+    from privgcn.data.catalogue import DATASETS, did_you_mean
 
     if name not in DATASETS:
         raise DataError(
@@ -75,7 +75,7 @@ Sizes = dict[str, tuple[int, int | None]]
 
 def _prepare(card: DatasetCard, source: Path, folder: Path) -> tuple[list[Path], Sizes]:
     """Copies and prepares, and counts: each size beside the one that is described."""
-    from privgcn.corpus.fetch import copy_from
+    from privgcn.data.fetch import copy_from
 
     if not card.files:
         raise DataError(
@@ -102,7 +102,7 @@ def _download(card: DatasetCard, folder: Path) -> list[Path]:
         TimeRemainingColumn,
     )
 
-    from privgcn.corpus.fetch import fetch as fetch_files
+    from privgcn.data.fetch import fetch as fetch_files
 
     bars = Progress(
         TextColumn("{task.description}"),

@@ -30,7 +30,7 @@ from privgcn.errors import ConfigError
 
 if TYPE_CHECKING:
     from privgcn.config import Settings
-    from privgcn.corpus import Corpus, ReadReport
+    from privgcn.data import Corpus, ReadReport
     from privgcn.runs.train import Trial
     from privgcn.training.ranks import Team
 
@@ -200,8 +200,8 @@ def _read(
 
     from privgcn.cli.score_lines import outlook_lines
     from privgcn.config import to_toml
-    from privgcn.corpus import load_corpus
-    from privgcn.corpus.catalogue import resolved_source
+    from privgcn.data import load_corpus
+    from privgcn.data.catalogue import resolved_source
     from privgcn.features import choose
     from privgcn.runs import train
     from privgcn.runs.expected import check_plan, outlook_of
@@ -245,7 +245,7 @@ def _read(
 
 def _report(corpus: Corpus) -> ReadReport:
     """What was read; of a dataset of the catalogue, what it has."""
-    from privgcn.corpus import ReadReport
+    from privgcn.data import ReadReport
 
     return corpus.read_report or ReadReport.of(corpus, corpus.edges)
 

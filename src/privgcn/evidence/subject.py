@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 
 from privgcn.config import Settings
-from privgcn.corpus import Corpus, load_corpus
-from privgcn.corpus.catalogue import resolved_source
+from privgcn.data import Corpus, load_corpus
+from privgcn.data.catalogue import resolved_source
 from privgcn.errors import ConfigError
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.runs.assumptions import check_owners

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.corpus import Corpus
-from privgcn.corpus.corpus import TEST
+from privgcn.data import Corpus
+from privgcn.data.corpus import TEST
 from privgcn.evaluation.metrics import classification_scores
 from privgcn.experiments.tasks import Result
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from privgcn.corpus.catalogue import DATASETS
+from privgcn.data.catalogue import DATASETS
 from privgcn.experiments.store import RecordStore
 from privgcn.experiments.tasks import Result, make_task
 from privgcn.report import Difference, Figure, MeanStd, Point, Series, Table

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from privgcn.corpus import Corpus, load_corpus
-from privgcn.corpus.corpus import TEST, TRAIN
+from privgcn.data import Corpus, load_corpus
+from privgcn.data.corpus import TEST, TRAIN
 from privgcn.errors import ConfigError, DataError, shown
 from privgcn.runs.train import with_split
 

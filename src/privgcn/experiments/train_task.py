@@ -17,7 +17,7 @@ from privgcn.experiments.tasks import Result, check_axes
 from privgcn.training.devices import Work, faster_device, work_of
 
 if TYPE_CHECKING:
-    from privgcn.corpus import Corpus
+    from privgcn.data import Corpus
 
 DEVICE = "PRIVGCN_DEVICE"
 """Environment variable that says where runs train if no option does."""

@@ -18,7 +18,7 @@ from privgcn.progress import counted
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-    from privgcn.corpus import Corpus
+    from privgcn.data import Corpus
     from privgcn.features.base import Matrix
 
 DEFAULT_DIMENSION = 4096

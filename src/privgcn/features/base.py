@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from scipy.sparse import csr_matrix
 
-    from privgcn.corpus import Corpus
-    from privgcn.corpus.scratch import ChosenRows
+    from privgcn.data import Corpus
+    from privgcn.data.scratch import ChosenRows
 
     Matrix: TypeAlias = csr_matrix | npt.NDArray[np.float32] | ChosenRows
 

@@ -204,7 +204,7 @@ class CacheContents:
 
 def default_cache() -> Path:
     """Where vectors are kept when nobody named a folder."""
-    from privgcn.corpus.location import cache_folder
+    from privgcn.data.location import cache_folder
 
     return cache_folder() / "features"
 

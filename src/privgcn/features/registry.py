@@ -12,7 +12,7 @@ from privgcn.features.base import bare_name
 from privgcn.features.default import ENGLISH, choose
 
 if TYPE_CHECKING:
-    from privgcn.corpus import Corpus
+    from privgcn.data import Corpus
     from privgcn.features.base import Featurizer
 
 

@@ -11,7 +11,7 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.corpus.location import data_folder
+from privgcn.data.location import data_folder
 from privgcn.errors import DataError, DataNotAvailableError
 from privgcn.features.bags import WithoutStopWords, split_words
 from privgcn.features.base import PublicVectors, package_folder

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from privgcn.corpus import scratch
-from privgcn.corpus.scratch import ChosenRows, Scratch, each_stretch, is_mapped, let_go
+from privgcn.data import scratch
+from privgcn.data.scratch import ChosenRows, Scratch, each_stretch, is_mapped, let_go
 from privgcn.graph.dense_rows import ROWS_AT_ONCE, DenseRows
 from privgcn.graph.sparse_rows import SparseRows
 

@@ -14,7 +14,7 @@ from privgcn.graph.propagation import propagation_of
 from privgcn.graph.rows import Rows, rows_of
 
 if TYPE_CHECKING:
-    from privgcn.corpus import Corpus
+    from privgcn.data import Corpus
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class TextGraph:
     @classmethod
     def from_pyg(cls, data: Any) -> TextGraph:
         """Takes a PyTorch Geometric ``Data`` with ``x``; see ``Corpus.from_pyg``."""
-        from privgcn.corpus import Corpus
+        from privgcn.data import Corpus
 
         corpus = Corpus.from_pyg(data)
         if corpus.vectors is None:

@@ -15,9 +15,9 @@ from typing import Any
 from privgcn.config import DataSettings, Settings, parse_settings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.report.pages import render
+from privgcn.report.pages import citations, render, texts
 from privgcn.report.run_page import effective_settings
-from privgcn.report.wording import citations, explained, sentence, training_data, words
+from privgcn.report.wording import explained, sentence
 
 
 @dataclass(frozen=True)
@@ -78,20 +78,21 @@ def _card(
             "The 'statement' of a privacy card must be of a run that may be released. Got one "
             "whose noise came from a seed. Train again without --reproducible."
         )
+    words = explained(statement)
     return {
         "title": "Privacy card",
         "synthetic": None,
-        "statement": explained(statement),
-        "about": _about(statement, about or About()),
+        "statement": words,
+        "about": _about(words["trained_on"], about or About()),
         "checked": [],
         "settings": effective_settings(_public(settings_public)),
         "citations": citations(),
     }
 
 
-def _about(statement: PrivacyStatement, about: About) -> list[tuple[str, list[str]]]:
+def _about(trained_on: str, about: About) -> list[tuple[str, list[str]]]:
     """The sections of a model card that are not about the guarantee."""
-    usual = words()["card"]
+    usual = texts()["card"]
     classes = usual["classes"]
     if about.classes is not None:
         classes = f"{len(about.classes)} classes: {', '.join(about.classes)}."
@@ -99,7 +100,7 @@ def _about(statement: PrivacyStatement, about: About) -> list[tuple[str, list[st
         ("Intended use", [sentence(about.intended_use or usual["use"]), usual["misuse"]]),
         (
             "Training documents",
-            [training_data(statement), sentence(about.corpus or usual["corpus"])],
+            [trained_on, sentence(about.corpus or usual["corpus"])],
         ),
         ("Classes", [classes]),
         ("Limits", usual["limits"]),

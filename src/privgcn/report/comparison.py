@@ -13,10 +13,10 @@ from privgcn.privacy.statement_text import SHORT_UNIT, round_up
 from privgcn.report.curves import EPSILON_AXIS, shown_epsilon
 from privgcn.report.figures import Figure, Point, Series
 from privgcn.report.formats import number
+from privgcn.report.pages import citations, notice
 from privgcn.report.run_page import check_pair
 from privgcn.report.scores import SCORE_AXIS, Scores, mode_label
 from privgcn.report.tables import MeanStd, Table
-from privgcn.report.wording import citations, notice
 
 
 @dataclass(frozen=True)

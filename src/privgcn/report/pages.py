@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Mapping
 from functools import cache
+from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -35,6 +38,25 @@ def render(template: str, summary: dict[str, Any]) -> str:
 
     page = _environment().get_template(template)
     return page.render(page=summary, draw=draw, table_html=table_html, version=__version__)
+
+
+@cache
+def texts() -> Mapping[str, Any]:
+    """What pages and cards say beside the statement, as a tree."""
+    return tomllib.loads(resources.files(__package__).joinpath("texts.toml").read_text("utf-8"))
+
+
+def notice(name: str, **values: str) -> dict[str, str]:
+    """A notice: its tone, title and text."""
+    return {key: text.format(**values) for key, text in texts()["notices"][name].items()}
+
+
+def citations() -> list[dict[str, str]]:
+    """The method's paper and this program, in words and as BibTeX."""
+    return [
+        {key: text.format(version=__version__) for key, text in entry.items()}
+        for entry in texts()["citations"]
+    ]
 
 
 @cache

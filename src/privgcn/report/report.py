@@ -13,13 +13,12 @@ from privgcn.files import write_atomically
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.report.comparison import RunRecord, runs_summary
 from privgcn.report.figures import Figure
-from privgcn.report.pages import render
+from privgcn.report.pages import citations, render
 from privgcn.report.results import Outcome, Results
 from privgcn.report.run_page import run_summary
 from privgcn.report.scores import Scores
 from privgcn.report.sources import read_folders
 from privgcn.report.tables import Table
-from privgcn.report.wording import citations
 
 _GENERATOR = b'<meta name="generator" content="privgcn">'
 

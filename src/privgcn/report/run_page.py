@@ -14,6 +14,7 @@ from privgcn.privacy.statement_text import SHORT_UNIT, round_up
 from privgcn.report.curves import run_curve
 from privgcn.report.evidence import attack_figure, attack_table
 from privgcn.report.formats import number, score, setting
+from privgcn.report.pages import citations, notice
 from privgcn.report.scores import (
     Scores,
     class_table,
@@ -23,7 +24,7 @@ from privgcn.report.scores import (
     repeat_table,
     score_figure,
 )
-from privgcn.report.wording import citations, explained, notice
+from privgcn.report.wording import explained
 
 _MODELS = {
     "gcn": "graph convolutional network",
@@ -78,6 +79,9 @@ def run_summary(
         "tiles": _tiles(statement, scores, lead),
         "notices": notices,
         "statement": None if statement is None else explained(statement),
+        "verdict": None
+        if statement is None
+        else notice("releasable" if statement.releasable else "seeded"),
         "checked": list(checked),
         "score_table": mode_table(scores, private=private),
         "more_scores": [t for t in (repeat_table(scores), reference_table(scores)) if t],

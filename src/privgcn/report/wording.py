@@ -34,21 +34,8 @@ _LARGEST_FACTOR = 1e6
 
 @cache
 def words() -> Mapping[str, Any]:
-    """The texts of pages and cards, as a tree."""
+    """The texts, as a tree."""
     return tomllib.loads(resources.files(__package__).joinpath("words.toml").read_text("utf-8"))
-
-
-def notice(name: str, **values: str) -> dict[str, str]:
-    """A notice: its tone, title and text."""
-    return {key: text.format(**values) for key, text in words()["notices"][name].items()}
-
-
-def citations() -> list[dict[str, str]]:
-    """The method's paper and this program, in words and as BibTeX."""
-    return [
-        {key: text.format(version=__version__) for key, text in entry.items()}
-        for entry in words()["citations"]
-    ]
 
 
 def explained(statement: PrivacyStatement) -> dict[str, Any]:
@@ -78,13 +65,16 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
             {
                 "mode": m.mode,
                 "covered": m.covered,
-                "verdict": "covered, for the training data" if m.covered else "NOT covered",
+                "verdict": "covered, for the training documents"
+                if m.covered
+                else "NOT covered",
                 "sees": f"What the model sees: {facts_of(m.mode).sees}.",
             }
             for m in statement.inference_modes
         ],
         **listed,
-        "verdict": notice("releasable" if statement.releasable else "seeded"),
+        "trained_on": words()["training_data"].format(**values),
+        "releasable": statement.releasable,
         "digest": statement.stored_digest,
         "package": statement.package_version,
     }
@@ -94,11 +84,6 @@ def sentence(line: str) -> str:
     """A line of the statement with a capital and a full stop; its words stay as they are."""
     text = line.strip()
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
-
-
-def training_data(statement: PrivacyStatement) -> str:
-    """How many units trained the model, in a sentence."""
-    return str(words()["training_data"].format(**_values(statement)))
 
 
 def _values(statement: PrivacyStatement) -> dict[str, Any]:
@@ -113,7 +98,10 @@ def _values(statement: PrivacyStatement) -> dict[str, Any]:
         "short_unit": SHORT_UNIT[statement.unit],
         "counted": words()["counted"][statement.unit],
         "units": f"{statement.units:,}",
-        # Those that train, and those that score.
+        # Those that train, and those that score a search.
+        "protected_counted": words()[
+            "counted" if statement.plan.protected_units == statement.units else "searched"
+        ][statement.unit],
         "protected": f"{statement.plan.protected_units:,}",
         "relation_name": statement.relation,
         "relation": words()["relation"][statement.relation],

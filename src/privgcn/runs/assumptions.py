@@ -5,7 +5,7 @@ Only what this run adds: what is true of every run of a plan is in ``privgcn.pri
 
 from __future__ import annotations
 
-from privgcn.corpus import Corpus
+from privgcn.data import Corpus
 from privgcn.errors import PrivacyContractError
 from privgcn.features import Featurizer
 from privgcn.models import ModuleModel

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from privgcn.config import Settings
-from privgcn.corpus import Corpus
-from privgcn.corpus.corpus import TRAIN
+from privgcn.data import Corpus
+from privgcn.data.corpus import TRAIN
 from privgcn.features import Featurizer, make_featurizer
 from privgcn.runs.assumptions import check_owners
 from privgcn.runs.train import Trial, public_size

@@ -17,9 +17,9 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from scipy.sparse import csr_matrix
 
-from privgcn.corpus import Corpus
-from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
-from privgcn.corpus.scratch import ChosenRows
+from privgcn.data import Corpus
+from privgcn.data.corpus import TEST, TRAIN, VALIDATION
+from privgcn.data.scratch import ChosenRows
 from privgcn.errors import DataError
 from privgcn.runs.folder import TRAINED, Stored
 

@@ -16,11 +16,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from privgcn.corpus import Corpus
-from privgcn.corpus.corpus import NO_LABEL, TEST, TRAIN, VALIDATION, no_edges
-from privgcn.corpus.frames import column, column_names, is_frame, label_set, raw_column
-from privgcn.corpus.links import canonical_edges, link_ends
-from privgcn.corpus.pyg import is_pyg
+from privgcn.data import Corpus
+from privgcn.data.corpus import NO_LABEL, TEST, TRAIN, VALIDATION, no_edges
+from privgcn.data.frames import column, column_names, is_frame, label_set, raw_column
+from privgcn.data.links import canonical_edges, link_ends
+from privgcn.data.pyg import is_pyg
 from privgcn.errors import ConfigError
 from privgcn.runs.train import with_split
 

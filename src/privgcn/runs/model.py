@@ -22,8 +22,8 @@ from safetensors.torch import load as load_tensors
 from torch import nn
 
 from privgcn.config import Settings, parse_settings, to_toml
-from privgcn.corpus import Corpus
-from privgcn.corpus.scratch import ChosenRows
+from privgcn.data import Corpus
+from privgcn.data.scratch import ChosenRows
 from privgcn.errors import ConfigError, DataError, PrivGCNError, reason, refusal
 from privgcn.features import Featurizer, featurizer_from_state
 from privgcn.graph.on_disk import RowsOnDisk, bytes_of

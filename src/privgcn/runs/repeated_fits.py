@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from privgcn.config import Settings
-from privgcn.corpus import Corpus
+from privgcn.data import Corpus
 from privgcn.errors import PrivacyWarning
 
 _SEARCH = "sklearn.model_selection"

@@ -13,9 +13,9 @@ import numpy as np
 
 from privgcn import progress
 from privgcn.config import Settings
-from privgcn.corpus import Corpus, load_corpus
-from privgcn.corpus.catalogue import resolved_source
-from privgcn.corpus.corpus import OUTSIDE, TEST, TRAIN
+from privgcn.data import Corpus, load_corpus
+from privgcn.data.catalogue import resolved_source
+from privgcn.data.corpus import OUTSIDE, TEST, TRAIN
 from privgcn.errors import DataError
 from privgcn.evaluation.baselines import baselines_left_out
 from privgcn.evaluation.metrics import HEADLINE

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privgcn.corpus.scratch import LINKS_AT_ONCE
+from privgcn.data.scratch import LINKS_AT_ONCE
 from privgcn.errors import DataError
 from privgcn.files import read_bounded, write_atomically
 from privgcn.graph.on_disk import RowsOnDisk, forget

@@ -170,7 +170,7 @@ def test_a_column_that_is_the_same_everywhere_is_refused() -> None:
 
 
 def test_all_attacks_make_one_record(tmp_path) -> None:
-    from privgcn.corpus import load_corpus
+    from privgcn.data import load_corpus
 
     corpus = load_corpus("clinic")
     kept = np.flatnonzero(corpus.owners < 100)
@@ -197,7 +197,7 @@ def test_all_attacks_make_one_record(tmp_path) -> None:
 
 
 def test_a_column_must_be_there() -> None:
-    from privgcn.corpus import load_corpus
+    from privgcn.data import load_corpus
 
     subject = Subject(load_corpus("clinic"), make_settings(epsilon=1.0))
     with pytest.raises(ConfigError, match=r"must be one of label, practice. Got 'age'"):

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privgcn.corpus import load_corpus
-from privgcn.corpus.corpus import TEST, TRAIN
+from privgcn.data import load_corpus
+from privgcn.data.corpus import TEST, TRAIN
 from privgcn.errors import ConfigError, DataError
 from privgcn.experiments.subsampling import corpus_for_runs, with_fraction
 

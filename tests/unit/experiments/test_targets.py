@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from privgcn.corpus.catalogue import DATASETS
+from privgcn.data.catalogue import DATASETS
 from privgcn.errors import ConfigError, DataNotAvailableError
 from privgcn.experiments.paper import emulation
 from privgcn.experiments.paper.targets import (

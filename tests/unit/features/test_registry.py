@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from corpora import corpus_of
-from privgcn.corpus import Corpus
+from privgcn.data import Corpus
 from privgcn.errors import ConfigError, DataError, PrivGCNError
 from privgcn.features import FEATURES, featurizer_from_state, make_featurizer
 

@@ -11,9 +11,9 @@ import torch
 from scipy.sparse import random as random_sparse
 from torch import Tensor
 
-from privgcn.corpus import scratch
-from privgcn.corpus.corpus import canonical_edges
-from privgcn.corpus.scratch import ChosenRows, Scratch
+from privgcn.data import scratch
+from privgcn.data.corpus import canonical_edges
+from privgcn.data.scratch import ChosenRows, Scratch
 from privgcn.graph import on_disk
 from privgcn.graph.on_disk import (
     InMemory,

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from brute_force import random_graph
-from privgcn.corpus import Corpus
+from privgcn.data import Corpus
 from privgcn.errors import DataError, MissingExtraError
 from privgcn.graph import TextGraph
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from privgcn.corpus import Corpus
+from privgcn.data import Corpus
 
 DOCUMENTS = 120
 WORDS = ("pulse pressure valve beat", "rash itch cream spot")

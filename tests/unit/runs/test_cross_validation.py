@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from privgcn import cross_validate
-from privgcn.corpus.corpus import TEST, TRAIN
+from privgcn.data.corpus import TEST, TRAIN
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.runs import cross_validation
 from unit.runs.small_corpus import DOCUMENTS, small_corpus

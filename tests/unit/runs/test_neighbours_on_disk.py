@@ -13,7 +13,7 @@ from safetensors import safe_open
 from typer.testing import CliRunner
 
 from privgcn.cli import app
-from privgcn.corpus import Corpus
+from privgcn.data import Corpus
 from privgcn.runs.classifier import GraphClassifier
 from unit.runs.small_corpus import small_corpus
 

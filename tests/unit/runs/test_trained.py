@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from privgcn import Corpus, load_corpus
-from privgcn.corpus.corpus import no_edges
+from privgcn.data.corpus import no_edges
 from privgcn.runs.fingerprints import Trained
 
 

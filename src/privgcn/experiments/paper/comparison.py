@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from privgcn.corpus.catalogue import DATASETS
-from privgcn.corpus.location import data_folder
+from privgcn.data.catalogue import DATASETS
+from privgcn.data.location import data_folder
 from privgcn.experiments.paper import emulation, mnist
 from privgcn.experiments.paper.epsilons import same_digits
 from privgcn.experiments.paper.mapping import (

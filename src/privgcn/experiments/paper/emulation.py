@@ -130,7 +130,7 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...], device: str = "cpu") -
     import torch
 
     from privgcn.config import Settings
-    from privgcn.corpus.corpus import TEST
+    from privgcn.data.corpus import TEST
     from privgcn.experiments.predictions import results_of
     from privgcn.experiments.subsampling import corpus_for_runs
     from privgcn.runs.train import Prepared

@@ -64,7 +64,7 @@ def run(settings: dict[str, Any], seeds: tuple[int, ...], device: str = "cpu") -
     """Trains without clipping, and scores the test images."""
     import torch
 
-    from privgcn.corpus.corpus import TEST, TRAIN
+    from privgcn.data.corpus import TEST, TRAIN
     from privgcn.experiments.predictions import results_of
     from privgcn.experiments.subsampling import corpus_for_runs
     from privgcn.training.recording import own_stream

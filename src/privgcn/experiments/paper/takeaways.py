@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from privgcn.corpus.catalogue import DATASETS
+from privgcn.data.catalogue import DATASETS
 from privgcn.experiments.paper import curves, feature_kinds, released_code
 from privgcn.experiments.paper.comparison import EPSILONS
 from privgcn.experiments.paper.mapping import claims_of, ours, released

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from privgcn.corpus.catalogue import DATASETS
-from privgcn.corpus.location import data_folder
+from privgcn.data.catalogue import DATASETS
+from privgcn.data.location import data_folder
 from privgcn.errors import ConfigError, DataNotAvailableError
 from privgcn.experiments.declared import Declared
 from privgcn.experiments.grid import Experiment

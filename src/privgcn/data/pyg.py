@@ -1,0 +1,157 @@
+"""Exchange with PyTorch Geometric's ``Data``; the library is imported to make one only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from privgcn.data.frames import NO_LABEL, RESERVED
+from privgcn.data.links import canonical_edges, link_ends
+from privgcn.data.splits import OUTSIDE, TRAIN
+from privgcn.errors import DataError, MissingExtraError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+MASKS = ("train_mask", "val_mask", "test_mask")
+"""In the order of the split's codes."""
+
+_TEXTS = ("text", "texts", "raw_texts")
+_WEIGHTS = ("edge_weight", "edge_attr")
+
+
+def is_pyg(value: Any) -> bool:
+    """Whether a value is a ``Data``, by its parts."""
+    return hasattr(value, "edge_index") and hasattr(value, "num_nodes")
+
+
+def fields_of_data(data: Any) -> dict[str, Any]:
+    """The fields of a ``Corpus`` that a ``Data`` has: vectors or texts, links, labels, split.
+
+    Raises:
+        DataError: It lacks something, or its links have weights.
+    """
+    texts = next((list(data[name]) for name in _TEXTS if name in data), None)
+    vectors = None if data.x is None else _vectors(data.x)
+    if (vectors is None and texts is None) or data.edge_index is None:
+        raise DataError(
+            "A Data must have 'edge_index', and 'x' or 'text'. Got "
+            f"{', '.join(sorted(data.keys())) or 'nothing'}."
+        )
+    for name in _WEIGHTS:
+        if name in data and data[name] is not None:
+            raise DataError(
+                f"Links must have no weights: every link counts the same. Got '{name}'. Set "
+                "it to None, and remove links that are too weak to count."
+            )
+    count = len(texts or ()) if vectors is None else int(vectors.shape[0])
+    labels = _labels(data.y, count)
+    ends = link_ends(data.edge_index, count, None)
+    owners = next((_array(data[name]) for name in ("owners", "owner") if name in data), None)
+    owner_of, names = None, None
+    if owners is not None:
+        names, owner_of = np.unique(owners, return_inverse=True)
+    return {
+        "ids": np.arange(count).astype(str),
+        "texts": None if texts is None else tuple(texts),
+        "vectors": vectors,
+        "labels": labels,
+        "classes": tuple(map(str, range(int(labels.max(initial=NO_LABEL)) + 1))),
+        "edges": canonical_edges(ends[0], ends[1], count),
+        "split": _split(data, count),
+        "owners": owner_of,
+        "owner_names": None if names is None else tuple(map(str, names)),
+    }
+
+
+def data_of(fields: Any) -> Any:
+    """The ``Data`` of a corpus: links in both directions, masks for the split.
+
+    Raises:
+        MissingExtraError: ``torch-geometric`` is not installed.
+    """
+    try:
+        import torch
+        from torch_geometric.data import Data
+    except ImportError:
+        raise MissingExtraError("Corpus.to_pyg", "graph") from None
+
+    vectors = fields.vectors
+    if vectors is not None:
+        dense = vectors.toarray() if hasattr(vectors, "toarray") else vectors
+        vectors = torch.as_tensor(np.asarray(dense, dtype=np.float32))
+    edges = torch.as_tensor(fields.edges)
+    data = Data(
+        x=vectors,
+        edge_index=torch.cat([edges, edges.flip(0)], dim=1),
+        y=torch.as_tensor(fields.labels),
+        num_nodes=len(fields.ids),
+    )
+    for code, name in enumerate(MASKS):
+        data[name] = torch.as_tensor(fields.split == code)
+    if fields.texts is not None:
+        data.text = list(fields.texts)
+    if fields.owners is not None:
+        data.owners = torch.as_tensor(fields.owners)
+    for name, values in fields.columns.items():
+        if name not in data and name not in RESERVED:
+            data[name] = list(values)
+    return data
+
+
+def _array(values: Any) -> npt.NDArray[Any]:
+    return np.asarray(values.detach().cpu().numpy() if hasattr(values, "detach") else values)
+
+
+def _vectors(x: Any) -> csr_matrix | npt.NDArray[np.float32]:
+    if getattr(x, "is_sparse", False) or str(getattr(x, "layout", "")) == "torch.sparse_csr":
+        from scipy.sparse import csr_matrix
+
+        entries = x.to_sparse_coo().coalesce()
+        return csr_matrix(
+            (_array(entries.values()).astype(np.float32), _array(entries.indices())),
+            shape=tuple(x.shape),
+        )
+    return _array(x).astype(np.float32)
+
+
+def _labels(y: Any, count: int) -> npt.NDArray[np.int64]:
+    if y is None:
+        return np.full(count, NO_LABEL, dtype=np.int64)
+    labels = _array(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1 or labels.dtype.kind not in "iub":
+        raise DataError(
+            "The 'y' of a Data must have one class number for each document. Got "
+            f"{labels.dtype} of shape {list(labels.shape)}. Several labels for one document "
+            "are not supported."
+        )
+    return labels.astype(np.int64)
+
+
+def _split(data: Any, count: int) -> npt.NDArray[np.int8]:
+    """The masks as one split; without a train_mask every document trains."""
+    split = np.full(count, OUTSIDE, dtype=np.int8)
+    masks = {name: data[name] for name in MASKS if name in data and data[name] is not None}
+    if "train_mask" not in masks:
+        split[:] = TRAIN
+        return split
+    taken = np.zeros(count, dtype=bool)
+    for name, values in masks.items():
+        mask = _array(values).astype(bool)
+        if mask.shape != (count,):
+            raise DataError(
+                f"The '{name}' of a Data must have one boolean for each of the {count} "
+                f"documents. Got the shape {list(mask.shape)}: choose one of its columns."
+            )
+        if bool((taken & mask).any()):
+            raise DataError(
+                f"The masks of a Data must not overlap. The '{name}' has a document of "
+                "another mask."
+            )
+        taken |= mask
+        split[mask] = MASKS.index(name)
+    return split

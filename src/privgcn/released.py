@@ -1,0 +1,52 @@
+"""All that leaves training: what prediction, model files and reports are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgcn.config import Settings
+from privgcn.privacy.plan import PrivacyPlan
+
+Kind = Literal["linear", "gcn", "mlp", "module"]
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """A trained model, without a way back to the documents it was trained on.
+
+    Attributes:
+        kind: What the tensors are the weights of.
+        tensors: By the names that they have in ``model.safetensors``. Those of recipe
+            ``auto``: ``weight``, ``iterates`` and, where there are any, ``mean``,
+            ``class_bias`` and ``label_direction``. Of a network: the names of its parameters.
+        settings: What it was trained with.
+        plan: What its guarantee rests on; ``None`` for a non-private run.
+        releasable: Whether noise and samples came from a secret source.
+        matching: The numbers that the prediction computes with, as they were saved with the
+            model; ``None`` takes those of this version.
+
+    Guarantees:
+        Of a private run, every tensor is an answer of a ``Session``, or was computed from
+        answers, the plan and what was declared public.
+    """
+
+    kind: Kind
+    tensors: Mapping[str, NDArray[np.float32]]
+    settings: Settings
+    plan: PrivacyPlan | None = None
+    releasable: bool = False
+    matching: Mapping[str, float] | None = None
+
+    def serialised(self, metadata: dict[str, str] | None = None) -> bytes:
+        """The tensors as safetensors bytes; the same tensors give the same bytes."""
+        from safetensors.numpy import save
+
+        contiguous = {
+            name: np.ascontiguousarray(self.tensors[name]) for name in sorted(self.tensors)
+        }
+        return bytes(save(contiguous, metadata))

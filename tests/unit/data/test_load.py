@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from privgcn.data import load_corpus
+from privgcn.data.location import data_folder
+from privgcn.errors import DataError, DataNotAvailableError
+
+
+def test_an_unknown_source_names_what_is_known() -> None:
+    with pytest.raises(DataError, match=r"Did you mean 'cora'.*pubmed") as caught:
+        load_corpus("corra")
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["a" * 5_000, "~nobody-at-all/letters", "\0", ""])
+def test_a_name_that_no_file_could_have(name: str) -> None:
+    with pytest.raises(DataError, match="Got neither"):
+        load_corpus(name)
+
+
+def test_a_file_in_place_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "documents.csv").write_text("id,text\n1,a\n")
+    with pytest.raises(DataError, match="name the folder it is in"):
+        load_corpus(tmp_path / "documents.csv")
+
+
+def test_a_known_dataset_that_is_not_here_names_the_command(tmp_path: Path) -> None:
+    with pytest.raises(DataNotAvailableError, match="privgcn fetch cora") as caught:
+        load_corpus("cora", data_dir=tmp_path)
+    assert caught.value.exit_code == 3
+    with pytest.raises(DataNotAvailableError, match="cannot be downloaded"):
+        load_corpus("cora-text", data_dir=tmp_path)
+
+
+def test_a_catalogue_name_wins_over_a_folder_unless_it_is_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "cora"
+    folder.mkdir()
+    (folder / "documents.csv").write_text("id,text\n1,a\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRIVGCN_DATA", str(tmp_path / "nothing"))
+    with pytest.raises(DataNotAvailableError):
+        load_corpus("cora")
+    assert len(load_corpus("./cora")) == 1
+    assert len(load_corpus(folder)) == 1
+
+
+def test_where_data_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRIVGCN_DATA", "/here")
+    assert data_folder() == Path("/here")
+    assert data_folder(tmp_path) == tmp_path
+    monkeypatch.delenv("PRIVGCN_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    assert data_folder() == Path("/cache/privgcn/data")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert data_folder() == Path.home() / ".cache" / "privgcn" / "data"
+
+
+def test_importing_the_room_is_cheap() -> None:
+    code = (
+        "import sys, privgcn.data, privgcn.data.catalogue\n"
+        "heavy = {'torch', 'polars', 'sklearn', 'scipy', 'transformers'} & set(sys.modules)\n"
+        "sys.exit(', '.join(sorted(heavy)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,165 @@
+"""Documents as a graph: induced subgraphs, degrees inside a group, nothing across."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from privgcn.errors import DataError, PrivacyContractError
+from privgcn.graph import DocumentGraph, partition, random_groups, scaled_rows
+from privgcn.privacy.partition import PartitionFacts
+
+
+def a_graph(documents: int = 40, *, edges: int = 150, sparse: bool = False) -> DocumentGraph:
+    rng = np.random.default_rng(documents)
+    pairs = np.sort(rng.integers(0, documents, (2, edges)), axis=0)
+    pairs = np.unique(pairs[:, pairs[0] != pairs[1]], axis=1)
+    rows = (rng.normal(size=(documents, 6)) * (rng.random((documents, 6)) < 0.5)).astype("f4")
+    return DocumentGraph(
+        csr_array(rows) if sparse else rows,
+        pairs,
+        rng.integers(-1, 3, documents),
+        3,
+        rng.integers(0, 4, documents).astype(np.int8),
+        rng.integers(0, 9, documents),
+    )
+
+
+def rows_of(graph: DocumentGraph) -> NDArray[np.float32]:
+    return np.asarray(graph.features if graph.dense else graph.features.toarray())
+
+
+def test_propagation_is_the_definition() -> None:
+    graph = a_graph()
+    adjacency = np.eye(40)
+    adjacency[graph.edges[0], graph.edges[1]] = adjacency[graph.edges[1], graph.edges[0]] = 1
+    scale = adjacency.sum(1) ** -0.5
+    expected = scale[:, None] * adjacency * scale
+    assert np.allclose(graph.propagation.toarray(), expected, atol=1e-7)
+    assert graph.propagation is graph.propagation
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("count", [1, 4, 40, 60])
+def test_subgraphs_are_the_induced_ones_and_no_edge_crosses(count: int, sparse: bool) -> None:
+    graph = a_graph(sparse=sparse)
+    group = np.random.default_rng(1).integers(0, count, 40)
+    pieces = graph.subgraphs(group, count)
+    assert len(pieces) == count
+    for number, piece in enumerate(pieces):
+        own = graph.induced(np.flatnonzero(group == number))
+        assert np.array_equal(rows_of(piece), rows_of(own))
+        for name in ("labels", "split", "owners"):
+            assert np.array_equal(getattr(piece, name), getattr(own, name))
+        assert {*zip(*piece.edges.tolist(), strict=True)} == {
+            *zip(*own.edges.tolist(), strict=True)
+        }
+        assert (piece.edges[0] < piece.edges[1]).all()
+    within = int((group[graph.edges[0]] == group[graph.edges[1]]).sum())
+    assert sum(piece.edges.shape[1] for piece in pieces) == within
+
+
+def test_changing_one_group_leaves_the_others_to_the_bit() -> None:
+    graph = a_graph()
+    group = random_groups(40, 4, 0)
+    loud = graph.features.copy()
+    loud[group == 2] = 1e30
+    keep = group[graph.edges[0]] != 2
+    other = DocumentGraph(loud, graph.edges[:, keep], graph.labels, 3, graph.split)
+    for number in (0, 1, 3):
+        before, after = (g.subgraphs(group, 4)[number] for g in (graph, other))
+        assert before.features.tobytes() == after.features.tobytes()
+        assert np.array_equal(before.propagation.toarray(), after.propagation.toarray())
+
+
+def test_induced_keeps_the_order_that_is_asked_for() -> None:
+    graph = a_graph()
+    chosen = np.array([7, 3, 30])
+    piece = graph.induced(chosen)
+    assert np.array_equal(piece.features, graph.features[chosen])
+    full = np.zeros((40, 40), bool)
+    full[graph.edges[0], graph.edges[1]] = full[graph.edges[1], graph.edges[0]] = True
+    for first, second in zip(*piece.edges, strict=True):
+        assert full[chosen[first], chosen[second]]
+    assert piece.edges.shape[1] == full[np.ix_(chosen, chosen)].sum() // 2
+
+
+def test_lengths_must_agree() -> None:
+    with pytest.raises(DataError, match="'labels'"):
+        DocumentGraph(np.ones((3, 2)), np.zeros((2, 0), int), np.zeros(2, int), 2, np.zeros(3))
+
+
+@pytest.mark.parametrize("norm", ["none", "l1", "l2"])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_rows_are_scaled_by_themselves(norm: str, sparse: bool) -> None:
+    rows = np.array([[3.0, 4.0], [0.0, 0.0], [1e30, 1e30], [1e-30, 0.0], [-1.0, 1.0]])
+    bad = np.array([[np.nan, 1.0], [np.inf, 1.0], [1e300, 0.0]])
+    both = np.concatenate([rows, bad])
+    scaled = scaled_rows(csr_array(both) if sparse else both, norm)  # type: ignore[arg-type]
+    scaled = scaled.toarray() if sparse else scaled
+    size = {"none": 1.0, "l1": np.abs(rows).sum(1), "l2": np.linalg.norm(rows, axis=1)}[norm]
+    expected = rows / np.reshape(np.where(size == 0, 1.0, size), (-1, 1))
+    assert np.allclose(scaled[:5], expected, rtol=1e-6, atol=0)
+    assert not scaled[5:].any()
+    assert scaled.dtype == np.float32
+
+
+@pytest.mark.parametrize(("members", "groups"), [(10, 3), (10, 10), (7, 1), (100, 13)])
+def test_random_groups_are_balanced_and_complete(members: int, groups: int) -> None:
+    sizes = np.bincount(random_groups(members, groups, 0), minlength=groups)
+    assert sizes.sum() == members
+    assert sizes.max() - sizes.min() <= 1
+    assert np.array_equal(sizes, np.sort(sizes)[::-1]), "larger groups come first"
+
+
+def test_random_groups_come_from_seed_and_number_alone() -> None:
+    assert np.array_equal(random_groups(50, 7, 3), random_groups(50, 7, 3))
+    assert not np.array_equal(random_groups(50, 7, 3), random_groups(50, 7, 4))
+    together = np.stack([random_groups(20, 4, seed) for seed in range(2000)])
+    same = (together[:, 0] == together[:, 1]).mean()
+    assert same == pytest.approx(4 / 19, abs=0.04), "any two fall together alike"
+
+
+OWNERS = np.array([5, 2, 5, 9, 2, 2])
+COLUMNS = {"ward": ["b", "a", "b", "c", "a", "a"], "page": [1, 1, 2, 2, 3, 3]}
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({"kind": "each", "parts": 6}, [0, 1, 2, 3, 4, 5]),
+        ({"kind": "each", "parts": 3, "by": "owner"}, [1, 0, 1, 2, 0, 0]),
+        ({"kind": "single", "parts": 1}, [0] * 6),
+        ({"kind": "column", "parts": 3, "column": "page"}, [0, 0, 1, 1, 2, 2]),
+        ({"kind": "column", "parts": 3, "column": "ward", "by": "owner"}, [1, 0, 1, 2, 0, 0]),
+    ],
+)
+def test_partitions(facts: dict[str, object], expected: list[int]) -> None:
+    made = partition(PartitionFacts(**facts), 6, OWNERS, COLUMNS)  # type: ignore[arg-type]
+    assert made.tolist() == expected
+
+
+def test_a_random_partition_by_owner_splits_nobody() -> None:
+    facts = PartitionFacts(kind="random", parts=2, by="owner", seed=3)
+    group = partition(facts, 6, OWNERS, {})
+    assert all(len({*group[owner == OWNERS].tolist()}) == 1 for owner in OWNERS)
+
+
+@pytest.mark.parametrize(
+    ("facts", "owners", "message"),
+    [
+        ({"kind": "each", "parts": 5}, OWNERS, "for 5 parts, but the training documents give"),
+        ({"kind": "each", "parts": 3, "by": "owner"}, None, "needs a corpus with owners"),
+        ({"kind": "column", "parts": 3, "column": "sex"}, OWNERS, "Columns: ward, page"),
+        (
+            {"kind": "column", "parts": 3, "column": "page", "by": "owner"},
+            OWNERS,
+            "documents of one owner into different",
+        ),
+    ],
+)
+def test_plans_for_other_documents_are_refused(
+    facts: dict[str, object], owners: NDArray[np.int64] | None, message: str
+) -> None:
+    with pytest.raises(PrivacyContractError, match=message):
+        partition(PartitionFacts(**facts), 6, owners, COLUMNS)  # type: ignore[arg-type]
