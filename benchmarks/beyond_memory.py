@@ -60,7 +60,7 @@ def measure(folder: Path, model: str, parts: int) -> dict[str, float]:
     import torch
 
     from privgcn.config import make_settings
-    from privgcn.corpus.scratch import ChosenRows, mapped_file
+    from privgcn.data.scratch import ChosenRows, mapped_file
     from privgcn.graph.on_disk import RowsOnDisk
     from privgcn.graph.textgraph import TextGraph
     from privgcn.training.fit import fit

@@ -26,7 +26,7 @@ import torch
 from measuring import line, write_json
 
 from privgcn.config import Settings, make_settings
-from privgcn.corpus import load_corpus
+from privgcn.data import load_corpus
 from privgcn.experiments.paper.table1 import experiment
 from privgcn.experiments.results import Options
 from privgcn.experiments.store import RecordStore

@@ -147,7 +147,7 @@ def stages(folder: Path, features: str) -> list[dict[str, Any]]:
 
     with stage("start-up"):
         from privgcn.config import MODES, make_settings
-        from privgcn.corpus import load_corpus
+        from privgcn.data import load_corpus
         from privgcn.report import pages
         from privgcn.runs.assumptions import statement_of
         from privgcn.runs.train import Prepared

@@ -30,8 +30,8 @@ import torch
 from torch import Tensor
 
 from privgcn.config import Settings, make_settings
-from privgcn.corpus import Corpus, load_corpus
-from privgcn.corpus.corpus import TRAIN, CorpusFacts, no_edges
+from privgcn.data import Corpus, load_corpus
+from privgcn.data.corpus import TRAIN, CorpusFacts, no_edges
 from privgcn.evidence.bits import (
     FARTHEST,
     Seen,

@@ -33,9 +33,9 @@ from scipy.sparse import csr_matrix
 
 from privgcn import GraphClassifier, load_corpus
 from privgcn.config import Overrides, make_settings, resolve, to_toml
-from privgcn.corpus import Corpus, pokec, reddit
-from privgcn.corpus.mnist import read_idx
-from privgcn.corpus.planetoid import unpickle
+from privgcn.data import Corpus, pokec, reddit
+from privgcn.data.mnist import read_idx
+from privgcn.data.planetoid import unpickle
 from privgcn.errors import PrivGCNError
 from privgcn.evidence.attack_record import read_attacks
 from privgcn.experiments.declared import read_declared

@@ -16,8 +16,8 @@ import torch
 
 import privgcn
 from privgcn.config import Mode, make_settings
-from privgcn.corpus import Corpus, load_corpus
-from privgcn.corpus.corpus import TRAIN
+from privgcn.data import Corpus, load_corpus
+from privgcn.data.corpus import TRAIN
 from privgcn.evaluation.metrics import classification_scores
 from privgcn.evaluation.references import references
 from privgcn.experiments.predictions import train_majority

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from privgcn.config import Settings, make_settings
-from privgcn.corpus import load_corpus
+from privgcn.data import load_corpus
 from privgcn.errors import PrivGCNError
 from privgcn.runs.train import score_table, train
 

@@ -10,7 +10,7 @@ import pytest
 from privgcn import progress
 from privgcn.cli.progress import shown_stages
 from privgcn.config import make_settings
-from privgcn.corpus import load_corpus
+from privgcn.data import load_corpus
 from privgcn.runs.train import train
 from terminal import Terminal
 

@@ -72,8 +72,8 @@ def tune(
     from privgcn.cli.progress import shown_stages
     from privgcn.cli.train import print_run, score_and_write
     from privgcn.config import Overrides, merged, resolve
-    from privgcn.corpus import load_corpus
-    from privgcn.corpus.catalogue import resolved_source
+    from privgcn.data import load_corpus
+    from privgcn.data.catalogue import resolved_source
     from privgcn.privacy.accounting.selection import RunCount
     from privgcn.runs.candidates import SearchSpace
     from privgcn.runs.folder import check_target

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from privgcn import progress
-from privgcn.corpus import clinic, mnist, planetoid, pokec, reddit, stand_ins, text_graphs
-from privgcn.corpus.card import DatasetCard
-from privgcn.corpus.corpus import NO_LABEL, Corpus, check_classes
-from privgcn.corpus.folder import load_folder
-from privgcn.corpus.location import data_folder
-from privgcn.corpus.pyg_datasets import PREFIX, load_pyg_dataset
+from privgcn.data import clinic, mnist, planetoid, pokec, reddit, stand_ins, text_graphs
+from privgcn.data.card import DatasetCard
+from privgcn.data.corpus import NO_LABEL, Corpus, check_classes
+from privgcn.data.folder import load_folder
+from privgcn.data.location import data_folder
+from privgcn.data.pyg_datasets import PREFIX, load_pyg_dataset
 from privgcn.errors import DataError, shown
 
 DATASETS: dict[str, DatasetCard] = {

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privgcn import progress
-from privgcn.corpus.corpus import (
+from privgcn.data.corpus import (
     NO_LABEL,
     SPLIT_NAMES,
     TRAIN,

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from privgcn.config import MODES, Mode, Settings
-from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
+from privgcn.data.corpus import TEST, TRAIN, VALIDATION
 from privgcn.errors import PrivacyContractError
 from privgcn.graph.on_disk import in_memory, sparse_in_memory
 from privgcn.graph.rows import normalised

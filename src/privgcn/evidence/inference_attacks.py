@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from privgcn.config import Mode
-from privgcn.corpus.corpus import TRAIN
+from privgcn.data.corpus import TRAIN
 from privgcn.errors import ConfigError
 from privgcn.evidence.membership import Members
 from privgcn.graph.textgraph import TextGraph

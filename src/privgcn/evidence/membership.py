@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from privgcn.config import MODES, Mode, Settings
-from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
+from privgcn.data.corpus import TEST, TRAIN, VALIDATION
 from privgcn.errors import ConfigError
 from privgcn.graph.textgraph import TextGraph
 from privgcn.prediction.inference import scores_in_mode

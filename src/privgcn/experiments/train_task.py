@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from privgcn.config import MODES, Settings, check_mode, make_settings, parse_settings
-from privgcn.corpus.catalogue import DATASETS
+from privgcn.data.catalogue import DATASETS
 from privgcn.errors import ConfigError
 from privgcn.experiments.tasks import Result, check_axes
 from privgcn.training.devices import Work, faster_device, work_of

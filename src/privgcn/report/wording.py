@@ -13,7 +13,6 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from privgcn import __version__
 from privgcn.config import facts_of
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.statement_text import (

@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from privgcn.config import Overrides, Settings, check_mode, make_settings, resolve
-from privgcn.corpus import Corpus
-from privgcn.corpus.corpus import TRAIN, VALIDATION
-from privgcn.corpus.frames import is_missing
+from privgcn.data import Corpus
+from privgcn.data.corpus import TRAIN, VALIDATION
+from privgcn.data.frames import is_missing
 from privgcn.errors import ConfigError, DataError
 from privgcn.models import ModuleModel
 from privgcn.prediction.inference import scores_in_mode

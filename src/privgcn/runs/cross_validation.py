@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privgcn.config import MODES, make_settings
-from privgcn.corpus import Corpus
-from privgcn.corpus.corpus import TEST, TRAIN
+from privgcn.data import Corpus
+from privgcn.data.corpus import TEST, TRAIN
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
 from privgcn.evaluation.intervals import over_seeds
 from privgcn.evaluation.metrics import HEADLINE

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from privgcn import progress
 from privgcn.config import Mode, check_mode
-from privgcn.corpus import load_corpus
+from privgcn.data import load_corpus
 from privgcn.errors import ConfigError, DataError
 from privgcn.files import write_atomically
 from privgcn.runs.classifier import GraphClassifier

@@ -19,8 +19,8 @@ import torch
 from torch import nn
 
 from privgcn.config import MODES, Mode, Settings
-from privgcn.corpus import Corpus
-from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
+from privgcn.data import Corpus
+from privgcn.data.corpus import TEST, TRAIN, VALIDATION
 from privgcn.evaluation.baselines import majority, sees_no_links, uniform
 from privgcn.evaluation.intervals import with_intervals
 from privgcn.evaluation.metrics import HEADLINE, classification_scores

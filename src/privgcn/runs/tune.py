@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from privgcn.config import Mode, Settings
-from privgcn.corpus import Corpus
-from privgcn.corpus.corpus import TRAIN, VALIDATION
+from privgcn.data import Corpus
+from privgcn.data.corpus import TRAIN, VALIDATION
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
 from privgcn.graph.exact import rounded
 from privgcn.prediction.inference import scores_in_mode

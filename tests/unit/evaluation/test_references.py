@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from privgcn.config import make_settings
-from privgcn.corpus.corpus import TEST, TRAIN, VALIDATION
+from privgcn.data.corpus import TEST, TRAIN, VALIDATION
 from privgcn.errors import PrivacyContractError
 from privgcn.evaluation import references as references_module
 from privgcn.evaluation.references import REFERENCES, STRENGTHS, references

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from privgcn.config import MODES, make_settings
-from privgcn.corpus import Corpus
+from privgcn.data import Corpus
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.privacy.accounting.selection import RunCount
 from privgcn.privacy.claim import Fact

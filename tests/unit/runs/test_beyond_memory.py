@@ -11,10 +11,10 @@ import pytest
 from tests.unit.runs.small_corpus import DOCUMENTS, small_corpus
 
 from privgcn.config import MODES, make_settings
-from privgcn.corpus import folder as corpus_folder
-from privgcn.corpus import load_corpus, scratch
-from privgcn.corpus.corpus import Corpus
-from privgcn.corpus.scratch import ChosenRows, is_mapped
+from privgcn.data import folder as corpus_folder
+from privgcn.data import load_corpus, scratch
+from privgcn.data.corpus import Corpus
+from privgcn.data.scratch import ChosenRows, is_mapped
 from privgcn.errors import DataError
 from privgcn.graph import on_disk
 from privgcn.graph.on_disk import RowsOnDisk, lies_on_disk

@@ -9,8 +9,8 @@ import pytest
 from privgcn import GraphClassifier
 from privgcn.cli.train import train_and_write
 from privgcn.config import MODES, make_settings
-from privgcn.corpus import load_corpus
-from privgcn.corpus.corpus import TRAIN
+from privgcn.data import load_corpus
+from privgcn.data.corpus import TRAIN
 from privgcn.runs.predictions import predict_source
 from privgcn.runs.release import write_release
 from privgcn.runs.run import Run

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from privgcn.config import make_settings
-from privgcn.corpus import load_corpus
-from privgcn.corpus.corpus import TRAIN
+from privgcn.data import load_corpus
+from privgcn.data.corpus import TRAIN
 from privgcn.evaluation import references as references_module
 from privgcn.evaluation.baselines import baselines_left_out
 from privgcn.evaluation.references import REFERENCES

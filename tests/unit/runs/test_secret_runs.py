@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import chisquare
 
 from privgcn.config import Settings, make_settings
-from privgcn.corpus.corpus import VALIDATION
+from privgcn.data.corpus import VALIDATION
 from privgcn.privacy.accounting.selection import LAWS, RunCount
 from privgcn.randomness import RandomSource
 from privgcn.runs.candidates import SearchSpace

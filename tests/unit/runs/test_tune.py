@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chisquare
 
 from privgcn.config import Settings, make_settings
-from privgcn.corpus import Corpus
+from privgcn.data import Corpus
 from privgcn.errors import ConfigError, DataError, PrivacyContractError, PrivGCNError
 from privgcn.privacy.accounting.selection import RunCount
 from privgcn.privacy.mechanism.noise_grid import Grid

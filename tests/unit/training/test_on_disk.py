@@ -13,9 +13,9 @@ import torch
 from scipy.sparse import random as random_sparse
 
 from privgcn.config import make_settings
-from privgcn.corpus import scratch
-from privgcn.corpus.corpus import canonical_edges
-from privgcn.corpus.scratch import Scratch
+from privgcn.data import scratch
+from privgcn.data.corpus import canonical_edges
+from privgcn.data.scratch import Scratch
 from privgcn.errors import ConfigError
 from privgcn.graph import TextGraph, on_disk, rows_of
 from privgcn.graph.on_disk import RowsOnDisk
