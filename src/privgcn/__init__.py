@@ -8,19 +8,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _PUBLIC = {
     "Corpus": "privgcn.data",
-    "Experiment": "privgcn.experiments",
     "GraphClassifier": "privgcn.runs.classifier",
     "PrivacyPlan": "privgcn.privacy.plan",
     "PrivacyStatement": "privgcn.privacy.statement",
-    "Report": "privgcn.report",
-    "TextGraph": "privgcn.graph.textgraph",
-    "calibrate": "privgcn.privacy.accounting.calibration",
-    "cross_validate": "privgcn.runs.cross_validation",
-    "epsilon_of": "privgcn.privacy.accounting.epsilon",
+    "Session": "privgcn.mechanism",
+    "calibrate": "privgcn.privacy.accounting",
+    "cross_validate": "privgcn.runs.evaluate",
+    "epsilon_of": "privgcn.privacy.accounting",
     "load_corpus": "privgcn.data",
 }
 

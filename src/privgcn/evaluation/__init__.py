@@ -1,1 +1,0 @@
-"""Evaluation: metrics, their intervals, baselines and non-private references."""

@@ -1,1 +1,0 @@
-"""Evidence: audits that measure a claim from below, and attacks on released models."""

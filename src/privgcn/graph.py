@@ -1,0 +1,244 @@
+"""Documents as a graph: feature rows, edges, propagation, and the partition into groups.
+
+NumPy and SciPy only. Feature rows are an array, a ``numpy.memmap`` or a ``csr_array``.
+
+Examples:
+    >>> import numpy as np
+    >>> graph = DocumentGraph(
+    ...     features=np.eye(3, dtype=np.float32),
+    ...     edges=np.array([[0], [2]]),
+    ...     labels=np.array([0, 1, -1]),
+    ...     classes=2,
+    ...     split=np.zeros(3, np.int8),
+    ... )
+    >>> graph.propagation.toarray().round(2).tolist()
+    [[0.5, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.0, 0.5]]
+    >>> graph.induced(np.array([2, 0])).edges.tolist()
+    [[0], [1]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+from privgcn.errors import DataError, PrivacyContractError
+
+if TYPE_CHECKING:
+    from privgcn.privacy.partition import PartitionFacts
+
+Features: TypeAlias = Any
+"""One row per document: an array, a ``numpy.memmap`` or a ``csr_array``."""
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentGraph:
+    """A graph of documents, ready for a model.
+
+    Attributes:
+        features: One row per document.
+        edges: ``[2, m]``, undirected, each edge once with the smaller index first.
+        labels: Class of each document, -1 where there is none.
+        classes: Number of classes.
+        split: 0 train, 1 validation, 2 test, 3 outside.
+        owners: Owner of each document, or ``None``.
+    """
+
+    features: Features
+    edges: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    classes: int
+    split: NDArray[np.int8]
+    owners: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("labels", "split", "owners"):
+            value = getattr(self, name)
+            if value is not None and len(value) != len(self):
+                raise DataError(
+                    f"The '{name}' of a graph must have one entry per document ({len(self)}). "
+                    f"Got {len(value)}."
+                )
+
+    def __len__(self) -> int:
+        return int(self.features.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return int(self.features.shape[1])
+
+    @property
+    def dense(self) -> bool:
+        """Whether feature rows are stored without gaps."""
+        return not issparse(self.features)
+
+    @cached_property
+    def propagation(self) -> csr_array:
+        """The matrix D^-1/2 (A + I) D^-1/2 (Kipf and Welling 2017), float32."""
+        count = len(self)
+        loops = np.arange(count)
+        source = np.concatenate([self.edges[0], self.edges[1], loops])
+        target = np.concatenate([self.edges[1], self.edges[0], loops])
+        scale = np.bincount(source, minlength=count) ** -0.5
+        values = (scale[source] * scale[target]).astype(np.float32)
+        return csr_array((values, (source, target)), shape=(count, count))
+
+    def induced(self, rows: NDArray[np.int64]) -> DocumentGraph:
+        """The chosen documents, in the order of ``rows``, and the edges among them only."""
+        position = np.full(len(self), -1, np.int64)
+        position[rows] = np.arange(len(rows))
+        edges = position[self.edges]
+        edges = np.sort(edges[:, (edges >= 0).all(0)], axis=0)
+        return DocumentGraph(
+            self.features[rows],
+            edges,
+            self.labels[rows],
+            self.classes,
+            self.split[rows],
+            None if self.owners is None else self.owners[rows],
+        )
+
+    def subgraphs(self, group: NDArray[np.int64], count: int) -> list[DocumentGraph]:
+        """The induced subgraph of each group, in linear time; some may be empty.
+
+        Guarantees:
+            A subgraph holds its own documents, in the order of this graph, and the edges
+            among them. Edges between groups are dropped and degrees count inside the group.
+        """
+        order = np.argsort(group, kind="stable")
+        sizes = np.bincount(group, minlength=count)
+        begins = np.concatenate([[0], np.cumsum(sizes)])
+        position = np.empty(len(self), np.int64)
+        position[order] = np.arange(len(self)) - np.repeat(begins[:-1], sizes)
+        own = group[self.edges[0]] == group[self.edges[1]]
+        edges, home = self.edges[:, own], group[self.edges[0, own]]
+        edges = edges[:, np.argsort(home, kind="stable")]
+        edge_begins = np.concatenate([[0], np.cumsum(np.bincount(home, minlength=count))])
+        edges = np.sort(position[edges], axis=0)
+        made = []
+        for number in range(count):
+            rows = order[begins[number] : begins[number + 1]]
+            made.append(
+                DocumentGraph(
+                    self.features[rows],
+                    edges[:, edge_begins[number] : edge_begins[number + 1]],
+                    self.labels[rows],
+                    self.classes,
+                    self.split[rows],
+                    None if self.owners is None else self.owners[rows],
+                )
+            )
+        return made
+
+
+def scaled_rows(features: Features, norm: Literal["none", "l1", "l2"]) -> Features:
+    """Feature rows in float32, each divided by its own norm.
+
+    Only a document's own row decides, so this costs no privacy. Rows that hold a number that
+    is not finite, in float32, become zero; so do rows without length.
+    """
+    sparse = issparse(features)
+    with np.errstate(over="ignore"):
+        rows = features.tocsr() if sparse else features
+        wide = (rows.data if sparse else rows).astype(np.float32).astype(np.float64)
+    squares = np.abs(wide) if norm == "l1" else wide * wide
+    if sparse:
+        row_of = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        size = np.bincount(row_of, squares, rows.shape[0])
+    else:
+        size = squares.sum(1)
+    good = np.isfinite(size) & (size > 0)
+    length = np.where(good, size if norm == "l1" else np.sqrt(size), 1.0)
+    factor = good / (length if norm != "none" else 1.0)
+    factor = factor[row_of] if sparse else factor[:, None]
+    scaled = np.where(factor > 0, np.where(factor > 0, wide, 0.0) * factor, 0.0)
+    scaled = scaled.astype(np.float32)
+    return csr_array((scaled, rows.indices, rows.indptr), rows.shape) if sparse else scaled
+
+
+def random_groups(members: int, groups: int, seed: int) -> NDArray[np.int64]:
+    """The group of each of ``members`` indices: random, sizes differing by at most one.
+
+    As in the paper, a random order of the indices is divided into ``groups`` stretches: the
+    first ``members mod groups`` hold one index more than the rest.
+    """
+    small, larger = divmod(members, groups)
+    sizes = np.full(groups, small)
+    sizes[:larger] += 1
+    assigned = np.empty(members, np.int64)
+    assigned[np.random.default_rng(seed).permutation(members)] = np.repeat(
+        np.arange(groups), sizes
+    )
+    return assigned
+
+
+def partition(
+    facts: PartitionFacts,
+    documents: int,
+    owners: NDArray[np.int64] | None,
+    columns: Mapping[str, Any],
+) -> NDArray[np.int64]:
+    """The group of each training document, as the plan's partition says.
+
+    Args:
+        facts: The partition of a plan.
+        documents: How many documents train.
+        owners: Owner of each of them, where they have owners.
+        columns: Their further columns, for a partition by a public one.
+
+    Guarantees:
+        Seed and index decide, or a column that was declared public: never text, labels, edges
+        or how many documents an owner has. By ``owner``, no group splits an owner.
+
+    Raises:
+        PrivacyContractError: The plan was made for other documents.
+    """
+    member, members = np.arange(documents), documents
+    if facts.by == "owner":
+        if owners is None:
+            raise PrivacyContractError(
+                "A partition by 'owner' needs a corpus with owners, and this one has none. "
+                "Add an 'owner' column, or protect unit 'document'."
+            )
+        known, member = np.unique(owners, return_inverse=True)
+        members = len(known)
+    if facts.kind == "column":
+        group, found = column_groups(columns, str(facts.column))
+        first = np.full(members, -1)
+        first[member] = group
+        if (first[member] != group).any():
+            raise PrivacyContractError(
+                f"The partition column '{facts.column}' puts documents of one owner into "
+                "different parts. Give all documents of an owner the same value."
+            )
+    elif facts.kind == "each":
+        group, found = member, members
+    elif facts.kind == "single":
+        group, found = np.zeros(documents, np.int64), 1
+    else:
+        group, found = random_groups(members, facts.parts, int(facts.seed or 0))[member], None
+    if found not in (None, facts.parts):
+        raise PrivacyContractError(
+            f"The plan is for {facts.parts} parts, but the training documents give {found}. "
+            "Make the plan from the documents it is used with."
+        )
+    return group
+
+
+def column_groups(columns: Mapping[str, Any], name: str) -> tuple[NDArray[np.int64], int]:
+    """The group of each document from a column that the user declared public, and how many."""
+    if name not in columns:
+        raise PrivacyContractError(
+            f"The partition column '{name}' is not in the corpus. "
+            f"Columns: {', '.join(columns) or 'none'}."
+        )
+    values, group = np.unique(np.asarray(columns[name]).astype(str), return_inverse=True)
+    return group.astype(np.int64), len(values)
+

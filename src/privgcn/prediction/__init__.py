@@ -1,1 +1,0 @@
-"""Prediction: inference modes, and prediction by matching."""

@@ -1,1 +1,0 @@
-"""Accounting: from what ran to epsilon, and from epsilon to the least noise."""

@@ -1,1 +1,0 @@
-"""The mechanism: clipping, exact sums, noise and the centre."""

@@ -1,1 +1,0 @@
-"""The one road: training a classifier, its replicas, runs on disk, releases and searches."""

@@ -1,1 +1,0 @@
-"""Training: recipes, optimisers, plain and private trainers."""
