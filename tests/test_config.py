@@ -139,7 +139,7 @@ def test_the_papers_settings_are_the_papers() -> None:
     "change",
     [
         {"training.learning_rate": 0.1},
-        {"training.reach": None, "training.learning_rate": 0.1},
+        {"training.noise_scale": None, "training.learning_rate": 0.1},
         {"model.kind": "mlp"},
     ],
 )

@@ -47,8 +47,8 @@ class ModeFacts(NamedTuple):
 
 MODES: dict[Mode, ModeFacts] = {
     "alone": ModeFacts("the new document only", covered=True),
-    "own-graph": ModeFacts("the new documents and the links among them", covered=True),
-    "full-graph": ModeFacts("also links to, and texts of, training documents", covered=False),
+    "own-graph": ModeFacts("the new documents and the edges among them", covered=True),
+    "full-graph": ModeFacts("also edges to, and texts of, training documents", covered=False),
 }
 
 
@@ -119,15 +119,15 @@ class TrainingSettings(_Section):
 
     Attributes:
         optimizer: ``sgd`` or ``adam``.
-        learning_rate: Step size of usual descent; ``None`` where ``reach`` sets it.
-        reach: How far the noise of all steps together may carry a score. It chooses the
+        learning_rate: Step size of usual descent; ``None`` where ``noise_scale`` sets it.
+        noise_scale: How far the noise of all steps together may carry a score. It chooses the
             large steps of recipe ``auto``, for private linear models only: along residuals
             no longer than the clip norm, as far as public numbers allow.
             On dense features the first release is their mean, which is then subtracted from
             every row, and the class priors, from which training begins. The iterates are
             part of what is released, and the last two are averaged.
         balanced: Whether rare classes count as much as frequent ones: for macro F1, at a cost
-            in micro F1. Needs ``reach``, whose first release then holds the class priors on
+            in micro F1. Needs ``noise_scale``, whose first release then holds the class priors on
             sparse features too.
         epochs: Passes over the training documents, at most.
         patience: Epochs without a better validation loss before training stops; 0 trains
@@ -141,7 +141,7 @@ class TrainingSettings(_Section):
 
     optimizer: Literal["sgd", "adam"] = "adam"
     learning_rate: float | None = Field(None, gt=0)
-    reach: float | None = Field(None, gt=0)
+    noise_scale: float | None = Field(None, gt=0)
     balanced: bool = False
     epochs: int = Field(500, ge=1)
     patience: int = Field(20, ge=0)
@@ -151,8 +151,8 @@ class TrainingSettings(_Section):
 
     @property
     def large_steps(self) -> bool:
-        """Whether ``reach`` chooses them."""
-        return self.reach is not None
+        """Whether ``noise_scale`` chooses them."""
+        return self.noise_scale is not None
 
 
 class PrivacySettings(_Section):
@@ -223,18 +223,18 @@ class Settings(_Section):
     def _fit_together(self) -> Settings:
         training = self.training
         if training.large_steps and training.learning_rate is not None:
-            raise ValueError("'training.reach' sets the learning rate; leave one of them out")
+            raise ValueError("'training.noise_scale' sets the learning rate; leave one of them out")
         plain = training.optimizer == "sgd" and self.model.kind == "linear"
         if training.large_steps and not (plain and self.privacy):
             raise ValueError(
-                "'training.reach' needs privacy, training.optimizer sgd and model.kind linear"
+                "'training.noise_scale' needs privacy, training.optimizer sgd and model.kind linear"
             )
         if training.balanced and not training.large_steps:
-            raise ValueError("'training.balanced' needs training.reach, as recipe auto has it")
+            raise ValueError("'training.balanced' needs training.noise_scale, as recipe auto has it")
         if training.balanced and training.epochs == 1:
             raise ValueError("'training.balanced' needs two steps or more in training.epochs")
         if self.prediction.method == "matched" and not training.large_steps:
-            raise ValueError("'prediction.method' matched needs training.reach")
+            raise ValueError("'prediction.method' matched needs training.noise_scale")
         return self
 
     def changed(self, changes: Mapping[str, Any]) -> Settings:
@@ -392,7 +392,7 @@ RECIPES: dict[str, Recipe] = {
             "model.kind": "linear",
             "model.hops": 0,
             "model.dropout": 0.0,
-            "training.reach": 0.8,
+            "training.noise_scale": 0.8,
             "training.patience": 0,
             "prediction.method": "matched",
             "privacy.clip_norm": 0.25,
