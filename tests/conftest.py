@@ -1,4 +1,4 @@
-"""Shared by all tests. That this file is here makes ``brute_force`` beside it importable."""
+"""Shared by all tests."""
 
 import os
 
@@ -6,6 +6,8 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # The command line sets this for a rank; ranks that are copies of a process get it from here.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,8 +24,7 @@ settings.load_profile("suite")
 
 
 @pytest.fixture(autouse=True)
-def _same_draws_in_any_order() -> None:
-    """Tests that draw from torch's own generator get the same numbers in any order."""
-    import torch
-
-    torch.manual_seed(0)
+def _same_random_numbers_in_any_order() -> None:
+    """Tests that use torch's own generator get the same numbers in any order."""
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)

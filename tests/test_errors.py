@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from privgcn.config import Overrides, read_settings, resolve
-from privgcn.errors import LONGEST_MESSAGE, ConfigError, PrivGCNError, RankLostError
+from privgcn.errors import LONGEST_MESSAGE, ConfigError, PrivGCNError
 
 
 def test_a_message_is_one_line_and_loses_its_middle_when_long() -> None:
@@ -20,7 +20,6 @@ def test_a_message_is_one_line_and_loses_its_middle_when_long() -> None:
     assert " … " in said
     assert said.endswith(r"\x00\tThe remedy.")
     assert str(PrivGCNError("Naïve 文書.")) == "Naïve 文書."
-    assert str(RankLostError()) == ""
 
 
 def test_an_error_that_crossed_processes_says_the_same() -> None:

@@ -38,7 +38,7 @@ class PrivGCNError(Exception):
     """Base of all errors that this package raises on purpose; the message is one line.
 
     ``exit_code`` is what the command line returns: 2 for a mistake of the user, 3 for data
-    that cannot be had, 4 for a lost rank, 1 for a bug.
+    that cannot be had, 1 for a bug.
     """
 
     exit_code = 1
@@ -81,12 +81,6 @@ class PrivacyContractError(PrivGCNError):
     exit_code = 2
 
 
-class RankLostError(PrivGCNError):
-    """A process that trains the same model is gone, or cannot be reached."""
-
-    exit_code = 4
-
-
 class MissingExtraError(ConfigError):
     """An optional dependency is not installed."""
 
@@ -106,11 +100,11 @@ def refusal(
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, ConfigError):
         return cause
-    # A field given by its place, or the one argument of a check.
-    names, place = list(fields or {}), first["loc"] or (0,)
-    if isinstance(place[0], int) and place[0] < len(names):
-        place = (names[place[0]], *place[1:])
-    name = ".".join(str(at) for at in place)
+    # A field given by its position, or the one argument of a check.
+    names, location = list(fields or {}), first["loc"] or (0,)
+    if isinstance(location[0], int) and location[0] < len(names):
+        location = (names[location[0]], *location[1:])
+    name = ".".join(str(at) for at in location)
     message = first["msg"].removeprefix("Value error, ")
     for long, short in (
         ("greater than or equal to", "at least"),

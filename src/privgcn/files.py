@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from privgcn.errors import ConfigError, DataError
 
-_PIECE = 1 << 16
+_CHUNK = 1 << 16
 # Where Windows locks a file: beyond its content, which nobody could read otherwise.
 _LOCKED_AT = 1 << 30
 
@@ -34,19 +35,21 @@ def read_bounded(path: Path, *, most: int) -> bytes:
     except OSError as error:
         raise DataError(f"The file {path} cannot be read: {error.strerror}.") from None
     try:
-        found = os.fstat(handle)
-        _require_regular(path, found.st_mode, found.st_size, most)
+        status = os.fstat(handle)
+        _require_regular(path, status.st_mode, status.st_size, most)
         with os.fdopen(handle, "rb", closefd=False) as file:
             # A request for ``most`` bytes would take so much memory, whatever the file has.
             content = b""
-            while len(content) <= most and (piece := file.read(max(_PIECE, found.st_size + 1))):
-                content += piece
+            while len(content) <= most and (
+                chunk := file.read(max(_CHUNK, status.st_size + 1))
+            ):
+                content += chunk
     except OSError as error:
         raise DataError(f"The file {path} cannot be read: {error.strerror}.") from None
     finally:
         os.close(handle)
     # It may have grown since its size was asked for.
-    _require_regular(path, found.st_mode, len(content), most)
+    _require_regular(path, status.st_mode, len(content), most)
     return content
 
 
@@ -57,10 +60,10 @@ def check_regular(path: Path, *, most: int) -> None:
         DataError: There is no such file, or it is not regular, or it is too large.
     """
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         raise DataError(f"The file {path} cannot be read: {error.strerror}.") from None
-    _require_regular(path, found.st_mode, found.st_size, most)
+    _require_regular(path, status.st_mode, status.st_size, most)
 
 
 def _require_regular(path: Path, mode: int, size: int, most: int) -> None:
@@ -77,24 +80,24 @@ def writing(path: Path) -> Iterator[None]:
     """Turns what the system says against writing ``path`` into one line for the user.
 
     Raises:
-        ConfigError: The disk is full or read-only, or the place is not ours to write.
+        ConfigError: The disk is full or read-only, or the folder is not ours to write.
     """
     try:
         yield
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be written: {error.strerror or error}. What was there is "
-            "unchanged. Make room, or name a place that you may write to."
+            "unchanged. Make room, or name another path."
         ) from None
 
 
-def check_room(place: Path) -> None:
-    """Writes a little beside ``place`` and removes it, before any work is done for nothing.
+def check_room(path: Path) -> None:
+    """Writes a little beside ``path`` and removes it, before any work is done for nothing.
 
     Raises:
         OSError: Nothing can be written there; ``writing`` tells the user.
     """
-    existing = next(path for path in place.parents if path.exists())
+    existing = next(folder for folder in path.parents if folder.exists())
     with tempfile.TemporaryDirectory(dir=existing, prefix=".privgcn-") as probe:
         (Path(probe) / "probe").write_bytes(bytes(1024))
 
@@ -108,7 +111,7 @@ def check_output(path: Path, is_ours: Callable[[Path], bool]) -> None:
             file, or an empty one, is replaced.
 
     Raises:
-        ConfigError: It is a folder or no regular file, or holds something else, or the place
+        ConfigError: It is a folder or no regular file, or holds something else, or it
             cannot be written.
     """
     with writing(path):
@@ -130,10 +133,11 @@ def check_output(path: Path, is_ours: Callable[[Path], bool]) -> None:
         check_room(path.resolve())
 
 
-def write_atomically(path: Path, content: str | bytes, *, mode: int | None = None) -> None:
+def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
     """Writes a file through a draft beside it, so that a crash leaves the old one or none.
 
-    The new file is on disk when this returns. Its permissions are the usual ones, or ``mode``.
+    The new file is on disk when this returns. The system takes the umask off its ``mode``;
+    0o600 keeps others out, whatever the umask.
 
     Raises:
         ConfigError: The file cannot be written.
@@ -141,19 +145,23 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int | None = Non
     data = content.encode() if isinstance(content, str) else content
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(draft, 0o666 & ~umask() if mode is None else mode)
+            write_synced(draft, data, mode=mode)
             os.replace(draft, path)
             flush_folder(path.parent)
         except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(draft)
+            draft.unlink(missing_ok=True)
             raise
+
+
+def write_synced(path: Path, data: bytes, *, mode: int) -> None:
+    """Writes a new file and has it on disk; it never has more permissions than ``mode``."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def lock(handle: int, *, shared: bool = False, wait: bool = True) -> None:
@@ -195,10 +203,3 @@ def flush_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def umask() -> int:
-    """The permissions that new files do not get."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

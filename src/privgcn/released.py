@@ -1,16 +1,25 @@
-"""All that leaves training: what prediction, model files and reports are made of."""
+"""All that leaves training: what prediction, model files and reports are made of.
+
+Examples:
+    >>> weight = np.zeros((3, 2), np.float32)
+    >>> released = Released("linear", {"weight": weight}, Settings())
+    >>> released.plan is None, len(released.serialised()) > weight.nbytes
+    (True, True)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privgcn.config import Settings
-from privgcn.privacy.plan import PrivacyPlan
+
+if TYPE_CHECKING:
+    from privgcn.privacy.plan import PrivacyPlan
 
 Kind = Literal["linear", "gcn", "mlp", "module"]
 
@@ -29,6 +38,7 @@ class Released:
         releasable: Whether noise and samples came from a secret source.
         matching: The numbers that the prediction computes with, as they were saved with the
             model; ``None`` takes those of this version.
+        title: The class of the module that the user brought, by name.
 
     Guarantees:
         Of a private run, every tensor is an answer of a ``Session``, or was computed from
@@ -41,6 +51,7 @@ class Released:
     plan: PrivacyPlan | None = None
     releasable: bool = False
     matching: Mapping[str, float] | None = None
+    title: str | None = None
 
     def serialised(self, metadata: dict[str, str] | None = None) -> bytes:
         """The tensors as safetensors bytes; the same tensors give the same bytes."""
