@@ -1,0 +1,220 @@
+"""Records of runs, one table of them, and what is read from it.
+
+A record is one JSON file, named by the hash of its run and seed, written when the run ends. All
+records together are one table, a row for each run and seed: ``docs/reproduction.csv`` is such a
+table, and pages are made from it alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgcn.errors import DataError
+from privgcn.files import write_atomically
+from privgcn.report.tables import MeanStd
+from privgcn_paper.experiments import AXES, Point
+
+MODES = ("alone", "own-graph", "full-graph")
+PAPER_MODE = "full-graph"
+SIZES = ("classes", "train", "test")
+FACTS = ("noise_multiplier", "steps", "majority", *SIZES, "seconds", "device", "code")
+COLUMNS = (
+    *AXES,
+    "seed",
+    *(f"{score} {mode}" for score in ("micro", "macro") for mode in MODES),
+    "hard",
+    *FACTS,
+)
+"""Of the table: axes of the run, scores by mode, the errors shared with the run without privacy."""
+
+_ROUNDED = 5
+
+
+def key_of(point: Mapping[str, Any], seed: int) -> str:
+    """The name of a record."""
+    text = json.dumps({"point": point, "seed": seed}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def write_record(folder: Path, record: Mapping[str, Any]) -> None:
+    """Writes the record of a run that ended: whole, or not at all."""
+    name = key_of(record["point"], record["seed"])
+    write_atomically(folder / f"{name}.json", json.dumps(record) + "\n")
+
+
+def read_records(folder: Path) -> dict[str, dict[str, Any]]:
+    """The records of a folder by name; a file that cannot be read counts as missing."""
+    records = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            record = json.loads(path.read_text("utf-8"))
+            known = key_of(record["point"], record["seed"]) == path.stem
+        except (ValueError, KeyError, TypeError):
+            known = False
+        if known:
+            records[path.stem] = record
+    return records
+
+
+def packed(classes: NDArray[Any]) -> str:
+    """Class indices as short text; -1 (no label) is stored as 255."""
+    return base64.b64encode(np.asarray(classes).astype(np.uint8).tobytes()).decode("ascii")
+
+
+def unpacked(text: str) -> NDArray[np.int64]:
+    """The class indices that ``packed`` stored."""
+    values = np.frombuffer(base64.b64decode(text), np.uint8).astype(np.int64)
+    values[values == 255] = -1
+    return values
+
+
+def errors_of(record: Mapping[str, Any]) -> NDArray[np.bool_] | None:
+    """Which test documents a run got wrong in the paper's mode."""
+    text = record["predicted"].get(PAPER_MODE)
+    if text is None:
+        return None
+    truth = unpacked(record["truth"])
+    return (unpacked(text) != truth) & (truth >= 0)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Rows of the table, as mappings of its columns; what is not known is left out."""
+
+    rows: tuple[Mapping[str, Any], ...]
+
+    @classmethod
+    def of_records(cls, records: Iterable[Mapping[str, Any]]) -> Runs:
+        """The table of some records, with the share of the hard cases that each got wrong.
+
+        Hard cases are the test documents that SGD without privacy and with all training
+        documents gets wrong, seed by seed; for the released code, those of its own such run.
+        """
+        records = list(records)
+        hard = {
+            (record["point"]["dataset"], _family(record["point"]), record["seed"]): errors
+            for record in records
+            if set(record["point"]) == {"dataset", "recipe", "optimizer"}
+            and record["point"]["optimizer"] == "sgd"
+            and record["point"]["recipe"] in ("plain", "as-released")
+            and (errors := errors_of(record)) is not None
+        }
+        rows = []
+        for record in records:
+            point = record["point"]
+            row = {**point, "seed": record["seed"]}
+            for mode, scores in record["scores"].items():
+                row |= {f"{name} {mode}": value for name, value in scores.items()}
+            row |= {name: record[name] for name in FACTS if record.get(name) is not None}
+            base = hard.get((point["dataset"], _family(point), record["seed"]))
+            own = errors_of(record)
+            if base is not None and own is not None and base.any():
+                row["hard"] = float((own & base).sum() / base.sum())
+            rows.append(row)
+        return cls(tuple(sorted(rows, key=_order)))
+
+    @classmethod
+    def read(cls, path: Path) -> Runs:
+        """The table in a CSV file.
+
+        Raises:
+            DataError: It is no such table.
+        """
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            if tuple(reader.fieldnames or ()) != COLUMNS:
+                raise DataError(f"The file {path} is no table of runs: its columns differ.")
+            return cls(
+                tuple({n: _value(n, v) for n, v in row.items() if v} for row in reader)
+            )
+
+    def write(self, path: Path) -> None:
+        """Writes the table."""
+        lines = io.StringIO()
+        writer = csv.writer(lines, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows([_text(row.get(name)) for name in COLUMNS] for row in self.rows)
+        write_atomically(path, lines.getvalue())
+
+    @cached_property
+    def codes(self) -> list[str]:
+        """The versions of the code that made the runs."""
+        return sorted({str(row.get("code")) for row in self.rows})
+
+    def of(self, **point: Any) -> list[Mapping[str, Any]]:
+        """The rows of a run, one for each seed; an axis that is not named has its usual value."""
+        wanted = {name: value for name, value in point.items() if value is not None}
+        return self._index.get(_frozen(wanted), [])
+
+    def score(
+        self, measure: str = f"micro {PAPER_MODE}", **point: Any
+    ) -> MeanStd | None:
+        """Mean and deviation over the seeds of a run; ``None`` where it was not run."""
+        values = [row[measure] for row in self.of(**point) if measure in row]
+        return MeanStd.of(values) if values else None
+
+    def fact(self, dataset: str, name: str) -> float | None:
+        """What is true of a whole dataset: ``majority``, or one of ``SIZES``."""
+        for row in self.rows:
+            if row["dataset"] == dataset and "fraction" not in row and name in row:
+                return float(row[name])
+        return None
+
+    @cached_property
+    def _index(self) -> dict[str, list[Mapping[str, Any]]]:
+        index: dict[str, list[Mapping[str, Any]]] = {}
+        for row in self.rows:
+            point = {name: row[name] for name in AXES if name in row}
+            index.setdefault(_frozen(point), []).append(row)
+        return index
+
+
+def _family(point: Mapping[str, Any]) -> bool:
+    return bool(point["recipe"] == "as-released")
+
+
+def _frozen(point: Mapping[str, Any]) -> str:
+    return json.dumps(
+        {n: float(v) if isinstance(v, int) else v for n, v in point.items()}, sort_keys=True
+    )
+
+
+def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    keys = []
+    for name in (*AXES, "seed"):
+        value = row.get(name)
+        number = isinstance(value, int | float)
+        keys.append((value is not None, not number, value if number else 0.0, str(value)))
+    return tuple(keys)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return repr(round(value, _ROUNDED)) if math.isfinite(value) else ""
+    if isinstance(value, dict | list):
+        return json.dumps(value)
+    return str(value)
+
+
+def _value(name: str, text: str) -> Any:
+    if name in ("dataset", "recipe", "features", "optimizer", "sound", "device", "code"):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
