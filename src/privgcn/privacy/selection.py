@@ -1,0 +1,246 @@
+"""What it costs to keep the best of a secret number of private runs.
+
+Papernot and Steinke (2022), "Hyperparameter tuning with Renyi differential privacy". A run
+draws a candidate from a fixed distribution, trains it privately and scores it privately. A
+random number of runs, drawn from a Poisson law that does not look at the data, is made; the
+best scored one is kept and nothing is said about the others, not even how many there were.
+
+Why there is a bound at all: let ``f`` be the generating function of the number of runs. The
+chance of keeping the outcome y is f(Q(<= y)) - f(Q(< y)), that is Q(y) times a mean of f'
+over that interval. The Renyi moment of the winner is therefore at most that of one run times
+the largest f'(x)^a f'(x')^(1-a), where x and x' are what one event gets from a run on the one
+and on the other of two neighbouring datasets (the paper's lemma 7). How far x and x' can be
+apart, one run's own guarantee says.
+
+    >>> RunCount(200.0).rate
+    200.0
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+from pydantic import Field
+
+from privgcn.errors import ConfigError
+from privgcn.privacy.accounting import (
+    ORDERS,
+    Array,
+    GaussianEvent,
+    calibrate,
+    calibrate_event,
+    curve_deltas,
+    gaussian_deltas,
+    merged,
+    renyi_curve,
+    root,
+)
+from privgcn.privacy.values import Real, Whole, strict
+
+if TYPE_CHECKING:
+    from privgcn.mechanism import RandomSource
+
+_OWNER = "a search"
+#: So that a claim is computed again in well under a second, whoever wrote it.
+MOST_CANDIDATES = 100
+ExpectedRuns = Annotated[
+    Real,
+    Field(ge=1.01, le=500.0, description="One run is no search: use 'privgcn train'."),
+]
+
+
+@strict(_OWNER)
+class RunCount:
+    """The law of the secret number of runs: Poisson, given that there is at least one.
+
+    Attributes:
+        expected: How many runs there are on average; above 1.
+    """
+
+    expected: ExpectedRuns
+
+    @property
+    def rate(self) -> float:
+        """The rate of the Poisson law, on the side that costs more."""
+        return root(lambda rate: -rate / math.expm1(-rate) < self.expected, 1e-3, 501.0)
+
+    def draw(self, source: RandomSource) -> int:
+        """How many runs to make; must stay as secret as the noise.
+
+        Arrivals of a Poisson process within its rate, counted again until there is one:
+        no number is too large to come up.
+        """
+        runs = 0
+        while not runs:
+            time = 0.0
+            while (time := time + _waiting(source)) <= self.rate:
+                runs += 1
+        return runs
+
+    def bound(self, curve: Array, deltas: Array) -> Array:
+        """The Renyi divergences of the winner at ``ORDERS``.
+
+        Args:
+            curve: Upper bounds on those of one run.
+            deltas: For each order a, a delta at which one run is private with the epsilon
+                log(1 + 1/(a - 1)).
+
+        Guarantees:
+            An upper bound: theorem 6 of the paper. Leaving out the chance of no run multiplies
+            f' by one constant, which turns the theorem's rate under the logarithm into the
+            mean.
+        """
+        result = curve + math.log(self.expected) / (ORDERS - 1.0) + self.rate * deltas
+        # A divergence of a lower order is never larger.
+        return np.minimum.accumulate(result[::-1])[::-1]
+
+
+def _waiting(source: RandomSource) -> float:
+    """An exponential time."""
+    return -math.log((float(source.words(1)[0] >> np.uint64(11)) + 0.5) * 2.0**-53)
+
+
+@strict(_OWNER)
+class SearchEvent:
+    """The best of a secret number of runs; what the accountant ``rdp`` reads of a search.
+
+    Attributes:
+        alternatives: What one unit may be touched by in one run: the training of one or the
+            other candidate (a run trains one), or a score on validation documents (a unit
+            trains or validates, never both). The worst of them counts at every order.
+        runs: The law of the number of runs.
+    """
+
+    alternatives: Annotated[
+        tuple[GaussianEvent, ...], Field(min_length=1, max_length=MOST_CANDIDATES + 1)
+    ]
+    runs: RunCount
+
+    def curve(self) -> Array:
+        """Upper bounds on the Renyi divergences of the winner at ``ORDERS``."""
+        curves = [renyi_curve((event,)) for event in self.alternatives]
+        deltas = [_deltas(e, curve) for e, curve in zip(self.alternatives, curves, strict=True)]
+        return self.runs.bound(np.max(curves, axis=0), np.max(deltas, axis=0))
+
+    def without_amplification(self) -> SearchEvent:
+        """The same search for someone who knows every sample of every run."""
+        known = dict.fromkeys(event.without_amplification() for event in self.alternatives)
+        return SearchEvent(tuple(known), self.runs)
+
+
+def _deltas(event: GaussianEvent, curve: Array) -> Array:
+    """Deltas of one run at the epsilons log(1 + 1/(order - 1))."""
+    epsilons = np.log1p(1.0 / (ORDERS - 1.0))
+    ratio, sampled = merged((event,))
+    return curve_deltas(curve, epsilons) if sampled else gaussian_deltas(ratio, epsilons)
+
+
+@strict(_OWNER, kw_only=True)
+class Selection:
+    """How a model was chosen among several private runs of which it is one.
+
+    Attributes:
+        expected_runs: The mean of the secret number of runs; see ``RunCount``.
+        candidates: The training of every candidate that could be drawn, each kind once.
+        score: The noisy score of one run on private validation documents; ``None`` where
+            these were declared public.
+        validation_units: How many documents (or owners) the score protects; 0 for ``None``.
+
+    Assumes:
+        Candidates are drawn independently from a distribution that never looked at the data.
+        No unit both trains and validates, and one unit moves a score by at most the bound
+        that its noise multiplier refers to. Nothing is told about the runs that lost.
+    """
+
+    expected_runs: ExpectedRuns
+    candidates: Annotated[
+        tuple[GaussianEvent, ...], Field(min_length=1, max_length=MOST_CANDIDATES)
+    ]
+    score: GaussianEvent | None
+    validation_units: Annotated[Whole, Field(ge=0)]
+
+    def __post_init__(self) -> None:
+        if len(set(self.candidates)) < len(self.candidates):
+            raise ConfigError(
+                f"The 'candidates' of {_OWNER} must name each kind of training once. "
+                f"Got {self.candidates!r}."
+            )
+        if (self.score is None) != (self.validation_units == 0):
+            raise ConfigError(
+                f"The 'validation_units' of {_OWNER} must be 0 without a score, and at least 1 "
+                f"with one. Got {self.validation_units}. Validation documents are either "
+                "scored with noise, or declared public."
+            )
+
+    @property
+    def event(self) -> SearchEvent:
+        """The search as the accountant sees it."""
+        score = () if self.score is None else (self.score,)
+        alternatives = tuple(dict.fromkeys((*self.candidates, *score)))
+        return SearchEvent(alternatives, RunCount(self.expected_runs))
+
+
+@dataclass(frozen=True)
+class SearchNoise:
+    """Noise multipliers that make a whole search cost at most its target.
+
+    Attributes:
+        training: One for each kind of training, in the order given.
+        score: Of the score; ``None`` where it costs nothing.
+        epsilon: What the search costs.
+    """
+
+    training: tuple[float, ...]
+    score: float | None
+    epsilon: float
+
+
+def calibrate_search(
+    epsilon: float,
+    trainings: Sequence[GaussianEvent],
+    runs: RunCount,
+    *,
+    private_score: bool,
+    delta: float,
+) -> SearchNoise:
+    """The noise of every candidate and of the score for a target of the whole search.
+
+    Every run costs the same whichever candidate it draws, so none is favoured, and a score
+    costs its validation documents what training costs the training documents.
+
+    Args:
+        epsilon: The target for everything together.
+        trainings: What each candidate releases; their noise multipliers are ignored.
+        runs: The law of the number of runs.
+        private_score: Whether runs are scored on private validation documents.
+        delta: Of the guarantee.
+    """
+    shapes = [*trainings, *([GaussianEvent(1.0)] if private_score else [])]
+    alone = [
+        calibrate(
+            epsilon=epsilon,
+            steps=one.count,
+            sampling_probability=one.sampling_probability,
+            sensitivity=one.sensitivity,
+            delta=delta,
+            accountant="rdp",
+        ).noise_multiplier
+        for one in shapes
+    ]
+    most = max(alone)
+
+    def scaled(noise: float) -> SearchEvent:
+        events = (
+            replace(one, noise_multiplier=max(noise * own / most, 0.01))
+            for one, own in zip(shapes, alone, strict=True)
+        )
+        return SearchEvent(tuple(dict.fromkeys(events)), runs)
+
+    search = calibrate_event(epsilon, scaled, delta=delta, accountant="rdp")
+    noises = [search.noise_multiplier * own / most for own in alone]
+    score = noises.pop() if private_score else None
+    return SearchNoise(tuple(noises), score, search.epsilon)
