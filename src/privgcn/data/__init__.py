@@ -1,0 +1,26 @@
+"""Documents, their labels and owners, and the edges between them."""
+
+from privgcn.data.catalogue import load_corpus, resolved_source
+from privgcn.data.corpus import (
+    NO_LABEL,
+    OUTSIDE,
+    TEST,
+    TRAIN,
+    VALIDATION,
+    Corpus,
+    CorpusFacts,
+    ReadReport,
+)
+
+__all__ = [
+    "NO_LABEL",
+    "OUTSIDE",
+    "TEST",
+    "TRAIN",
+    "VALIDATION",
+    "Corpus",
+    "CorpusFacts",
+    "ReadReport",
+    "load_corpus",
+    "resolved_source",
+]

@@ -1,0 +1,154 @@
+"""The bundled corpus ``clinic``: synthetic letters about people who do not exist.
+
+Each letter belongs to a patient (its owner) and to a department (its label). Edges join
+the letters of one patient, and a referral joins letters of two patients, mostly within a
+department. A single letter often says little about its department or mentions others, so the
+edges help.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgcn.data.catalogue import DatasetCard
+from privgcn.data.corpus import Corpus, CorpusFacts, random_split
+from privgcn.data.edges import canonical_edges
+
+PATIENTS = 1_000
+LETTERS = 3_600
+_SEED = 20_230_519
+_PRACTICES = 12
+
+# Chances, chosen so that a letter alone is clearly harder to place than one with its edges.
+_HOME_DEPARTMENT = 0.92
+_VAGUE_LETTER = 0.3
+_OWN_PHRASE = 0.6
+_OTHER_PHRASE = 0.2
+_OWN_HISTORY = 0.2
+_REFERRALS = 2_000
+_REFERRAL_WITHIN = 0.85
+
+
+@cache
+def make_clinic() -> Corpus:
+    """Generates the corpus; the same one every time."""
+    random = np.random.default_rng(_SEED)
+    classes = tuple(_words()["departments"])
+    owners = _owners(random)
+    home = random.integers(0, len(classes), PATIENTS)
+    stays = random.random(LETTERS) < _HOME_DEPARTMENT
+    labels = np.where(stays, home[owners], random.integers(0, len(classes), LETTERS))
+    ages = random.integers(18, 93, PATIENTS)
+    texts = tuple(
+        _letter(random, classes, int(label), int(ages[owner]))
+        for label, owner in zip(labels, owners, strict=True)
+    )
+    practice = random.integers(1, _PRACTICES + 1, PATIENTS)
+    return Corpus(
+        name="clinic",
+        ids=np.array([f"letter-{row:04d}" for row in range(LETTERS)], dtype=object),
+        texts=texts,
+        labels=labels.astype(np.int64),
+        classes=classes,
+        edges=_edges(random, owners, labels),
+        split=random_split(LETTERS, _SEED, owners),
+        owners=owners,
+        owner_names=tuple(f"patient-{row:04d}" for row in range(PATIENTS)),
+        columns={
+            "practice": np.array([f"practice-{code:02d}" for code in practice[owners]], object)
+        },
+        facts=CorpusFacts(
+            source="clinic", classes_declared=True, split_origin="benchmark", synthetic=True
+        ),
+    )
+
+
+def _owners(random: np.random.Generator) -> NDArray[np.int64]:
+    """At least one letter for each patient; a patient's letters are spread over the corpus."""
+    rest = random.integers(0, PATIENTS, LETTERS - PATIENTS)
+    return random.permutation(np.concatenate([np.arange(PATIENTS), rest]))
+
+
+def _edges(
+    random: np.random.Generator, owners: NDArray[np.int64], labels: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """All pairs of a patient's letters, and referrals between letters of two patients."""
+    order = np.argsort(owners, kind="stable")
+    firsts, seconds = [], []
+    for step in range(1, int(np.bincount(owners).max())):
+        same = owners[order[:-step]] == owners[order[step:]]
+        firsts.append(order[:-step][same])
+        seconds.append(order[step:][same])
+    source = random.integers(0, LETTERS, _REFERRALS)
+    target = random.integers(0, LETTERS, _REFERRALS)
+    within = random.random(_REFERRALS) < _REFERRAL_WITHIN
+    for department in range(int(labels.max()) + 1):
+        here = within & (labels[source] == department)
+        target[here] = random.choice(np.flatnonzero(labels == department), int(here.sum()))
+    other = owners[source] != owners[target]
+    return canonical_edges(
+        np.concatenate([*firsts, source[other]]),
+        np.concatenate([*seconds, target[other]]),
+        LETTERS,
+    )
+
+
+def _letter(
+    random: np.random.Generator, classes: tuple[str, ...], department: int, age: int
+) -> str:
+    words = _words()
+
+    def phrases(own: float) -> Any:
+        draw = random.random()
+        if draw < own:
+            return words["departments"][classes[department]]
+        if draw < own + _OTHER_PHRASE:
+            return words["departments"][_pick(random, classes)]
+        return words["anywhere"]
+
+    own = 0.0 if random.random() < _VAGUE_LETTER else _OWN_PHRASE
+    finding = phrases(own)
+    values = {
+        "age": str(age),
+        "complaint": _pick(random, phrases(own)["complaints"]),
+        "examination": _pick(random, finding["examinations"]),
+        "finding": _pick(random, finding["findings"]),
+        "diagnosis": _pick(random, phrases(_OWN_HISTORY)["diagnoses"]),
+        "treatment": _pick(random, phrases(own)["treatments"]),
+        "duration": _pick(random, words["durations"]),
+    }
+    values["Examination"] = values["examination"][:1].upper() + values["examination"][1:]
+    return " ".join(
+        _pick(random, frames).format(**values) for frames in words["sentences"].values()
+    )
+
+
+@cache
+def _words() -> dict[str, Any]:
+    return tomllib.loads(files(__package__).joinpath("clinic.toml").read_text("utf-8"))
+
+
+def _pick(random: np.random.Generator, choices: Sequence[str]) -> str:
+    return choices[int(random.integers(len(choices)))]
+
+
+CARD = DatasetCard(
+    name="clinic",
+    # The corpus is fixed, so neither the folder nor the seed matters.
+    loader=lambda card, folder, seed: make_clinic(),
+    title="Synthetic clinical letters, joined by patient and referral",
+    language="English",
+    licence="Apache-2.0 (part of this package)",
+    synthetic=True,
+    documents=LETTERS,
+    edges=7_990,
+    classes=6,
+    features="raw text",
+)

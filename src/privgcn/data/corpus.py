@@ -1,0 +1,528 @@
+"""Documents, what is known about them, and the edges between them.
+
+Examples:
+    >>> from privgcn.data import Corpus
+    >>> corpus = Corpus.from_texts(["an invoice", "a parcel"], ["a", "b"], edges=[(0, 1)])
+    >>> corpus
+    <Corpus 'texts': 2 documents, 1 edges, 2 classes>
+    >>> corpus.select([1]).texts[0]
+    'a parcel'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from privgcn.errors import DataError, shown
+
+if TYPE_CHECKING:
+    import polars as pl
+    from scipy.sparse import csr_matrix
+
+SplitOrigin = Literal["given", "random", "benchmark", "stratified"]
+
+TRAIN, VALIDATION, TEST, OUTSIDE = 0, 1, 2, 3
+"""Codes of ``Corpus.split``; ``OUTSIDE`` marks documents that no step uses."""
+
+SPLIT_NAMES = ("train", "validation", "test", "outside")
+
+NO_LABEL = -1
+"""The label of a document that has none."""
+
+_HELD_OUT = 0.1
+_SMALLEST_SPLIT = 3
+
+
+def random_split(
+    count: int, seed: int, owners: NDArray[np.int64] | None = None
+) -> NDArray[np.int8]:
+    """80/10/10 into train, validation and test; all documents of an owner on one side.
+
+    Guarantees:
+        Seed and index decide. Neither text, labels and edges nor an owner's number of
+        documents move the split, so it adds nothing to what the index set reveals.
+    """
+    units = count if owners is None else int(owners.max(initial=-1)) + 1
+    of_unit = np.full(units, TRAIN, dtype=np.int8)
+    if units >= _SMALLEST_SPLIT:
+        order = np.random.default_rng([seed, 80_10_10]).permutation(units)
+        held_out = max(1, round(units * _HELD_OUT))
+        of_unit[order[:held_out]] = VALIDATION
+        of_unit[order[held_out : 2 * held_out]] = TEST
+    return of_unit if owners is None else of_unit[owners]
+
+
+class Strings(Sequence[str]):
+    """Strings of a polars column, as a sequence that makes Python objects when asked.
+
+    Ten million ids or texts stay in a few blocks of memory, and a selection shares them.
+    """
+
+    def __init__(self, column: pl.Series) -> None:
+        self.column = column
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, int | np.integer):
+            return self.column[int(index)]
+        if isinstance(index, slice):
+            return Strings(self.column[index])
+        return Strings(self.column.gather(np.arange(len(self))[index]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.column)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        return len(self) == len(other) and all(map(str.__eq__, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} strings>"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        values = np.empty(len(self), dtype=object)
+        values[:] = self.column.to_list()
+        return values if dtype is None else values.astype(dtype)
+
+
+@dataclass(frozen=True)
+class _MappedRows:
+    """Rows of a mapped file that nobody has asked for yet."""
+
+    array: NDArray[np.float32]
+    rows: NDArray[np.int64]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.rows), self.array.shape[1]
+
+    def read(self) -> NDArray[np.float32]:
+        rows = self.rows
+        if len(rows) and bool((np.diff(rows) == 1).all()):
+            return self.array[int(rows[0]) : int(rows[-1]) + 1]
+        return self.array[rows]
+
+
+Vectors: TypeAlias = "csr_matrix | NDArray[np.float32] | None"
+
+
+class _VectorsField:
+    """The field ``Corpus.vectors``: rows of a mapped file are read on every access."""
+
+    def __get__(self, corpus: Corpus | None, owner: type | None = None) -> Any:
+        held = None if corpus is None else corpus.__dict__.get("_held")
+        return held.read() if isinstance(held, _MappedRows) else held
+
+    def __set__(self, corpus: Corpus, value: Any) -> None:
+        corpus.__dict__["_held"] = value
+
+
+@dataclass(frozen=True)
+class CorpusFacts:
+    """Where a corpus comes from, as far as a privacy statement has to repeat it.
+
+    Attributes:
+        source: The catalogue name or folder, as the user gave it.
+        classes_declared: The class set was declared and not read off the labels.
+        split_origin: ``given`` by the user, ``random`` from the seed, the ``benchmark``'s
+            own, or ``stratified`` by label (and then not covered by a guarantee).
+        synthetic: Made by this package; no real person wrote or is described in it.
+        public_vectors: What the vectors are when they were published with the dataset.
+        not_covered: Choices in the preparation that depended on the documents, in words.
+    """
+
+    source: str = ""
+    classes_declared: bool = False
+    split_origin: SplitOrigin = "given"
+    synthetic: bool = False
+    public_vectors: str | None = None
+    not_covered: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReadReport:
+    """What was read of a user's documents, in numbers, for their owner to look at.
+
+    The numbers are as private as the documents: a privacy statement repeats none of them.
+
+    Attributes:
+        owners: How many owners; None where owners are unknown.
+        edges_read: Edges as they were given.
+        edges_stored: Different edges between two documents.
+        edges_repeated: Edges that were left out because the same edge came before, in either
+            direction.
+        edges_to_self: Edges that were left out because they lead from a document to itself.
+        unused_columns: Columns of the edges that nothing uses.
+        semicolons: Names of the CSV files whose fields are separated by semicolons.
+    """
+
+    documents: int
+    owners: int | None
+    classes: int
+    edges_read: int
+    edges_stored: int
+    edges_repeated: int = 0
+    edges_to_self: int = 0
+    unused_columns: tuple[str, ...] = ()
+    semicolons: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        owners = "" if self.owners is None else f" of {self.owners:,} owners"
+        left_out = {"repeated": self.edges_repeated, "to themselves": self.edges_to_self}
+        reasons = ", ".join(f"{count:,} {why}" for why, count in left_out.items() if count)
+        columns = ", ".join(shown(name) for name in self.unused_columns)
+        files = " and ".join(self.semicolons)
+        return (
+            f"Read {self.documents:,} documents{owners} in {self.classes:,} classes and "
+            f"{self.edges_stored:,} edges"
+            + (f"; left out {reasons}" if reasons else "")
+            + (f"; of the edges, nothing uses {columns}" if columns else "")
+            + "."
+            + (f" Semicolons separate {files}." if files else "")
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Corpus:
+    """Documents with their edges, labels, owners and split.
+
+    A corpus never changes. ``train``, ``validation``, ``test`` and ``select`` give views: a
+    view holds the chosen documents and only the edges among them, and remembers in
+    ``parent`` and ``rows`` where it was taken from.
+
+    Attributes:
+        name: The catalogue name, or the folder's own name.
+        ids: One string for each document.
+        texts: One text for each document, or None where ``vectors`` stand in.
+        vectors: Float32 vectors in document order (dense, CSR or a ``numpy.memmap``), or
+            None. A view of a memmap reads its rows on access and keeps none.
+        labels: Index into ``classes``; -1 where a document has no label.
+        classes: The class names.
+        edges: ``[2, m]``, each undirected edge once with the smaller row first.
+        split: 0 train, 1 validation, 2 test, 3 outside.
+        owners: Index into ``owner_names``, or None where owners are unknown.
+        owner_names: The owners.
+        columns: Further columns, as strings.
+        facts: Where the corpus comes from.
+        read_report: What was read of a user's documents; None for other corpora and views.
+        parent: The corpus this view was taken from; None for a corpus that is no view.
+        rows: The rows of ``parent`` that this view holds.
+    """
+
+    name: str
+    ids: Sequence[str] | NDArray[Any]
+    labels: NDArray[np.int64]
+    classes: tuple[str, ...]
+    edges: NDArray[np.int64]
+    split: NDArray[np.int8]
+    texts: Sequence[str] | None = None
+    vectors: Any = _VectorsField()
+    owners: NDArray[np.int64] | None = None
+    owner_names: Sequence[str] | None = None
+    columns: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    facts: CorpusFacts = field(default_factory=CorpusFacts)
+    read_report: ReadReport | None = None
+    parent: Corpus | None = field(default=None, repr=False)
+    rows: NDArray[np.int64] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        count = len(self.ids)
+        lengths = {
+            "labels": len(self.labels),
+            "split": len(self.split),
+            **{f"column {name!r}": len(values) for name, values in self.columns.items()},
+        }
+        if self.texts is not None:
+            lengths["texts"] = len(self.texts)
+        if self._held is not None:
+            lengths["vectors"] = self._held.shape[0]
+        if self.owners is not None:
+            lengths["owners"] = len(self.owners)
+        for name, length in lengths.items():
+            if length != count:
+                raise DataError(
+                    f"The '{name}' of Corpus must have one entry for each of the {count} ids. "
+                    f"Got {length}."
+                )
+        if self.texts is None and self._held is None:
+            raise DataError("A Corpus must have 'texts' or 'vectors'. Got neither.")
+        _check_edges(self.edges, count)
+        if count and not -1 <= int(self.labels.min()) <= int(self.labels.max()) < len(
+            self.classes
+        ):
+            raise DataError(
+                "The 'labels' of Corpus must be -1 or an index into its "
+                f"{len(self.classes)} classes. Got values from {self.labels.min()} to "
+                f"{self.labels.max()}."
+            )
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Any,
+        labels: Any = None,
+        *,
+        edges: Any = None,
+        owners: Any = None,
+        ids: Any = None,
+        classes: Sequence[Any] | None = None,
+        seed: int = 0,
+    ) -> Corpus:
+        """Texts with their labels and edges, split at random.
+
+        Args:
+            texts: One for each document.
+            labels: One for each document, None or NaN where it has none.
+            edges: Pairs of ids (of rows where there are no ids), a frame with the columns
+                ``source`` and ``target``, a square sparse matrix, or an ``edge_index``.
+            owners: The person that each document belongs to.
+            ids: One for each document; by default its row.
+            classes: The class set, where it is public knowledge.
+            seed: Of the random split.
+
+        Raises:
+            DataError: Something is missing or breaks a rule.
+        """
+        given = {"text": texts, "label": labels, "owner": owners, "id": ids}
+        frame = {name: values for name, values in given.items() if values is not None}
+        made = cls.from_frame(frame, edges=edges, classes=classes, seed=seed)
+        return replace(made, name="texts")
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        labels: Any = None,
+        edges: Any = None,
+        owners: Any = None,
+        classes: Sequence[Any] | None = None,
+        seed: int = 0,
+    ) -> Corpus:
+        """The documents of a frame of pandas, polars, pyarrow or ``datasets``, or a mapping.
+
+        Column ``text`` is needed; ``id``, ``label``, ``owner`` and ``split`` (train,
+        validation or test) have a meaning, and others are stored. Without a ``split`` column
+        the documents are split at random.
+
+        Args:
+            frame: The documents.
+            labels: Instead of a column ``label``.
+            edges: As in ``from_texts``; ids are those of the column ``id``.
+            owners: Instead of a column ``owner``.
+            classes: The class set, where it is public knowledge.
+            seed: Of the random split.
+
+        Raises:
+            DataError: Something is missing or breaks a rule.
+        """
+        from privgcn.data.ingest import corpus_of_frame
+
+        return corpus_of_frame(
+            frame, labels=labels, edges=edges, owners=owners, classes=classes, seed=seed
+        )
+
+    @classmethod
+    def from_pyg(cls, data: Any) -> Corpus:
+        """The documents of a PyTorch Geometric ``Data``.
+
+        ``x`` are the vectors, ``text`` or ``raw_texts`` the texts, and the masks the split;
+        without a ``train_mask`` every document trains. Edges have no direction; repeated ones
+        and self-loops are dropped. ``owners`` is one number or name for each document.
+
+        Raises:
+            DataError: Something is missing or breaks a rule.
+        """
+        from privgcn.data.pyg import corpus_of_data
+
+        return corpus_of_data(data)
+
+    def to_pyg(self) -> Any:
+        """The same documents as a ``Data``: edges in both directions, masks for the split.
+
+        Raises:
+            MissingExtraError: ``torch-geometric`` is not installed.
+        """
+        from privgcn.data.pyg import data_of
+
+        return data_of(self)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        kind = "synthetic " if self.facts.synthetic else ""
+        return (
+            f"<Corpus {self.name!r}: {len(self)} {kind}documents, {self.edges.shape[1]} edges, "
+            f"{self.num_classes} classes>"
+        )
+
+    @property
+    def _held(self) -> Any:
+        """The vectors, or where they are read from."""
+        return self.__dict__["_held"]
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes there are."""
+        return len(self.classes)
+
+    @cached_property
+    def train(self) -> Corpus:
+        """The training documents and the edges among them."""
+        return self.select(self.split == TRAIN)
+
+    @cached_property
+    def validation(self) -> Corpus:
+        """The validation documents and the edges among them."""
+        return self.select(self.split == VALIDATION)
+
+    @cached_property
+    def test(self) -> Corpus:
+        """The test documents and the edges among them."""
+        return self.select(self.split == TEST)
+
+    @cached_property
+    def owners_cross_splits(self) -> bool:
+        """Whether an owner of these documents is on two sides of the split.
+
+        The other documents of the owner are looked for in the parent corpus too: training on
+        ``corpus.train`` does not hide that its owners wrote test documents.
+        """
+        if self.owners is None:
+            return False
+        owners, split = self.owners, self.split
+        if self.parent is not None and self.parent.owners is not None:
+            owners, split = self.parent.owners, self.parent.split.copy()
+            split[self.rows] = self.split
+        used = (split != OUTSIDE) & np.isin(owners, self.owners)
+        sides = np.unique(owners[used] * len(SPLIT_NAMES) + split[used])
+        return len(np.unique(sides // len(SPLIT_NAMES))) < len(sides)
+
+    def select(self, rows: ArrayLike) -> Corpus:
+        """A view of some documents with the edges among them, in the order of ``rows``.
+
+        Args:
+            rows: Row numbers, each at most once, or one boolean for each document.
+
+        Raises:
+            DataError: A row is out of range or given twice.
+        """
+        chosen = np.asarray(rows)
+        if chosen.dtype == np.bool_:
+            if chosen.shape != (len(self),):
+                raise DataError(
+                    "The 'rows' of Corpus.select must be row numbers or one boolean for each "
+                    f"of the {len(self)} documents. Got {chosen.shape} booleans."
+                )
+            chosen = np.flatnonzero(chosen)
+        chosen = chosen.astype(np.int64).reshape(-1)
+        if len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < len(self):
+            raise DataError(
+                f"The 'rows' of Corpus.select must be in 0..{len(self) - 1}. "
+                f"Got values from {chosen.min()} to {chosen.max()}."
+            )
+        position = np.full(len(self), -1, dtype=np.int64)
+        position[chosen] = np.arange(len(chosen), dtype=np.int64)
+        if int((position >= 0).sum()) != len(chosen):
+            raise DataError("The 'rows' of Corpus.select must not repeat. Got a row twice.")
+        return replace(
+            self,
+            ids=_taken(self.ids, chosen),
+            texts=None if self.texts is None else _taken(self.texts, chosen),
+            vectors=_rows_of(self._held, chosen),
+            labels=self.labels[chosen],
+            edges=_induced(self.edges, position),
+            split=self.split[chosen],
+            owners=None if self.owners is None else self.owners[chosen],
+            columns={name: _taken(values, chosen) for name, values in self.columns.items()},
+            read_report=None,
+            parent=self if self.parent is None else self.parent,
+            rows=chosen if self.rows is None else self.rows[chosen],
+        )
+
+    def with_split(self, codes: ArrayLike) -> Corpus:
+        """The same documents with another split.
+
+        Args:
+            codes: One code for each document, or one for all of them.
+        """
+        split = np.broadcast_to(np.asarray(codes, dtype=np.int8), len(self)).copy()
+        return replace(self, split=split, vectors=self._held)
+
+    def check_trainable(self) -> None:
+        """Refuses a corpus that nobody could train on.
+
+        A format check for the moment a training run is set up: every training document
+        needs a label, and there must be two classes to tell apart.
+
+        Raises:
+            DataError: Documents without label, or fewer than two classes.
+        """
+        where = f"The corpus {shown(self.facts.source or self.name)}"
+        training = self.split == TRAIN
+        if not training.any():
+            raise DataError(
+                f"{where} must have training documents. Got none. "
+                "Set the 'split' of some documents to 'train'."
+            )
+        missing = np.flatnonzero(training & (self.labels == NO_LABEL))
+        if len(missing):
+            raise DataError(
+                f"{where} must have a label for every training document. Document "
+                f"{shown(self.ids[int(missing[0])])} has none ({len(missing)} in all). Fill in "
+                "the 'label' column, or give those documents the split 'test'."
+            )
+        if self.num_classes < 2:
+            raise DataError(
+                f"{where} must have at least two classes. Got {list(self.classes)}. Add "
+                "documents of another class, or declare the classes."
+            )
+
+
+def _taken(values: Any, rows: NDArray[np.int64]) -> Any:
+    if isinstance(values, Strings | np.ndarray):
+        return values[rows]
+    return tuple(values[row] for row in rows)
+
+
+def _rows_of(held: Any, rows: NDArray[np.int64]) -> Any:
+    if isinstance(held, _MappedRows):
+        return _MappedRows(held.array, held.rows[rows])
+    if isinstance(held, np.memmap):
+        return _MappedRows(held, rows)
+    return None if held is None else held[rows]
+
+
+def _induced(edges: NDArray[np.int64], position: NDArray[np.int64]) -> NDArray[np.int64]:
+    ends = position[edges[:, (position[edges] >= 0).all(axis=0)]]
+    ends.sort(axis=0)
+    return ends
+
+
+def _check_edges(edges: NDArray[np.int64], count: int) -> None:
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        raise DataError(
+            f"The 'edges' of Corpus must have the shape [2, edges]. Got {edges.shape}."
+        )
+    if edges.size and not (
+        int(edges[0].min()) >= 0
+        and int(edges[1].max()) < count
+        and bool((edges[0] < edges[1]).all())
+    ):
+        raise DataError(
+            f"The 'edges' of Corpus must be rows of its {count} documents, the smaller first. "
+            "Use canonical_edges to make them so."
+        )
