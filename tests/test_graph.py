@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 
 from privgcn.errors import DataError, PrivacyContractError
 from privgcn.graph import DocumentGraph, partition, random_groups, scaled_rows
-from privgcn.privacy.partition import PartitionFacts
+from privgcn.privacy.plan import PartitionFacts
 
 
 def a_graph(documents: int = 40, *, edges: int = 150, sparse: bool = False) -> DocumentGraph:
@@ -127,11 +127,11 @@ COLUMNS = {"ward": ["b", "a", "b", "c", "a", "a"], "page": [1, 1, 2, 2, 3, 3]}
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
-        ({"kind": "each", "parts": 6}, [0, 1, 2, 3, 4, 5]),
-        ({"kind": "each", "parts": 3, "by": "owner"}, [1, 0, 1, 2, 0, 0]),
-        ({"kind": "single", "parts": 1}, [0] * 6),
-        ({"kind": "column", "parts": 3, "column": "page"}, [0, 0, 1, 1, 2, 2]),
-        ({"kind": "column", "parts": 3, "column": "ward", "by": "owner"}, [1, 0, 1, 2, 0, 0]),
+        ({"kind": "each", "groups": 6}, [0, 1, 2, 3, 4, 5]),
+        ({"kind": "each", "groups": 3, "by": "owner"}, [1, 0, 1, 2, 0, 0]),
+        ({"kind": "single", "groups": 1}, [0] * 6),
+        ({"kind": "column", "groups": 3, "column": "page"}, [0, 0, 1, 1, 2, 2]),
+        ({"kind": "column", "groups": 3, "column": "ward", "by": "owner"}, [1, 0, 1, 2, 0, 0]),
     ],
 )
 def test_partitions(facts: dict[str, object], expected: list[int]) -> None:
@@ -140,7 +140,7 @@ def test_partitions(facts: dict[str, object], expected: list[int]) -> None:
 
 
 def test_a_random_partition_by_owner_splits_nobody() -> None:
-    facts = PartitionFacts(kind="random", parts=2, by="owner", seed=3)
+    facts = PartitionFacts(kind="random", groups=2, by="owner", seed=3)
     group = partition(facts, 6, OWNERS, {})
     assert all(len({*group[owner == OWNERS].tolist()}) == 1 for owner in OWNERS)
 
@@ -148,11 +148,15 @@ def test_a_random_partition_by_owner_splits_nobody() -> None:
 @pytest.mark.parametrize(
     ("facts", "owners", "message"),
     [
-        ({"kind": "each", "parts": 5}, OWNERS, "for 5 parts, but the training documents give"),
-        ({"kind": "each", "parts": 3, "by": "owner"}, None, "needs a corpus with owners"),
-        ({"kind": "column", "parts": 3, "column": "sex"}, OWNERS, "Columns: ward, page"),
         (
-            {"kind": "column", "parts": 3, "column": "page", "by": "owner"},
+            {"kind": "each", "groups": 5},
+            OWNERS,
+            "for 5 groups, but the training documents give",
+        ),
+        ({"kind": "each", "groups": 3, "by": "owner"}, None, "needs a corpus with owners"),
+        ({"kind": "column", "groups": 3, "column": "sex"}, OWNERS, "Columns: ward, page"),
+        (
+            {"kind": "column", "groups": 3, "column": "page", "by": "owner"},
             OWNERS,
             "documents of one owner into different",
         ),

@@ -31,7 +31,7 @@ from scipy.sparse import csr_array, issparse
 from privgcn.errors import DataError, PrivacyContractError
 
 if TYPE_CHECKING:
-    from privgcn.privacy.partition import PartitionFacts
+    from privgcn.privacy.plan import PartitionFacts
 
 Features: TypeAlias = Any
 """One row per document: an array, a ``numpy.memmap`` or a ``csr_array``."""
@@ -166,7 +166,7 @@ def scaled_rows(features: Features, norm: Literal["none", "l1", "l2"]) -> Featur
 def random_groups(members: int, groups: int, seed: int) -> NDArray[np.int64]:
     """The group of each of ``members`` indices: random, sizes differing by at most one.
 
-    As in the paper, a random order of the indices is divided into ``groups`` stretches: the
+    As in the paper, a random order of the indices is divided into ``groups`` chunks: the
     first ``members mod groups`` hold one index more than the rest.
     """
     small, larger = divmod(members, groups)
@@ -210,23 +210,26 @@ def partition(
         known, member = np.unique(owners, return_inverse=True)
         members = len(known)
     if facts.kind == "column":
-        group, found = column_groups(columns, str(facts.column))
+        group, groups = column_groups(columns, str(facts.column))
         first = np.full(members, -1)
         first[member] = group
         if (first[member] != group).any():
             raise PrivacyContractError(
                 f"The partition column '{facts.column}' puts documents of one owner into "
-                "different parts. Give all documents of an owner the same value."
+                "different groups. Give all documents of an owner the same value."
             )
     elif facts.kind == "each":
-        group, found = member, members
+        group, groups = member, members
     elif facts.kind == "single":
-        group, found = np.zeros(documents, np.int64), 1
+        group, groups = np.zeros(documents, np.int64), 1
     else:
-        group, found = random_groups(members, facts.parts, int(facts.seed or 0))[member], None
-    if found not in (None, facts.parts):
+        group, groups = (
+            random_groups(members, facts.groups, facts.seed or 0)[member],
+            facts.groups,
+        )
+    if groups != facts.groups:
         raise PrivacyContractError(
-            f"The plan is for {facts.parts} parts, but the training documents give {found}. "
+            f"The plan is for {facts.groups} groups, but the training documents give {groups}. "
             "Make the plan from the documents it is used with."
         )
     return group
@@ -241,4 +244,3 @@ def column_groups(columns: Mapping[str, Any], name: str) -> tuple[NDArray[np.int
         )
     values, group = np.unique(np.asarray(columns[name]).astype(str), return_inverse=True)
     return group.astype(np.int64), len(values)
-

@@ -1,0 +1,155 @@
+"""What a session may be asked: which vector each group adds to a sum.
+
+The vectors of all sampled groups are added, noise is added to the sum, and that is all that
+anybody outside sees. Here are the two questions about a linear model; ``ModuleGradient``, which
+needs PyTorch, is in a module of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgcn.mechanism.fixed_point import Floats, Grid, exact_weights
+from privgcn.mechanism.groups import Groups, WholeRows
+
+FINE = 2.0**25
+"""Probabilities are whole multiples of 2^-25, so that squares of residuals add up exactly."""
+
+
+class Access(NamedTuple):
+    """What a session lends a question, for one sum.
+
+    Attributes:
+        groups: The training documents.
+        rows: Their feature rows on the grid.
+        clip_norm: How long a group's vector may be.
+        grid: Of the plan.
+        sample: Whether each group takes part.
+        seeds: A secret word for each group, where the question ``draws``.
+    """
+
+    groups: Groups
+    rows: Callable[[], WholeRows]
+    clip_norm: float
+    grid: Grid
+    sample: NDArray[np.bool_]
+    seeds: NDArray[np.uint64]
+
+
+class GroupVectors(Protocol):
+    """Which vector each group adds; an implementation is part of the trusted base.
+
+    Attributes:
+        draws: Whether groups need randomness of their own.
+
+    Guarantees:
+        ``clipped_sum`` returns whole numbers of grid steps: the sum over sampled groups of
+        vectors that are one clip norm long at most, over all coordinates together, each from
+        its own group and released numbers alone; the same bits in any order and block. How
+        many coordinates there are follows from public numbers. No error that it raises
+        depends on documents.
+    """
+
+    draws: ClassVar[bool]
+
+    def clipped_sum(self, access: Access) -> Floats:
+        """The sum over this rank's sampled groups, in whole steps."""
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxGradient:
+    """The gradient of a linear softmax model at released weights, ``[features, classes]``.
+
+    Scores are x W + b, and r = softmax(scores) - label. Rows x have length one at most, so the
+    gradient x r^T of a document is no longer than r: shortening r to the clip norm C clips it.
+    The vector of a group is the mean over its labelled documents, and so no longer than C.
+
+    Attributes:
+        weights: W, ``[features, classes]``.
+        bias: b, ``[classes]``.
+
+    Guarantees:
+        The sensitivity is one clip norm where a group is removed, two where it is replaced.
+        In whole steps (a clip norm has ``unit`` of them; a = row_bits, B = unit / 2^a):
+
+        A row is q = trunc(2^a x), so |q| <= 2^a: cutting toward zero makes nothing longer.
+        A residual is e = trunc(B w r / max(|r|, C)), with w at most 1 / (labelled documents of
+        the group), so |e| <= B w. A group adds v = sum of q e^T over its documents. By the
+        triangle inequality |v| <= sum |q| |e| <= 2^a B sum w <= unit: one clip norm, over all
+        classes together. What float64 rounds on the way is less than what ``shortened`` takes
+        off rows and w. v depends on its group and on released numbers alone: rows are cut one
+        by one, scores of whole rows are exact products, squares of residuals are whole
+        numbers below 2^53, the rest is one operation for each document. Partial sums are whole
+        numbers up to groups * unit <= 2^51, and so exact in any order. Removing a group
+        therefore moves the sum by exactly its own v. Rows that are not finite and documents
+        without label add zero.
+    """
+
+    weights: NDArray[np.float32] | Floats
+    bias: Floats
+    draws: ClassVar[bool] = False
+
+    def clipped_sum(self, access: Access) -> Floats:
+        """The sum over this rank's sampled groups, in whole steps."""
+        grid, documents = access.grid, access.groups.private
+        table = exact_weights(self.weights, grid.row_bits)
+        scale = documents.of_labelled * access.sample[documents.group]
+        scale *= grid.unit * 2.0**-grid.row_bits
+        total = np.zeros(table.shape[::-1])
+        for own, rows in access.rows().blocks():
+            scores = np.ascontiguousarray((rows @ table).T) + self.bias[:, None]
+            residuals = whole_residuals(scores, documents.labels[own])
+            lengths = np.sqrt(np.square(residuals).sum(0))
+            residuals *= scale[own] / np.maximum(lengths, access.clip_norm * FINE)
+            total += np.trunc(residuals) @ rows
+        return total.T
+
+
+def whole_residuals(scores: Floats, labels: NDArray[np.int64]) -> Floats:
+    """Probabilities minus label, ``[classes, documents]``, in steps of 2^-25."""
+    likely = np.trunc(np.exp(scores - scores.max(0)) * FINE)
+    residuals: Floats = np.trunc(likely * (FINE / likely.sum(0)))
+    residuals[labels, np.arange(len(labels))] -= FINE
+    return residuals
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """The mean row of dense features, and how frequent each class is, as one vector.
+
+    The answer has, for dense features, ``ROW`` times the mean row and then ``LABEL`` times the
+    fraction of each class; for sparse features, the fraction of each class alone.
+
+    Guarantees:
+        The sensitivity is one clip norm where a group is removed, two where it is replaced.
+        A group adds ROW unit times the mean of its rows, each no longer than one, and LABEL
+        unit times the mean of the labels of its labelled documents, each of length one: as
+        ROW^2 + LABEL^2 = 1, no more than one clip norm together. The factor of each document
+        is cut toward zero to a whole number (for rows, of steps divided by 2^row_bits), and
+        so makes neither part longer; the rest is as in ``SoftmaxGradient``.
+    """
+
+    ROW: ClassVar[float] = 0.8
+    LABEL: ClassVar[float] = 0.6
+    draws: ClassVar[bool] = False
+
+    def clipped_sum(self, access: Access) -> Floats:
+        """The sum over this rank's sampled groups, in whole steps."""
+        grid, documents = access.grid, access.groups.private
+        takes_part, labels = access.sample[documents.group], documents.labels
+        labelled = labels >= 0
+        factor = (self.LABEL if access.groups.dense else 1.0) * grid.unit
+        of_label = np.trunc(documents.of_labelled * takes_part * factor)[labelled]
+        classes = access.groups.classes
+        total = np.bincount(labels[labelled], of_label, classes).astype(np.float64)
+        if access.groups.dense:
+            factor = self.ROW * grid.unit * 2.0**-grid.row_bits
+            of_row = np.trunc(documents.of_all * takes_part * factor)
+            sums = (of_row[own] @ rows for own, rows in access.rows().blocks())
+            total = np.concatenate([sum(sums, np.zeros(access.groups.width)), total])
+        return total
