@@ -1,0 +1,229 @@
+"""The paper's networks, as PyTorch modules over the tensors of a graph.
+
+A layer is Z = P^k X W + b, with P = D^-1/2 (A + I) D^-1/2 and k hops. ``gcn`` is Kipf and
+Welling's network: two layers of one hop each, with ReLU and dropout between them. ``mlp`` is
+the same without edges, and ``linear`` is softmax regression on propagated features.
+
+    >>> import numpy as np
+    >>> from privgcn.config import ModelSettings
+    >>> from privgcn.graph import DocumentGraph
+    >>> graph = DocumentGraph(
+    ...     features=np.eye(3, dtype=np.float32),
+    ...     edges=np.array([[0], [2]]),
+    ...     labels=np.array([0, 1, -1]),
+    ...     classes=2,
+    ...     split=np.zeros(3, np.int8),
+    ... )
+    >>> network = Network.of(ModelSettings(), features=3, classes=2, seed=0)
+    >>> network.eval()(*network.inputs(graph)).shape
+    torch.Size([3, 2])
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any, Self, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+from torch import Tensor, nn
+
+from privgcn.config import ModelSettings
+from privgcn.graph import DocumentGraph, Features
+from privgcn.released import Released
+from privgcn.sgd.module import brought_module, module_scores
+
+# Documents that are scored alone at a time: what bounds the memory of a dense copy.
+_ROWS = 4096
+
+
+class Network(nn.Module):
+    """A stack of layers; its parameters are ``layers.0.weight``, ``layers.0.bias``, ...
+
+    Args:
+        widths: Of the features, the hidden layers and the scores.
+        hops: Edges along which each layer's output is propagated.
+        dropout: Fraction of hidden values that a training step leaves out.
+        bias: Whether layers have one.
+    """
+
+    def __init__(
+        self, widths: list[int], *, hops: int, dropout: float = 0.0, bias: bool = True
+    ) -> None:
+        super().__init__()
+        self.hops, self.dropout = hops, dropout
+        self.layers = nn.ModuleList(_Layer(*pair, bias=bias) for pair in pairwise(widths))
+
+    @classmethod
+    def of(cls, model: ModelSettings, *, features: int, classes: int, seed: int) -> Self:
+        """The network that the settings name, with the first weights of a seed.
+
+        Two layers begin with Glorot's uniform weights and biases of zero. A linear model has
+        its one optimum from any beginning, so it begins at zero; and it has no bias, which
+        would take its part of every clipped gradient and earn little.
+        """
+        if model.kind == "linear":
+            return cls([features, classes], hops=model.hops, bias=False)
+        hops = 1 if model.kind == "gcn" else 0
+        network = cls([features, model.hidden, classes], hops=hops, dropout=model.dropout)
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for layer in network.stack:
+                bound = math.sqrt(6.0 / sum(layer.weight.shape))
+                first = torch.rand(layer.weight.shape, generator=generator)
+                layer.weight.copy_(first * (2 * bound) - bound)
+        return network
+
+    @classmethod
+    def trained(cls, released: Released) -> Self:
+        """The network with released parameters, ready to predict."""
+        weights = [weight for weight, _ in _layers_of(released.tensors)]
+        widths = [len(weights[0]), *(weight.shape[1] for weight in weights)]
+        hops = {"gcn": 1, "mlp": 0}.get(released.kind, released.settings.model.hops)
+        network = cls(widths, hops=hops, bias="layers.0.bias" in released.tensors)
+        tensors = {name: torch.tensor(value) for name, value in released.tensors.items()}
+        network.load_state_dict(tensors)
+        return network.eval()
+
+    @property
+    def stack(self) -> list[_Layer]:
+        """The layers, in order."""
+        return cast("list[_Layer]", list(self.layers))
+
+    def inputs(self, graph: DocumentGraph) -> tuple[Tensor, ...]:
+        """What the network is called with: features, their transpose, propagation matrix."""
+        features = _tensor(graph.features)
+        transposed = _tensor(graph.features.T) if issparse(graph.features) else features.T
+        return features, transposed, *([_tensor(graph.propagation)] if self.hops else [])
+
+    def forward(self, features: Tensor, transposed: Tensor, *propagation: Tensor) -> Tensor:
+        """Scores ``[documents, classes]``."""
+        hidden = features
+        for number, layer in enumerate(self.stack):
+            if number == 0:
+                hidden = _product(features, transposed, layer.weight)
+            else:
+                hidden = self._dropped(hidden.relu()) @ layer.weight
+            for _ in range(self.hops):
+                hidden = _product(*propagation, *propagation, hidden)
+            if layer.bias is not None:
+                hidden = hidden + layer.bias
+        return hidden
+
+    def _dropped(self, hidden: Tensor) -> Tensor:
+        """Dropout from one random byte per value: ``bernoulli_`` takes longer than a step."""
+        if not (self.training and self.dropout):
+            return hidden
+        passing = kept_fraction(self.dropout)
+        words = torch.empty(-(-hidden.numel() // 8), dtype=torch.int64, device=hidden.device)
+        drawn = words.random_(-(2**63), None).view(torch.uint8)[: hidden.numel()]
+        return hidden * ((drawn < round(256 * passing)).view_as(hidden) / passing)
+
+
+def kept_fraction(dropout: float) -> float:
+    """What a dropout mask passes on: the asked-for fraction, in steps of 1/256."""
+    return min(255, max(1, round(256 * (1.0 - dropout)))) / 256
+
+
+def network_scores(
+    released: Released,
+    graph: DocumentGraph,
+    *,
+    module: nn.Module | None = None,
+    alone: bool = False,
+) -> NDArray[np.float32]:
+    """Scores ``[documents, classes]`` of all documents of a graph.
+
+    Args:
+        released: A trained network.
+        graph: All that the scores may depend on.
+        module: A module of the class that was trained, where it was a user's own.
+        alone: Each document by itself: no edge and no other document changes a bit.
+
+    Raises:
+        ConfigError: The network is a user's own module, and ``module`` is no such module.
+    """
+    if released.kind == "module":
+        own = brought_module(released, module, graph.width, graph.classes)
+        return module_scores(own, graph, alone=alone)
+    if alone:
+        blocks = range(0, len(graph), _ROWS)
+        scores = [_alone(released, graph.features[at : at + _ROWS]) for at in blocks]
+        return np.concatenate([*scores, np.empty((0, graph.classes), np.float32)])
+    network = Network.trained(released)
+    with torch.no_grad():
+        scored: NDArray[np.float32] = network(*network.inputs(graph)).numpy()
+    return scored
+
+
+def _alone(released: Released, features: Features) -> NDArray[np.float32]:
+    """Scores without edges: SciPy adds up the products of a sparse row in the row's order."""
+    values: Any = features
+    for number, (weight, bias) in enumerate(_layers_of(released.tensors)):
+        values = np.maximum(values, 0.0) if number else values
+        values = csr_array(values).astype(np.float32) @ weight + bias
+    return np.asarray(values, np.float32)
+
+
+def _layers_of(tensors: Mapping[str, NDArray[np.float32]]) -> Iterator[tuple[Any, Any]]:
+    number = 0
+    while (weight := tensors.get(f"layers.{number}.weight")) is not None:
+        yield weight, tensors.get(f"layers.{number}.bias", np.float32(0.0))
+        number += 1
+
+
+class _Layer(nn.Module):
+    def __init__(self, inputs: int, outputs: int, *, bias: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(inputs, outputs))
+        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+
+
+class _Product(torch.autograd.Function):
+    """A constant matrix times a table; the gradient takes the transposed matrix.
+
+    PyTorch's own derivative of a sparse product transposes the matrix anew in every step.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, transposed: Tensor, table: Tensor) -> Tensor:
+        ctx.transposed = transposed
+        return _times(matrix, table)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor]:
+        return None, None, _times(ctx.transposed, gradient.contiguous())
+
+
+_product: Any = _Product.apply
+
+
+def _times(matrix: Tensor, table: Tensor) -> Tensor:
+    """Of sparse rows, a weighted sum of embeddings: half the time of ``matrix @ table``."""
+    if matrix.layout != torch.sparse_csr:
+        return matrix @ table
+    columns, begins = matrix.col_indices(), matrix.crow_indices()
+    summed: Tensor = torch.embedding_bag(
+        table, columns, begins, False, 0, False, matrix.values(), True
+    )[0]
+    return summed
+
+
+def _tensor(matrix: Any) -> Tensor:
+    """A SciPy matrix as a sparse CSR tensor, an array as a dense one; float32."""
+    if not issparse(matrix):
+        return torch.from_numpy(np.ascontiguousarray(matrix, np.float32))
+    rows = csr_array(matrix, dtype=np.float32)
+    index = np.int32 if max(rows.nnz, *rows.shape) < 2**31 else np.int64
+    parts = rows.indptr.astype(index), rows.indices.astype(index), rows.data
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        begins, columns, values = map(torch.from_numpy, parts)
+        return torch.sparse_csr_tensor(
+            begins, columns, values, size=rows.shape, check_invariants=False
+        )

@@ -1,0 +1,177 @@
+"""A network that the user brings: any PyTorch module from (features, edge_index) to scores.
+
+``edge_index`` is PyTorch Geometric's: ``[2, edges]``, each edge in both directions. Training
+calls a copy of the module on one group of documents at a time, and refuses one that changes in
+a call. A module is trusted code: it is checked, before any document is read, for what happens
+by accident, such as layers that keep statistics or cache edges; not for malice.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from privgcn.errors import ConfigError, DataError, PrivacyContractError, reason
+from privgcn.graph import DocumentGraph
+from privgcn.released import Released
+
+_STATISTICS = ("running_", "num_batches_tracked")
+_GRAPHS = ("Data", "HeteroData", "Batch", "SparseTensor")
+_OWN = ("_parameters", "_buffers", "_modules")
+_PROBED = 5
+
+
+def module_inputs(graph: DocumentGraph) -> tuple[Tensor, Tensor]:
+    """Dense feature rows and ``edge_index``, each edge in both directions."""
+    features = graph.features.toarray() if issparse(graph.features) else graph.features
+    edges = np.concatenate([graph.edges, graph.edges[::-1]], axis=1)
+    rows = np.ascontiguousarray(features, np.float32)
+    return torch.from_numpy(rows), torch.from_numpy(edges.astype(np.int64))
+
+
+def checked_copy(module: nn.Module, features: int, classes: int) -> nn.Module:
+    """A copy of a module, once it is known to fit; lazy layers get their widths.
+
+    Raises:
+        ConfigError: It does not map features and edges to one row of scores per document.
+        PrivacyContractError: It keeps statistics or documents.
+    """
+    own = copy.deepcopy(module)
+    title = class_of(module)
+    _check_layers(own)
+    rows, edges = torch.rand(_PROBED, features, generator=torch.Generator()), _chain()
+    with torch.random.fork_rng(devices=[]):
+        if any(is_lazy(parameter) for parameter in own.parameters()):
+            with torch.no_grad():
+                _called(own, rows, edges, title)
+        if not any(parameter.requires_grad for parameter in own.parameters()):
+            raise ConfigError(f"The module '{title}' must have parameters to train. Got none.")
+        for count, index in ((_PROBED, edges), (1, edges[:, :0])):
+            probed = copy.deepcopy(own).train()
+            scores = _called(probed, rows[:count], index, title)
+            shape = getattr(scores, "shape", None)
+            if shape != (count, classes) or not torch.is_floating_point(scores):
+                raise ConfigError(
+                    f"The module '{title}' must give {classes} scores for each document, as a "
+                    f"tensor [documents, classes]. Got {list(shape or ())} for {count} "
+                    "documents."
+                )
+            if not scores.requires_grad:
+                raise ConfigError(
+                    f"The scores of the module '{title}' must depend on parameters that can "
+                    "be trained. They do not, as without gradients (torch.no_grad)."
+                )
+            # What a layer keeps of a call, such as cached edges.
+            _check_layers(probed)
+    return own
+
+
+def class_of(module: nn.Module) -> str:
+    """The name of a module's class."""
+    return type(module).__qualname__
+
+
+def brought_module(
+    released: Released, module: nn.Module | None, features: int, classes: int
+) -> nn.Module:
+    """A copy of a module with the released parameters, ready to predict.
+
+    Raises:
+        ConfigError: There is no module, or it is of another class.
+        DataError: Its tensors are not those that were released.
+    """
+    if module is None:
+        raise ConfigError(
+            f"This model is a module of the class '{released.title}', and files hold no code. "
+            "Load it in Python, with such a module: GraphClassifier.load(FOLDER, module=...)."
+        )
+    own = checked_copy(module, features, classes)
+    if class_of(module) != released.title:
+        raise ConfigError(
+            f"The module must be of the class '{released.title}'. Got '{class_of(module)}'."
+        )
+    expected = {name: tuple(value.shape) for name, value in own.state_dict().items()}
+    given = {name: tuple(value.shape) for name, value in released.tensors.items()}
+    if expected != given:
+        names = expected.keys() | given.keys()
+        odd = min(n for n in names if expected.get(n) != given.get(n))
+        raise DataError(
+            "The module must have the tensors that were saved, in number and shape. They "
+            f"differ in '{odd}'. Make it with the arguments of the first time."
+        )
+    own.load_state_dict({n: torch.tensor(value) for n, value in released.tensors.items()})
+    return own.eval()
+
+
+def module_scores(
+    trained: nn.Module, graph: DocumentGraph, *, alone: bool
+) -> NDArray[np.float32]:
+    """Scores of all documents; ``alone`` calls the module on one document after the other."""
+    rows, edges = module_inputs(graph)
+    with torch.no_grad():
+        if not alone:
+            scores: NDArray[np.float32] = trained(rows, edges).float().numpy()
+            return scores
+        each = [trained(row[None], edges[:, :0]).float().numpy() for row in rows]
+    return np.concatenate([*each, np.empty((0, graph.classes), np.float32)])
+
+
+def _check_layers(module: nn.Module) -> None:
+    """Refuses layers that keep statistics over groups, or hold what could be documents."""
+    for name, child in module.named_modules():
+        layer = name or class_of(child)
+        buffers = [buffer for buffer, _ in child.named_buffers(recurse=False)]
+        statistics = [buffer for buffer in buffers if buffer.startswith(_STATISTICS)]
+        if statistics:
+            raise PrivacyContractError(
+                f"The layer '{layer}' keeps statistics ({', '.join(statistics)}) over several "
+                "groups, which clipping does not bound. Use a layer without them, such as "
+                "LayerNorm instead of batch normalisation."
+            )
+        for attribute, value in vars(child).items():
+            if attribute not in _OWN and any(_documents_in(value)):
+                raise PrivacyContractError(
+                    f"The layer '{layer}' holds tensors in its attribute '{attribute}', which "
+                    "could be documents or edges: they would reach every group. Set it to None "
+                    "(a layer that caches edges: make it anew, with cached=False), or register "
+                    "what is public and fixed as a buffer."
+                )
+
+
+def _documents_in(value: Any) -> Iterator[bool]:
+    if (
+        isinstance(value, Tensor | np.ndarray)
+        or type(value).__name__ in _GRAPHS
+        or type(value).__module__.startswith("scipy.sparse")
+    ):
+        yield True
+    elif isinstance(value, Mapping):
+        yield from _documents_in(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for own in value:
+            yield from _documents_in(own)
+
+
+def _chain() -> Tensor:
+    chain = torch.arange(_PROBED - 1)
+    return torch.stack([torch.cat([chain, chain + 1]), torch.cat([chain + 1, chain])])
+
+
+def _called(module: nn.Module, rows: Tensor, edges: Tensor, title: str) -> Any:
+    try:
+        return module(rows, edges)
+    # Whatever a user's code may raise.
+    except Exception as error:
+        raise ConfigError(
+            f"The module '{title}' must take the features [documents, {rows.shape[1]}] and an "
+            f"edge_index [2, edges], also of one document without edges. It failed: "
+            f"{type(error).__name__}: {reason(error)}"
+        ) from error

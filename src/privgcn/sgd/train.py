@@ -1,0 +1,231 @@
+"""Training of a network: by DP-SGD or DP-Adam through a session, or plainly as a reference.
+
+A private step takes the noisy mean g of the clipped gradients of groups, in clip norms C, and
+moves the parameters by an optimiser that sees C g and nothing else:
+
+    w  <-  w - rate C g                      (SGD; or the same g through Adam)
+
+    session = Session(plan, groups, RandomSource.secret())
+    released = train_private(session, settings)
+
+No loss of the training documents is computed, printed or stored, nothing stops early, and the
+last iterate is the result: all that happens here is post-processing of the session's answers.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from privgcn import progress
+from privgcn.config import Settings, TrainingSettings
+from privgcn.data import VALIDATION
+from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.graph import DocumentGraph, random_groups
+from privgcn.mechanism import ModuleGradient
+from privgcn.released import Released
+from privgcn.sgd.gcn import Network
+from privgcn.sgd.module import checked_copy, class_of, module_inputs
+
+if TYPE_CHECKING:
+    from privgcn.mechanism import Session
+
+Inputs = Callable[[DocumentGraph], tuple[Tensor, ...]]
+
+
+def train_private(
+    session: Session, settings: Settings, *, module: nn.Module | None = None
+) -> Released:
+    """Takes all steps that the session's plan pays for.
+
+    Args:
+        session: The training documents and the plan.
+        settings: Model, optimiser, learning rate, device, and the seed of the first weights.
+        module: A module of the user's own, where ``model.kind`` is ``module``.
+
+    Raises:
+        ConfigError: Settings and module do not fit together.
+        PrivacyContractError: The settings ask to stop early, or the module keeps statistics.
+    """
+    if settings.training.patience > 0:
+        raise PrivacyContractError(
+            "A private run must not stop early: the validation loss would be one more query. "
+            f"Got patience {settings.training.patience}. Set training.patience to 0."
+        )
+    device = training_device(settings.training)
+    network, inputs = _network(settings, session.width, session.classes, module)
+    network.to(device)
+    question = ModuleGradient(network, inputs, device)
+    optimiser = _optimiser(network, settings.training)
+    sizes = [parameter.numel() for parameter in question.parameters]
+    steps = session.remaining
+    while session.remaining:
+        progress.advance(steps - session.remaining, steps)
+        mean = torch.from_numpy(session.query(question) * session.plan.clip_norm).float()
+        for parameter, piece in zip(question.parameters, torch.split(mean, sizes), strict=True):
+            parameter.grad = piece.view(parameter.shape).to(device, parameter.dtype)
+        optimiser.step()
+    return _released(
+        network, settings, module, plan=session.plan, releasable=session.releasable
+    )
+
+
+def train_plain(
+    train: DocumentGraph,
+    visible: DocumentGraph | None,
+    settings: Settings,
+    *,
+    module: nn.Module | None = None,
+) -> Released:
+    """Trains without privacy, on random groups of the training documents.
+
+    Args:
+        train: Training documents and the edges among them.
+        visible: Training and validation documents with their edges, where validation is to
+            stop the training: the parameters of the best validation loss are kept, and
+            training stops when ``training.patience`` epochs brought no better one.
+        settings: Model, optimiser, epochs, patience, parts, device and seed.
+        module: A module of the user's own, where ``model.kind`` is ``module``.
+    """
+    training = settings.training
+    device = training_device(training)
+    network, inputs = _network(settings, train.width, train.classes, module)
+    network.to(device)
+    count = len(train) if training.parts == "each" else min(training.parts, len(train))
+    graphs = [train]
+    if count > 1:
+        graphs = train.subgraphs(random_groups(len(train), count, settings.seed), count)
+    blocks = [(_moved(inputs(graph), device), _labels(graph).to(device)) for graph in graphs]
+    optimiser = _optimiser(network, training)
+    stopper = None
+    if visible is not None and training.patience > 0:
+        stopper = _EarlyStop(network, _moved(inputs(visible), device), visible)
+    with _seeded(settings.seed, device):
+        for epoch in range(training.epochs):
+            progress.advance(epoch, training.epochs)
+            network.train()
+            for tensors, labels in blocks:
+                optimiser.zero_grad()
+                torch.autograd.backward(mean_loss(network(*tensors), labels))
+                optimiser.step()
+            if stopper is not None and stopper.waited() >= training.patience:
+                break
+    if stopper is not None:
+        network.load_state_dict(stopper.best)
+    return _released(network, settings, module)
+
+
+def mean_loss(scores: Tensor, labels: Tensor) -> Tensor:
+    """The mean cross-entropy over the documents with a label; zero if there are none."""
+    total = cross_entropy(scores, labels, ignore_index=-1, reduction="sum")
+    return total / (labels >= 0).sum().clamp(min=1)
+
+
+def training_device(training: TrainingSettings) -> torch.device:
+    """Where a run trains; ``auto`` is the GPU where there is one.
+
+    Raises:
+        ConfigError: The settings name a device that is not there.
+    """
+    there = torch.cuda.is_available()
+    if training.device == "cuda" and not there:
+        raise ConfigError(
+            "The 'training.device' cuda needs a GPU that PyTorch can use. Got none. "
+            "Use cpu, or auto."
+        )
+    return torch.device("cuda" if there and training.device != "cpu" else "cpu")
+
+
+class _EarlyStop:
+    """Remembers the tensors of the lowest validation loss."""
+
+    def __init__(
+        self, network: nn.Module, inputs: tuple[Tensor, ...], graph: DocumentGraph
+    ) -> None:
+        self._network, self._inputs = network, inputs
+        rows = np.flatnonzero((graph.split == VALIDATION) & (graph.labels >= 0))
+        self._labels = _labels(graph).to(inputs[0].device)
+        self._rows = torch.from_numpy(rows).to(inputs[0].device)
+        self._lowest, self._waited = np.inf, 0
+        self.best = copy.deepcopy(network.state_dict())
+
+    def waited(self) -> int:
+        """How many epochs brought no better loss, this one included."""
+        if not len(self._rows):
+            self.best = self._network.state_dict()
+            return 0
+        self._network.eval()
+        with torch.no_grad():
+            scores = self._network(*self._inputs)[self._rows]
+            loss = float(mean_loss(scores, self._labels[self._rows]))
+        self._waited += 1
+        if loss < self._lowest:
+            self._lowest, self._waited = loss, 0
+            self.best = copy.deepcopy(self._network.state_dict())
+        return self._waited
+
+
+def _network(
+    settings: Settings, features: int, classes: int, module: nn.Module | None
+) -> tuple[nn.Module, Inputs]:
+    """What is trained, and how documents become what it is called with."""
+    model = settings.model
+    if model.kind != "module":
+        if module is not None:
+            raise ConfigError(
+                f"A module of the user's own needs model.kind 'module'. Got '{model.kind}'."
+            )
+        network = Network.of(model, features=features, classes=classes, seed=settings.seed)
+        return network, network.inputs
+    if module is None:
+        raise ConfigError(
+            "The model 'module' is one that the user brings. Give it in Python: "
+            "GraphClassifier(module=...)."
+        )
+    return checked_copy(module, features, classes), module_inputs
+
+
+def _optimiser(network: nn.Module, training: TrainingSettings) -> torch.optim.Optimizer:
+    if training.learning_rate is None:
+        raise ConfigError(
+            "A network needs a 'training.learning_rate'. Got none. Set it, or use recipe auto."
+        )
+    kind = torch.optim.Adam if training.optimizer == "adam" else torch.optim.SGD
+    return kind(network.parameters(), lr=training.learning_rate)
+
+
+def _released(
+    network: nn.Module, settings: Settings, module: nn.Module | None, **private: Any
+) -> Released:
+    tensors = {name: _array(value) for name, value in network.state_dict().items()}
+    title = None if module is None else class_of(module)
+    return Released(settings.model.kind, tensors, settings, title=title, **private)
+
+
+def _array(value: Tensor) -> Any:
+    # A copy, as the network's own memory is not what leaves. Whole numbers stay what they are.
+    value = value.detach().cpu()
+    return (value.float() if value.is_floating_point() else value).numpy().copy()
+
+
+def _labels(graph: DocumentGraph) -> Tensor:
+    return torch.from_numpy(graph.labels.astype(np.int64))
+
+
+def _moved(inputs: tuple[Tensor, ...], device: torch.device) -> tuple[Tensor, ...]:
+    return tuple(tensor.to(device) for tensor in inputs)
+
+
+@contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """PyTorch's generators with a seed, and afterwards as they were."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield

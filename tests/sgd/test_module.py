@@ -1,0 +1,222 @@
+"""A module that the user brings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from privgcn.config import Settings
+from privgcn.errors import ConfigError, DataError, PrivacyContractError
+from privgcn.released import Released
+from privgcn.sgd.gcn import network_scores
+from privgcn.sgd.module import checked_copy, module_inputs
+from privgcn.sgd.train import train_private
+
+FEATURES, CLASSES = 8, 4
+
+
+class Mean(nn.Module):
+    """Scores of a document and of its neighbours, added up."""
+
+    def __init__(self, features: int = FEATURES, classes: int = CLASSES) -> None:
+        super().__init__()
+        self.own = nn.Linear(features, classes)
+        self.others = nn.Linear(features, classes, bias=False)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        scores: Tensor = self.own(x)
+        return scores.index_add(0, edge_index[1], self.others(x)[edge_index[0]])
+
+
+class Remembers(Mean):
+    """Keeps a number of what it was called with."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        self.seen = getattr(self, "seen", 0.0) + float(x.sum())
+        return super().forward(x, edge_index) * self.seen
+
+
+class Counts(Mean):
+    """Counts its calls in a buffer."""
+
+    calls: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        self.calls += 1
+        return super().forward(x, edge_index)
+
+
+class Shortens(Mean):
+    """An embedding whose rows are shortened when they are used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.EmbeddingBag(FEATURES, CLASSES, max_norm=0.1)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        words: Tensor = self.words(torch.arange(FEATURES).expand(len(x), -1))
+        return words + super().forward(x, edge_index)
+
+
+class Centered(Mean):
+    """Takes a mean over all documents of a call."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(x - x.mean(0), edge_index)
+
+
+class Untrained(Mean):
+    """Scores without gradients."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        with torch.no_grad():
+            return super().forward(x, edge_index)
+
+
+def released_of(module: nn.Module, **changes: Any) -> Released:
+    tensors = {name: value.numpy() for name, value in module.state_dict().items()}
+    settings = Settings().changed({"model.kind": "module"})
+    title = changes.pop("title", type(module).__name__)
+    return Released("module", {**tensors, **changes}, settings, title=title)
+
+
+def test_scores_are_those_of_the_module_on_edges_in_both_directions(make_graph: Any) -> None:
+    module, graph = Mean(), make_graph(3, edges=0)
+    object.__setattr__(graph, "edges", np.array([[0], [2]]))
+    scores = network_scores(released_of(module), graph, module=Mean())
+    rows, edges = module_inputs(graph)
+    assert edges.tolist() == [[0, 2], [2, 0]]
+    np.testing.assert_array_equal(scores, module(rows, edges).detach())
+
+
+def test_a_document_alone_is_alone_whatever_the_module_does(make_graph: Any) -> None:
+    module, graph = Centered(), make_graph()
+    together = network_scores(released_of(module), graph, module=module, alone=True)
+    assert together.shape == (30, CLASSES)
+    for row in range(4):
+        own = graph.induced(np.array([row]))
+        scores = network_scores(released_of(module), own, module=module, alone=True)
+        np.testing.assert_array_equal(together[row], scores[0])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lazy_layers_get_their_width_and_the_users_module_stays_as_it_is() -> None:
+    class Lazy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.LazyLinear(CLASSES)
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            made: Tensor = self.layer(x)
+            return made
+
+    module = Lazy()
+    own = checked_copy(module, FEATURES, CLASSES)
+    assert [tuple(p.shape) for p in own.parameters()] == [(CLASSES, FEATURES), (CLASSES,)]
+    assert nn.parameter.is_lazy(module.layer.weight)
+
+
+# hazard 15
+@pytest.mark.parametrize(
+    "held",
+    [
+        torch.ones(3),
+        np.zeros(3),
+        (torch.ones(3), None),
+        [torch.ones(2)],
+        {"edges": torch.ones(2)},
+        type("Data", (), {})(),
+    ],
+)
+def test_tensors_that_could_be_documents_are_refused(held: Any) -> None:
+    module = Mean()
+    module.held = held
+    with pytest.raises(PrivacyContractError, match="attribute 'held'"):
+        checked_copy(module, FEATURES, CLASSES)
+
+
+# hazard 15
+@pytest.mark.filterwarnings("ignore")
+def test_a_layer_that_caches_edges_is_refused() -> None:
+    from torch_geometric.nn import GCNConv
+
+    checked_copy(GCNConv(FEATURES, CLASSES), FEATURES, CLASSES)
+    with pytest.raises(PrivacyContractError, match=r"_cached_edge_index.*cached=False"):
+        checked_copy(GCNConv(FEATURES, CLASSES, cached=True), FEATURES, CLASSES)
+
+
+# hazard 15
+def test_batch_statistics_are_refused_with_what_to_use_instead() -> None:
+    module = Mean()
+    module.norm = nn.BatchNorm1d(CLASSES)
+    with pytest.raises(PrivacyContractError, match=r"'norm' keeps.*LayerNorm instead"):
+        checked_copy(module, FEATURES, CLASSES)
+
+
+# hazard 15
+@pytest.mark.parametrize("module", [Counts(), Shortens(), Remembers()])
+def test_a_module_that_changes_in_a_call_is_refused(
+    make_graph: Any, make_session: Any, module: nn.Module
+) -> None:
+    chosen = Settings().changed({"model.kind": "module", "training.learning_rate": 0.1})
+    before = dict(vars(module))
+    with pytest.raises(PrivacyContractError, match="keeps"):
+        train_private(
+            make_session(make_graph()),
+            chosen.changed({"training.patience": 0}),
+            module=module,
+        )
+    assert vars(module) == before, "the user's own module is never called"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["GATConv", "SAGEConv", "GCNConv", "ChebConv", "GINConv"])
+def test_layers_of_pyg_fit(kind: str) -> None:
+    import torch_geometric.nn
+
+    layer = getattr(torch_geometric.nn, kind)
+    options = {"ChebConv": {"K": 2}}.get(kind, {})
+    module = (
+        layer(nn.Linear(FEATURES, CLASSES))
+        if kind == "GINConv"
+        else layer(FEATURES, CLASSES, **options)
+    )
+    own = checked_copy(module, FEATURES, CLASSES)
+    assert own is not module
+    assert own.state_dict().keys() == module.state_dict().keys()
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (nn.Linear(FEATURES, CLASSES), "must take the features"),
+        (Mean(classes=5), "4 scores for each document"),
+        (Mean(features=9), "must take the features"),
+        (Mean().requires_grad_(False), "parameters to train"),
+        (Untrained(), "can be trained"),
+    ],
+)
+def test_what_is_no_model_is_refused(module: nn.Module, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        checked_copy(module, FEATURES, CLASSES)
+
+
+def test_tensors_and_classes_of_another_module_are_refused(make_graph: Any) -> None:
+    module, graph = Mean(), make_graph()
+    with pytest.raises(ConfigError, match="class 'Mean', and files hold no code"):
+        network_scores(released_of(module), graph)
+    with pytest.raises(ConfigError, match=r"of the class 'Mean'\. Got 'Centered'"):
+        network_scores(released_of(module), graph, module=Centered())
+    other = released_of(module, **{"own.weight": np.zeros((5, FEATURES), np.float32)})
+    with pytest.raises(DataError, match=r"own\.weight"):
+        network_scores(other, graph, module=Mean())
+    with pytest.raises(DataError, match="more"):
+        network_scores(released_of(module, more=np.zeros(1)), graph, module=Mean())
