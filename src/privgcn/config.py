@@ -127,8 +127,8 @@ class TrainingSettings(_Section):
             every row, and the class priors, from which training begins. The iterates are
             part of what is released, and the last two are averaged.
         balanced: Whether rare classes count as much as frequent ones: for macro F1, at a cost
-            in micro F1. Needs ``noise_scale``, whose first release then holds the class priors on
-            sparse features too.
+            in micro F1. Needs ``noise_scale``; the first release then holds the class priors
+            on sparse features too.
         epochs: Passes over the training documents, at most.
         patience: Epochs without a better validation loss before training stops; 0 trains
             to the end. Private runs never stop early.
@@ -223,14 +223,18 @@ class Settings(_Section):
     def _fit_together(self) -> Settings:
         training = self.training
         if training.large_steps and training.learning_rate is not None:
-            raise ValueError("'training.noise_scale' sets the learning rate; leave one of them out")
+            raise ValueError(
+                "'training.noise_scale' sets the learning rate; leave one of them out"
+            )
         plain = training.optimizer == "sgd" and self.model.kind == "linear"
         if training.large_steps and not (plain and self.privacy):
             raise ValueError(
-                "'training.noise_scale' needs privacy, training.optimizer sgd and model.kind linear"
+                "'training.noise_scale' needs privacy, optimizer sgd and model.kind linear"
             )
         if training.balanced and not training.large_steps:
-            raise ValueError("'training.balanced' needs training.noise_scale, as recipe auto has it")
+            raise ValueError(
+                "'training.balanced' needs training.noise_scale, as recipe auto has it"
+            )
         if training.balanced and training.epochs == 1:
             raise ValueError("'training.balanced' needs two steps or more in training.epochs")
         if self.prediction.method == "matched" and not training.large_steps:

@@ -1,0 +1,1 @@
+"""Runs: prepared once, trained, scored, written, read, released and searched for."""

@@ -1,0 +1,284 @@
+"""The files of a run, a saved model or a release: their names, manifest, reading and writing.
+
+This module alone knows them. A folder is read whole, and only if its manifest fits: every
+file is regular, of bounded size and has the hash that was written, none is missing and none
+was added. Whoever can write the folder can also write a new manifest; ``verify`` then still
+computes the claim again.
+
+Runs and saved models are for their owner alone, whatever the umask: a run holds keyed hashes
+of its training documents beside their key. Only a release has the usual permissions.
+
+Examples:
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp()) / "run"
+    >>> write_folder(folder, "run", {SCORES: "{}"})
+    >>> read_folder(folder).record(SCORES)
+    {}
+    >>> oct(folder.stat().st_mode & 0o777)
+    '0o700'
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from privgcn.errors import ConfigError, DataError, reason
+from privgcn.files import check_room, flush_folder, read_bounded, write_synced, writing
+
+MANIFEST = "manifest.json"
+MODEL, WEIGHTS, SETTINGS = "model.json", "model.safetensors", "settings.toml"
+STATEMENT, SCORES, SEEN = "statement.json", "scores.json", "documents_seen.safetensors"
+REPORT, CARD, CARD_PAGE = "report.html", "card.md", "card.html"
+
+Kind = Literal["run", "model", "release"]
+_NAMES = (MODEL, WEIGHTS, SETTINGS, STATEMENT, SCORES, SEEN, REPORT, CARD, CARD_PAGE)
+
+_FORMAT = 2
+_MOST_BYTES = 1 << 28
+_MOST_BINARY = 1 << 32
+_MOST_MANIFEST = 1 << 16
+_WRITERS = "Name a folder that 'privgcn train' or 'privgcn release' wrote."
+
+
+def _known_name(name: str) -> str:
+    if name not in _NAMES:
+        raise ValueError("a file that no run has")
+    return name
+
+
+class _Manifest(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    format: Literal[2]
+    kind: Kind
+    files: dict[
+        Annotated[str, AfterValidator(_known_name)],
+        Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")],
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """A folder whose manifest fits, with everything in it.
+
+    Attributes:
+        folder: Where it lies.
+        kind: A ``run``, a ``model`` that ``save`` wrote, or a ``release``.
+        files: What each file holds.
+    """
+
+    folder: Path
+    kind: Kind
+    files: Mapping[str, bytes]
+
+    def content(self, name: str) -> bytes:
+        """The bytes of a file that must be there."""
+        if name not in self.files:
+            raise DataError(f"There is no {name} in the {self.kind} {self.folder}. {_WRITERS}")
+        return self.files[name]
+
+    def text(self, name: str) -> str:
+        """A file as text."""
+        try:
+            return self.content(name).decode("utf-8")
+        except UnicodeDecodeError:
+            raise DataError(f"The file {self.folder / name} is not UTF-8 text.") from None
+
+    def record(self, name: str) -> dict[str, Any]:
+        """A file as the JSON object that it must hold."""
+        return json_object(self.text(name), self.folder / name)
+
+
+def is_stored(folder: Path) -> bool:
+    """Whether a folder says that it is one of ours; nothing is checked."""
+    return (folder / MANIFEST).exists()
+
+
+def read_folder(folder: Path) -> Stored:
+    """Reads a folder that was written by :func:`write_folder`.
+
+    Raises:
+        DataError: It is none, or a file in it was edited, removed or added.
+    """
+    try:
+        there = set(os.listdir(folder)) - {MANIFEST}
+    except (FileNotFoundError, NotADirectoryError):
+        raise DataError(f"The folder {folder} does not exist. {_WRITERS}") from None
+    except OSError as error:
+        raise DataError(f"The folder {folder} cannot be read: {error.strerror}.") from None
+    manifest = _manifest(folder)
+    added, missing = there - manifest.files.keys(), manifest.files.keys() - there
+    if added or missing:
+        wrong, remedy = (
+            (f"{min(added)} was added", "Move it elsewhere")
+            if added
+            else (f"{min(missing)} is missing", "Copy the whole folder again")
+        )
+        raise DataError(
+            f"The {manifest.kind} {folder} must hold exactly what its manifest lists. "
+            f"{wrong}. {remedy}."
+        )
+    files = {}
+    for name, expected in manifest.files.items():
+        most = _MOST_BINARY if name in (WEIGHTS, SEEN) else _MOST_BYTES
+        files[name] = read_bounded(folder / name, most=most)
+        if hashlib.sha256(files[name]).hexdigest() != expected:
+            raise DataError(
+                f"The file {folder / name} was edited: its SHA-256 is not the one in "
+                f"{MANIFEST}. Do not rely on it; copy the folder again."
+            )
+    return Stored(folder, manifest.kind, files)
+
+
+def check_target(folder: Path, *, overwrite: bool) -> None:
+    """Refuses a target that cannot or must not be written; to be called before any work.
+
+    Raises:
+        ConfigError: The folder holds something that is not ours, or that was changed, or
+            ``overwrite`` was not given, or the target cannot be written.
+    """
+    target = _resolved(folder)
+    if target.exists() and not target.is_dir():
+        raise ConfigError(f"{folder} must be a folder. Got a file. Name another one.")
+    with writing(folder):
+        if target.exists() and any(target.iterdir()):
+            _check_replaceable(folder, overwrite=overwrite)
+        check_room(target)
+
+
+def write_folder(
+    folder: Path, kind: Kind, files: Mapping[str, str | bytes], *, overwrite: bool = False
+) -> None:
+    """Writes files and their manifest as one folder: whole, or not at all.
+
+    An earlier folder of ours is moved aside first and comes back if anything fails. Of it
+    only the files on its manifest are removed.
+
+    Raises:
+        ConfigError: :func:`check_target` refuses the target, or the disk is full.
+    """
+    check_target(folder, overwrite=overwrite)
+    target = _resolved(folder)
+    contents = {n: t.encode() if isinstance(t, str) else t for n, t in files.items()}
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
+    manifest = {"format": _FORMAT, "kind": kind, "files": hashes}
+    contents[MANIFEST] = (json.dumps(manifest, indent=1) + "\n").encode()
+    of_folder, of_files = (0o777, 0o666) if kind == "release" else (0o700, 0o600)
+    with writing(folder):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+        draft.mkdir(mode=of_folder)
+        try:
+            for name, data in contents.items():
+                write_synced(draft / name, data, mode=of_files)
+            flush_folder(draft)
+            _move(draft, target)
+            flush_folder(target.parent)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+
+
+def lies_in(inner: Path, outer: Path) -> bool:
+    """Whether ``inner`` is ``outer`` or lies in it, wherever symbolic links lead."""
+    return _resolved(inner).is_relative_to(_resolved(outer))
+
+
+def json_object(text: str, path: Path) -> dict[str, Any]:
+    """The JSON object that a file holds.
+
+    Raises:
+        DataError: It holds something else, or a name twice, or a number that is not finite.
+    """
+    try:
+        record = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"The file {path} is not valid JSON: {reason(error)}.") from None
+    if not isinstance(record, dict):
+        raise DataError(f"The file {path} must hold one JSON object.")
+    return record
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        raise ValueError("a name is there twice")
+    return record
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _manifest(folder: Path) -> _Manifest:
+    path = folder / MANIFEST
+    if not path.exists():
+        raise DataError(f"The folder {folder} has no {MANIFEST}. {_WRITERS}")
+    try:
+        text = read_bounded(path, most=_MOST_MANIFEST).decode("utf-8")
+        return _Manifest.model_validate(json_object(text, path))
+    except (ValidationError, UnicodeDecodeError):
+        raise DataError(
+            f"The file {path} is not a manifest of format {_FORMAT}. Copy the folder again, or "
+            "train again with this version."
+        ) from None
+
+
+def _check_replaceable(folder: Path, *, overwrite: bool) -> None:
+    if not is_stored(folder):
+        raise ConfigError(
+            f"The folder {folder} is not empty and is no run or release: nothing in it will be "
+            "replaced. Name another folder."
+        )
+    try:
+        kind = read_folder(folder).kind
+    except DataError as error:
+        raise ConfigError(
+            f"The folder {folder} is not empty, and nothing in it will be replaced: {error} "
+            "Name another folder."
+        ) from None
+    if not overwrite:
+        raise ConfigError(
+            f"The folder {folder} holds a {kind} already. Add --overwrite (in Python: "
+            "overwrite=True) to replace it, or name another folder."
+        )
+
+
+def _move(draft: Path, target: Path) -> None:
+    """Puts the draft in the place of what is there."""
+    if not target.exists() or not any(target.iterdir()):
+        os.replace(draft, target)
+        return
+    ours = (*_manifest(target).files, MANIFEST)
+    aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.old."))
+    old = aside / target.name
+    os.replace(target, old)
+    try:
+        os.replace(draft, target)
+    except BaseException:
+        os.replace(old, target)
+        aside.rmdir()
+        raise
+    for name in ours:
+        (old / name).unlink(missing_ok=True)
+    # Whatever somebody put there in the meantime stays.
+    with suppress(OSError):
+        old.rmdir()
+        aside.rmdir()
+
+
+def _resolved(folder: Path) -> Path:
+    with writing(folder):
+        return folder.resolve()

@@ -1,0 +1,294 @@
+"""A trained model: trained just now, saved, or read back, it is one type.
+
+As files it is tensors in safetensors, a record in JSON, settings in TOML and a statement; no
+pickle. These are self-contained: the record holds every number that a prediction computes with.
+The statement binds tensors, record and settings by one hash, and holds the plan; where the
+documents, vectors and caches lie on this machine is in no hash and no record.
+
+Nothing here imports PyTorch: it takes none to read and check a model.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from privgcn.config import DataSettings, Mode, Settings, parse_settings, to_toml
+from privgcn.errors import ConfigError, DataError, PrivGCNError, reason, refusal
+from privgcn.privacy.statement import PrivacyStatement
+from privgcn.privacy.verify import DIGEST_KEY
+from privgcn.released import Kind, Released
+from privgcn.runs.folder import MODEL, SETTINGS, STATEMENT, WEIGHTS, Stored
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from privgcn.data import Corpus
+    from privgcn.features import Featurizer
+    from privgcn.graph import DocumentGraph
+
+_FORMAT = 6
+_MOST_CLASSES = 100_000
+_MOST_FEATURES = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What was trained, with everything that a user of it needs.
+
+    Attributes:
+        released: The parameters, settings and plan.
+        featurizer: How documents become features.
+        classes: The class labels, with their type.
+        statement: The claim; ``None`` without privacy.
+        feature_names: Names of the columns that the classifier was fitted on, if any.
+        module: A module of the class that was trained, where it was the user's own.
+    """
+
+    released: Released
+    featurizer: Featurizer
+    classes: NDArray[Any]
+    statement: PrivacyStatement | None = None
+    feature_names: tuple[str, ...] | None = None
+    module: nn.Module | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """All settings of the run."""
+        return self.released.settings
+
+    def graph(self, corpus: Corpus) -> DocumentGraph:
+        """Documents as this model reads them."""
+        from privgcn.runs.prepare import graph_of
+
+        return graph_of(corpus, self.featurizer, self.settings)
+
+    def scores(self, graph: DocumentGraph, rows: NDArray[np.int64], mode: Mode) -> NDArray[Any]:
+        """Scores ``[rows, classes]`` of some documents of a graph."""
+        from privgcn.inference import scores_in_mode
+
+        return scores_in_mode(self.released, graph, rows, mode, module=self.module)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The content of ``model.json``: everything but tensors, settings and claim.
+
+        Raises:
+            ConfigError: The class labels cannot be stored in JSON.
+        """
+        matching = self.released.matching
+        return {
+            "format": _FORMAT,
+            "kind": self.released.kind,
+            "title": self.released.title,
+            "classes": _classes_record(self.classes),
+            "features": self.featurizer.state(),
+            "feature_names": None if self.feature_names is None else list(self.feature_names),
+            "width": self.featurizer.dimension,
+            "matching": None if matching is None else dict(matching),
+        }
+
+
+class _Classes(BaseModel):
+    """Class labels and their type; texts are ``U`` whatever their length."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    dtype: Annotated[str, Field(pattern=r"^(U|O|b1|[iu][1248]|f[248])$")]
+    values: Annotated[
+        list[bool | int | float | str], Field(min_length=2, max_length=_MOST_CLASSES)
+    ]
+
+
+class _Record(BaseModel):
+    """``Model.record``, strictly."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    format: Literal[6]
+    kind: Kind
+    title: str | None
+    classes: _Classes
+    features: dict[str, Any]
+    feature_names: list[str] | None
+    width: Annotated[int, Field(ge=1, le=_MOST_FEATURES)]
+    matching: dict[str, Any] | None
+
+
+def bound_settings(settings: Settings) -> Settings:
+    """The settings that a statement binds, on every machine alike.
+
+    Options of the features are not among them: some say where things lie on this machine, and
+    the record has all others as the state of the featurizer.
+    """
+    features = settings.features.model_copy(update={"options": {}})
+    return settings.model_copy(update={"data": DataSettings(), "features": features})
+
+
+def model_files(model: Model) -> dict[str, str | bytes]:
+    """The files of a model."""
+    statement = model.statement
+    files: dict[str, str | bytes] = {
+        SETTINGS: to_toml(model.settings.model_dump()),
+        MODEL: json.dumps(model.record, indent=1, default=_as_json) + "\n",
+    }
+    # One key at most: safetensors writes several in no fixed order.
+    metadata = None if statement is None else {DIGEST_KEY: statement.digest()}
+    files[WEIGHTS] = model.released.serialised(metadata)
+    if statement is not None:
+        files[STATEMENT] = statement.to_json()
+    return files
+
+
+def read_settings(stored: Stored) -> Settings:
+    """The settings of a model.
+
+    Raises:
+        DataError: They cannot be read, or one of them breaks its rule.
+    """
+    path = stored.folder / SETTINGS
+    try:
+        return parse_settings(tomllib.loads(stored.text(SETTINGS)))
+    except ConfigError as error:
+        raise DataError(f"The file {path} holds no settings of a run. {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"The file {path} is not valid TOML: {reason(error)}.") from None
+
+
+def read_model(
+    stored: Stored,
+    *,
+    settings: Settings,
+    statement: PrivacyStatement | None,
+    module: nn.Module | None = None,
+    path: Path | None = None,
+) -> Model:
+    """The model of a folder whose claim was checked.
+
+    Args:
+        stored: The files.
+        settings: Those of the folder.
+        statement: That of the folder.
+        module: Of the class that was trained, where it was a user's own: files hold no code.
+        path: Where the encoder of the features lies on this machine, if it is not installed:
+            nothing that a model file names is looked for elsewhere.
+
+    Raises:
+        ConfigError: A module for a model that is none.
+        DataError: A file is missing or not what it should be.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    from privgcn.features import featurizer_from_state
+
+    try:
+        record = _Record.model_validate(stored.record(MODEL))
+        classes = np.array(record.classes.values, dtype=record.classes.dtype)
+        featurizer = featurizer_from_state(record.features, path=path)
+        tensors = load(stored.content(WEIGHTS))
+        if featurizer.dimension != record.width:
+            raise DataError(f"{featurizer.dimension} features for a model of {record.width}")
+        released = Released(
+            kind=record.kind,
+            tensors=tensors,
+            settings=settings,
+            plan=None if statement is None else statement.plan,
+            releasable=statement is not None and statement.releasable,
+            matching=record.matching,
+            title=record.title,
+        )
+        _check_tensors(released, record.width, len(classes))
+    except ValidationError as error:
+        raise _unreadable(stored.folder, str(refusal(error, f"the {MODEL}"))) from None
+    except (PrivGCNError, SafetensorError) as error:
+        raise _unreadable(stored.folder, str(error)) from None
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise _unreadable(stored.folder, f"{type(error).__name__}: {error}") from None
+    if module is not None and record.title is None:
+        raise ConfigError("The model is no module of a user's own. Load it without one.")
+    names = None if record.feature_names is None else tuple(record.feature_names)
+    return Model(released, featurizer, classes, statement, names, module)
+
+
+def _check_tensors(released: Released, width: int, classes: int) -> None:
+    """The tensors must be those of the kind of model, of its shape, and finite."""
+    settings, tensors = released.settings, released.tensors
+    for name, tensor in tensors.items():
+        if tensor.dtype.kind == "f" and not np.isfinite(tensor).all():
+            raise DataError(f"its '{name}' holds numbers that are not finite")
+    if released.kind != settings.model.kind:
+        raise DataError(f"it is a '{released.kind}', and its settings say otherwise")
+    if released.kind == "module":
+        return  # the module itself knows its tensors
+    shapes = _shapes(released, width, classes)
+    if tensors.keys() != shapes.keys():
+        raise DataError(f"its tensors must be {sorted(shapes)}, got {sorted(tensors)[:9]}")
+    for name, tensor in tensors.items():
+        if tensor.shape != shapes[name] or tensor.dtype != np.float32:
+            raise DataError(
+                f"its '{name}' must be float32 of shape {shapes[name]}, got {tensor.dtype} of "
+                f"{tensor.shape}"
+            )
+
+
+def _shapes(released: Released, width: int, classes: int) -> dict[str, tuple[int, ...]]:
+    model, tensors = released.settings.model, released.tensors
+    if released.settings.training.large_steps:
+        steps = 0 if released.plan is None else released.plan.steps
+        priors = "class_bias" in tensors  # the first release is the statistics, where asked for
+        optional = {
+            "mean": (width,),
+            "class_bias": (classes,),
+            "label_direction": (width, classes),
+        }
+        return {
+            "weight": (width, classes),
+            "iterates": (steps + 1 - priors, width, classes),
+            **{name: shape for name, shape in optional.items() if name in tensors},
+        }
+    if released.kind == "linear":
+        return {"layers.0.weight": (width, classes)}
+    return {
+        "layers.0.weight": (width, model.hidden),
+        "layers.0.bias": (model.hidden,),
+        "layers.1.weight": (model.hidden, classes),
+        "layers.1.bias": (classes,),
+    }
+
+
+def _classes_record(classes: NDArray[Any]) -> dict[str, Any]:
+    kind, size = classes.dtype.kind, classes.dtype.itemsize
+    dtype = {"U": "U", "T": "U", "O": "O", "b": "b1"}.get(kind, f"{kind}{size}")
+    values = classes.tolist()
+    try:
+        _Classes(dtype=dtype, values=values)
+    except ValidationError:
+        raise ConfigError(
+            f"The class labels of a saved model must be {_MOST_CLASSES} or fewer texts, finite "
+            f"numbers or booleans. Got {classes.dtype}. Encode them before training."
+        ) from None
+    return {"dtype": dtype, "values": values}
+
+
+def _as_json(value: Any) -> Any:
+    """NumPy's numbers as Python's; anything else has no place in a model."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise ValueError(f"A model record holds plain values. Got {value!r}.")
+
+
+def _unreadable(folder: Path, why: str) -> DataError:
+    return DataError(
+        f"The model in {folder} cannot be read: {why.rstrip('.')}. Train or copy it again."
+    )

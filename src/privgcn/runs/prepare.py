@@ -1,0 +1,288 @@
+"""What is decided before any text is encoded: once for each run, and by public facts alone.
+
+    corpus, settings --> PreparedRun: plan, featurizer, forecast, facts --> train --> TrainedRun
+
+What cannot be promised is refused here. Everything later takes these decisions as they are: the
+plan and its epsilon are computed once.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from privgcn import progress
+from privgcn.auto.forecast import Forecast, forecast
+from privgcn.config import Settings
+from privgcn.data import TRAIN, Corpus
+from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.features import Featurizer, make_featurizer
+from privgcn.files import writing
+from privgcn.graph import DocumentGraph, Features, scaled_rows
+from privgcn.privacy.plan import PrivacyPlan, plan_for
+from privgcn.privacy.statement import Fact
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from privgcn.mechanism import Ranks
+
+_ROWS = 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRun:
+    """A corpus and everything that was decided about its training.
+
+    Attributes:
+        settings: Everything that decides the run.
+        corpus: Documents with their split.
+        classes: The class labels, with their type.
+        plan: What the guarantee rests on; ``None`` for a non-private run.
+        featurizer: Fitted on the training documents; no text is encoded yet.
+        forecast: What the run will score, by public numbers; ``None`` where nothing was
+            measured like it.
+        module: The user's own model, where ``model.kind`` is ``module``.
+        feature_names: Names of the columns of vectors, if any.
+        ranks: The processes that share the training; ``None`` for one process.
+    """
+
+    settings: Settings
+    corpus: Corpus
+    classes: NDArray[Any]
+    plan: PrivacyPlan | None
+    featurizer: Featurizer
+    forecast: Forecast | None
+    module: nn.Module | None = None
+    feature_names: tuple[str, ...] | None = None
+    ranks: Ranks | None = None
+
+    @cached_property
+    def train(self) -> Corpus:
+        """The training documents and the edges among them."""
+        return self.corpus.train
+
+    def reseeded(self, seed: int) -> PreparedRun:
+        """The same run with another seed; its plan costs the same epsilon."""
+        plan = self.plan
+        if plan is not None and plan.partition.seed is not None:
+            plan = replace(plan, partition=replace(plan.partition, seed=seed))
+        return replace(self, settings=self.settings.changed({"seed": seed}), plan=plan)
+
+
+def prepare(
+    corpus: Corpus,
+    settings: Settings,
+    *,
+    module: nn.Module | None = None,
+    ranks: Ranks | None = None,
+    classes: NDArray[Any] | None = None,
+    feature_names: tuple[str, ...] | None = None,
+) -> PreparedRun:
+    """Decides about a run.
+
+    Args:
+        corpus: Documents with their split.
+        settings: Everything that decides the run.
+        module: The user's own model, where ``model.kind`` is ``module``.
+        ranks: The processes that share the training; every one of them calls this.
+        classes: The class labels with their type; by default the texts of the corpus.
+        feature_names: Names of the columns of vectors.
+
+    Raises:
+        ConfigError: The budget cannot be kept, or settings do not fit together.
+        DataError: Nobody could train on the corpus.
+        PrivacyContractError: Owners, groups or delta do not fit the documents.
+    """
+    corpus.check_trainable()
+    privacy = settings.privacy
+    ranks = None if ranks is None or ranks.size == 1 else ranks
+    if ranks is not None and privacy is None:
+        raise ConfigError(
+            "Training without privacy runs in one process. Leave out torchrun, or add "
+            "--epsilon 1."
+        )
+    if settings.training.device == "cuda":
+        from privgcn.sgd.train import training_device
+
+        training_device(settings.training)
+    check_owners(corpus, None if privacy is None else privacy.unit)
+    train, plan = corpus.train, None
+    if privacy is not None:
+        plan = plan_for(
+            privacy,
+            training_units(corpus, privacy.unit),
+            epochs=settings.training.epochs,
+            seed=settings.seed,
+            columns=train.columns,
+        )
+    progress.begin("features")
+    featurizer = make_features(corpus, settings)
+    return PreparedRun(
+        settings=settings,
+        corpus=corpus,
+        classes=np.asarray(corpus.classes) if classes is None else classes,
+        plan=plan,
+        featurizer=featurizer,
+        forecast=_forecast(settings, plan, corpus.num_classes, featurizer),
+        module=module,
+        feature_names=feature_names,
+        ranks=ranks,
+    )
+
+
+def make_features(corpus: Corpus, settings: Settings) -> Featurizer:
+    """The featurizer that the settings name, fitted on the training documents."""
+    features, train = settings.features, corpus.train
+    return make_featurizer(
+        features.kind,
+        features.options,
+        train,
+        language=features.language,
+        documents=public_size(corpus, settings),
+    ).fit(train)
+
+
+def public_size(corpus: Corpus, settings: Settings) -> int:
+    """How many documents there are, or owners where unit ``person`` makes that private."""
+    if settings.privacy is not None and settings.privacy.unit == "person":
+        return len(corpus.owner_names or ())
+    return len(corpus)
+
+
+def training_units(corpus: Corpus, unit: str) -> int:
+    """How many documents train, or how many owners where the unit is a person."""
+    train = corpus.split == TRAIN
+    if unit == "person" and corpus.owners is not None:
+        return len(np.unique(corpus.owners[train]))
+    return int(train.sum())
+
+
+def check_owners(corpus: Corpus, unit: str | None) -> None:
+    """Refuses to protect persons who are not known or are on both sides of the split.
+
+    Owners are looked for in the parent corpus too: to train on a view hides nothing.
+
+    Raises:
+        PrivacyContractError: Documents have no owners, or some owner has training documents
+            and documents to predict.
+    """
+    if unit != "person":
+        return
+    if corpus.owners is None:
+        raise PrivacyContractError(
+            "Unit 'person' needs to know whose each document is, and this corpus has no "
+            "owners. Add a column 'owner', or protect unit 'document'."
+        )
+    if corpus.owners_cross_splits:
+        raise PrivacyContractError(
+            "Unit 'person' needs a split by owner. Here some owner has documents both inside "
+            "and outside the training split. Leave out the 'split' column to have the split "
+            "drawn by owner, or protect unit 'document'."
+        )
+
+
+def assumed_public(corpus: Corpus, featurizer: Featurizer) -> list[Fact]:
+    """Facts that anybody may know, in every neighbouring dataset alike."""
+    facts = [Fact("features", count=featurizer.dimension, kind=featurizer.kind)]
+    if corpus.facts.classes_declared:
+        facts.append(Fact("classes_declared", count=corpus.num_classes))
+    if corpus.facts.public_vectors is not None and featurizer.kind == "given":
+        facts.append(Fact("vectors_made", detail=corpus.facts.public_vectors))
+    return facts
+
+
+def not_covered(corpus: Corpus, featurizer: Featurizer) -> list[Fact]:
+    """What the guarantee says nothing about."""
+    gaps: list[Fact] = []
+    if not corpus.facts.classes_declared:
+        gaps.append(Fact("classes_from_labels", count=corpus.num_classes))
+    if corpus.facts.split_origin == "stratified":
+        gaps.append(Fact("split_by_label"))
+    if featurizer.learned is not None:
+        gaps.append(Fact("learned_features", detail=featurizer.learned))
+    return gaps + [Fact("other", detail=gap) for gap in corpus.facts.not_covered]
+
+
+def graph_of(
+    corpus: Corpus,
+    featurizer: Featurizer,
+    settings: Settings,
+    encoded: NDArray[np.int64] | None = None,
+) -> DocumentGraph:
+    """The documents of a corpus as a graph with feature rows scaled as the settings say.
+
+    Dense rows that would take more than ``training.memory`` lie in a nameless file. A public
+    number decides that, and no bit of a row depends on it.
+
+    Args:
+        corpus: Documents.
+        featurizer: How they become features.
+        settings: Of the run.
+        encoded: The documents to encode here; rows of all others are zero.
+    """
+    chosen = corpus if encoded is None else corpus.select(encoded)
+    rows, norm = featurizer.transform(chosen), settings.features.normalise
+    if issparse(rows):
+        features: Features = scaled_rows(rows, norm)
+    else:
+        # One person may have many documents, and how many is private.
+        shape = (len(corpus), featurizer.dimension)
+        size = 4 * public_size(corpus, settings) * featurizer.dimension
+        features = _zeros(shape, on_disk=size > settings.training.memory * 2**30)
+        at = np.arange(len(corpus)) if encoded is None else encoded
+        for begin in range(0, len(at), _ROWS):
+            block = slice(begin, begin + _ROWS)
+            features[at[block]] = scaled_rows(np.asarray(rows[block]), norm)
+    return DocumentGraph(
+        features=features,
+        edges=corpus.edges,
+        labels=corpus.labels,
+        classes=corpus.num_classes,
+        split=corpus.split,
+        owners=corpus.owners,
+    )
+
+
+def _zeros(shape: tuple[int, int], *, on_disk: bool) -> NDArray[np.float32]:
+    if not on_disk or 0 in shape:
+        return np.zeros(shape, np.float32)
+    with writing(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
+        return np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
+
+
+def _forecast(
+    settings: Settings, plan: PrivacyPlan | None, classes: int, featurizer: Featurizer
+) -> Forecast | None:
+    """What the run will score; ``None`` where nothing was measured like it.
+
+    Features that learn from the documents have no public size.
+    """
+    privacy = settings.privacy
+    if (
+        privacy is None
+        or plan is None
+        or privacy.epsilon is None
+        or settings.recipe != "auto"
+        or privacy.unit not in ("document", "person")
+        or privacy.parts != "each"
+        or (featurizer.learns and featurizer.kind != "given")
+    ):
+        return None
+    return forecast(
+        plan.units,
+        classes,
+        privacy.epsilon,
+        features=featurizer.dimension,
+        kind=featurizer.kind,
+        delta=privacy.delta,
+        unit=privacy.unit,
+        relation=privacy.relation,
+    )

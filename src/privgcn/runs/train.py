@@ -1,0 +1,332 @@
+"""From documents to a model, and the model beside its documents to be scored.
+
+    prepared = prepare(corpus, settings)
+    run = train(prepared)
+    run.scores["own-graph"]["micro_f1"]
+
+A private run goes through one ``Session``; whatever else stands here is post-processing of
+what was released, or looks at test documents alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgcn import progress
+from privgcn.config import MODES, Mode, Settings
+from privgcn.data import TEST, TRAIN, VALIDATION, Corpus
+from privgcn.evaluation import (
+    HEADLINE,
+    classification_scores,
+    majority,
+    references,
+    sees_no_edges,
+    uniform,
+    with_intervals,
+)
+from privgcn.features import PublicVectors
+from privgcn.graph import DocumentGraph, partition
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.statement import Fact, PrivacyStatement
+from privgcn.privacy.verify import model_sha256
+from privgcn.released import Released
+from privgcn.runs.model import Model, bound_settings
+from privgcn.runs.prepare import (
+    PreparedRun,
+    assumed_public,
+    graph_of,
+    not_covered,
+    prepare,
+)
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from privgcn.auto.forecast import Forecast
+    from privgcn.mechanism import Ranks
+
+_SHARED_ROWS = 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedRun:
+    """A model beside documents, ready to be scored on the test documents.
+
+    Attributes:
+        model: What was trained.
+        corpus: Documents with their split.
+        graph: The same with their features.
+        prepared: What was decided before training; ``None`` for a model that was read.
+    """
+
+    model: Model
+    corpus: Corpus
+    graph: DocumentGraph
+    prepared: PreparedRun | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """All settings of the run."""
+        return self.model.settings
+
+    @property
+    def plan(self) -> PrivacyPlan | None:
+        """What the guarantee rests on; ``None`` for a non-private run."""
+        return self.model.released.plan
+
+    @property
+    def forecast(self) -> Forecast | None:
+        """What was expected of the run, by public numbers."""
+        return None if self.prepared is None else self.prepared.forecast
+
+    @cached_property
+    def test_rows(self) -> NDArray[np.int64]:
+        """The test documents."""
+        return np.flatnonzero(self.graph.split == TEST)
+
+    def predictions(self, mode: Mode) -> NDArray[np.int64]:
+        """Predicted class of each test document; each mode is computed once."""
+        if mode not in self._predicted:
+            progress.begin(f"prediction {mode}")
+            scores = self.model.scores(self.graph, self.test_rows, mode)
+            self._predicted[mode] = scores.argmax(-1).astype(np.int64)
+        return self._predicted[mode]
+
+    @cached_property
+    def _predicted(self) -> dict[Mode, NDArray[np.int64]]:
+        return {}
+
+    @cached_property
+    def truth(self) -> NDArray[np.int64]:
+        """Class of each test document."""
+        return self.graph.labels[self.test_rows]
+
+    @cached_property
+    def scores(self) -> dict[Mode, dict[str, Any]]:
+        """For each inference mode, the scores on the test documents."""
+        return {mode: self._table(self.predictions(mode)) for mode in MODES}
+
+    def headline(self, predicted: NDArray[np.int64]) -> dict[str, Any]:
+        """The main scores of predictions for the test documents, with their intervals."""
+        table = self._table(predicted)
+        return {key: table[key] for key in (*HEADLINE, "documents", "intervals")}
+
+    def _table(self, predicted: NDArray[np.int64]) -> dict[str, Any]:
+        return with_intervals(classification_scores(self.truth, predicted, self.corpus.classes))
+
+
+def train_run(
+    corpus: Corpus, settings: Settings, *, module: nn.Module | None = None
+) -> TrainedRun:
+    """Prepares a run and trains it, in one process."""
+    return train(prepare(corpus, settings, module=module))
+
+
+def train(prepared: PreparedRun, graph: DocumentGraph | None = None) -> TrainedRun:
+    """Trains on the training documents of a prepared run.
+
+    Args:
+        prepared: What was decided.
+        graph: The documents with their features, where they are there already.
+
+    Returns:
+        The run; with ranks, every rank has the model, and the first one all documents.
+
+    Raises:
+        DataError: The documents cannot be encoded.
+        PrivacyContractError: What the settings ask for cannot be promised.
+    """
+    ranks = prepared.ranks
+    if graph is None:
+        progress.begin("features")
+        graph = _encoded(prepared)
+    progress.begin("training")
+    released = fit(prepared, graph)
+    if ranks is not None and isinstance(prepared.featurizer, PublicVectors):
+        _gather(graph, ranks)
+    model = Model(
+        released=released,
+        featurizer=prepared.featurizer,
+        classes=prepared.classes,
+        feature_names=prepared.feature_names,
+        module=prepared.module,
+    )
+    train_documents = prepared.train
+    public = assumed_public(train_documents, prepared.featurizer) + _of_module(released)
+    gaps = not_covered(train_documents, prepared.featurizer)
+    return TrainedRun(stated(model, public, gaps), prepared.corpus, graph, prepared)
+
+
+def fit(prepared: PreparedRun, graph: DocumentGraph) -> Released:
+    """The parameters: private documents are read here and nowhere later."""
+    from privgcn.mechanism import Groups, RandomSource, Session
+
+    settings, plan, ranks = prepared.settings, prepared.plan, prepared.ranks
+    rows = np.flatnonzero(graph.split == TRAIN)
+    if plan is None or settings.privacy is None:
+        from privgcn.sgd.train import train_plain
+
+        visible = np.flatnonzero(np.isin(graph.split, (TRAIN, VALIDATION)))
+        stops = len(visible) > len(rows) and settings.training.patience > 0
+        return train_plain(
+            graph.induced(rows),
+            graph.induced(visible) if stops else None,
+            settings,
+            module=prepared.module,
+        )
+    columns = prepared.train.columns
+    groups = Groups.of_plan(plan, graph, rows=rows, columns=columns, ranks=ranks)
+    source = None
+    if ranks is None or ranks.leads:
+        reproducible = settings.privacy.reproducible
+        source = (
+            RandomSource.seeded(settings.seed, "noise")
+            if reproducible
+            else RandomSource.secret()
+        )
+    session = Session(plan, groups, source, ranks=ranks)
+    if settings.training.large_steps:
+        from privgcn.auto.train import train as train_auto
+
+        return train_auto(session, settings, label_vectors=_label_vectors(prepared))
+    from privgcn.sgd.train import train_private
+
+    return train_private(session, settings, module=prepared.module)
+
+
+def stated(model: Model, public: list[Fact], gaps: list[Fact]) -> Model:
+    """The model with its statement, where it was trained with privacy.
+
+    Args:
+        model: Everything that the statement binds.
+        public: What this run takes as public, beyond what every run does.
+        gaps: What its guarantee says nothing about, likewise.
+    """
+    released = model.released
+    if released.plan is None:
+        return model
+    weights, settings = released.serialised(), bound_settings(model.settings)
+    statement = PrivacyStatement.of(
+        released.plan,
+        releasable=released.releasable,
+        assumed_public=public,
+        not_covered=gaps,
+        model_sha256=model_sha256(weights, model.record, settings.model_dump()),
+    )
+    return replace(model, statement=statement)
+
+
+def score_table(run: TrainedRun) -> dict[str, Any]:
+    """The content of ``scores.json``: scores by inference mode, beside what they must beat.
+
+    Guarantees:
+        The private documents of a private run are not trained on again.
+    """
+    corpus, settings = run.corpus, run.settings
+    table = {
+        "dataset": corpus.name,
+        "synthetic": corpus.facts.synthetic,
+        "features": run.model.featurizer.dimension,
+        "classes": list(corpus.classes),
+        "modes": run.scores,
+        "baselines": _baselines(run),
+    }
+    if settings.privacy is None:
+        table["references"] = _references(run)
+    expected = run.forecast
+    score = run.scores["own-graph"]["micro_f1"]
+    if expected is not None and score is not None:
+        interval = list(expected.expected.interval)
+        table["forecast"] = {"mode": "own-graph", "interval": interval, "score": score}
+    return table
+
+
+def _baselines(run: TrainedRun) -> dict[str, dict[str, Any]]:
+    """Scores that a result must beat, and that cost nothing: majority, random, graph-blind.
+
+    For a linear model without hops in training, the graph-blind baseline is the released
+    model itself, scoring each document alone.
+    """
+    classes = len(run.corpus.classes)
+    named = {
+        "majority": majority(run.truth, classes),
+        "random": uniform(run.truth, classes, run.settings.seed),
+    }
+    if sees_no_edges(run.settings):
+        named["graph-blind linear"] = run.predictions("alone")
+    return {name: run.headline(predicted) for name, predicted in named.items()}
+
+
+def _references(run: TrainedRun) -> dict[Mode, dict[str, Any]]:
+    """For each inference mode, the non-private references and which of them is the best.
+
+    They are trained on the training documents, so only a non-private run has them.
+    """
+    progress.begin("references")
+    by_mode = references(run.graph, run.settings, run.model.released)
+    return {
+        mode: {
+            "best": reference.best,
+            "validation": reference.validation,
+            "scores": {
+                name: run.headline(predicted) for name, predicted in reference.predicted.items()
+            },
+        }
+        for mode, reference in by_mode.items()
+    }
+
+
+def _encoded(prepared: PreparedRun) -> DocumentGraph:
+    """All documents with their features; of several ranks, each encodes its own texts.
+
+    Encoders take minutes, words do not: those and given vectors every rank has for itself.
+    """
+    corpus, ranks, plan = prepared.corpus, prepared.ranks, prepared.plan
+    encoded = None
+    if (
+        ranks is not None
+        and plan is not None
+        and isinstance(prepared.featurizer, PublicVectors)
+    ):
+        train = prepared.train
+        groups = partition(plan.partition, len(train), train.owners, train.columns)
+        own = np.flatnonzero(corpus.split == TRAIN)[ranks.holds(groups)]
+        others = np.flatnonzero(corpus.split != TRAIN) if ranks.leads else own[:0]
+        encoded = np.sort(np.concatenate([own, others]))
+    return graph_of(corpus, prepared.featurizer, prepared.settings, encoded)
+
+
+def _gather(graph: DocumentGraph, ranks: Ranks) -> None:
+    """What all ranks encoded, on the first one: it alone scores."""
+    for begin in range(0, len(graph), _SHARED_ROWS):
+        block = slice(begin, begin + _SHARED_ROWS)
+        total = ranks.sum(graph.features[block].astype(np.float64))
+        if ranks.leads:
+            graph.features[block] = total
+
+
+def _label_vectors(prepared: PreparedRun) -> NDArray[Any] | None:
+    """The names of the classes as the encoder sees them, where they are public."""
+    encoder = prepared.featurizer
+    if not prepared.corpus.facts.classes_declared or not isinstance(encoder, PublicVectors):
+        return None
+    return encoder.names_encoded(prepared.corpus.classes)
+
+
+def _of_module(released: Released) -> list[Fact]:
+    """What whoever brings a module promises."""
+    if released.title is None:
+        return []
+    return [
+        Fact(
+            "other",
+            detail=f"The user's own module '{released.title}': its code, its first weights "
+            "and its buffers. That its scores for a group, and their gradients, depend on that "
+            "group alone is the promise of whoever wrote it.",
+        )
+    ]
