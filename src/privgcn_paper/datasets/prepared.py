@@ -1,0 +1,56 @@
+"""Large raw dumps, prepared once into a folder of documents in the user's cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from privgcn.data.download import cache_folder
+from privgcn.files import writing
+
+_PREPARED_FORMAT = 2
+
+
+def prepared_folder(
+    name: str, raw: Sequence[Path], options: str, build: Callable[[Path], None]
+) -> Path:
+    """The folder that ``build`` fills from a large raw dump, made now unless it is there.
+
+    It has the form of a user's own documents. It is built beside its place and moved there
+    when it is complete: a failed or killed preparation leaves nothing that could be read, and
+    two at once do not disturb each other.
+
+    Args:
+        name: The dataset.
+        raw: The files it is made from; a change of one makes a new folder.
+        options: What else the result depends on.
+        build: Fills an empty folder.
+
+    Raises:
+        ConfigError: The cache cannot be written; ``XDG_CACHE_HOME`` moves it.
+        DataError: ``build`` found a broken file.
+    """
+    seen = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in raw]
+    digest = hashlib.sha256(repr((_PREPARED_FORMAT, seen, options)).encode()).hexdigest()[:16]
+    final = cache_folder() / "prepared" / f"{name}-{digest}"
+    if final.is_dir():
+        return final
+    with writing(final):
+        final.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Readable by its owner only: the dumps hold what people wrote about themselves.
+        work = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=final.parent))
+        try:
+            build(work)
+            try:
+                os.rename(work, final)
+            except OSError:
+                if not final.is_dir():
+                    raise
+                # Another run was quicker with the same result.
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    return final

@@ -1,0 +1,62 @@
+"""Cora and CiteSeer with their raw titles and abstracts.
+
+Both lie in the data folder as ``text_graphs/NAME/nodes.jsonl`` (``node``, ``label``,
+``text``) and ``edges.csv`` (``source``, ``target`` as node numbers).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgcn.data.catalogue import DatasetCard
+from privgcn.data.corpus import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    Corpus,
+    CorpusFacts,
+    SplitOrigin,
+    random_split,
+)
+from privgcn.data.edges import canonical_edges
+from privgcn_paper.datasets.planetoid import CORA_CLASSES
+
+# Label names are inferred from class sizes and titles; the files hold numbers.
+_CLASSES = {
+    "cora-text": CORA_CLASSES,
+    "citeseer-text": ("Agents", "ML", "IR", "DB", "HCI", "AI"),
+}
+_CORA_VALIDATION = slice(140, 640)
+_CORA_TEST = slice(1708, 2708)
+
+
+def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
+    nodes_file, edges_file = (file.read(folder) for file in card.files)
+    nodes = [json.loads(line) for line in nodes_file.splitlines()]
+    links = np.loadtxt(io.BytesIO(edges_file), dtype=np.int64, delimiter=",", skiprows=1)
+    split, origin = _split(card.name, len(nodes), seed)
+    return Corpus(
+        name=card.name,
+        ids=np.arange(len(nodes)).astype(str).astype(object),
+        texts=tuple(node["text"] for node in nodes),
+        labels=np.array([node["label"] for node in nodes], dtype=np.int64),
+        classes=_CLASSES[card.name],
+        edges=canonical_edges(links[:, 0], links[:, 1], len(nodes)),
+        split=split,
+        facts=CorpusFacts(source=card.name, classes_declared=True, split_origin=origin),
+    )
+
+
+def _split(name: str, count: int, seed: int) -> tuple[NDArray[np.int8], SplitOrigin]:
+    """Cora keeps Planetoid's node order and so its split; CiteSeer is another node set."""
+    if name == "citeseer-text":
+        return random_split(count, seed), "random"
+    split = np.full(count, TRAIN, dtype=np.int8)
+    split[_CORA_VALIDATION] = VALIDATION
+    split[_CORA_TEST] = TEST
+    return split, "benchmark"
