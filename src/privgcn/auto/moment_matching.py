@@ -1,0 +1,626 @@
+"""Prediction by moment matching: what query documents must be like, given what was released.
+
+    released   S = noisy sum over training documents of x r^T, mean over the steps
+    residual   r_i(k) = mean over the iterates W of clip(softmax(W^T x_i + b) - e_k)
+    model      S = scale * sum over query documents of x_i (sum of p_i(k) r_i(k))^T + error,
+               in their main directions; scale = training units / query documents;
+               error: the noise, and the chance of which documents were trained on
+    prior      p_i = softmax(v_i A + a + prior scores), A and a Gaussian,
+               v_i the embedding of document i along the main axes of all
+    estimate   the most likely A and a, by L-BFGS
+    score      v_i A + a + prior scores, and a little of the weights' own score of x_i
+
+The query documents come from the same source as the training documents, so their sum, with the
+right classes put in, should be about the same, up to the known noise. That is a maximum a
+posteriori estimate in which the noise level is known and not tuned. No label is used, and the
+training documents enter only through what was released: post-processing.
+
+Embeddings are text, propagated along edges, or both combined. Edges are used where answers
+found without them agree along them (``edges_help``). Documents, directions and edges in the
+match are a fixed random choice of limited size: only passes that project, propagate and score
+grow with the number of documents. ``docs/concepts/recipe.md`` derives the method.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
+from threadpoolctl import threadpool_limits
+
+from privgcn.auto.label_prior import BiasFactors, Floats, along, undone
+from privgcn.auto.recipe import MatchingConstants
+from privgcn.auto.spectrum import (
+    Axes,
+    Table,
+    fixed_choice,
+    personalised_pagerank,
+    principal_directions,
+)
+from privgcn.auto.train import blocks, text_rows
+from privgcn.graph import DocumentGraph, Features
+from privgcn.progress import advance
+from privgcn.released import Released
+
+Rows = NDArray[np.int64]
+
+# Columns that are propagated at once, so that memory does not grow with the documents.
+_MOST_COLUMNS, _LEAST_COLUMNS = 50, 8
+_NUMBERS_AT_ONCE = 1 << 26
+# How much flatter or sharper scores may be than they say: steps of the root of two.
+_SHARPNESS = tuple(2.0 ** (step / 2) for step in range(-8, 5))
+
+
+def matched_scores(released: Released, graph: DocumentGraph, rows: Rows) -> Table:
+    """Scores ``[rows, classes]`` of some documents, among all that may be seen with them.
+
+    Args:
+        released: A model of recipe ``auto``.
+        graph: The query documents.
+        rows: Those to score.
+
+    Raises:
+        ConfigError: The model was not trained for moment matching.
+    """
+    moments = Moments.of(released)
+    if len(rows) == 0:
+        return np.zeros((0, moments.weight.shape[1]), np.float32)
+    query = _Query(released, graph, rows, moments.constants)
+    problem = _Problem.of(moments, query)
+    constants = moments.constants
+    informative = problem.informative(query.variances)
+    text = _text(query, informative)
+    prior_scores = query.product(moments.prior_weights) + moments.class_bias
+    # The first answer tells how far the sum over other documents may stray.
+    first = problem.solved(query, text, prior_scores)
+    problem = problem.informed(first.probabilities())
+    best = problem.solved(query, text, prior_scores, start=first)
+    ends, edges = query.some_edges
+    propagates = False
+    if edges_help(softmax(best.scores(ends), axis=1), edges, constants):
+        edged = _propagated(query, informative)
+        both = _combined(edged, text, constants.propagated_fraction)
+        best, combined = (
+            problem.solved(query, each, each.carried(prior_scores)) for each in (edged, both)
+        )
+        # Of two that match almost alike, the simpler one: chance moves costs that much.
+        if combined.cost() + constants.evidence < best.cost():
+            best = combined
+        propagates = _edges_inform(problem, moments, query, edged)
+    best.run(constants.rounds // 2, sharpening=constants.sharpening)
+    blend = _blend(best, moments, query)
+    own = moments.own_scores(query.some(rows))
+    if propagates:
+        moved = edged.carried(moments.own_scores_of_all(query))[rows]
+        # A small blend is worth most as it is: the match has used the edges already, and well
+        # where there are many query documents.
+        units = moments.units
+        fraction = min(1.0, blend * units / (units + len(graph)))
+        own += np.float32(constants.propagated_fraction * fraction) * (moved - own)
+    return moments.of_match(best.scores(rows)) + np.float32(blend) * own
+
+
+def edges_help(probabilities: Table, edges: Rows, constants: MatchingConstants) -> bool:
+    """Whether answers found without edges agree along the edges, well beyond chance.
+
+    Probabilities at the two ends of an edge are compared with those at the ends of edges that
+    were rewired at random. Where neighbours are no more alike than others, what is propagated
+    along the edges is noise.
+
+    Args:
+        probabilities: Of the classes, one row per document.
+        edges: ``[2, m]``, by these rows.
+        constants: How much agreement is enough.
+    """
+    count = edges.shape[1]
+    if count < 2:
+        return False
+    begin, end = probabilities[edges[0]], probabilities[edges[1]]
+    agreement = (begin * end).sum(axis=1)
+    chance = (begin * end[fixed_choice().permutation(count)]).sum(axis=1)
+    gain = float(agreement.mean() - chance.mean())
+    error = math.sqrt(float(agreement.var(ddof=1) + chance.var(ddof=1)) / count)
+    most = float(np.square(begin).sum(axis=1).mean() - chance.mean())
+    return gain > constants.sure * error and gain > constants.worth * most
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """What training released about its documents, in the terms of the match.
+
+    Attributes:
+        iterates: Weights before each gradient step, ``[steps, features, classes]``.
+        weight: The trained weights.
+        mean_sum: The mean over the steps of the noisy sums.
+        noise_std: Noise of each coordinate of ``mean_sum``.
+        units: Number of protected units that were summed.
+        prior_weights: How far training moved along the label direction; zero without one.
+        class_bias: What training added to the scores of each class; zero without one.
+        bias_factors: How much of it predictions keep.
+        constants: What matching computes with.
+    """
+
+    iterates: Table
+    weight: Table
+    mean_sum: Table
+    noise_std: float
+    units: int
+    prior_weights: Table
+    class_bias: Table
+    bias_factors: BiasFactors
+    constants: MatchingConstants
+
+    @classmethod
+    def of(cls, released: Released) -> Self:
+        """From a model: steps are plain, so how far they went is the sum of the gradients.
+
+        Raises:
+            ConfigError: The model was not trained for moment matching.
+        """
+        constants, plan, tensors = (
+            MatchingConstants.of(released),
+            released.plan,
+            released.tensors,
+        )
+        if plan is None:
+            raise ValueError("Moment matching needs the plan of a private run.")
+        iterates = tensors["iterates"]
+        steps, classes = len(iterates) - 1, iterates.shape[2]
+        sums = (iterates[0].astype(np.float64) - iterates[-1]) / constants.rate
+        prior_weights = np.zeros_like(sums)
+        if "label_direction" in tensors:
+            direction = tensors["label_direction"].astype(np.float64)
+            sums = undone(sums, direction)
+            prior_weights = -constants.rate * along(sums, direction)
+        sums *= plan.schedule.expected_groups / steps
+        return cls(
+            iterates[:-1],
+            tensors["weight"],
+            (sums - sums.mean(axis=1, keepdims=True)).astype(np.float32),
+            plan.noise_std / math.sqrt(steps),
+            plan.units,
+            prior_weights.astype(np.float32),
+            tensors.get("class_bias", np.zeros(classes, np.float32)),
+            BiasFactors.of(balanced=released.settings.training.balanced),
+            constants,
+        )
+
+    def own_scores(self, rows: Features) -> Table:
+        """Scores of the trained weights."""
+        return np.asarray(rows @ self.weight) + self._bias(self.bias_factors.weights)
+
+    def own_scores_of_all(self, query: _Query) -> Table:
+        """The same of all query documents."""
+        return query.product(self.weight) + self._bias(self.bias_factors.weights)
+
+    def of_match(self, scores: Table) -> Table:
+        """Scores of the match as they count in a prediction."""
+        return scores + self._bias(self.bias_factors.matched)
+
+    def _bias(self, factor: float) -> Table:
+        return np.float32(factor) * self.class_bias
+
+
+class _Query:
+    """What the query documents look like, whatever was released.
+
+    Attributes:
+        graph: All that may be seen.
+        asked: Those to score.
+        matched: Those that take part in the match: all, or a fixed random choice of many.
+        features: Text rows of these.
+        directions: Their main directions.
+        projected: These documents in them.
+    """
+
+    def __init__(
+        self,
+        released: Released,
+        graph: DocumentGraph,
+        asked: Rows,
+        constants: MatchingConstants,
+    ) -> None:
+        self.graph, self.asked, self.constants = graph, asked, constants
+        self._mean = released.tensors.get("mean")
+        self._prediction = released.settings.prediction
+        # What fits into memory is made ready once; what lies on disk, whenever it is read.
+        self._on_disk = isinstance(graph.features, np.memmap)
+        self._ready = graph.features
+        if not self._on_disk:
+            self._ready = text_rows(graph.features, self._mean)
+        self.matched = _some(len(graph), constants.most_matched)
+        self.features = self.some(self.matched)
+        self.directions = principal_directions(
+            self.features,
+            constants.rank,
+            oversampling=constants.oversampling,
+            iterations=constants.iterations,
+        )
+        self.projected = np.asarray(self.features @ self.directions.basis)
+
+    def some(self, rows: Rows | slice) -> Features:
+        """Text rows of some documents."""
+        chosen = self._ready[rows]
+        return text_rows(chosen, self._mean) if self._on_disk else chosen
+
+    def product(self, table: Table) -> Table:
+        """Text rows of all documents times a table."""
+        out = np.empty((len(self.graph), table.shape[1]), np.float32)
+        for own in blocks(len(out)):
+            out[own] = self.some(own) @ table
+        return out
+
+    def coordinates(self, rows: Rows | slice, columns: slice = slice(None)) -> Table:
+        """Documents in their main directions; those without text lie at zero."""
+        features = self.some(rows)
+        basis = np.ascontiguousarray(self.directions.basis[:, :-1][:, columns])
+        values = np.asarray(features @ basis) - self.directions.mean[columns]
+        values[np.asarray(abs(features).sum(axis=1)) == 0] = 0.0
+        return values
+
+    @cached_property
+    def variances(self) -> Table:
+        """Of the documents in the match, in each of the main directions."""
+        centered = self.projected[:, :-1] - self.directions.mean
+        return np.asarray(np.square(centered).mean(axis=0))
+
+    def propagate(self, values: Table) -> Table:
+        """Values of all documents, propagated along the edges."""
+        prediction = self._prediction
+        return personalised_pagerank(
+            self.graph.propagation, values, prediction.restart, prediction.hops
+        )
+
+    @cached_property
+    def propagated(self) -> tuple[Rows, Table]:
+        """Propagated coordinates of the matched and the asked documents.
+
+        The first array has the row in the second of each document. Few columns at a time: the
+        tables that hops gather from stay small.
+        """
+        selected = np.zeros(len(self.graph), bool)
+        selected[self.matched] = selected[self.asked] = True
+        rank, allowed = len(self.directions.mean), _NUMBERS_AT_ONCE // len(self.graph)
+        columns = min(_MOST_COLUMNS, max(_LEAST_COLUMNS, allowed))
+        out = np.empty((int(selected.sum()), rank), np.float32)
+        for begin in range(0, rank, columns):
+            advance(begin, rank)
+            own = slice(begin, min(begin + columns, rank))
+            values = np.empty((len(self.graph), own.stop - begin), np.float32)
+            for some in blocks(len(values)):
+                values[some] = self.coordinates(some, own)
+            out[:, own] = self.propagate(values)[selected]
+        return np.cumsum(selected) - 1, out
+
+    @cached_property
+    def some_edges(self) -> tuple[Rows, Rows]:
+        """Documents, and edges among them by their row here: all, or a choice of many."""
+        edges = self.graph.edges
+        chosen = edges[:, _some(edges.shape[1], self.constants.most_matched)]
+        documents, ends = np.unique(chosen, return_inverse=True)
+        return documents, ends.reshape(2, -1)
+
+
+def _some(count: int, most: int) -> Rows:
+    """All numbers below ``count``, or a fixed random choice of ``most`` of them."""
+    chosen = np.arange(count) if count <= most else fixed_choice().permutation(count)[:most]
+    return chosen.astype(np.int64)
+
+
+class _Embedding(NamedTuple):
+    """Where documents lie among the others: by text, by what is propagated, or by both.
+
+    Attributes:
+        matched: Of the documents in the match.
+        of: Of some documents, one row each.
+        carried: Values of all documents, propagated as the embedding was.
+    """
+
+    matched: Table
+    of: Callable[[Rows], Table]
+    carried: Callable[[Table], Table]
+
+
+def _along_axes(
+    coordinates: Callable[[Rows], Table], query: _Query, carried: Callable[[Table], Table]
+) -> _Embedding:
+    values = coordinates(query.matched)
+    axes = Axes.of(values, query.constants.axis_power)
+    return _Embedding(axes(values), lambda rows: axes(coordinates(rows)), carried)
+
+
+def _text(query: _Query, informative: Table) -> _Embedding:
+    """By a document's own text, in the directions that tell classes apart."""
+    return _along_axes(
+        lambda rows: query.coordinates(rows) * informative, query, lambda values: values
+    )
+
+
+def _propagated(query: _Query, informative: Table) -> _Embedding:
+    """By what is propagated along the edges, for the matched and the asked documents."""
+    position, table = query.propagated
+    return _along_axes(lambda rows: table[position[rows]] * informative, query, query.propagate)
+
+
+def _combined(propagated: _Embedding, text: _Embedding, fraction: float) -> _Embedding:
+    """By both, weighted."""
+    first, second = np.float32(fraction**0.5), np.float32((1 - fraction) ** 0.5)
+    return _Embedding(
+        np.hstack([first * propagated.matched, second * text.matched]),
+        lambda rows: np.hstack([first * propagated.of(rows), second * text.of(rows)]),
+        lambda values: (
+            np.float32(fraction) * propagated.carried(values)
+            + np.float32(1 - fraction) * text.carried(values)
+        ),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """Match the released sum with the sum over the query documents.
+
+    Attributes:
+        projected: Documents in the match, ``[documents, r + 1]``.
+        residuals: What each would add for each class: ``[k, j, documents]`` is coordinate j if
+            its class were k.
+        target: The released sum, in the main directions, ``[classes, r + 1]``.
+        spread: Standard deviation of its difference to a sum over other documents.
+        noise_std: The noise alone.
+        scale: Training units for each document in the match.
+        constants: What else is computed with.
+    """
+
+    projected: Table
+    residuals: Table
+    target: Table
+    spread: Table
+    noise_std: float
+    scale: float
+    constants: MatchingConstants
+
+    @classmethod
+    def of(cls, moments: Moments, query: _Query) -> Self:
+        documents, classes = len(query.matched), moments.weight.shape[1]
+        units, clip_norm = moments.units, moments.constants.clip_norm
+        chance = units * (1 + units / documents) * clip_norm**2 / classes
+        squares = np.square(query.projected).mean(axis=0)
+        spread = np.sqrt(moments.noise_std**2 + chance * squares)
+        return cls(
+            query.projected,
+            mean_residuals(moments.iterates, query.features, clip_norm, moments.class_bias),
+            np.ascontiguousarray(moments.mean_sum.T @ query.directions.basis),
+            np.tile(spread.astype(np.float32), (classes, 1)),
+            moments.noise_std,
+            units / documents,
+            moments.constants,
+        )
+
+    def informed(self, probabilities: Table) -> _Problem:
+        """The same, with the spread that documents of these probabilities have.
+
+        Labels of training documents vary around them, and the query documents are one choice
+        of many. What both sums have in common does not vary.
+        """
+        documents = probabilities.shape[1]
+        mean = np.einsum("km,kjm->jm", probabilities, self.residuals)
+        square = np.einsum("km,kjm->jm", probabilities, np.square(self.residuals))
+        squares = np.square(self.projected) / np.float32(documents)
+        common = np.square(mean @ self.projected / np.float32(documents))
+        units = self.scale * documents
+        labels = units * (np.maximum(square - np.square(mean), 0.0) @ squares)
+        choice = np.maximum(np.square(mean) @ squares - common, 0.0)
+        choice *= units * (1 + self.scale)
+        spread = np.sqrt(self.noise_std**2 + labels + choice)
+        return replace(self, spread=spread.astype(np.float32))
+
+    def informative(self, variances: Table) -> Table:
+        """Which main directions tell classes apart: one, or zero where they do not.
+
+        Documents that follow a few templates differ most in which one they follow, whatever
+        their class. Embeddings in such directions would keep apart what belongs together.
+        There the released sum is hardly more than noise, where elsewhere it grows with the
+        variance of the documents: of the two, what is more likely, given how many are expected
+        to be uninformative.
+        """
+        constants, freedom = self.constants, len(self.target) - 1
+        target = self.target[:, : len(variances)].astype(np.float64)
+        energy = np.square(target).sum(axis=0) / self.noise_std**2
+        relative = variances.astype(np.float64) / max(float(variances.mean()), 1e-30)
+        signal = np.logspace(-4, 4, 41)[:, None] * relative
+
+        def likelihood(signal: Floats) -> Floats:
+            return np.asarray(-0.5 * (energy / (1 + signal) + freedom * np.log1p(signal)))
+
+        told = likelihood(signal) + math.log1p(-constants.uninformative)
+        untold = likelihood(constants.uninformative_signal * signal)
+        untold += math.log(constants.uninformative)
+        best = int(np.logaddexp(told, untold).sum(axis=1).argmax())
+        return np.asarray(told[best] >= untold[best], np.float32)
+
+    def half(self, begin: int) -> _Problem:
+        """The same in every other of the main directions."""
+        own = slice(begin, None, 2)
+        return replace(
+            self,
+            projected=self.projected[:, own],
+            target=self.target[:, own],
+            spread=self.spread[:, own],
+        )
+
+    def misfit(self, scores: Table) -> float:
+        """Half the squared misfit of the sum by these scores, sharpened as fits best."""
+        misfits = []
+        for power in _SHARPNESS:
+            likely = softmax(np.float32(power) * scores.T, axis=0)
+            misfits.append(0.5 * float(np.square(self.gap(likely)).sum()))
+        return min(misfits)
+
+    def gap(self, probabilities: Table) -> Table:
+        """By how many standard deviations the sum over query documents misses the target."""
+        expected = np.einsum("km,kjm->jm", probabilities, self.residuals)
+        total = np.float32(self.scale) * (expected @ self.projected)
+        return np.asarray((total - self.target) / self.spread)
+
+    def solved(
+        self,
+        query: _Query,
+        embedding: _Embedding,
+        prior_scores: Table,
+        *,
+        start: _Match | None = None,
+    ) -> _Match:
+        """The best match for documents of this embedding, with these scores to begin with."""
+        match = _Match(self, query, embedding, prior_scores, start)
+        match.run(self.constants.rounds, sharpening=0.0)
+        return match
+
+
+class _Match:
+    """Weights over an embedding, found by L-BFGS."""
+
+    def __init__(
+        self,
+        problem: _Problem,
+        query: _Query,
+        embedding: _Embedding,
+        prior_scores: Table,
+        start: _Match | None,
+    ) -> None:
+        self.problem, self._embedding, self._prior_scores = problem, embedding, prior_scores
+        self._unit = np.float32(problem.constants.prior_variance**0.5)
+        self.points = self._unit * embedding.matched
+        self.prior_scores = np.ascontiguousarray(prior_scores[query.matched].T)
+        classes = len(problem.target)
+        self.weights = np.zeros((classes, self.points.shape[1]), np.float32)
+        self.bias = np.zeros(classes, np.float32)
+        if start is not None:
+            self.weights, self.bias = start.weights, start.bias
+        self.objective = math.inf
+
+    def run(self, rounds: int, *, sharpening: float) -> None:
+        """Minimises the negative log posterior, less certainty times ``sharpening``."""
+        # A third of a second, which a process that matches nothing need not spend.
+        from scipy.optimize import minimize
+
+        def put(flat: Floats) -> None:
+            values = flat.astype(np.float32)
+            self.weights = values[: self.weights.size].reshape(self.weights.shape)
+            self.bias = values[self.weights.size :]
+
+        def objective(flat: Floats) -> tuple[float, Floats]:
+            put(flat)
+            loss, *gradient = self.loss(sharpening)
+            return loss, np.concatenate([each.ravel() for each in gradient]).astype(float)
+
+        start = np.concatenate([self.weights.ravel(), self.bias]).astype(float)
+        tolerance = self.problem.constants.tolerance
+        options = {"maxiter": rounds, "maxcor": 10, "ftol": tolerance}
+        # Many small products: threads would wait for each other most of the time.
+        with threadpool_limits(1):
+            objective(
+                minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x
+            )
+
+    def loss(self, sharpening: float) -> tuple[float, Table, Table]:
+        """The loss, and its gradients in the weights and the bias."""
+        problem, variance = self.problem, np.float32(self.problem.constants.bias_variance)
+        logs = log_softmax(self.scores_matched(), axis=0)
+        likely = np.exp(logs)
+        gap = problem.gap(likely)
+        size = float(np.square(self.weights).sum() + np.square(self.bias).sum() / variance)
+        self.objective = loss = 0.5 * (float(np.square(gap).sum()) + size)
+        slope = (np.float32(problem.scale) * gap / problem.spread) @ problem.projected.T
+        by_probability = np.einsum("kjm,jm->km", problem.residuals, slope)
+        if sharpening:
+            loss -= sharpening * float((likely * logs).sum())
+            by_probability -= np.float32(sharpening) * logs
+        by_score = likely * (by_probability - (likely * by_probability).sum(axis=0))
+        return (
+            loss,
+            by_score @ self.points + self.weights,
+            by_score.sum(axis=1) + self.bias / variance,
+        )
+
+    def cost(self) -> float:
+        """The objective, and how much freedom the embedding gave: half a Laplace evidence."""
+        problem, classes = self.problem, len(self.problem.target)
+        doubt = float((1 - np.square(self.probabilities()).sum(axis=0)).mean())
+        slope = doubt / ((classes - 1) * math.sqrt(1 - 1 / classes)) * problem.scale
+        whitened = problem.projected / problem.spread.mean(axis=0)
+        change = (np.float32(slope) * (whitened.T @ self.points)).astype(np.float64)
+        strengths = np.maximum(np.linalg.eigvalsh(change @ change.T), 0.0)
+        freedom = (classes - 1) / 2 * float(np.log1p(strengths).sum())
+        return self.objective + problem.constants.complexity * freedom
+
+    def probabilities(self) -> Table:
+        """Of the classes, for the documents in the match, ``[classes, documents]``."""
+        return np.asarray(softmax(self.scores_matched(), axis=0))
+
+    def scores_matched(self) -> Table:
+        """Scores of the documents in the match, ``[classes, documents]``."""
+        return self.weights @ self.points.T + self.bias[:, None] + self.prior_scores
+
+    def scores(self, rows: Rows) -> Table:
+        """Scores ``[rows, classes]`` of some documents, also of those outside the match."""
+        out = np.empty((len(rows), len(self.weights)), np.float32)
+        for own in blocks(len(rows)):
+            points = self._unit * self._embedding.of(rows[own])
+            out[own] = points @ self.weights.T + self.bias + self._prior_scores[rows[own]]
+        return out
+
+
+def mean_residuals(
+    iterates: Table, rows: Features, clip_norm: float, class_bias: Table
+) -> Table:
+    """``[k, j, documents]``: coordinate j of the mean residual if the class were k."""
+    classes = iterates.shape[2]
+    total = np.zeros((classes, classes, rows.shape[0]), np.float32)
+    for weights in iterates:
+        likely = softmax(np.asarray(rows @ weights).T + class_bias[:, None], axis=0)
+        # The squared length of probabilities minus a label, for each label.
+        squares = np.maximum(1 - 2 * likely + np.square(likely).sum(axis=0), 1e-18)
+        shortened = np.minimum(np.float32(clip_norm) / np.sqrt(squares), np.float32(1.0))
+        for label in range(classes):
+            total[label] += shortened[label] * likely
+            total[label, label] -= shortened[label]
+    total /= np.float32(len(iterates))
+    return total
+
+
+def _blend(best: _Match, moments: Moments, query: _Query) -> float:
+    """How much the trained weights' own scores count beside those of the match.
+
+    The more, the less noise they carry, the fewer query documents there are to match, and the
+    more often both agree: where they do not, at most one of them is right.
+    """
+    constants = moments.constants
+    own = moments.own_scores(query.features).argmax(axis=1)
+    matched = moments.of_match(best.scores_matched().T).argmax(axis=1)
+    apart = float((own != matched).mean())
+    strength = constants.signal * moments.units / len(query.graph)
+    trust = strength / (apart + constants.least_disagreement)
+    return min(constants.most_blend, constants.blend * math.pow(trust, constants.blend_power))
+
+
+def _edges_inform(
+    problem: _Problem, moments: Moments, query: _Query, propagated: _Embedding
+) -> bool:
+    """Whether the trained weights' own scores tell more once they are propagated.
+
+    What they tell is how well they predict the released sum. The scores that predict it in one
+    half of the main directions leave that half out, so that its noise has no part in them.
+    """
+    basis, gain = query.directions.basis, 0.0
+    for begin in (0, 1):
+        left_out, half = basis[:, begin::2], problem.half(begin)
+        weight = moments.weight - left_out @ (left_out.T @ moments.weight)
+        own = replace(moments, weight=weight).own_scores_of_all(query)
+        moved = propagated.carried(own)
+        gain += half.misfit(own[query.matched]) - half.misfit(moved[query.matched])
+    return gain > moments.constants.evidence

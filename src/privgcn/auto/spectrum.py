@@ -1,0 +1,114 @@
+"""Main directions and axes of documents, and propagation along their edges.
+
+    directions   the strongest singular vectors of X - mean, by a randomised SVD that never
+                 centers the rows; then the direction in which the mean adds to them
+    axes         eigenvectors of a table's second moments, each times variance^power
+    propagation  v <- (1 - restart) M v + restart v0: personalised PageRank
+
+Random choices are fixed: the same documents give the same directions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
+
+Table = NDArray[np.float32]
+
+_NEGLIGIBLE = 1e-6
+
+
+def fixed_choice() -> np.random.RandomState:
+    """A generator of fixed random choices; its stream is frozen for all versions of NumPy."""
+    return np.random.RandomState(0)
+
+
+class Directions(NamedTuple):
+    """Principal directions of some documents.
+
+    Attributes:
+        basis: ``[features, r + 1]``, orthonormal; the last column is what the mean adds.
+        mean: The mean of the documents in the first ``r`` of them.
+    """
+
+    basis: Table
+    mean: Table
+
+
+def principal_directions(
+    rows: Any, rank: int, *, oversampling: int, iterations: int
+) -> Directions:
+    """The ``rank`` strongest directions of sparse or dense rows."""
+    documents, width = rows.shape
+    mean = np.asarray(rows.sum(axis=0), np.float32) / np.float32(max(documents, 1))
+    transposed = rows.T
+
+    def times(table: Table) -> Table:
+        return np.asarray(rows @ table - mean @ table)
+
+    def transposed_times(table: Table) -> Table:
+        return np.asarray(transposed @ table - np.outer(mean, table.sum(axis=0)))
+
+    def orthonormal(table: Table) -> Table:
+        return np.asarray(linalg.qr(table, mode="economic", check_finite=False)[0])
+
+    columns = min(rank + oversampling, documents, width)
+    start = fixed_choice().standard_normal((width, columns)).astype(np.float32)
+    # Threads would wait for each other most of the time.
+    with threadpool_limits(1):
+        range_of = orthonormal(times(start))
+        for _ in range(iterations):
+            range_of = orthonormal(times(transposed_times(range_of)))
+        _, strengths, right = linalg.svd(
+            transposed_times(range_of).T, full_matrices=False, check_finite=False
+        )
+    strong = int((strengths > _NEGLIGIBLE * max(float(strengths[:1].sum()), 1e-12)).sum())
+    basis = np.ascontiguousarray(right[: min(rank, strong)].T)
+    rest = mean - basis @ (mean @ basis)
+    rest /= max(float(np.linalg.norm(rest)), 1e-12)
+    return Directions(np.column_stack([basis, rest]), mean @ basis)
+
+
+def personalised_pagerank(matrix: csr_array, values: Table, restart: float, hops: int) -> Table:
+    """Propagates values along the edges, each hop going back to the start in part."""
+    away, back = matrix * np.float32(1.0 - restart), np.float32(restart) * values
+    for _ in range(hops):
+        values = away @ values
+        values += back
+    return values
+
+
+class Axes(NamedTuple):
+    """The principal axes of some rows, each stretched by its variance to a power.
+
+    Attributes:
+        stretched: ``[r, r]``, the axes.
+        typical: Mean squared length of the rows along them.
+    """
+
+    stretched: Table
+    typical: float
+
+    @classmethod
+    def of(cls, values: Table, power: float) -> Axes:
+        """The axes of these rows."""
+        # In float32 the library may fail where many directions are empty.
+        square = (values.T @ values).astype(np.float64) / max(len(values), 1)
+        variances, axes = linalg.eigh(square)
+        variances = np.maximum(variances, 0.0)
+        relative = variances / max(float(variances[-1:].sum()), 1e-30)
+        stretched = (axes * relative**power).astype(np.float32)
+        typical = float(np.square(values @ stretched).sum()) / max(len(values), 1)
+        return cls(stretched, typical)
+
+    def __call__(self, values: Table) -> Table:
+        """Rows along the axes, of length about one; much shorter rows stay shorter."""
+        turned = values @ self.stretched
+        squares = np.einsum("ij,ij->i", turned, turned)
+        turned /= np.sqrt(squares + np.float32(1e-3 * self.typical + 1e-30))[:, None]
+        return np.asarray(turned)

@@ -1,0 +1,351 @@
+"""How good predictions are, how far a score may be off, and what it must beat.
+
+    accuracy, micro F1, macro F1   by scikit-learn; documents without a label do not count
+    intervals                      95 %: Wilson's of a fraction, a bootstrap of macro F1
+    baselines                      know nothing of training: majority, uniform
+    references                     the best score without privacy, for non-private runs
+
+The interval of one run answers for the test documents: it is what other test documents of the
+same source would give. It takes documents to be sampled one by one, and it knows nothing of the
+noise and the first weights; what these do is seen by training with several seeds
+(:func:`over_seeds`).
+
+Examples:
+    >>> import numpy as np
+    >>> scores = classification_scores(np.array([0, 0, 1, -1]), np.array([0, 1, 1, 0]), "ab")
+    >>> round(scores["accuracy"], 3), scores["confusion"]
+    (0.667, [[1, 1], [0, 1]])
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgcn.config import MODES, Mode, Settings
+from privgcn.data import TEST, TRAIN, VALIDATION
+from privgcn.errors import PrivacyContractError
+from privgcn.graph import DocumentGraph, scaled_rows
+from privgcn.released import Released
+
+Classes = NDArray[np.int64]
+Interval = tuple[float, float]
+Predict = Callable[[DocumentGraph, Classes, Mode], Classes]
+
+HEADLINE = ("micro_f1", "macro_f1", "accuracy")
+
+LEVEL = 0.95
+"""How often an interval holds the true value."""
+
+REFERENCES = ("gcn", "propagated regression", "logistic regression")
+STRENGTHS = (1.0, 10.0, 100.0)
+"""Of the regressions, inverse to their regularisation; the validation documents choose."""
+
+_NORMAL = statistics.NormalDist().inv_cdf((1 + LEVEL) / 2)
+_RESAMPLED = 1000
+_HOPS = {"logistic regression": 0, "propagated regression": 2}
+_ITERATIONS = 100
+# Stored values times classes from which on one strength must do: a fit takes a minute there.
+_MUCH = 200_000_000
+# Where there are no validation documents, so many training documents take their place.
+_HELD_BACK = 0.2
+
+
+def classification_scores(
+    truth: Classes, predicted: Classes, classes: Sequence[str]
+) -> dict[str, Any]:
+    """Micro and macro F1, accuracy, a table per class and the confusion matrix.
+
+    Documents without a label do not count. Macro F1 averages over the classes that occur
+    among the labels or the predictions.
+
+    Args:
+        truth: Class index of each document, -1 for none.
+        predicted: Predicted class index of each document.
+        classes: Names of the classes.
+    """
+    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+    known = truth >= 0
+    truth, predicted = truth[known], predicted[known]
+    labels = np.arange(len(classes))
+    if len(truth) == 0:
+        empty = dict.fromkeys(HEADLINE)
+        return {**empty, "documents": 0, "per_class": [], "confusion": []}
+    rates = precision_recall_fscore_support(truth, predicted, labels=labels, zero_division=0.0)
+    f1, support = rates[2:]
+    confusion = confusion_matrix(truth, predicted, labels=labels)
+    occurs = (support > 0) | (confusion.sum(axis=0) > 0)
+    accuracy = float((truth == predicted).mean())
+    return {
+        # With one label per document, micro F1 and accuracy are the same number.
+        "micro_f1": accuracy,
+        "macro_f1": float(f1[occurs].mean()),
+        "accuracy": accuracy,
+        "documents": len(truth),
+        "per_class": [
+            {
+                "class": name,
+                "precision": float(precision),
+                "recall": float(recall),
+                "f1": float(score),
+                "support": int(count),
+            }
+            for name, precision, recall, score, count in zip(classes, *rates, strict=True)
+        ],
+        "confusion": confusion.tolist(),
+    }
+
+
+def with_intervals(scores: dict[str, Any]) -> dict[str, Any]:
+    """Scores of ``classification_scores`` with an interval beside each headline score."""
+    if not scores["documents"]:
+        return {**scores, "intervals": {}}
+    confusion = np.asarray(scores["confusion"])
+    fraction = list(wilson(int(np.trace(confusion)), scores["documents"]))
+    macro = list(bootstrap_macro_f1(confusion))
+    return {
+        **scores,
+        "intervals": {"micro_f1": fraction, "macro_f1": macro, "accuracy": fraction},
+    }
+
+
+def wilson(right: float, documents: int) -> Interval:
+    """The Wilson score interval of a fraction (Wilson, 1927), for accuracy and micro F1.
+
+    Args:
+        right: Documents that were classified rightly; a mean over seeds need not be whole.
+        documents: All of them; at least one.
+
+    Examples:
+        >>> [round(end, 4) for end in wilson(8, 10)]
+        [0.4902, 0.9433]
+    """
+    z, fraction = _NORMAL, right / documents
+    middle = fraction + z * z / (2 * documents)
+    spread = z * math.sqrt(fraction * (1 - fraction) / documents + (z / (2 * documents)) ** 2)
+    scale = 1 + z * z / documents
+    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
+
+
+def bootstrap_macro_f1(confusion: NDArray[Any]) -> Interval:
+    """The bootstrap interval of macro F1: test documents sampled again, with replacement.
+
+    A document enters through its cell of the confusion matrix alone, so cells are sampled. The
+    samples are seeded: the same scores have the same interval.
+    """
+    truth, predicted = np.nonzero(confusion)
+    counts = np.asarray(confusion)[truth, predicted]
+    total = int(counts.sum())
+    samples = np.random.default_rng(0).multinomial(total, counts / total, _RESAMPLED)
+    names = np.arange(len(confusion))
+    of_truth, of_predicted = truth[:, None] == names, predicted[:, None] == names
+    right = samples @ (of_truth & of_predicted).astype(np.float64)
+    both = samples @ (of_truth.astype(np.float64) + of_predicted)
+    # As in the score itself, only classes count that occur.
+    occurs = both > 0
+    scores = (2 * right / np.where(occurs, both, 1)).sum(1) / occurs.sum(1)
+    low, high = np.quantile(scores, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def over_seeds(values: Sequence[float], documents: int) -> dict[str, Any]:
+    """Mean, sample standard deviation and interval of one score over several seeds.
+
+    The interval is that of the mean: what the seeds leave open (Student's t) and what the test
+    documents leave open, which all seeds have in common (as of a fraction; for macro F1 that is
+    rough).
+
+    Args:
+        values: One score for each seed.
+        documents: Test documents behind each score.
+    """
+    from scipy.stats import t
+
+    mean = statistics.fmean(values)
+    std = statistics.stdev(values) if len(values) > 1 else None
+    of_seeds = 0.0
+    if std is not None:
+        of_seeds = float(t.ppf((1 + LEVEL) / 2, len(values) - 1)) * std / len(values) ** 0.5
+    low, high = (
+        mean + math.copysign(math.hypot(end - mean, of_seeds), side)
+        for end, side in zip(wilson(mean * documents, documents), (-1, 1), strict=True)
+    )
+    ends = [max(0.0, low), min(1.0, high)]
+    return {"values": list(values), "mean": mean, "std": std, "interval": ends}
+
+
+def majority(truth: Classes, classes: int) -> Classes:
+    """The most frequent class among the evaluated documents, for all of them.
+
+    It is read off the evaluated labels, never off training labels: that would be a query
+    to protected data.
+    """
+    counts = np.bincount(truth[truth >= 0], minlength=classes)
+    return np.full(len(truth), int(counts.argmax()), dtype=np.int64)
+
+
+def uniform(truth: Classes, classes: int, seed: int) -> Classes:
+    """A random class for each document."""
+    return np.random.default_rng(seed).integers(0, classes, len(truth))
+
+
+def sees_no_edges(settings: Settings) -> bool:
+    """Whether the model itself, scoring documents alone, is the graph-blind baseline."""
+    return settings.model.kind == "linear" and settings.model.hops == 0
+
+
+def baselines_left_out(settings: Settings) -> list[str]:
+    """What a private run is not compared with, and why."""
+    if settings.privacy is None or sees_no_edges(settings):
+        return []
+    return [
+        "No graph-blind baseline: it would be trained on the private documents once more, at "
+        "a cost that epsilon does not count."
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Non-private models in one inference mode.
+
+    Attributes:
+        best: Which of them did best on the validation documents.
+        validation: Accuracy of each on the validation documents.
+        predicted: Classes of the test documents, by each.
+    """
+
+    best: str
+    validation: dict[str, float]
+    predicted: dict[str, Classes]
+
+
+def references(
+    graph: DocumentGraph,
+    settings: Settings,
+    released: Released | None = None,
+    *,
+    among: Sequence[str] = REFERENCES,
+    modes: Iterable[Mode] = tuple(MODES),
+    strengths: Sequence[float] = STRENGTHS,
+) -> dict[Mode, Reference]:
+    """Trains usual models without privacy; for each mode the validation documents choose one.
+
+    Test documents have no say. All train on the documents as they are. So a private run has no
+    references: they would be further releases, at a cost that its epsilon does not count.
+
+    Args:
+        graph: All documents, with their split.
+        settings: Of a non-private run; they say how a network trains.
+        released: What this run trained on the documents already.
+        among: Which models.
+        modes: Which inference modes.
+        strengths: Of the regressions.
+
+    Raises:
+        PrivacyContractError: The settings are those of a private run.
+    """
+    if settings.privacy is not None:
+        raise PrivacyContractError(
+            "References train on the documents without noise, and no epsilon counts that. "
+            "Got private settings. Compare with a run without --epsilon, on public documents."
+        )
+    if not (graph.split == VALIDATION).any():
+        graph, released = _with_validation(graph, settings.seed), None
+    candidates = {
+        name: _regressions(graph, _HOPS[name], strengths)
+        if name in _HOPS
+        else [_network(graph, settings.changed({"model.kind": name}), released)]
+        for name in among
+    }
+    return {mode: _chosen(graph, mode, candidates) for mode in modes}
+
+
+def _chosen(
+    graph: DocumentGraph, mode: Mode, candidates: dict[str, list[Predict]]
+) -> Reference:
+    validation, test = _rows(graph, VALIDATION), _rows(graph, TEST)
+    truth = graph.labels[validation]
+    known = truth >= 0
+    scores, predicted = {}, {}
+    for name, each in candidates.items():
+        right = [predict(graph, validation, mode)[known] == truth[known] for predict in each]
+        accuracies = [float(one.mean()) if one.size else 0.0 for one in right]
+        best = int(np.argmax(accuracies))
+        scores[name], predicted[name] = accuracies[best], each[best](graph, test, mode)
+    return Reference(max(scores, key=scores.__getitem__), scores, predicted)
+
+
+def _network(graph: DocumentGraph, settings: Settings, released: Released | None) -> Predict:
+    # These need PyTorch, which takes a second to import.
+    from privgcn.inference import scores_in_mode
+    from privgcn.sgd.train import train_plain
+
+    if released is None or released.settings != settings:
+        visible = graph.induced(_rows(graph, TRAIN, VALIDATION))
+        released = train_plain(graph.induced(_rows(graph, TRAIN)), visible, settings)
+    trained = released
+    return lambda graph, rows, mode: np.asarray(
+        scores_in_mode(trained, graph, rows, mode).argmax(axis=1)
+    )
+
+
+def _regressions(graph: DocumentGraph, hops: int, strengths: Sequence[float]) -> list[Predict]:
+    """Logistic regression, of several strengths, on features propagated some hops."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    train = graph.induced(_rows(graph, TRAIN))
+    rows, known = _propagated(train, hops), train.labels >= 0
+    labels = train.labels[known]
+    if len(np.unique(labels)) < 2:
+        only = int(labels.max(initial=0))
+        return [lambda graph, rows, mode: np.full(len(rows), only, dtype=np.int64)]
+    if rows.size * graph.classes > _MUCH:
+        strengths = strengths[len(strengths) // 2 :][:1]
+
+    def fitted(strength: float) -> Predict:
+        model = LogisticRegression(C=strength, max_iter=_ITERATIONS, tol=1e-3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(rows[known], labels)
+
+        def predict(graph: DocumentGraph, rows: Classes, mode: Mode) -> Classes:
+            if len(rows) == 0:
+                return np.empty(0, dtype=np.int64)
+            if mode != "full-graph":
+                graph, rows = graph.induced(rows), np.arange(len(rows))
+            seen = _propagated(graph, 0 if mode == "alone" else hops)
+            return np.asarray(model.predict(seen[rows]))
+
+        return predict
+
+    return [fitted(strength) for strength in strengths]
+
+
+def _propagated(graph: DocumentGraph, hops: int) -> Any:
+    """Rows of unit length, propagated along the edges."""
+    values = scaled_rows(graph.features, "l2")
+    for _ in range(hops):
+        values = graph.propagation @ values
+    return values
+
+
+def _with_validation(graph: DocumentGraph, seed: int) -> DocumentGraph:
+    """A random part of the training documents takes the place of validation documents."""
+    rows = _rows(graph, TRAIN)
+    order = np.random.default_rng(seed).permutation(len(rows))
+    split = graph.split.copy()
+    split[rows[order[: int(_HELD_BACK * len(rows))]]] = VALIDATION
+    return replace(graph, split=split)
+
+
+def _rows(graph: DocumentGraph, *codes: int) -> Classes:
+    return np.flatnonzero(np.isin(graph.split, codes))

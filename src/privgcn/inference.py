@@ -1,0 +1,63 @@
+"""Scores of documents in an inference mode: what else may be seen decides the mode.
+
+    alone       the new document only
+    own-graph   the documents to score, and the edges among them
+    full-graph  all documents of the graph, training documents included
+
+``full-graph``, the paper's protocol, lets texts of and edges to training documents flow into
+predictions without noise: it is **not** covered by the guarantee.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgcn.auto.moment_matching import matched_scores
+from privgcn.auto.train import blocks, text_scores
+from privgcn.config import Mode
+from privgcn.graph import DocumentGraph
+from privgcn.released import Released
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def scores_in_mode(
+    released: Released,
+    graph: DocumentGraph,
+    rows: NDArray[np.int64],
+    mode: Mode,
+    *,
+    module: nn.Module | None = None,
+) -> NDArray[Any]:
+    """Class scores ``[rows, classes]`` of some documents.
+
+    Args:
+        released: The trained model.
+        graph: The whole graph the documents are part of.
+        rows: The documents to score; in ``own-graph`` they are all that is seen.
+        mode: What else may be seen.
+        module: The user's own network, where the model is one.
+
+    Raises:
+        ConfigError: The model was not trained for the prediction that its settings name.
+    """
+    if len(rows) == 0:
+        return np.zeros((0, graph.classes), np.float32)
+    if "iterates" not in released.tensors:
+        # PyTorch takes a second to import.
+        from privgcn.sgd.gcn import network_scores
+
+        if mode != "full-graph":
+            graph, rows = graph.induced(rows), np.arange(len(rows))
+        return network_scores(released, graph, module=module, alone=mode == "alone")[rows]
+    if mode == "alone" or released.settings.prediction.method == "direct":
+        # A linear model sees no edges. Few rows at a time: features may lie on disk.
+        own = (graph.features[rows[some]] for some in blocks(len(rows)))
+        return np.concatenate([text_scores(released, features) for features in own])
+    if mode == "own-graph":
+        graph, rows = graph.induced(rows), np.arange(len(rows))
+    return matched_scores(released, graph, rows)
