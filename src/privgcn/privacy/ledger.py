@@ -1,0 +1,250 @@
+"""The ledger: what all released models of one corpus cost together.
+
+A file of JSON lines, one for each release. Beside ``ledger.jsonl`` lies ``ledger.jsonl.head``:
+the SHA-256 of all lines, written after they are. So the lines are those that the head
+remembers, or one more, whose writer was stopped in between; anything else was done by somebody
+else: a line that was changed, cut off or deleted is noticed.
+
+    ledger = Ledger("ledger.jsonl")
+    ledger.record(statement, budget=Budget(4.0, 1e-5))
+    ledger.spent(1e-5)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+from filelock import FileLock
+from pydantic import Field
+
+from privgcn.errors import DataError, PrivacyContractError, PrivGCNError
+from privgcn.files import read_bounded, write_atomically
+from privgcn.privacy.accounting import Delta, epsilon_of_events
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.statement import PrivacyStatement
+from privgcn.privacy.values import (
+    Real,
+    Sha256,
+    in_plain_values,
+    read_json,
+    read_strictly,
+    strict,
+)
+from privgcn.privacy.wording import groups_in_words
+
+#: Tens of thousands of releases. A larger file is none of ours.
+MOST_BYTES = 1 << 24
+#: Of what is wrong with a line, so that it stays one line.
+_SHOWN = 300
+
+
+@strict("a budget")
+class Budget:
+    """What all releases together may cost at most."""
+
+    epsilon: Annotated[Real, Field(gt=0.0)]
+    delta: Delta
+
+
+@strict("a ledger line")
+class LedgerEntry:
+    """One released model."""
+
+    digest: Sha256
+    model_sha256: Sha256 | None
+    plan: PrivacyPlan
+
+
+class Ledger:
+    """The releases of one corpus, in one file.
+
+    Guarantees:
+        A release is on disk before :meth:`record` returns, or not recorded at all; one that
+        was stopped in between counts once. Two processes never record at once. The composed
+        epsilon counts every recorded release and holds for every unit: units that depend on
+        how the graph was divided add up over one and the same partition alone.
+    Assumes:
+        All models trained on the corpus go through the same ledger. For units ``part`` and
+        ``graph``, the training documents and their order are the same for all: a plan knows
+        only how many there are. Nobody writes the ledger and its head by hand: the head is a
+        plain hash, so whoever can write both can make them say anything.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        # One lock for one file, whatever link leads to it.
+        self.path = Path(os.path.realpath(path))
+        self._head = Path(f"{self.path}.head")
+
+    def entries(self) -> tuple[LedgerEntry, ...]:
+        """All releases so far.
+
+        Raises:
+            DataError: The file is not readable, or was changed by somebody else.
+        """
+        if not os.path.lexists(self.path) and not self._head.exists():
+            return ()
+        with self._locked():
+            return self._read(self._content())
+
+    def spent(self, delta: float) -> float:
+        """The epsilon of all recorded releases together, at ``delta``."""
+        return self._composed([entry.plan for entry in self.entries()], delta)
+
+    def record(self, statement: PrivacyStatement, *, budget: Budget | None = None) -> float:
+        """Records one release and returns the epsilon spent at the budget's delta.
+
+        The same model counts once, however often it is released; without a hash of it every
+        release counts as another model.
+
+        Args:
+            statement: A verified, releasable statement.
+            budget: The most that all releases may cost; ``None`` for no limit.
+
+        Raises:
+            DataError: The file cannot be read or written, or was changed by somebody else.
+            PrivacyContractError: The statement is void, not releasable or not true, it does
+                not add up with those in the ledger, or the budget does not cover it. No
+                release is recorded then.
+        """
+        check_releasable(statement)
+        delta = statement.delta if budget is None else budget.delta
+        entry = LedgerEntry(statement.digest(), statement.model_sha256, statement.plan)
+        with self._locked():
+            content = self._content()
+            entries = self._read(content)
+            known = entry.model_sha256 is not None and entry.digest in {
+                other.digest for other in entries
+            }
+            plans = [other.plan for other in (entries if known else (*entries, entry))]
+            total = self._composed(plans, delta)
+            if budget is not None and total > budget.epsilon:
+                raise PrivacyContractError(
+                    f"The budget of {self.path} must cover all releases: epsilon "
+                    f"{budget.epsilon:g} at delta {budget.delta:g}. With this one they cost "
+                    f"{total:.4g}. Train with a smaller epsilon, or do not release it."
+                )
+            if not known:
+                self._add(content, json.dumps(in_plain_values(entry), sort_keys=True))
+        return total
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keeps everybody else out; what the system says becomes one line."""
+        try:
+            with FileLock(f"{self.path}.lock"):
+                yield
+        except OSError as error:
+            raise DataError(
+                f"The ledger {self.path} cannot be read or written: {error.strerror}. Name a "
+                "file in a folder that exists, can be written and has room."
+            ) from None
+
+    def _content(self) -> bytes:
+        """All lines, once they are what the head remembers."""
+        begun, head = os.path.lexists(self.path), self._head.exists()
+        if begun and not head:
+            raise DataError(
+                f"The ledger {self.path} must have its head beside it, {self._head.name}, "
+                "which is missing. Restore both files from one copy that holds every release."
+            )
+        content = read_bounded(self.path, most=MOST_BYTES) if begun else b""
+        remembered = read_bounded(self._head, most=100) if head else _hash(b"")
+        before_last = content[: content[:-1].rfind(b"\n") + 1]
+        whole = not content or content.endswith(b"\n")
+        if not whole or remembered not in (_hash(content), _hash(before_last)):
+            raise DataError(
+                f"The ledger {self.path} must hold what {self._head.name} remembers, and does "
+                "not: lines were changed, cut off or deleted. Restore both files from one copy "
+                "that holds every release."
+            )
+        return content
+
+    def _add(self, content: bytes, line: str) -> None:
+        """Adds one line, which is on disk afterwards."""
+        added = content + line.encode("ascii") + b"\n"
+        if len(added) > MOST_BYTES:
+            raise DataError(
+                f"The ledger {self.path} must have at most {MOST_BYTES} bytes. It would "
+                "have more. Name another file."
+            )
+        # The head may be one line behind, never two.
+        write_atomically(self._head, _hash(content))
+        write_atomically(self.path, added)
+        write_atomically(self._head, _hash(added))
+
+    def _read(self, content: bytes) -> tuple[LedgerEntry, ...]:
+        entries = []
+        for number, line in enumerate(content.split(b"\n")[:-1], start=1):
+            try:
+                record = read_json(line.decode("utf-8"))
+                entries.append(read_strictly(LedgerEntry, record, "a ledger line"))
+            except (ValueError, PrivGCNError) as error:
+                raise DataError(
+                    f"Line {number} of the ledger {self.path} cannot be read. "
+                    f"{str(error)[:_SHOWN]} Restore the file from a copy."
+                ) from None
+        return tuple(entries)
+
+    def _composed(self, plans: Sequence[PrivacyPlan], delta: float) -> float:
+        for plan in plans[1:]:
+            self._check_same_units(plans[0], plan)
+        # What a search costs is known in Renyi divergences, so all must be added up in these.
+        searched = any(plan.selection is not None for plan in plans)
+        return epsilon_of_events(
+            [plan.event for plan in plans], delta=delta, accountant="rdp" if searched else "pld"
+        )
+
+    def _check_same_units(self, first: PrivacyPlan, plan: PrivacyPlan) -> None:
+        if (first.unit, first.relation) != (plan.unit, plan.relation):
+            raise PrivacyContractError(
+                f"The releases in {self.path} must protect the same unit and relation. Got "
+                f"'{plan.unit}' and '{plan.relation}' after '{first.unit}' and "
+                f"'{first.relation}'. Guarantees for different units do not add up."
+            )
+        if plan.unit in ("document", "person"):
+            return  # A document or a person is the same one in every partition.
+        # Equal facts mean equal groups, but columns and owners are not among the facts.
+        listed = plan.partition.kind != "column" and plan.partition.by == "document"
+        if not listed or (plan.partition, plan.units) != (first.partition, first.units):
+            raise PrivacyContractError(
+                f"The releases for unit '{plan.unit}' in {self.path} must come from one and "
+                f"the same partition, known from its seed. Got {plan.units} documents in "
+                f"groups: {groups_in_words(plan)} after {first.units} in groups: "
+                f"{groups_in_words(first)}. A group of one partition overlaps several of "
+                "another, so their guarantees do not add up. Train with the documents, parts "
+                "and seed of the first release, or protect unit 'document' or 'person', which "
+                "add up over all partitions."
+            )
+
+
+def check_releasable(statement: PrivacyStatement) -> None:
+    """Refuses what must not be released.
+
+    Raises:
+        PrivacyContractError: The statement is not true, void, or of a seeded experiment.
+    """
+    if type(statement) is not PrivacyStatement:
+        raise PrivacyContractError(
+            f"The 'statement' of a release must be a PrivacyStatement. Got {statement!r}."
+        )
+    statement.verify()
+    if statement.void:
+        raise PrivacyContractError(
+            "The statement of a release must hold. Got one whose claim is void by the fact "
+            f"'{statement.void[0].code}'. Choose among models with 'privgcn tune'."
+        )
+    if not statement.releasable:
+        raise PrivacyContractError(
+            "The statement of a release must be releasable. Got one of a reproducible "
+            "experiment, whose noise can be computed again. Train without --reproducible."
+        )
+
+
+def _hash(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode("ascii") + b"\n"

@@ -1,0 +1,372 @@
+"""The statement: what may be claimed about a model, and enough to compute the claim again.
+
+A statement holds a plan, two epsilons, and facts as codes with typed parameters. ``wording``
+turns all of it into words. Nothing that is checked depends on a sentence.
+
+    >>> from privgcn.privacy.plan import AllGroups, PartitionFacts, PrivacyPlan
+    >>> plan = PrivacyPlan(
+    ...     unit="document",
+    ...     relation="remove",
+    ...     partition=PartitionFacts(kind="each", groups=1208),
+    ...     schedule=AllGroups(1208),
+    ...     clip_norm=1.0,
+    ...     noise_multiplier=25.0,
+    ...     steps=30,
+    ...     delta=1e-5,
+    ...     units=1208,
+    ... )
+    >>> statement = PrivacyStatement.of(plan, releasable=True)
+    >>> PrivacyStatement.from_json(statement.to_json()).verify()
+    >>> print(statement.text().splitlines()[2])
+    Guarantee: epsilon at most 0.8017 at delta 1e-5 for one document, relation remove.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from importlib import metadata
+from operator import attrgetter
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer
+
+from privgcn.config import MODES, Mode
+from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, refusal, shown
+from privgcn.privacy import wording
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.values import (
+    STRICT,
+    Count,
+    Real,
+    Sha256,
+    in_plain_values,
+    read_json,
+    read_strictly,
+    strict,
+)
+
+Public = Literal[
+    "index_set",
+    "partition",
+    "unit_count",
+    "feature_count",
+    "partition_column",
+    "public_validation",
+    "features",
+    "classes_declared",
+    "vectors_made",
+    "search_candidates",
+    "own_module",
+    "other",
+]
+Gap = Literal[
+    "new_documents",
+    "test_scores",
+    "full_graph_predictions",
+    "training_documents_in_context",
+    "logs",
+    "told_by_other_documents",
+    "told_by_other_people",
+    "documents_of_a_part",
+    "classes_from_labels",
+    "split_by_label",
+    "learned_features",
+    "unpaid_search",
+    "other",
+]
+Note = Literal["releases_add_up", "noisy_sums", "one_grid", "sampler"]
+
+#: The parameters of a code; every other code has none.
+_PARAMETERS: dict[str, frozenset[str]] = {
+    "features": frozenset({"count", "kind"}),
+    "classes_declared": frozenset({"count"}),
+    "classes_from_labels": frozenset({"count"}),
+    "vectors_made": frozenset({"detail"}),
+    "learned_features": frozenset({"detail"}),
+    "search_candidates": frozenset({"detail"}),
+    "own_module": frozenset({"detail"}),
+    "other": frozenset({"detail"}),
+}
+NOTES: tuple[Note, ...] = get_args(Note)
+#: What no run covers.
+_NEVER_COVERED: tuple[Gap, ...] = (
+    "new_documents",
+    "test_scores",
+    "full_graph_predictions",
+    "training_documents_in_context",
+    "logs",
+)
+_NOT_COVERED_FOR: dict[str, tuple[Gap, ...]] = {
+    "document": ("told_by_other_documents",),
+    "person": ("told_by_other_people",),
+    "part": ("documents_of_a_part",),
+    "graph": (),
+}
+#: With one of these no epsilon is true of the model.
+_VOID: tuple[Gap, ...] = ("unpaid_search",)
+#: Claimed and recomputed epsilon agree to this much; Fourier transforms differ by machine.
+_AGREEMENT = 1e-6
+_OWNER = "a statement"
+# Whoever reads a statement reads it whole: no list or text in it is without an end.
+_Text = Annotated[str, Field(max_length=20_000)]
+_Version = Annotated[str, Field(max_length=200)]
+
+
+@strict("a fact")
+class Fact:
+    """One fact: a code, and the parameters that belong to it.
+
+    Attributes:
+        code: Which fact, of ``Public`` or ``Gap``.
+        count: Of features or classes.
+        kind: Of features.
+        detail: What no code says, in the words of whoever declared it.
+    """
+
+    code: Public | Gap
+    count: Count | None = None
+    kind: _Version | None = None
+    detail: _Text | None = None
+
+    def __post_init__(self) -> None:
+        names = ("count", "kind", "detail")
+        given = {name for name in names if getattr(self, name) is not None}
+        needed = _PARAMETERS.get(self.code, frozenset())
+        if given != needed:
+            raise ConfigError(
+                f"The parameters of the fact '{self.code}' must be {sorted(needed)}. "
+                f"Got {sorted(given)}."
+            )
+
+    @model_serializer(mode="wrap")
+    def _without_gaps(self, handler: Any) -> dict[str, Any]:
+        return {name: value for name, value in handler(self).items() if value is not None}
+
+
+_Facts = Annotated[tuple[Fact, ...], Field(max_length=100)]
+
+
+@strict("an inference mode")
+class InferenceClaim:
+    """Whether predictions of one mode are covered by the guarantee of the training data."""
+
+    mode: Mode
+    covered: bool
+
+
+_CLAIMS = tuple(InferenceClaim(mode, facts.covered) for mode, facts in MODES.items())
+
+
+class _PlanFields:
+    """What a statement says by its plan, under the same names."""
+
+    delta = property(attrgetter("plan.delta"))
+    delta_times_units = property(attrgetter("plan.delta_times_units"))
+    weak_delta = property(attrgetter("plan.weak_delta"))
+    unit = property(attrgetter("plan.unit"))
+    relation = property(attrgetter("plan.relation"))
+    units = property(attrgetter("plan.units"))
+    partition = property(attrgetter("plan.partition"))
+    sampling = property(attrgetter("plan.schedule.name"))
+    sampling_probability = property(attrgetter("plan.composition.sampling_probability"))
+    steps = property(attrgetter("plan.steps"))
+    accounted_steps = property(attrgetter("plan.composition.count"))
+    clip_norm = property(attrgetter("plan.clip_norm"))
+    noise_multiplier = property(attrgetter("plan.noise_multiplier"))
+    noise_std = property(attrgetter("plan.noise_std"))
+    sensitivity = property(attrgetter("plan.sensitivity"))
+    selection = property(attrgetter("plan.selection"))
+    accountant = property(attrgetter("plan.accountant"))
+
+
+class PrivacyStatement(_PlanFields, BaseModel):
+    """Everything that may be said about the privacy of one trained model.
+
+    Build it with :meth:`of`; check one that came from elsewhere with :meth:`verify`.
+
+    Attributes:
+        plan: Everything that epsilon follows from; its fields are here under the same names.
+        noise: ``secret``, or ``seeded``: such a run must not be released.
+        model_sha256: What ``privacy.verify.model_sha256`` gives for the model.
+        stored_digest: Over all other fields.
+
+    Guarantees:
+        A statement from :meth:`of` claims the plan's own epsilon, and no field can change
+        afterwards. ``verify`` fails when a field of a stored statement was edited.
+    Assumes:
+        The run followed its plan; the session sees to that.
+    """
+
+    model_config = ConfigDict(**STRICT, frozen=True)
+
+    schema_version: Literal[3]
+    plan: PrivacyPlan
+    epsilon: Real
+    epsilon_without_amplification: Real
+    accountant_version: _Version
+    package_version: _Version
+    inference_modes: Annotated[tuple[InferenceClaim, ...], Field(max_length=len(MODES))]
+    assumed_public: _Facts
+    not_covered: _Facts
+    notes: Annotated[tuple[Note, ...], Field(max_length=len(NOTES))]
+    noise: Literal["secret", "seeded"]
+    model_sha256: Sha256 | None
+    stored_digest: Annotated[str, Field(alias="digest", max_length=64)]
+
+    @classmethod
+    def of(
+        cls,
+        plan: PrivacyPlan,
+        *,
+        releasable: bool,
+        assumed_public: Sequence[Fact | str] = (),
+        not_covered: Sequence[Fact | str] = (),
+        model_sha256: str | None = None,
+    ) -> PrivacyStatement:
+        """States what a run that followed ``plan`` may claim.
+
+        Args:
+            plan: The plan that the session ran.
+            releasable: Whether noise and samples came from a secret source.
+            assumed_public: What this run takes as public, beyond what every run does: facts,
+                or a sentence for what no code says.
+            not_covered: What this run leaves uncovered, beyond what every run does; likewise.
+            model_sha256: Of the model that the statement is about.
+        """
+        if type(plan) is not PrivacyPlan:
+            raise PrivacyContractError(
+                f"The 'plan' of a statement must be a PrivacyPlan. Got {plan!r}."
+            )
+        if not isinstance(releasable, bool):
+            raise ConfigError(
+                f"The 'releasable' of a statement must be true or false. Got {releasable!r}."
+            )
+        values: dict[str, Any] = {
+            "schema_version": 3,
+            "plan": plan,
+            "epsilon": plan.epsilon,
+            "epsilon_without_amplification": plan.epsilon_without_amplification,
+            "accountant_version": f"dp-accounting {metadata.version('dp-accounting')}",
+            "package_version": f"privgcn {metadata.version('privgcn')}",
+            "inference_modes": _CLAIMS,
+            "assumed_public": _united(needed_public(plan), assumed_public),
+            "not_covered": _united(needed_gaps(plan), not_covered),
+            "notes": NOTES,
+            "noise": "secret" if releasable else "seeded",
+            "model_sha256": model_sha256,
+        }
+        try:
+            draft = cls(**values, digest="")
+            return cls(**values, digest=draft.digest())
+        except ValidationError as error:
+            raise refusal(error, _OWNER) from None
+
+    @property
+    def releasable(self) -> bool:
+        """Whether noise and samples came from a secret source."""
+        return self.noise == "secret"
+
+    @property
+    def void(self) -> tuple[Fact, ...]:
+        """The facts that leave nothing of the claim: who releases or records it refuses."""
+        return tuple(fact for fact in self.not_covered if fact.code in _VOID)
+
+    def digest(self) -> str:
+        """SHA-256 over every field but the stored digest, in canonical JSON."""
+        content = in_plain_values(self)
+        del content["digest"]
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+    def verify(self) -> None:
+        """Computes the claim again from the statement's own fields.
+
+        Raises:
+            PrivacyContractError: A field was edited, or the fields contradict each other.
+        """
+        try:
+            # Copies of a model are not checked by pydantic: all rules of a plan again.
+            plan = PrivacyPlan.from_dict(self.plan.to_dict())
+            computed = (plan.epsilon, plan.epsilon_without_amplification)
+        except PrivGCNError as error:
+            raise PrivacyContractError(f"The statement contradicts itself. {error}") from error
+        for name, value in zip(
+            ("epsilon", "epsilon_without_amplification"), computed, strict=True
+        ):
+            claimed = getattr(self, name)
+            if not math.isclose(claimed, value, rel_tol=_AGREEMENT, abs_tol=1e-12):
+                raise _edited(
+                    f"The '{name}' must be {value!r}, computed from the plan", claimed
+                )
+        needed: dict[str, Sequence[Any]] = {
+            "assumed_public": needed_public(plan),
+            "not_covered": needed_gaps(plan),
+            "notes": NOTES,
+        }
+        for name, facts in needed.items():
+            missing = [fact for fact in facts if fact not in getattr(self, name)]
+            if missing:
+                code = getattr(missing[0], "code", missing[0])
+                raise _edited(f"The '{name}' of the statement must contain '{code}'", "none")
+        if self.inference_modes != _CLAIMS:
+            rule = f"must be {', '.join(MODES)}, covered but for the last"
+            raise _edited(f"The 'inference_modes' of the statement {rule}", "others")
+        if self.digest() != self.stored_digest:
+            rule = "must be that of its other fields"
+            raise _edited(f"The 'digest' of the statement {rule}", self.stored_digest)
+
+    def to_json(self) -> str:
+        """One JSON object; :meth:`from_json` reads it back."""
+        record = in_plain_values(self)
+        return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> PrivacyStatement:
+        """Reads a statement; unknown, missing, doubled and mistyped fields raise."""
+        try:
+            return read_strictly(cls, read_json(text), _OWNER)
+        except ConfigError as error:
+            raise PrivacyContractError(
+                f"{error} A statement holds exactly the fields that 'train' writes."
+            ) from None
+        except ValueError as error:
+            raise PrivacyContractError(
+                f"The statement must be one JSON object. {error}. Statements are written by "
+                "'train' and 'release', never by hand."
+            ) from None
+
+    def text(self) -> str:
+        """The statement as a page for people, the claim first."""
+        return wording.text(self)
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def needed_public(plan: PrivacyPlan) -> tuple[Fact, ...]:
+    """What any run of the plan takes as public."""
+    codes: list[Public] = ["index_set", "partition", "unit_count", "feature_count"]
+    if plan.partition.kind == "column":
+        codes.append("partition_column")
+    if plan.selection is not None and plan.selection.score is None:
+        codes.append("public_validation")
+    return tuple(Fact(code) for code in codes)
+
+
+def needed_gaps(plan: PrivacyPlan) -> tuple[Fact, ...]:
+    """What no run of the plan covers."""
+    return tuple(Fact(code) for code in (*_NEVER_COVERED, *_NOT_COVERED_FOR[plan.unit]))
+
+
+def _united(needed: Sequence[Fact], more: Sequence[Fact | str]) -> tuple[Fact, ...]:
+    facts = (Fact("other", detail=fact) if isinstance(fact, str) else fact for fact in more)
+    return tuple(dict.fromkeys((*needed, *facts)))
+
+
+def _edited(rule: str, got: Any) -> PrivacyContractError:
+    return PrivacyContractError(
+        f"{rule}. Got {shown(got)}. The statement was edited: do not rely on it."
+    )

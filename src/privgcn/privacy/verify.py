@@ -1,0 +1,219 @@
+"""Checks a run or a release from its files: the claim, the settings and the model.
+
+An epsilon can be computed again from the statement alone. Words and facts that do not enter
+epsilon are bound by a digest, which the statement holds and the model file repeats. The model
+is bound by a hash over its tensors, its whole record (classes, features, what the prediction
+computes with) and its settings: editing one of the files is always noticed. Whoever rewrites
+all of them together makes a new claim of their own; no file can prove that a run followed its
+plan.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from privgcn.config import Settings
+from privgcn.errors import DataError, PrivacyContractError
+from privgcn.privacy.plan import steps_per_epoch
+from privgcn.privacy.statement import PrivacyStatement
+
+#: The key under which a model file repeats the digest of its statement.
+DIGEST_KEY = "statement_digest"
+#: Calibration comes closer to its target than this.
+_CALIBRATED = 0.999
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A statement that holds, and what it was compared with."""
+
+    statement: PrivacyStatement
+    checked: tuple[str, ...]
+
+
+def model_sha256(weights: bytes, record: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """SHA-256 of a model: its tensors, its whole record, and its settings but for ``data``.
+
+    Args:
+        weights: The tensors in safetensors bytes. Their metadata are left out, as they repeat
+            the statement's digest, and the statement holds this value.
+        record: What ``model.json`` holds.
+        settings: ``Settings.model_dump()``. Where the documents came from is no part of a
+            release, so no part of this either.
+
+    Guarantees:
+        The same value before and after a model was written and read: numbers of numpy's and
+        tuples count as JSON has them, and a setting that is ``None`` as one that is left out.
+    """
+    content = {
+        "tensors": _split_weights(weights)[0],
+        "record": record,
+        "settings": _without_none({k: v for k, v in settings.items() if k != "data"}),
+    }
+    plain = json.loads(json.dumps(content, default=_plain, allow_nan=False))
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def check_claim(
+    statement: PrivacyStatement,
+    *,
+    settings: Settings | None = None,
+    weights: bytes | None = None,
+    record: Mapping[str, Any] | None = None,
+    where: Path,
+) -> tuple[str, ...]:
+    """Computes a claim again, compares it with what else is known, and says what that was.
+
+    Args:
+        statement: The claim.
+        settings: Of the run.
+        weights: The content of the model file; needs the other two.
+        record: What the model was saved with.
+        where: The folder, for messages.
+
+    Raises:
+        DataError: The model file is none.
+        PrivacyContractError: The claim does not hold, or the others contradict it.
+    """
+    statement.verify()
+    checked = ["statement"]
+    if settings is not None:
+        _check_settings(statement, settings, where)
+        checked.append("settings")
+    if record is not None:
+        for name, value in _stated(statement).items():
+            if record.get(name) != value:
+                raise _mismatch(name, value, record.get(name), where)
+        checked.append("record")
+    if weights is not None:
+        if record is None or settings is None:
+            raise ValueError("the hash of a model covers weights, record and settings")
+        _check_model(statement, weights, record, settings, where)
+        checked.append("model")
+    return tuple(checked)
+
+
+def _stated(statement: PrivacyStatement) -> dict[str, Any]:
+    return {"plan": statement.plan.to_dict(), "releasable": statement.releasable}
+
+
+def _check_settings(statement: PrivacyStatement, settings: Settings, where: Path) -> None:
+    privacy = settings.privacy
+    if privacy is None:
+        raise PrivacyContractError(
+            f"The settings in {where} must have a [privacy] section, as the statement claims a "
+            "private run. They have none: one of the two files was edited."
+        )
+    for name, value in _settings_of(statement).items():
+        got = getattr(privacy, name)
+        if got is not None and not _same(got, value):
+            raise _mismatch(f"privacy.{name}", value, got, where)
+    target = privacy.epsilon
+    if target is None and privacy.noise_multiplier is None:
+        raise _mismatch("privacy.epsilon", statement.epsilon, None, where)
+    if target is not None and not target * _CALIBRATED <= statement.epsilon <= target:
+        raise _mismatch("privacy.epsilon", statement.epsilon, target, where)
+    epochs = statement.steps / steps_per_epoch(statement.plan.schedule)
+    if not _same(settings.training.epochs, epochs):
+        raise _mismatch("training.epochs", epochs, settings.training.epochs, where)
+    seed = statement.partition.seed
+    if seed is not None and settings.seed != seed:
+        raise _mismatch("seed", seed, settings.seed, where)
+
+
+def _settings_of(statement: PrivacyStatement) -> dict[str, Any]:
+    """What the [privacy] section must say where it says anything."""
+    partition = statement.partition
+    parts: Any = partition.groups
+    if partition.kind == "each":
+        parts = "each"
+    elif partition.kind == "column":
+        parts = f"column:{partition.column}"
+    return {
+        "delta": statement.delta,
+        "unit": statement.unit,
+        "relation": statement.relation,
+        "parts": parts,
+        "sampling": statement.sampling,
+        "sampling_probability": statement.sampling_probability,
+        "clip_norm": statement.clip_norm,
+        "noise_multiplier": statement.noise_multiplier,
+        "accountant": statement.accountant,
+        "reproducible": not statement.releasable,
+    }
+
+
+def _check_model(
+    statement: PrivacyStatement,
+    weights: bytes,
+    record: Mapping[str, Any],
+    settings: Settings,
+    where: Path,
+) -> None:
+    named = _split_weights(weights)[1].get(DIGEST_KEY)
+    if named != statement.digest():
+        raise PrivacyContractError(
+            f"The model in {where} must name the digest of its statement. "
+            f"Got {named!r}, but the statement's is {statement.digest()!r}. "
+            "Statement and model do not belong together, or one of them was edited."
+        )
+    computed = model_sha256(weights, record, settings.model_dump())
+    if computed != statement.model_sha256:
+        raise PrivacyContractError(
+            f"The model in {where} must have the SHA-256 that the statement names, "
+            f"{statement.model_sha256}. Got {computed}. Its weights, its record (classes, "
+            "features, prediction) or its settings are not those that were stated."
+        )
+
+
+def _split_weights(serialised: bytes) -> tuple[str, dict[str, str]]:
+    """The hash of names, types, shapes and values, and the metadata beside them."""
+    try:
+        size = int.from_bytes(serialised[:8], "little")
+        header = json.loads(serialised[8 : 8 + size].decode("utf-8"))
+        metadata = dict(header.pop("__metadata__", {}))
+        content = json.dumps(header, sort_keys=True, separators=(",", ":"))
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
+        raise DataError(
+            f"A model file must be in the safetensors format. {error}. Train or copy it again."
+        ) from None
+    digest = hashlib.sha256(content.encode("utf-8"))
+    digest.update(memoryview(serialised)[8 + size :])
+    return digest.hexdigest(), metadata
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _without_none(inner) for k, inner in value.items() if inner is not None}
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """Mappings, and numbers of numpy's, as JSON has them."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if type(value).__module__ == "numpy":
+        return value.tolist()
+    raise ValueError(f"a model record holds plain values, not {value!r}")
+
+
+def _same(got: Any, expected: Any) -> bool:
+    if isinstance(expected, bool) or isinstance(got, bool):
+        return got is expected
+    if isinstance(expected, float) and isinstance(got, int | float):
+        return math.isclose(got, expected, rel_tol=1e-9)
+    return str(got) == str(expected)
+
+
+def _mismatch(name: str, expected: Any, got: Any, where: Path) -> PrivacyContractError:
+    return PrivacyContractError(
+        f"The '{name}' in {where} must be {expected!r}, as the statement says. Got {got!r}. "
+        "One of the files was edited."
+    )

@@ -1,0 +1,340 @@
+"""The one wording of a claim: statement text, report page, card and terminal all take it.
+
+Nothing here is computed anew: the statement says what may be claimed, and this module says it
+so that a review board understands it. Numbers are rounded against the claim, never for it.
+
+    >>> guarantee_line(None)
+    'No privacy guarantee: trained without --epsilon.'
+    >>> round_up(2.40201)
+    '2.403'
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import TYPE_CHECKING, Any
+
+from privgcn.config import MODES
+
+if TYPE_CHECKING:
+    from privgcn.privacy.plan import PrivacyPlan
+    from privgcn.privacy.statement import Fact, PrivacyStatement
+
+UNIT_WORDS: dict[str, str] = {
+    "document": "one document: its text, its label and all its edges",
+    "person": "one person: all documents of one owner, with their labels and edges",
+    "part": "one part: all documents of one group of the training graph, with their edges",
+    "graph": "the whole training graph: all documents and edges, as one group",
+}
+SHORT_UNIT: dict[str, str] = {
+    "document": "one document",
+    "person": "one person",
+    "part": "one part of the graph",
+    "graph": "the whole graph",
+}
+_RELATION: dict[str, str] = {
+    "remove": "the data as they are, and the same data with that content removed",
+    "replace": "the data as they are, and the same data with any other content in its place",
+}
+_FACTS: dict[str, str] = {
+    # Assumed to be public.
+    "index_set": "Which documents (or owners) exist, in which order; not what they say.",
+    "partition": "How they are divided into groups, and which of them are used for training.",
+    "unit_count": "The number of training {members}: {units:,}.",
+    "feature_count": "The number of features.",
+    "partition_column": "The column '{column}', declared public by the user.",
+    "public_validation": "The validation documents and their edges, declared public.",
+    "features": "Features: {count} of kind '{kind}'.",
+    "classes_declared": "The set of classes: {count}, declared.",
+    "vectors_made": "How the vectors were made: {detail}.",
+    "search_candidates": "The candidates of the search, all equally likely: {detail}.",
+    "own_module": "The user's own module {detail}: its code, its first weights and its "
+    "buffers. That its scores for a group, and their gradients, depend on that group alone is the "
+    "promise of whoever wrote it.",
+    # Not covered.
+    "new_documents": "New documents that are classified: they have no guarantee.",
+    "test_scores": "Test scores of private documents: they are computed from the texts and "
+    "labels of test documents without noise, and protect none of these.",
+    "full_graph_predictions": "Predictions and scores with inference 'full-graph': training "
+    "documents enter them without noise.",
+    "training_documents_in_context": "Predictions made with training documents as context: "
+    "these documents enter without noise, whatever the inference mode is called.",
+    "logs": "Counts, timings, error messages and logs of the run: they are not part of a "
+    "release.",
+    "told_by_other_documents": "What other documents say about a document or repeat from it.",
+    "told_by_other_people": "A person's words in documents of other people.",
+    "documents_of_a_part": "Single documents: each is protected only as far as its whole part "
+    "is.",
+    "classes_from_labels": "The set of classes: {count}, taken from the labels. Declare it "
+    "with --classes to make it a public fact.",
+    "split_by_label": "The split: it was stratified by label.",
+    "learned_features": "Features: {detail}.",
+    "unpaid_search": "The choice of this model among several that were trained on the same "
+    "private documents: no epsilon counts it, and the claim is VOID. Use 'privgcn tune', whose "
+    "epsilon covers the whole search.",
+    "other": "{detail}",
+    # To remember.
+    "releases_add_up": "Releases add up: two models trained on the same documents cost more "
+    "than either of them. Record every release in one ledger.",
+    "noisy_sums": "A step releases a noisy sum of clipped vectors, one from each group: "
+    "gradients, or in the first step of recipe 'auto' statistics: a group's mean feature row "
+    "(where rows are dense) and its class priors.",
+    "one_grid": "Sums and noise are multiples of one step size, so the bits of a release "
+    "reveal no more than its value does.",
+    "sampler": "Noise is drawn by an algorithm whose distance from the exact law is bounded: "
+    "at most 2^-59 a draw in total variation. So n draws (one for each coordinate and step) "
+    "add at most (1 + e^epsilon) n 2^-59 to delta; the delta above leaves that out.",
+}
+_WARNINGS: dict[str, str] = {
+    "void": "The claim is VOID: {void}",
+    "weak_delta": "Delta is weak: delta times the number of units is {slack}, the expected "
+    "number of units that delta alone would allow to be exposed. It should be well below 0.1.",
+    "large_epsilon": "Epsilon is large: by itself, a bound of {epsilon} rules out little of "
+    "what a determined attacker could learn.",
+    "whole_graph": "The protected unit is everything at once: the guarantee says no more about "
+    "one document than about all of them together.",
+    "moments": "The moments accountant is meant for comparison with published figures; 'pld' "
+    "is tighter and equally valid.",
+    "seeded": "MUST NOT BE RELEASED: the noise of this run came from a seed. Anyone who knows "
+    "the seed can remove the noise. This is an experiment, not a protected model.",
+}
+#: Above this, the bound lets a determined guesser be right nearly always.
+_LARGE_EPSILON = 8.0
+_WIDTH = 80
+
+
+def round_up(value: float, digits: int = 4) -> str:
+    """``value`` in ``digits`` significant digits, never smaller than it is."""
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    rounded = context.create_decimal(Decimal(value))
+    return f"{rounded:f}" if -5 < rounded.adjusted() < 12 else f"{float(rounded):g}"
+
+
+def claim(statement: PrivacyStatement) -> str:
+    """What is guaranteed, as part of a sentence."""
+    return (
+        f"epsilon at most {round_up(statement.epsilon)} at delta {_short(statement.delta)} for "
+        f"{SHORT_UNIT[statement.unit]}, relation {statement.relation}"
+    )
+
+
+def guarantee_line(statement: PrivacyStatement | None) -> str:
+    """The guarantee in one line."""
+    if statement is None:
+        return "No privacy guarantee: trained without --epsilon."
+    if statement.void:
+        return f"No valid guarantee ({claim(statement)}): the claim is void."
+    return f"Guarantee: {claim(statement)}."
+
+
+def explained(statement: PrivacyStatement) -> dict[str, Any]:
+    """Everything that a page says about a guarantee, as plain values."""
+    values = _values(statement)
+    listed = {
+        name: [sentence(line) for line in in_words(statement, getattr(statement, name))]
+        for name in ("assumed_public", "not_covered", "notes")
+    }
+    return {
+        "claim": guarantee_line(statement),
+        "promise": "The guarantee protects {unit}. It compares two cases: {relation}. Whatever "
+        "anyone can learn from the trained model, by any method and with any other knowledge, "
+        "differs between the two cases only as far as epsilon and delta allow.".format(
+            **values
+        ),
+        "meaning": [
+            "Epsilon {epsilon} bounds how much: up to delta, any outcome of the training is "
+            "{factor} as likely in one case as in the other. Smaller is stronger; 0 would be "
+            "perfect.".format(**values),
+            "In other words, suppose someone knows all the other data and has to tell from the "
+            "model which of the two cases is true, when both are equally likely. They are "
+            "right with a probability of at most {guess}. A coin toss is right half the "
+            "time.".format(**values),
+            "Delta {delta} is the slack of that bound. Over all {protected} {counted} it adds "
+            "up to {slack}, which must stay far below 1.".format(**values),
+        ],
+        "warnings": [_WARNINGS[name].format(**values) for name in _warned(statement)],
+        "facts": _rows(statement, values),
+        "modes": [
+            {
+                "mode": each.mode,
+                "covered": each.covered,
+                "verdict": "covered, for the training data" if each.covered else "NOT covered",
+                "sees": f"What the model sees: {MODES[each.mode].sees}.",
+            }
+            for each in statement.inference_modes
+        ],
+        **listed,
+        "digest": statement.stored_digest,
+        "package": statement.package_version,
+    }
+
+
+def text(statement: PrivacyStatement) -> str:
+    """The same as a page of plain text, the claim first."""
+    words = explained(statement)
+    modes = [f"{m['mode']}: {m['verdict']}. {m['sees']}" for m in words["modes"]]
+    model = statement.model_sha256
+    end = [f"Computed by {words['package']}. Check it: privgcn verify FOLDER"]
+    end += [] if model is None else [f"model    {model}"]
+    blocks = [
+        "PRIVACY STATEMENT",
+        words["claim"],
+        *(textwrap.fill(line, _WIDTH) for line in words["warnings"]),
+        textwrap.fill(words["promise"], _WIDTH),
+        _section("What it means", words["meaning"]),
+        "\n".join(
+            textwrap.fill(f"{name:<31}{value}", _WIDTH, subsequent_indent=" " * 31)
+            for name, value in words["facts"]
+        ),
+        _section("Predictions", modes),
+        _section("Assumed to be public", words["assumed_public"]),
+        _section("Not covered", words["not_covered"]),
+        _section("Remember", words["notes"]),
+        "\n".join([*end, f"digest   {words['digest']}"]),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def in_words(statement: PrivacyStatement, facts: Sequence[Fact | str]) -> list[str]:
+    """Facts or notes of a statement, a sentence each."""
+    known = {
+        "members": "owners" if statement.unit == "person" else "documents",
+        "units": statement.units,
+        "column": statement.partition.column,
+    }
+    return [
+        _FACTS[fact]
+        if isinstance(fact, str)
+        else _FACTS[fact.code].format(**known, **vars(fact))
+        for fact in facts
+    ]
+
+
+def sentence(line: str) -> str:
+    """A line with a capital and a full stop; its words stay as they are."""
+    words = line.strip()
+    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else ".")
+
+
+def groups_in_words(plan: PrivacyPlan | PrivacyStatement) -> str:
+    """How many groups there are, and how they were made."""
+    partition = plan.partition
+    whose = "owner" if partition.by == "owner" else "document"
+    words = {
+        "each": f"{partition.groups:,}, each {whose} its own group",
+        "random": f"{partition.groups:,}, drawn at random by {whose} (seed {partition.seed})",
+        "column": f"{partition.groups:,}, by the column '{partition.column}', declared public",
+        "single": "1, the whole training graph",
+    }
+    return words[partition.kind]
+
+
+def _rows(statement: PrivacyStatement, values: dict[str, Any]) -> list[tuple[str, str]]:
+    rate = f"{statement.sampling_probability:.6g}"
+    sampling = {
+        "all": "all: every step uses every group",
+        "poisson": f"poisson: each group joins a step with probability {rate}",
+        "epoch": "epoch: one group after the other, each once per epoch",
+    }
+    rows = [
+        ("Protected unit", values["unit"]),
+        ("Relation", f"{statement.relation}: it compares {values['relation']}"),
+        ("Epsilon", f"at most {values['epsilon']}"),
+        (
+            "Epsilon without amplification",
+            f"at most {round_up(statement.epsilon_without_amplification)}, even for someone "
+            "who knows which groups each step used",
+        ),
+        ("Delta", "{delta}, that is {one_in}".format(**values)),
+        ("Delta times units", "{slack} for {protected} {counted}".format(**values)),
+        ("Training data", "{units:,} {counted}".format(**values)),
+        ("Groups", groups_in_words(statement)),
+        ("Sampling", sampling[statement.sampling]),
+        ("Clip norm", f"{_short(statement.clip_norm)} for what each group adds to a step"),
+        ("Sensitivity", f"{statement.sensitivity} times the clip norm"),
+        (
+            "Noise multiplier",
+            f"{statement.noise_multiplier:.6g} (standard deviation {statement.noise_std:.6g})",
+        ),
+        (
+            "Steps",
+            f"{statement.steps:,} noisy sums, accounted as {statement.accounted_steps:,}",
+        ),
+        ("Accountant", f"{statement.accountant} ({statement.accountant_version})"),
+    ]
+    search = statement.selection
+    if search is not None:
+        rows.append(
+            (
+                "Search",
+                f"the best of a secret number of runs, {search.expected_runs:g} on average "
+                "(Poisson); all of them are included in epsilon",
+            )
+        )
+        scored = "declared public, not protected"
+        if search.score is not None:
+            scored = (
+                f"{search.validation_units:,} more {values['counted_as']}, protected as well; "
+                f"each score has noise of standard deviation {search.score.noise_multiplier:.6g}"
+            )
+        rows.append(("Validation data", scored))
+    return rows
+
+
+def _values(statement: PrivacyStatement) -> dict[str, Any]:
+    """What the braces stand for."""
+    factor = math.exp(min(statement.epsilon, 700.0))
+    # For two equally likely neighbours no test beats 1/2 + TV/2, and an (epsilon, delta)
+    # guarantee bounds the total variation by (e^epsilon - 1 + 2 delta) / (e^epsilon + 1).
+    inverse = math.exp(-statement.epsilon)
+    guess = min(1.0, (1.0 + statement.delta * inverse) / (1.0 + inverse))
+    people = statement.unit == "person"
+    return {
+        "unit": UNIT_WORDS[statement.unit],
+        "relation": _RELATION[statement.relation],
+        "counted": "people with training documents" if people else "training documents",
+        "counted_as": "people" if people else "documents",
+        "units": statement.units,
+        # Those that train, and those that score.
+        "protected": f"{statement.plan.protected_units:,}",
+        "epsilon": round_up(statement.epsilon),
+        "factor": f"at most {round_up(factor, 3)} times"
+        if factor < 1e6
+        else "possibly more than a million times",
+        "guess": f"{min(1000, math.ceil(1000 * guess - 1e-6)) / 10:g}%",
+        "delta": _short(statement.delta),
+        "one_in": f"1 in {round(1 / statement.delta):,}",
+        "slack": _short(statement.delta_times_units),
+        "void": " ".join(in_words(statement, statement.void)),
+    }
+
+
+def _warned(statement: PrivacyStatement) -> list[str]:
+    """Names of the warnings that apply."""
+    whole = statement.unit == "part" and statement.partition.groups == 1
+    applies = {
+        "void": bool(statement.void),
+        "seeded": not statement.releasable,
+        "weak_delta": statement.weak_delta,
+        "large_epsilon": statement.epsilon > _LARGE_EPSILON,
+        "whole_graph": statement.unit == "graph" or whole,
+        "moments": statement.accountant == "moments",
+    }
+    return [name for name, here in applies.items() if here]
+
+
+def _short(value: float) -> str:
+    """A number with up to four significant digits, without a needless exponent."""
+    mantissa, _, exponent = f"{value:.4g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+def _section(title: str, lines: Sequence[str]) -> str:
+    wrapped = (
+        textwrap.fill(line, _WIDTH, initial_indent="- ", subsequent_indent="  ")
+        for line in lines
+    )
+    return "\n".join([title, *wrapped])
