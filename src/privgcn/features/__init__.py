@@ -1,0 +1,35 @@
+"""Text to numbers: feature kinds behind one interface.
+
+Examples:
+    >>> from privgcn.features import featurizer_from_state, make_featurizer
+    >>> from privgcn.data import Corpus
+    >>> letters = Corpus.from_texts(["Heart attack.", "A sonata."], labels=["a", "b"])
+    >>> words = make_featurizer("hashing", {"dimension": 64}, letters).fit(letters)
+    >>> words.transform(letters).shape
+    (2, 64)
+    >>> words.learned is None
+    True
+    >>> featurizer_from_state(words.state()) == words
+    True
+"""
+
+from privgcn.features.base import Featurizer, PublicVectors
+from privgcn.features.choose import (
+    Choice,
+    choose,
+    feature_kinds,
+    featurizer_from_state,
+    make_featurizer,
+    without_paths,
+)
+
+__all__ = [
+    "Choice",
+    "Featurizer",
+    "PublicVectors",
+    "choose",
+    "feature_kinds",
+    "featurizer_from_state",
+    "make_featurizer",
+    "without_paths",
+]

