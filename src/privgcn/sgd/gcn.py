@@ -24,8 +24,9 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import torch
@@ -33,10 +34,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from torch import Tensor, nn
 
-from privgcn.config import ModelSettings
 from privgcn.graph import DocumentGraph, Features
-from privgcn.released import Released
 from privgcn.sgd.module import brought_module, module_scores
+
+if TYPE_CHECKING:
+    from privgcn.config import ModelSettings
+    from privgcn.released import Released
 
 # Documents that are scored alone at a time: what bounds the memory of a dense copy.
 _ROWS = 4096
@@ -63,21 +66,24 @@ class Network(nn.Module):
     def of(cls, model: ModelSettings, *, features: int, classes: int, seed: int) -> Self:
         """The network that the settings name, with the first weights of a seed.
 
-        Two layers begin with Glorot's uniform weights and biases of zero. A linear model has
-        its one optimum from any beginning, so it begins at zero; and it has no bias, which
-        would take its part of every clipped gradient and earn little.
+        A linear model has its one optimum from any beginning, so it begins at zero; and it has
+        no bias, which would take its part of every clipped gradient and earn little.
         """
         if model.kind == "linear":
             return cls([features, classes], hops=model.hops, bias=False)
         hops = 1 if model.kind == "gcn" else 0
         network = cls([features, model.hidden, classes], hops=hops, dropout=model.dropout)
+        return network.begun(seed)
+
+    def begun(self, seed: int) -> Self:
+        """The same network with Glorot's uniform weights from a seed."""
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
-            for layer in network.stack:
+            for layer in self.stack:
                 bound = math.sqrt(6.0 / sum(layer.weight.shape))
                 first = torch.rand(layer.weight.shape, generator=generator)
                 layer.weight.copy_(first * (2 * bound) - bound)
-        return network
+        return self
 
     @classmethod
     def trained(cls, released: Released) -> Self:
@@ -175,6 +181,14 @@ def _layers_of(tensors: Mapping[str, NDArray[np.float32]]) -> Iterator[tuple[Any
     while (weight := tensors.get(f"layers.{number}.weight")) is not None:
         yield weight, tensors.get(f"layers.{number}.bias", np.float32(0.0))
         number += 1
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """PyTorch's generators with a seed, and afterwards as they were."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
 
 
 class _Layer(nn.Module):

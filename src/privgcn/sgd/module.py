@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,7 +21,9 @@ from torch.nn.parameter import is_lazy
 
 from privgcn.errors import ConfigError, DataError, PrivacyContractError, reason
 from privgcn.graph import DocumentGraph
-from privgcn.released import Released
+
+if TYPE_CHECKING:
+    from privgcn.released import Released
 
 _STATISTICS = ("running_", "num_batches_tracked")
 _GRAPHS = ("Data", "HeteroData", "Batch", "SparseTensor")

@@ -15,8 +15,7 @@ last iterate is the result: all that happens here is post-processing of the sess
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +30,7 @@ from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph import DocumentGraph, random_groups
 from privgcn.mechanism import ModuleGradient
 from privgcn.released import Released
-from privgcn.sgd.gcn import Network
+from privgcn.sgd.gcn import Network, seeded
 from privgcn.sgd.module import checked_copy, class_of, module_inputs
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def train_plain(
     stopper = None
     if visible is not None and training.patience > 0:
         stopper = _EarlyStop(network, _moved(inputs(visible), device), visible)
-    with _seeded(settings.seed, device):
+    with seeded(settings.seed, device):
         for epoch in range(training.epochs):
             progress.advance(epoch, training.epochs)
             network.train()
@@ -221,11 +220,3 @@ def _labels(graph: DocumentGraph) -> Tensor:
 
 def _moved(inputs: tuple[Tensor, ...], device: torch.device) -> tuple[Tensor, ...]:
     return tuple(tensor.to(device) for tensor in inputs)
-
-
-@contextmanager
-def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """PyTorch's generators with a seed, and afterwards as they were."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        yield
