@@ -63,9 +63,7 @@ class RawFile:
     def check(self, folder: Path) -> None:
         """As ``read``, for a file that may be too large to hold in memory."""
         with (folder / self.path).open("rb") as stream:
-            self._compare(
-                folder / self.path, hashlib.file_digest(stream, "sha256").hexdigest()
-            )
+            self._compare(folder / self.path, hashlib.file_digest(stream, "sha256").hexdigest())
 
     def _compare(self, path: Path, digest: str) -> None:
         if self.sha256 not in (None, digest):

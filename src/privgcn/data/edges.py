@@ -1,9 +1,25 @@
-"""Edges between documents, in every form that people have them in."""
+"""Edges between documents, in every form that people have them in.
+
+Examples:
+    >>> canonical_edges([3, 1, 1, 2], [1, 3, 1, 0], 4).tolist()
+    [[0, 1], [2, 3]]
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from privgcn.data.corpus import Strings
+from privgcn.data.documents import Table, codes
+from privgcn.errors import DataError, shown
+
+ENDS = ("source", "target")
+_WEIGHTS = ("weight", "weights")
+_AT_ONCE = 1 << 22
 
 
 def canonical_edges(source: ArrayLike, target: ArrayLike, count: int) -> NDArray[np.int64]:
@@ -12,16 +28,157 @@ def canonical_edges(source: ArrayLike, target: ArrayLike, count: int) -> NDArray
     A repeated edge and an edge of a document with itself carry no information here, because
     propagation adds its own self-loops.
     """
-    first = np.asarray(source, dtype=np.int64)
-    second = np.asarray(target, dtype=np.int64)
+    first, second = np.asarray(source), np.asarray(target)
     # One integer for each pair makes sorting and duplicates one pass over flat memory.
-    keys = np.minimum(first, second)
-    keys *= max(count, 1)
-    keys += np.maximum(first, second)
-    keys = np.unique(keys[first != second])
-    return np.stack([keys // max(count, 1), keys % max(count, 1)])
+    keys = np.empty(first.shape[0], dtype=np.int64)
+    size = 0
+    for begin in range(0, len(keys), _AT_ONCE):
+        ends = np.stack([ends[begin : begin + _AT_ONCE] for ends in (first, second)])
+        ends = ends.astype(np.int64)
+        ends.sort(axis=0)
+        pairs = (ends[0] * np.int64(max(count, 1)) + ends[1])[ends[0] != ends[1]]
+        keys[size : size + len(pairs)] = pairs
+        size += len(pairs)
+    keys = keys[:size]
+    keys.sort()
+    edges = np.stack(np.divmod(keys[_is_first(keys)], max(count, 1)))
+    return edges.astype(np.int64, copy=False)
 
 
 def no_edges() -> NDArray[np.int64]:
     """The edges of a corpus without edges."""
     return np.zeros((2, 0), dtype=np.int64)
+
+
+def rows_of_table(
+    table: Table, count: int, ids: Strings | None, documents: str = ""
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """The rows that each edge of a table joins, as they stand there.
+
+    Args:
+        table: Columns ``source`` and ``target``, of ids, or of rows where there are no ids.
+        count: How many documents there are.
+        ids: Their ids; None where documents are known by their row.
+        documents: Where the documents are, for messages.
+
+    Returns:
+        ``[2, edges]``, and the columns that nothing uses.
+
+    Raises:
+        DataError: An edge leads to no document, or has a weight.
+    """
+    import polars as pl
+
+    table.check_names((*ENDS, *_WEIGHTS))
+    columns = table.frame.columns
+    table.required(*ENDS)
+    refuse_weights([name for name in columns if name in _WEIGHTS], table.name)
+    ends = []
+    for name in ENDS:
+        values = table.frame[name]
+        if ids is None:
+            numbers = values.cast(pl.Int64, strict=False)
+            rows = numbers.fill_null(-1).to_numpy()
+            rows = np.where(rows < count, rows, -1)
+        else:
+            rows = codes(values, ids.column)
+        wrong = rows < 0
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise _wrong_end(table, name, row, values[row], ids, count, documents)
+        ends.append(rows)
+    return np.stack(ends), tuple(name for name in columns if name not in ENDS)
+
+
+def rows_of_array(ends: Any, count: int, name: str) -> NDArray[np.int64]:
+    """Edges by the rows of their documents, as an array ``[2, edges]``.
+
+    Raises:
+        DataError: It has another shape, or a number is no row.
+    """
+    ends = np.asarray(ends)
+    if ends.ndim != 2 or ends.shape[0] != 2:
+        raise DataError(
+            f"{name} must have the shape [2, edges], a row of sources above a row of targets. "
+            f"Got {list(ends.shape)}. Turn it."
+        )
+    if ends.dtype.kind not in "iu" and ends.size:
+        raise DataError(
+            f"{name} must hold rows of the {count} documents, counted from 0. Got "
+            f"{shown(ends.dtype)[:80]}. Use whole numbers; to name documents by id, give them "
+            "ids."
+        )
+    for begin in range(0, ends.shape[1], _AT_ONCE):
+        own = ends[:, begin : begin + _AT_ONCE]
+        if not 0 <= int(own.min()) <= int(own.max()) < count:
+            bad = next(int(end) for end in own.flat if not 0 <= int(end) < count)
+            raise DataError(
+                f"{name} must hold rows of the {count} documents, counted from 0. Got {bad}. "
+                "Count documents from 0; to name documents by id, give them ids."
+            )
+    rows: NDArray[np.int64] = ends
+    return rows
+
+
+def rows_of_matrix(matrix: Any, count: int) -> NDArray[np.int64]:
+    """Edges of a square sparse matrix, one for each entry that is not zero.
+
+    Raises:
+        DataError: It has another shape, or its entries differ.
+    """
+    if matrix.shape != (count, count):
+        raise DataError(
+            f"A matrix of edges must have one row and one column for each of the {count} "
+            f"documents. Got the shape {matrix.shape}."
+        )
+    entries = matrix.tocoo()
+    present = entries.data != 0
+    if len(np.unique(entries.data[present])) > 1:
+        refuse_weights(["different values"], "A matrix")
+    return np.stack([entries.row[present], entries.col[present]]).astype(np.int64)
+
+
+def refuse_weights(given: Sequence[str], name: str) -> None:
+    """Refuses what would be ignored.
+
+    Raises:
+        DataError: Something is given.
+    """
+    if given:
+        raise DataError(
+            f"{name} must give edges no weights: every edge counts the same. Got {given[0]}. "
+            "Remove it, and the edges that are too weak to count."
+        )
+
+
+def _is_first(keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+    first = np.ones(len(keys), dtype=bool)
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    return first
+
+
+def _wrong_end(
+    table: Table,
+    name: str,
+    row: int,
+    value: str | None,
+    ids: Strings | None,
+    count: int,
+    documents: str,
+) -> DataError:
+    remedy = "Remove the edge or add the document"
+    if value is None:
+        rule, remedy = "must not be empty", "Remove the edge"
+    elif ids is None:
+        rule = f"must be a row of the {count} documents, counted from 0. Got {shown(value)}"
+        remedy = "To name documents by id, give them ids"
+    else:
+        rule = f"must be the id of a document{documents}. Got {shown(value)}"
+        bare = value.strip().removesuffix(".0")
+        near = ids.column.filter(ids.column.str.strip_chars() == bare)
+        if len(near):
+            remedy = f"Did you mean {shown(near[0])}? Write ids the same way in both"
+    return DataError(
+        f"The '{name}' of an edge {rule} in {table.place(row)}. {remedy}; a last line may have "
+        "been cut."
+    )

@@ -1,0 +1,123 @@
+"""How much memory a Parquet file asks for, told from its page headers before it is read.
+
+A page of a few bytes may promise gigabytes. Every reader believes it, so the promises are
+summed here first. Only the headers are parsed (Thrift, compact protocol); no page is opened.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+_MAGIC = b"PAR1"
+_MOST_FOOTER = 32 << 20
+_DEEPEST = 40
+_VIEW_BYTES = 16
+# Encodings whose values are made of pieces of other values: their size stands nowhere.
+_UNBOUNDED = {7: "DELTA_BYTE_ARRAY"}
+
+# Fields of FileMetaData, RowGroup, ColumnChunk, ColumnMetaData and PageHeader.
+_ROW_GROUPS, _COLUMNS, _META = 4, 1, 3
+_ENCODINGS, _PACKED, _DATA_PAGE, _DICTIONARY_PAGE = 2, 7, 9, 11
+_PAGE_SIZE, _PAGE_PACKED, _PAGE_BODIES = 2, 3, (5, 7, 8)
+
+
+class _Thrift:
+    """Reads structs of the compact protocol as dictionaries from field number to value."""
+
+    def __init__(self, data: bytes, begin: int, end: int) -> None:
+        self.data, self.at, self.end = data, begin, end
+
+    def take(self, size: int) -> bytes:
+        if not 0 <= size <= self.end - self.at:
+            raise ValueError("a header is cut")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def varint(self) -> int:
+        value = 0
+        for shift in range(0, 70, 7):
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise ValueError("a number in a header is too long")
+
+    def integer(self) -> int:
+        value = self.varint()
+        return (value >> 1) ^ -(value & 1)
+
+    def struct(self, depth: int = 0) -> dict[int, Any]:
+        fields: dict[int, Any] = {}
+        number = 0
+        while (head := self.take(1)[0]) & 0x0F:
+            step = head >> 4
+            number = number + step if step else self.integer()
+            fields[number] = self.value(head & 0x0F, depth + 1)
+        return fields
+
+    def value(self, kind: int, depth: int) -> Any:
+        if depth > _DEEPEST:
+            raise ValueError("a header is nested too deeply")
+        if kind in (1, 2):
+            return kind == 1
+        if kind in (4, 5, 6):
+            return self.integer()
+        if kind in (3, 7):
+            return self.take(1 if kind == 3 else 8)
+        if kind == 8:
+            return self.take(self.varint())
+        if kind in (9, 10):
+            head = self.take(1)[0]
+            size = head >> 4 if head >> 4 < 15 else self.varint()
+            inner = head & 0x0F
+            if inner in (1, 2):
+                return self.take(size)
+            return [self.value(inner, depth + 1) for _ in range(size)]
+        if kind == 12:
+            return self.struct(depth)
+        raise ValueError(f"a header has a field of unknown kind {kind}")
+
+
+def memory_needed(data: bytes) -> int:
+    """At least so many bytes stay in memory while the file is read.
+
+    Raises:
+        ValueError: It is not a Parquet file, or is cut, or has values of unknown size.
+    """
+    if data[:4] != _MAGIC or data[-4:] != _MAGIC or len(data) < 12:
+        raise ValueError("it does not begin and end as one")
+    (size,) = struct.unpack("<I", data[-8:-4])
+    if size > min(_MOST_FOOTER, len(data) - 12):
+        raise ValueError("its footer is larger than it may be")
+    footer = _Thrift(data, len(data) - 8 - size, len(data) - 8).struct()
+    try:
+        return sum(
+            _column_memory(data, column[_META])
+            for group in footer.get(_ROW_GROUPS, ())
+            for column in group.get(_COLUMNS, ())
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("its footer is broken") from error
+
+
+def _column_memory(data: bytes, column: dict[int, Any]) -> int:
+    for encoding in column.get(_ENCODINGS, ()):
+        if encoding in _UNBOUNDED:
+            raise ValueError(
+                f"its encoding {_UNBOUNDED[encoding]} is not read; write it with another"
+            )
+    begin = column[_DATA_PAGE]
+    begin = min(begin, column.get(_DICTIONARY_PAGE) or begin)
+    headers = _Thrift(data, begin, begin + column[_PACKED])
+    if not 0 <= begin <= headers.end <= len(data):
+        raise ValueError("a column lies outside the file")
+    needed = 0
+    while headers.at < headers.end:
+        page = headers.struct()
+        headers.take(page[_PAGE_PACKED])
+        values = max(page[body].get(1, 0) for body in _PAGE_BODIES if body in page)
+        if page[_PAGE_SIZE] < 0 or values < 0:
+            raise ValueError("a page has a negative size")
+        needed += page[_PAGE_SIZE] + _VIEW_BYTES * values
+    return needed

@@ -1,0 +1,244 @@
+"""Exchange with PyTorch Geometric: its ``Data``, and its datasets by name.
+
+torch and the library are imported when something is made with them.
+
+``pyg:Planetoid/Cora?split=full`` is ``Planetoid(root, "Cora", split="full")``, with the folder
+``planetoid`` of the data folder as its root. Nothing is downloaded, and what the library
+prepares is not stored: several processes may load the same dataset at once.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from contextlib import redirect_stderr
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgcn.data.corpus import NO_LABEL, OUTSIDE, TRAIN, Corpus
+from privgcn.data.documents import RESERVED, owner_codes
+from privgcn.data.edges import canonical_edges, refuse_weights
+from privgcn.data.ingest import edge_rows, table_of_columns
+from privgcn.errors import DataError, DataNotAvailableError, MissingExtraError, reason, shown
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+MASKS = ("train_mask", "val_mask", "test_mask")
+"""In the order of the split's codes."""
+
+_TEXTS = ("text", "texts", "raw_texts")
+_WEIGHTS = ("edge_weight", "edge_attr")
+_FORM = re.compile(r"pyg:(?P<maker>\w+)(/(?P<name>[\w.-]+))?(\?(?P<options>.*))?")
+
+
+def is_pyg(value: Any) -> bool:
+    """Whether a value is a ``Data``, by its parts."""
+    return hasattr(value, "edge_index") and hasattr(value, "num_nodes")
+
+
+def corpus_of_data(data: Any) -> Corpus:
+    """The documents of a ``Data``; see ``Corpus.from_pyg``."""
+    texts = next((list(data[name]) for name in _TEXTS if name in data), None)
+    vectors = None if data.x is None else _vectors(data.x)
+    if (vectors is None and texts is None) or data.edge_index is None:
+        raise DataError(
+            "A Data must have 'edge_index', and 'x' or 'text'. Got "
+            f"{', '.join(sorted(data.keys())) or 'nothing'}."
+        )
+    weights = [f"'{name}'" for name in _WEIGHTS if name in data and data[name] is not None]
+    refuse_weights(weights, "A Data")
+    count = len(texts or ()) if vectors is None else int(vectors.shape[0])
+    labels = _labels(data.y, count)
+    ends, _ = edge_rows(data.edge_index, count, None)
+    owners = next((_array(data[name]) for name in ("owners", "owner") if name in data), None)
+    owner_of, names = None, None
+    if owners is not None:
+        owner_of, names = owner_codes(table_of_columns({"owner": owners}, "The Data"))
+    return Corpus(
+        name="pyg",
+        ids=np.arange(count).astype(str).astype(object),
+        texts=None if texts is None else tuple(texts),
+        vectors=vectors,
+        labels=labels,
+        classes=tuple(map(str, range(int(labels.max(initial=NO_LABEL)) + 1))),
+        edges=canonical_edges(ends[0], ends[1], count),
+        split=_split(data, count),
+        owners=owner_of,
+        owner_names=names,
+    )
+
+
+def data_of(corpus: Corpus) -> Any:
+    """The ``Data`` of a corpus: edges in both directions, masks for the split.
+
+    Raises:
+        MissingExtraError: ``torch-geometric`` is not installed.
+    """
+    try:
+        import torch
+        from torch_geometric.data import Data
+    except ImportError:
+        raise MissingExtraError("Corpus.to_pyg", "graph") from None
+
+    vectors = corpus.vectors
+    if vectors is not None:
+        dense = vectors.toarray() if hasattr(vectors, "toarray") else vectors
+        vectors = torch.as_tensor(np.asarray(dense, dtype=np.float32))
+    edges = torch.as_tensor(corpus.edges)
+    data = Data(
+        x=vectors,
+        edge_index=torch.cat([edges, edges.flip(0)], dim=1),
+        y=torch.as_tensor(corpus.labels),
+        num_nodes=len(corpus.ids),
+    )
+    for code, name in enumerate(MASKS):
+        data[name] = torch.as_tensor(corpus.split == code)
+    if corpus.texts is not None:
+        data.text = list(corpus.texts)
+    if corpus.owners is not None:
+        data.owners = torch.as_tensor(corpus.owners)
+    for name, values in corpus.columns.items():
+        if name not in data and name not in RESERVED:
+            data[name] = list(values)
+    return data
+
+
+def load_pyg_dataset(name: str, folder: Path) -> Corpus:
+    """The one graph of a dataset as a corpus.
+
+    Args:
+        name: ``pyg:CLASS/NAME?OPTION=VALUE``; name and options are what the class takes.
+        folder: The data folder.
+
+    Raises:
+        MissingExtraError: ``torch-geometric`` is not installed.
+        DataNotAvailableError: Raw files are missing.
+        DataError: There is no such dataset, or it is not one graph of documents.
+    """
+    parts = _FORM.fullmatch(name)
+    if parts is None:
+        raise DataError(
+            "A dataset of PyTorch Geometric must be named like pyg:Planetoid/Cora or "
+            f"pyg:Planetoid/Cora?split=full. Got {shown(name)}."
+        )
+    options = dict(parse_qsl(parts["options"] or "")) | (
+        {"name": parts["name"]} if parts["name"] else {}
+    )
+    root = str(folder / parts["maker"].lower())
+    with tempfile.TemporaryDirectory(prefix="privgcn-pyg-") as prepared:
+        # The library says on stderr that it is at work.
+        with redirect_stderr(io.StringIO()):
+            dataset = _dataset(name, parts["maker"], prepared, {"root": root, **options})
+        if len(dataset) != 1:
+            raise DataError(
+                f"The dataset {shown(name)} must be one graph. Got {len(dataset)} graphs."
+            )
+        corpus = Corpus.from_pyg(dataset[0])
+    facts = replace(corpus.facts, source=name, split_origin="benchmark")
+    return replace(corpus, name=name, facts=facts)
+
+
+def _array(values: Any) -> NDArray[Any]:
+    return np.asarray(values.detach().cpu().numpy() if hasattr(values, "detach") else values)
+
+
+def _vectors(x: Any) -> csr_matrix | NDArray[np.float32]:
+    if getattr(x, "is_sparse", False) or str(getattr(x, "layout", "")) == "torch.sparse_csr":
+        from scipy.sparse import csr_matrix
+
+        entries = x.to_sparse_coo().coalesce()
+        return csr_matrix(
+            (_array(entries.values()).astype(np.float32), _array(entries.indices())),
+            shape=tuple(x.shape),
+        )
+    return _array(x).astype(np.float32)
+
+
+def _labels(y: Any, count: int) -> NDArray[np.int64]:
+    if y is None:
+        return np.full(count, NO_LABEL, dtype=np.int64)
+    labels = _array(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1 or labels.dtype.kind not in "iub":
+        raise DataError(
+            "The 'y' of a Data must have one class number for each document. Got "
+            f"{labels.dtype} of shape {list(labels.shape)}. Several labels for one document "
+            "are not supported."
+        )
+    return labels.astype(np.int64)
+
+
+def _split(data: Any, count: int) -> NDArray[np.int8]:
+    """The masks as one split; without a train_mask every document trains."""
+    split = np.full(count, OUTSIDE, dtype=np.int8)
+    masks = {name: data[name] for name in MASKS if name in data and data[name] is not None}
+    if "train_mask" not in masks:
+        split[:] = TRAIN
+        return split
+    taken = np.zeros(count, dtype=bool)
+    for name, values in masks.items():
+        mask = _array(values).astype(bool)
+        if mask.shape != (count,):
+            raise DataError(
+                f"The '{name}' of a Data must have one boolean for each of the {count} "
+                f"documents. Got the shape {list(mask.shape)}: choose one of its columns."
+            )
+        if bool((taken & mask).any()):
+            raise DataError(
+                f"The masks of a Data must not overlap. The '{name}' has a document of "
+                "another mask."
+            )
+        taken |= mask
+        split[mask] = MASKS.index(name)
+    return split
+
+
+def _dataset(name: str, maker: str, prepared: str, options: dict[str, str]) -> Sequence[Any]:
+    try:
+        from torch_geometric import datasets
+        from torch_geometric.data import Dataset
+    except ImportError:
+        raise MissingExtraError(f"The dataset {shown(name)}", "graph") from None
+    made_by = getattr(datasets, maker, None)
+    if not (isinstance(made_by, type) and issubclass(made_by, Dataset)):
+        raise DataError(
+            f"The class in {shown(name)} must be one of torch_geometric.datasets. Got "
+            f"{shown(maker)}."
+        )
+
+    class Local(made_by):  # type: ignore[misc, valid-type]
+        """The same without a network, and without a trace beside the raw files."""
+
+        processed_dir = property(lambda self: prepared)
+
+        def _download(self) -> None:
+            missing = [path for path in self.raw_paths if not os.path.exists(path)]
+            if missing:
+                names = ", ".join(map(os.path.basename, missing))
+                raise DataNotAvailableError(
+                    f"The dataset {shown(name)} needs its raw files in {self.raw_dir}; "
+                    f"nothing is downloaded. Missing: {names}. Put them there, or set "
+                    f"PRIVGCN_DATA to the folder that holds {maker.lower()}."
+                )
+
+    Local.__name__ = maker
+    try:
+        made: Sequence[Any] = Local(**options)
+        return made
+    except DataNotAvailableError:
+        raise
+    except Exception as error:
+        raise DataError(
+            f"The dataset {shown(name)} must be one that PyTorch Geometric can read with these "
+            f"options. It says: {reason(error)}."
+        ) from None
