@@ -131,7 +131,7 @@ class _DocumentHashes:
         self.key, rows = key, len(corpus)
         nothing: Iterable[bytes] = (b"" for _ in range(rows))
         texts = nothing if corpus.texts is None else map(_text_bytes, corpus.texts)
-        vectors = nothing if corpus.vectors is None else _vector_bytes(corpus.vectors)
+        vectors = nothing if corpus.vectors is None else vector_bytes(corpus.vectors)
         self.ids = self._hash(b"id", (str(name).encode() for name in corpus.ids), rows)
         self.texts = self._hash(b"text", texts, rows)
         self.vectors = self._hash(b"vector", vectors, rows)
@@ -159,7 +159,7 @@ def _text_bytes(text: str) -> bytes:
     return " ".join(text.split()).encode("utf-8", "surrogatepass")
 
 
-def _vector_bytes(vectors: Any) -> Iterator[bytes]:
+def vector_bytes(vectors: Any) -> Iterator[bytes]:
     """The numbers of each row that are not zero, however a matrix came to hold them."""
     for begin in range(0, vectors.shape[0], _ROWS):
         block = vectors[begin : begin + _ROWS]

@@ -2,7 +2,7 @@
 
 As files it is tensors in safetensors, a record in JSON, settings in TOML and a statement; no
 pickle. These are self-contained: the record holds every number that a prediction computes with.
-The statement binds tensors, record and settings by one hash, and holds the plan; where the
+The statement binds tensors, record and settings by one hash; where the
 documents, vectors and caches lie on this machine is in no hash and no record.
 
 Nothing here imports PyTorch: it takes none to read and check a model.
@@ -79,12 +79,12 @@ class Model:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The content of ``model.json``: everything but tensors, settings and claim.
+        """The content of ``model.json``: everything but tensors and settings.
 
         Raises:
             ConfigError: The class labels cannot be stored in JSON.
         """
-        matching = self.released.matching
+        matching, plan = self.released.matching, self.released.plan
         return {
             "format": _FORMAT,
             "kind": self.released.kind,
@@ -94,6 +94,8 @@ class Model:
             "feature_names": None if self.feature_names is None else list(self.feature_names),
             "width": self.featurizer.dimension,
             "matching": None if matching is None else dict(matching),
+            "plan": None if plan is None else plan.to_dict(),
+            "releasable": self.released.releasable,
         }
 
 
@@ -121,6 +123,8 @@ class _Record(BaseModel):
     feature_names: list[str] | None
     width: Annotated[int, Field(ge=1, le=_MOST_FEATURES)]
     matching: dict[str, Any] | None
+    plan: dict[str, Any] | None
+    releasable: bool
 
 
 def bound_settings(settings: Settings) -> Settings:

@@ -51,6 +51,7 @@ class PreparedRun:
             measured like it.
         module: The user's own model, where ``model.kind`` is ``module``.
         feature_names: Names of the columns of vectors, if any.
+        gaps: What the guarantee says nothing about, beyond what the corpus tells.
         ranks: The processes that share the training; ``None`` for one process.
     """
 
@@ -62,6 +63,7 @@ class PreparedRun:
     forecast: Forecast | None
     module: nn.Module | None = None
     feature_names: tuple[str, ...] | None = None
+    gaps: tuple[Fact, ...] = ()
     ranks: Ranks | None = None
 
     @cached_property
@@ -85,6 +87,7 @@ def prepare(
     ranks: Ranks | None = None,
     classes: NDArray[Any] | None = None,
     feature_names: tuple[str, ...] | None = None,
+    gaps: tuple[Fact, ...] = (),
 ) -> PreparedRun:
     """Decides about a run.
 
@@ -95,6 +98,7 @@ def prepare(
         ranks: The processes that share the training; every one of them calls this.
         classes: The class labels with their type; by default the texts of the corpus.
         feature_names: Names of the columns of vectors.
+        gaps: What the guarantee says nothing about, beyond what the corpus tells.
 
     Raises:
         ConfigError: The budget cannot be kept, or settings do not fit together.
@@ -134,6 +138,7 @@ def prepare(
         forecast=_forecast(settings, plan, corpus.num_classes, featurizer),
         module=module,
         feature_names=feature_names,
+        gaps=gaps,
         ranks=ranks,
     )
 

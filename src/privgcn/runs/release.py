@@ -47,6 +47,12 @@ def releasable_statement(run: Run, *, learned_features: bool) -> PrivacyStatemen
             f"The noise of the run in {run.folder} was seeded (--reproducible): whoever knows "
             "the seed can subtract it. Train again without --reproducible."
         )
+    if statement.void:
+        raise PrivacyContractError(
+            f"Nothing can be claimed of the run in {run.folder}: its statement names what "
+            f"voids it ({statement.void[0].code}). Train again, once; to choose settings, use "
+            "'privgcn tune'."
+        )
     featurizer = run.model().featurizer
     if featurizer.learns and not learned_features:
         raise PrivacyContractError(

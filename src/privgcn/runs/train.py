@@ -157,8 +157,10 @@ def train(prepared: PreparedRun, graph: DocumentGraph | None = None) -> TrainedR
         module=prepared.module,
     )
     train_documents = prepared.train
-    public = assumed_public(train_documents, prepared.featurizer) + _of_module(released)
-    gaps = not_covered(train_documents, prepared.featurizer)
+    public = assumed_public(train_documents, prepared.featurizer)
+    if released.title is not None:
+        public.append(Fact("own_module", detail=released.title))
+    gaps = [*not_covered(train_documents, prepared.featurizer), *prepared.gaps]
     return TrainedRun(stated(model, public, gaps), prepared.corpus, graph, prepared)
 
 
@@ -316,17 +318,3 @@ def _label_vectors(prepared: PreparedRun) -> NDArray[Any] | None:
     if not prepared.corpus.facts.classes_declared or not isinstance(encoder, PublicVectors):
         return None
     return encoder.names_encoded(prepared.corpus.classes)
-
-
-def _of_module(released: Released) -> list[Fact]:
-    """What whoever brings a module promises."""
-    if released.title is None:
-        return []
-    return [
-        Fact(
-            "other",
-            detail=f"The user's own module '{released.title}': its code, its first weights "
-            "and its buffers. That its scores for a group, and their gradients, depend on that "
-            "group alone is the promise of whoever wrote it.",
-        )
-    ]

@@ -153,9 +153,7 @@ def _without_path(value: Any) -> str:
     """A value as a release may name it: not where a file lies on this machine."""
     if isinstance(value, Mapping):
         return str({name: _without_path(each) for name, each in value.items()})
-    return (
-        re.sub(r"^.*[/\\\\](?=[^/\\\\])", "", value) if isinstance(value, str) else str(value)
-    )
+    return re.split(r"[/\\]", value.rstrip("/"))[-1] if isinstance(value, str) else str(value)
 
 
 @dataclass(frozen=True, eq=False)

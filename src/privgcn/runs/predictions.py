@@ -1,0 +1,229 @@
+"""Predictions for a folder of documents, as a table on disk for its owner alone."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgcn import progress
+from privgcn.config import Mode, check_mode
+from privgcn.data import load_corpus
+from privgcn.errors import ConfigError, DataError
+from privgcn.files import write_atomically
+from privgcn.runs.classifier import GraphClassifier
+from privgcn.runs.run import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_FORMATS = (".csv", ".jsonl", ".parquet")
+_COLUMNS = ["id", "label", "probability"]
+_FORMULA = re.compile(r"[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?$")
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Class probabilities of documents.
+
+    Attributes:
+        ids: The documents.
+        classes: The class labels.
+        probabilities: ``[documents, classes]``.
+        covered: Whether the training guarantee covers them; ``None`` where that depends on
+            whether one of them trained the model, which the folder does not know.
+        coverage: The same in words.
+        trained: Documents among them that trained the model, or are copies of one that did.
+        left_out: How many training documents of the run's own corpus were not predicted.
+    """
+
+    ids: Sequence[str] | NDArray[Any]
+    classes: NDArray[Any]
+    probabilities: NDArray[np.float64]
+    covered: bool | None
+    coverage: str
+    trained: tuple[str, ...]
+    left_out: int
+
+    def table(self, *, all_classes: bool = False) -> dict[str, list[Any]]:
+        """Id, predicted class and its probability; with ``all_classes``, of every class."""
+        best = self.probabilities.argmax(axis=1)
+        chosen = self.probabilities[np.arange(len(best)), best]
+        labels = [str(self.classes[code]) for code in best]
+        cells = ([str(name) for name in self.ids], labels, chosen.tolist())
+        columns: dict[str, list[Any]] = dict(zip(_COLUMNS, cells, strict=True))
+        if all_classes:
+            columns |= {
+                f"probability of {name}": self.probabilities[:, code].tolist()
+                for code, name in enumerate(self.classes)
+            }
+        return columns
+
+    def csv_text(self, *, all_classes: bool = False) -> str:
+        """The table as CSV; no cell is a formula."""
+        columns = self.table(all_classes=all_classes)
+        text = io.StringIO()
+        table = csv.writer(text, lineterminator="\n")
+        table.writerow([harmless(name) for name in columns])
+        for cells in zip(*columns.values(), strict=True):
+            table.writerow([harmless(c) if isinstance(c, str) else f"{c:.6f}" for c in cells])
+        return text.getvalue()
+
+    def write(self, path: Path, *, all_classes: bool = False) -> None:
+        """Writes the table in the format that the file's name ends with, atomically.
+
+        Nobody else can read the file, whatever the umask.
+        """
+        if check_format(path) == ".csv":
+            write_atomically(path, self.csv_text(all_classes=all_classes), mode=0o600)
+            return
+        import polars as pl
+
+        frame = pl.DataFrame(self.table(all_classes=all_classes))
+        content = io.BytesIO()
+        if path.suffix == ".parquet":
+            frame.write_parquet(content)
+        else:
+            frame.write_ndjson(content)
+        write_atomically(path, content.getvalue(), mode=0o600)
+
+
+def check_format(path: Path) -> str:
+    """How predictions are written to a file: as its name ends, or else as CSV.
+
+    Raises:
+        ConfigError: They cannot be written so.
+    """
+    if path.suffix in ("", *_FORMATS):
+        return path.suffix or ".csv"
+    raise ConfigError(
+        f"Predictions must be written to a file that ends with {', '.join(_FORMATS)}. Got "
+        f"{path}. Rename it."
+    )
+
+
+def are_predictions(path: Path) -> bool:
+    """Whether a file begins as :meth:`Predictions.write` would have it."""
+    import polars as pl
+
+    with path.open("rb") as file:
+        head = file.readline(1 << 20)
+    try:
+        if path.suffix == ".parquet":
+            names = list(pl.read_parquet_schema(path))
+        elif path.suffix == ".jsonl":
+            names = list(json.loads(head))
+        else:
+            names = next(csv.reader([head.decode()]))
+    except (ValueError, TypeError, RecursionError, csv.Error, pl.exceptions.PolarsError):
+        return False
+    return names[: len(_COLUMNS)] == _COLUMNS
+
+
+def harmless(value: str) -> str:
+    """A table's cell that no spreadsheet runs as a formula; numbers stay as they are."""
+    formula = _FORMULA.match(value) and not _NUMBER.match(value)
+    return f"'{value}" if formula else value
+
+
+def predict_source(
+    folder: Path, source: str, inference: str, *, encoder: Path | None = None
+) -> Predictions:
+    """Predicts the documents of a folder or dataset.
+
+    Of the run's own corpus, only documents outside of training are predicted: training
+    documents given as new ones would make every prediction a look at them.
+
+    Args:
+        folder: A run, a saved model or a release.
+        source: A folder of documents, or a dataset's name.
+        inference: The mode.
+        encoder: Where the encoder of the features lies, if it is not installed.
+
+    Raises:
+        ConfigError: ``full-graph`` without training documents among the documents.
+        DataError: The folder is no run, or there is nothing to predict.
+    """
+    mode = check_mode(inference)
+    run = Run(folder)
+    model = GraphClassifier.of_run(run, encoder=encoder)
+    documents_seen, own = run.documents_seen, run.is_own_source(source)
+    corpus = load_corpus(source, seed=run.settings.seed, require_labels=False)
+    trained = np.zeros(len(corpus), dtype=bool)
+    if documents_seen is not None:
+        trained = documents_seen.among(corpus, own=own)
+    if mode == "full-graph":
+        _check_full_graph(run, source, with_training_documents=bool(trained.any()))
+    chosen = corpus.select(~trained if own else np.arange(len(corpus)))
+    if len(chosen) == 0:
+        raise DataError(
+            f"There are no documents to predict in {source}: all are training documents."
+        )
+    named = [] if own else [str(corpus.ids[row]) for row in np.flatnonzero(trained).tolist()]
+    progress.begin("prediction")
+    covered, words = _coverage(
+        mode,
+        private=run.statement is not None,
+        known=documents_seen is not None,
+        trained=named,
+        documents=len(chosen),
+    )
+    return Predictions(
+        ids=chosen.ids,
+        classes=model.classes_,
+        probabilities=model.predict_proba(chosen, inference=mode),
+        covered=covered,
+        coverage=words,
+        trained=tuple(named),
+        left_out=int(trained.sum()) if own else 0,
+    )
+
+
+def _check_full_graph(run: Run, source: str, *, with_training_documents: bool) -> None:
+    if run.documents_seen is None:
+        raise ConfigError(
+            "Inference 'full-graph' looks at training documents, and a "
+            f"{run.stored.kind} does not know which those are. Use the run folder, or "
+            "--inference own-graph."
+        )
+    if not with_training_documents:
+        raise ConfigError(
+            f"Inference 'full-graph' looks at training documents, and {source} has none: it "
+            "would be the same as 'own-graph'. Use --inference own-graph."
+        )
+
+
+def _coverage(
+    mode: Mode, *, private: bool, known: bool, trained: list[str], documents: int
+) -> tuple[bool | None, str]:
+    """Whether predictions are covered by the guarantee of the training data, and why."""
+    if not private:
+        return False, "No guarantee covers these predictions: the model has none."
+    if mode == "full-graph":
+        return False, "Not covered by the guarantee: training documents were looked at."
+    if trained:
+        names = ", ".join(trained[:5]) + (", ..." if len(trained) > 5 else "")
+        consequence = (
+            "their own predictions are not covered by the guarantee; the others are"
+            if mode == "alone"
+            else "training documents were looked at, so no prediction here is covered by the "
+            "guarantee"
+        )
+        return False, (
+            f"{len(trained)} of {documents} documents trained the model or repeat one that "
+            f"did ({names}): {consequence}."
+        )
+    if not known:
+        return None, "Covered by the guarantee if none of these documents trained the model."
+    return True, (
+        "Covered by the guarantee, which protects training documents: there is no exact copy "
+        "of a training document among these."
+    )
