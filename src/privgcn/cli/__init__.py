@@ -1,0 +1,29 @@
+"""The command line: one file per verb, parsing only.
+
+Nothing is imported before :func:`main` guards it: Ctrl-C ends in one line from the beginning.
+"""
+
+from __future__ import annotations
+
+STOPPED = "Stopped. Nothing unfinished was left behind."
+
+
+def main() -> None:
+    """Runs the command line.
+
+    The exit code is 0, 2 (user), 3 (data not available), 4 (a rank was lost), 5 (an audit
+    found a claim broken), 130 (stopped) or 1 (bug).
+    """
+    import os
+    import sys
+
+    try:
+        from privgcn.cli.app import run
+
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = 130
+        # Of several ranks the first speaks for all.
+        if os.environ.get("RANK", "0") == "0":
+            print(STOPPED, file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,176 @@
+"""Joins the verbs and turns errors into one clear line and an exit code.
+
+A verb's module is imported when it runs; for the list of all verbs their modules say one line
+each and import little. Verbs of other packages come by entry points of the group
+``privgcn.commands``, each of which names a function like those here.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from privgcn import __version__
+from privgcn.cli.output import leads, print_error, verbosity, wants_json
+from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, RankLostError
+
+GROUP = "privgcn.commands"
+VERBS = {
+    "demo": "demo",
+    "datasets": "data",
+    "fetch": "data",
+    "train": "train",
+    "evaluate": "evaluate",
+    "predict": "predict",
+    "plan": "plan",
+    "tune": "tune",
+    "account": "account",
+    "calibrate": "account",
+    "verify": "verify",
+    "audit": "audit",
+    "attack": "attack",
+    "release": "release",
+    "report": "report",
+    "cache": "cache",
+}
+"""The verbs of this package, in the order of the help, and the module of each."""
+
+
+class Verbs(TyperGroup):
+    """All verbs, each imported when it is used."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names: those of this package first."""
+        return [*VERBS, *sorted(further_verbs().keys() - VERBS)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """One verb with its options; ``None`` where there is none of that name."""
+        from privgcn.cli.flags import command
+
+        if cmd_name in VERBS:
+            verb = _own_verb(cmd_name)
+        elif cmd_name in (further := further_verbs()):
+            verb = further[cmd_name].load()
+        else:
+            return None
+        single = typer.Typer(
+            rich_markup_mode=None, context_settings=_HELP, add_completion=False
+        )
+        single.command(cmd_name)(command(verb))
+        return typer.main.get_command(single)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """One line for each verb; a verb of another package is not imported for it."""
+        rows = [(name, (_own_verb(name).__doc__ or "").partition("\n")[0]) for name in VERBS]
+        rows += [
+            (name, f"Of {point.module.partition('.')[0]}: see 'privgcn {name} --help'.")
+            for name, point in sorted(further_verbs().items())
+            if name not in VERBS
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The verb that was typed, if this many processes may run it."""
+        if args[:1] != ["train"] and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise ConfigError(
+                f"'privgcn {args[0]}' runs in one process; of all verbs only 'train' shares "
+                f"its work. Got {os.environ['WORLD_SIZE']} processes of torchrun. Run it "
+                "without torchrun."
+            )
+        return super().resolve_command(ctx, args)
+
+
+_HELP = {"help_option_names": ["-h", "--help"]}
+
+app = typer.Typer(
+    name="privgcn",
+    cls=Verbs,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings=_HELP,
+)
+
+
+def _own_verb(name: str) -> Any:
+    return getattr(import_module(f"privgcn.cli.{VERBS[name]}"), name)
+
+
+def further_verbs() -> dict[str, Any]:
+    """The verbs of other packages, as entry points."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"privgcn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _every_verb(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Show the version and exit.",
+        ),
+    ] = False,
+) -> None:
+    """Text classification on graphs of documents, under differential privacy."""
+
+
+def run(words: list[str]) -> int:
+    """Runs one command; what is wrong is told in one line, and the exit code returned."""
+    # Threads of a busy machine must sleep, not spin, while they wait for each other.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if "RANK" in os.environ:
+        # Of a rank that is lost we tell ourselves, in one line.
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    try:
+        code = app(words, prog_name="privgcn", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except PrivGCNError as error:
+        if verbosity() == "verbose":
+            traceback.print_exc()
+        # Of several ranks the first speaks for all, but for what only another can know.
+        if str(error) and (leads() or isinstance(error, RankLostError | PrivacyContractError)):
+            print_error(type(error).__name__, str(error), error.exit_code)
+        if isinstance(error, RankLostError):
+            # Half-open connections may abort a process that clears them away.
+            os._exit(error.exit_code)
+        return error.exit_code
+    except Exception as error:
+        return _other(error)
+
+
+def _other(error: Exception) -> int:
+    """The exit code of an error that is not of this package: of words, or a bug."""
+    if type(error).__name__ == "Abort":
+        raise KeyboardInterrupt from None
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error.format_message())  # type: ignore[attr-defined]
+        return 2
+    if hasattr(error, "format_message"):
+        # Words that are no command.
+        context = getattr(error, "ctx", None)
+        where = "privgcn" if context is None else context.command_path
+        print_error("UsageError", f"{error.format_message()} See '{where} --help'.", 2)
+        return 2
+    if not wants_json():
+        raise error
+    if verbosity() == "verbose":
+        traceback.print_exc()
+    words = f"{str(error) or repr(error)} (a bug of privgcn; --verbose shows where it arose)"
+    print_error(type(error).__name__, words, 1)
+    return 1

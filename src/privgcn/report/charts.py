@@ -1,0 +1,443 @@
+"""Charts as SVG: one drawing that is as wide as the page lets it be.
+
+Places along the width are percentages and text has a fixed size, so the same drawing serves a
+desk and a phone. Pointing at a mark shows its value (``<title>``); the values also stand in a
+table beside the drawing, for keyboards and screen readers. Colours are those of Okabe and Ito,
+safe for colour-blind readers; markers and dashes differ too, and each bar has its name.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from markupsafe import Markup
+
+from privgcn.report.tables import MeanStd, Table
+from privgcn.report.text import between, clean, coordinate, element, joined, number, score
+
+Role = Literal["data", "reference", "range"]
+
+INK, MUTED, GRID, REFERENCE = "#1c2128", "#565d67", "#dfe2e6", "#767B84"
+_FONT, _LINE = 12.5, 18.0
+# Mean width of a character over the font size; generous, as fonts differ by machine.
+_CHARACTER = 0.56
+# Text that must fit everywhere is cut to what a phone shows.
+_PHONE = 290.0
+_HEIGHT = 280.0
+_BAR = 14.0
+_MOST_OWN_TICKS = 12
+# From here on equal distances would crowd the small values of an axis.
+_WIDE_RANGE = 12.0
+# Ordered by contrast with a white page; yellow comes last. Pages override them by class, so
+# that dark pages get lighter ones.
+_COLOURS = (
+    "#0072B2", "#009E73", "#D55E00", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#F0E442",
+)  # fmt: skip
+_DASHES = (None, "7 4", "2 3", "9 3 2 3", None, "4 4", "1 4", "12 4")
+_REFERENCE_DASHES = ("3 4", "10 4", "1 4", "10 3 2 3")
+_VISIBLE = {"overflow": "visible"}
+_ARC = "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z"
+_MARKERS = (
+    _ARC,
+    "M-4.4 -4.4H4.4V4.4H-4.4Z",
+    "M0 -5.8L5.5 4.3H-5.5Z",
+    "M0 -6.3L6.3 0L0 6.3L-6.3 0Z",
+    "M0 5.8L5.5 -4.3H-5.5Z",
+    "M-2 -5.8H2V-2H5.8V2H2V5.8H-2V2H-5.8V-2H-2Z",
+    "M0 -6L5.7 -1.9L3.6 4.9L-3.6 4.9L-5.7 -1.9Z",
+    "M-5.8 0L4.3 -5.5V5.5Z",
+)
+
+
+class Point(NamedTuple):
+    """One value of a series.
+
+    Attributes:
+        x: A number or a name; ``None`` for a level that holds everywhere.
+        y: The value.
+        std: Its sample standard deviation, where known.
+        ends: The ends of its interval, where known.
+    """
+
+    x: float | str | None
+    y: float
+    std: float | None = None
+    ends: tuple[float, float] | None = None
+
+    @property
+    def place(self) -> str:
+        """Where the point lies, in words."""
+        return "everywhere" if self.x is None else number(self.x)
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """The whisker."""
+        if self.std is not None:
+            return self.y - self.std, self.y + self.std
+        return self.ends
+
+    def __str__(self) -> str:
+        if self.ends is None:
+            return str(MeanStd(self.y, self.std))
+        return f"{score(self.y)} ({between(self.ends)})"
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of one name; a ``reference`` is grey, and of a ``range`` only the ends count."""
+
+    name: str
+    points: Sequence[Point]
+    role: Role = "data"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A line or bar chart.
+
+    Attributes:
+        title: What the figure shows.
+        series: What is drawn.
+        x_label: Name of the horizontal axis of a line chart, of the bars of a bar chart.
+        y_label: Name of the values.
+        kind: ``line`` or ``bar``.
+        notes: Sentences below the figure.
+    """
+
+    title: str
+    series: Sequence[Series]
+    x_label: str = ""
+    y_label: str = ""
+    kind: Literal["line", "bar"] = "line"
+    notes: Sequence[str] = ()
+
+    def values_table(self) -> Table:
+        """The same values as a table, for readers who do not see the drawing."""
+        rows = [
+            (one.name, point.place, between(point.ends) if one.role == "range" else str(point))
+            for one in self.series
+            for point in one.points
+        ]
+        columns = ("series", self.x_label or "x", self.y_label or "value")
+        return Table(f"{self.title}: values", columns, rows)
+
+
+class Scale:
+    """One axis: where values lie, as fractions of its length, and what its ticks say."""
+
+    def __init__(
+        self,
+        low: float,
+        high: float,
+        ticks: Sequence[tuple[float, str]],
+        names: Sequence[str] = (),
+        log: bool = False,
+    ) -> None:
+        self._low, self._high, self._names, self._log = low, high, list(names), log
+        self.ticks = [(self.at(value), words) for value, words in ticks]
+        if names:
+            self.ticks = [(self.at(name), name) for name in names]
+
+    def at(self, value: float | str) -> float:
+        """How far along the axis a value lies."""
+        if self._names:
+            return (self._names.index(number(value)) + 0.5) / len(self._names)
+        ends = (self._low, self._high, float(value))
+        low, high, here = map(math.log, ends) if self._log else ends
+        return (here - low) / (high - low)
+
+    @classmethod
+    def of_values(cls, values: Sequence[float]) -> Scale:
+        """Round ticks, and zero on every axis, so that lengths compare between charts."""
+        low, high = min(0.0, *values), max(0.0, *values)
+        if high - low <= 1e-300:
+            low, high = 0.0, 1.0
+        step = _round_step((high - low) / 5)
+        first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+        decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+        ticks = [(i * step, f"{i * step:.{decimals}f}") for i in range(first, last + 1)]
+        return cls(first * step, last * step, ticks)
+
+    @classmethod
+    def of_places(cls, places: Sequence[float | str]) -> Scale:
+        """Numbers, or names in their order; numbers are names where an axis holds both."""
+        if not places or any(isinstance(place, str) for place in places):
+            names = list(dict.fromkeys(map(number, places))) or ["everywhere"]
+            return cls(0, 1, (), names)
+        own = sorted({float(place) for place in places})
+        low, high = own[0], own[-1]
+        if low == high:
+            return cls(low - 1, high + 1, [(low, number(low))])
+        few = len(own) <= _MOST_OWN_TICKS
+        if low > 0 and high / low >= _WIDE_RANGE:
+            powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+            marks = own if few else [m * 10.0**power for power in powers for m in (1, 2, 5)]
+            marks = [mark for mark in marks if low / 1.15 <= mark <= high * 1.15]
+            return cls(low / 1.15, high * 1.15, [(m, number(m)) for m in marks], log=True)
+        if not few:
+            step = _round_step((high - low) / 5)
+            first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+            own = [mark * step for mark in range(first, last + 1)]
+        pad = 0.04 * (high - low)
+        return cls(low - pad, high + pad, [(mark, number(mark)) for mark in own])
+
+
+def _round_step(rough: float) -> float:
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(power * m for m in (1, 2, 5, 10) if power * m >= rough * (1 - 1e-9))
+
+
+@dataclass(frozen=True)
+class _Look:
+    """How a series is drawn, by its rank among the data or among the references."""
+
+    index: int
+    reference: bool
+
+    @property
+    def colour(self) -> str:
+        return REFERENCE if self.reference else _COLOURS[self.index % len(_COLOURS)]
+
+    @property
+    def style(self) -> str:
+        """The class by which a page gives the series its colour in dark mode."""
+        return "ref" if self.reference else f"s{self.index % len(_COLOURS)}"
+
+    def line(self, x1: str, y1: float, x2: str, y2: float) -> Markup:
+        dashes = _REFERENCE_DASHES if self.reference else _DASHES
+        dash = dashes[self.index % len(dashes)]
+        return element(
+            "line", x1=x1, y1=y1, x2=x2, y2=y2, class_=f"stroke {self.style}",
+            stroke=self.colour, stroke_width=2.2, stroke_dasharray=dash,
+        )  # fmt: skip
+
+    def marker(self, x: str, y: float) -> Markup:
+        # After all colours are used the shapes move on by one: no two of 64 series share both.
+        shape = _MARKERS[(self.index + self.index // len(_COLOURS)) % len(_MARKERS)]
+        path = element(
+            "path", d=shape, class_=f"mark {self.style}", fill=self.colour, stroke="#ffffff",
+            stroke_width=1.2,
+        )  # fmt: skip
+        return element("svg", path, x=x, y=y, **_VISIBLE)
+
+
+class Painter:
+    """Draws the charts of one page; a name has the same look in all of them."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    def _looks(self, figure: Figure) -> Iterator[tuple[_Look, Series]]:
+        data = [series.name for series in figure.series if series.role == "data"]
+        for name in data:
+            if name not in self._known:
+                taken = set(self._known.values())
+                if len(taken) >= len(_COLOURS):
+                    taken = {self._known[other] for other in data if other in self._known}
+                self._known[name] = next(i for i in itertools.count() if i not in taken)
+        references = itertools.count()
+        for series in figure.series:
+            reference = series.role != "data"
+            index = next(references) if reference else self._known[series.name]
+            yield _Look(index, reference), series
+
+    def legend(self, figure: Figure) -> list[tuple[Markup, str]]:
+        """A swatch and a name for each series; none for bars, which have their names."""
+        if figure.kind == "bar":
+            return []
+        entries = []
+        for look, series in self._looks(figure):
+            swatch = look.line("0", 8, "28", 8)
+            swatch += Markup("") if look.reference else look.marker("14", 8)
+            drawing = element("svg", swatch, width=28, height=16, aria_hidden="true")
+            entries.append((drawing, series.name))
+        return entries
+
+    def svg(self, figure: Figure) -> Markup:
+        """The drawing; its label is what a screen reader announces."""
+        draw = _lines if figure.kind == "line" else _bars
+        parts, height = draw(figure, list(self._looks(figure)))
+        return element(
+            "svg", parts, xmlns="http://www.w3.org/2000/svg", width="100%", height=height,
+            role="img", aria_label=figure.title, class_=f"chart {figure.kind}",
+            font_family="system-ui, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif",
+            font_size=_FONT, overflow="visible",
+        )  # fmt: skip
+
+
+def _lines(figure: Figure, drawn: Sequence[tuple[_Look, Series]]) -> tuple[Markup, float]:
+    """Lines with markers, and whiskers for the spread."""
+    places = [p.x for s in figure.series for p in s.points if p.x is not None]
+    across, vertical = Scale.of_places(places), Scale.of_values(_reach(figure))
+    top = 30.0 if figure.y_label else 8.0
+    bottom = top + _HEIGHT
+
+    def y(value: float) -> float:
+        return bottom - vertical.at(value) * _HEIGHT
+
+    parts = [_text(_shortened(figure.y_label, _PHONE), "-36", 12, class_="axis", fill=MUTED)]
+    for at, words in vertical.ticks:
+        here = bottom - at * _HEIGHT
+        parts.append(_line("0", here, "100%", here, class_="grid"))
+        parts.append(_text(words, "-8", here + 4, class_="tick", anchor="end", fill=MUTED))
+    parts.append(_ticks_below(across, bottom))
+    # References lie below, so that they never hide a value of the data.
+    for look, series in sorted(drawn, key=lambda pair: not pair[0].reference):
+        level = [point for point in series.points if point.x is None]
+        for point in level:
+            line = look.line("0", y(point.y), "100%", y(point.y))
+            parts.append(element("g", _said(figure, series, point), line))
+        spots = [(across.at(p.x), y(p.y), p) for p in series.points if p.x is not None]
+        spots.sort(key=lambda spot: spot[0])
+        step = 1.5 / len(across.ticks) if across.ticks and isinstance(places[0], str) else 2
+        for (x1, y1, _), (x2, y2, _) in itertools.pairwise(spots):
+            # A named place between two points that has none: a line must not guess it.
+            if x2 - x1 < step:
+                parts.append(look.line(_percent(x1), y1, _percent(x2), y2))
+        for x, here, point in spots:
+            marks = [_said(figure, series, point)]
+            at = _percent(x)
+            if point.span is not None:
+                low, high = map(y, point.span)
+                stroke = {"class_": f"stroke {look.style}", "stroke": look.colour}
+                marks.append(_line(at, low, at, high, **stroke))
+                cap = _line("-4", 0, "4", 0, **stroke)
+                marks += [element("svg", cap, x=at, y=end, **_VISIBLE) for end in (low, high)]
+            marks.append(look.marker(at, here))
+            marks.append(element("circle", cx=at, cy=here, r=13, fill="transparent"))
+            parts.append(element("g", *marks))
+    below = _below(figure.x_label, bottom, parts)
+    return joined(parts), bottom + below
+
+
+def _bars(figure: Figure, drawn: Sequence[tuple[_Look, Series]]) -> tuple[Markup, float]:
+    """Horizontal bars under their names, so that names of any length fit, also on a phone."""
+    scale = Scale.of_values(_reach(figure))
+    groups = dict.fromkeys(point.place for _, series in drawn for point in series.points)
+    y = 4.0
+    marks: list[Markup] = []
+    for group in groups:
+        bars = [(k, s, p) for k, s in drawn for p in s.points if p.place == group]
+        if len(bars) > 1:
+            marks.append(_text(_shortened(group, _PHONE), "0", y + 13, weight="600"))
+            y += _LINE
+        for look, series, point in bars:
+            name = group if len(bars) == 1 else series.name
+            marks.append(_text(_shortened(name, _PHONE), "0", y + 13))
+            marks.append(_bar(figure, look, series, point, scale, y + _LINE))
+            y += _LINE + _BAR + (5 if len(bars) > 1 else 9)
+        y += 6 if len(bars) > 1 else 0
+    grid = [_line(_percent(at), 0, _percent(at), y, class_="grid") for at, _ in scale.ticks]
+    parts = [*grid, *marks, _ticks_below(scale, y - 4)]
+    below = _below(figure.y_label, y - 4, parts)
+    return joined(parts), y - 4 + below
+
+
+def _bar(
+    figure: Figure, look: _Look, series: Series, point: Point, scale: Scale, y: float
+) -> Markup:
+    """A bar with its whisker and its number, or an outline between the ends of a range."""
+    low, high = point.span or (point.y, point.y)
+    start, end = sorted((scale.at(0.0), scale.at(point.y)))
+    if series.role == "range":
+        start, end = scale.at(low), scale.at(high)
+    middle = y + _BAR / 2
+    hollow = series.role == "range"
+    box = element(
+        "rect", x=_percent(start), y=y, width=_percent(max(end - start, 0.003)), height=_BAR,
+        rx=2, class_=f"{'range' if hollow else 'fill'} {look.style}",
+        fill="none" if hollow else look.colour, stroke=MUTED if hollow else None,
+        stroke_dasharray="3 3" if hollow else None,
+    )  # fmt: skip
+    parts = [_said(figure, series, point), box]
+    if point.span is not None and not hollow:
+        ends = [scale.at(low), scale.at(high)]
+        style = {"class_": "whisker", "stroke": INK, "stroke_width": 1.3}
+        parts.append(_line(_percent(ends[0]), middle, _percent(ends[1]), middle, **style))
+        parts += [
+            _line(_percent(at), middle - 4, _percent(at), middle + 4, **style) for at in ends
+        ]
+        end = max(end, *ends)
+    words = str(between(point.ends)) if hollow else str(MeanStd(point.y, point.std))
+    parts.append(_text(words, _percent(end), middle + 4.5, class_="number", dx=7))
+    return element("g", *parts)
+
+
+def _reach(figure: Figure) -> list[float]:
+    """Every value that an axis must hold, whiskers included."""
+    points = [point for series in figure.series for point in series.points]
+    return [value for point in points for value in (point.y, *(point.span or ()))]
+
+
+def _said(figure: Figure, series: Series, point: Point) -> Markup:
+    """What a reader who points at a mark is told."""
+    value = between(point.ends) if series.role == "range" else str(point)
+    # What stands in brackets explains an axis; a value does not repeat it.
+    axis = "" if figure.kind == "bar" else (figure.x_label.split(" (")[0] or "x") + " "
+    where = "" if point.x is None or point.place == series.name else f", {axis}{point.place}"
+    return element("title", f"{series.name}{where}: {value}")
+
+
+def _ticks_below(scale: Scale, bottom: float) -> Markup:
+    """Tick labels under an axis; one that would touch its neighbour on a phone is left out."""
+    parts, taken = [], -math.inf
+    room = max(_PHONE / max(1, len(scale.ticks)) - 6, 14.0)
+    for at, words in scale.ticks:
+        shown = _shortened(words, max(room, 40.0))
+        half = _width(shown) / 2
+        if at * _PHONE - half >= taken + 4:
+            taken = at * _PHONE + half
+            parts.append(
+                _text(
+                    shown, _percent(at), bottom + 19, class_="tick", anchor="middle", fill=MUTED
+                )
+            )
+    return joined(parts)
+
+
+def _below(words: str, bottom: float, parts: list[Markup]) -> float:
+    """Adds the name of an axis; returns the height of what lies below the plot."""
+    if words:
+        shown = _shortened(words, _PHONE)
+        parts.append(
+            _text(shown, "50%", bottom + 41, class_="axis", anchor="middle", fill=MUTED)
+        )
+    return 50.0 if words else 26.0
+
+
+def _width(text: str) -> float:
+    """About how wide a text is; wide scripts count double."""
+    return sum(2.0 if ord(char) > 0x2E80 else 1.0 for char in text) * _FONT * _CHARACTER
+
+
+def _shortened(text: str, width: float) -> str:
+    """The text, cut with an ellipsis where it would be wider than ``width``."""
+    line = " ".join(clean(text).split())
+    if _width(line) <= width:
+        return line
+    while line and _width(line + "…") > width:
+        line = line[:-1]
+    return line.rstrip() + "…"
+
+
+def _percent(fraction: float) -> str:
+    return f"{coordinate(100 * fraction)}%"
+
+
+def _text(
+    words: str, x: str, y: float, *, class_: str = "label", anchor: str | None = None,
+    fill: str = INK, weight: str | None = None, dx: float | None = None,
+) -> Markup:  # fmt: skip
+    return element(
+        "text", words, class_=class_, x=x, y=y, dx=dx, fill=fill, text_anchor=anchor,
+        font_weight=weight,
+    )  # fmt: skip
+
+
+def _line(x1: str, y1: float, x2: str, y2: float, **attributes: str | float) -> Markup:
+    values: dict[str, str | float] = {"stroke": GRID, **attributes}
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, **values)

@@ -1,0 +1,261 @@
+"""The scores of a run as tables and charts: the dict of ``scores.json``, read as it is.
+
+>>> entry = {"micro_f1": 0.5, "macro_f1": 0.4, "documents": 8}
+>>> table = mode_table({"modes": {"alone": entry}}, private=True)
+>>> table.rows[0][:3]
+('alone', 'covered', 0.5)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from privgcn.config import MODES, Mode, facts_of
+from privgcn.privacy.wording import round_up
+from privgcn.report.charts import Figure, Point, Series
+from privgcn.report.tables import Cell, MeanStd, Table
+from privgcn.report.text import between
+
+Scores = Mapping[str, Any]
+
+SCORE_AXIS = "micro-F1 on the test documents"
+COVERED, NOT_COVERED = "covered", "not covered"
+COVERAGE = "training documents"
+"""What the guarantee covers or does not: the head of the column that says so."""
+
+_MEASURES = {"micro_f1": "micro-F1", "macro_f1": "macro-F1"}
+_OWN_BASELINE = "graph-blind linear"
+_BASELINES = {
+    "majority": "nothing: always predicts the most frequent class",
+    "random": "nothing: predicts a random class",
+}
+# Above this many classes, columns of a confusion matrix are headed by numbers.
+_MOST_NAMED_COLUMNS = 12
+_LEVELS = 10
+
+
+def modes_of(table: Mapping[str, Any]) -> list[Mode]:
+    """The modes that a table of scores has, from the one that sees least."""
+    return [mode for mode in MODES if mode in table]
+
+
+def baselines_of(scores: Scores) -> dict[str, Any]:
+    """What a result must beat; not the model itself, predicting each document alone."""
+    rows = scores.get("baselines", {})
+    return {name: row for name, row in rows.items() if name != _OWN_BASELINE}
+
+
+def leading(scores: Scores, *, private: bool) -> Mode:
+    """The mode that leads: with privacy the best-informed one that is still covered."""
+    known = modes_of(scores["modes"])
+    covered = [mode for mode in known if not private or facts_of(mode).covered]
+    return (covered or known)[-1]
+
+
+def documents(scores: Scores) -> str:
+    """What was scored, with the number where it is known."""
+    counts = {entry.get("documents") for entry in scores["modes"].values()}
+    count = counts.pop() if len(counts) == 1 else None
+    if count is None:
+        return "test documents"
+    return "1 test document" if count == 1 else f"{count:,} test documents"
+
+
+def mode_label(mode: str, *, private: bool) -> str:
+    """The name of a mode in a chart; what the guarantee does not cover says so."""
+    return mode if facts_of(mode).covered or not private else f"{mode} ({NOT_COVERED})"
+
+
+def cells(entry: Mapping[str, Any], measure: str) -> tuple[float | None, str | None]:
+    """A score, and its interval in words."""
+    return entry.get(measure), between(entry.get("intervals", {}).get(measure))
+
+
+def coverage(mode: str) -> str:
+    """Whether the guarantee of the training documents covers predictions in a mode."""
+    return COVERED if facts_of(mode).covered else NOT_COVERED
+
+
+def mode_table(scores: Scores, *, private: bool) -> Table:
+    """Modes and baselines, one row each, with what they see and whether that is covered."""
+    entries: list[tuple[str, str | None, Any, str]] = [
+        (mode, coverage(mode), scores["modes"][mode], facts_of(mode).sees)
+        for mode in modes_of(scores["modes"])
+    ]
+    entries += [
+        (f"baseline: {name}", None, entry, _BASELINES.get(name, ""))
+        for name, entry in baselines_of(scores).items()
+    ]
+    columns = ["mode", *([COVERAGE] if private else [])]
+    columns += [
+        column for name in _MEASURES.values() for column in (name, f"{name}, 95\u00a0%")
+    ]
+    rows: list[tuple[Cell, ...]] = [
+        (
+            name,
+            *([covered] if private else []),
+            *(cell for measure in _MEASURES for cell in cells(entry, measure)),
+            sees,
+        )
+        for name, covered, entry, sees in entries
+    ]
+    notes = [
+        "The 95 % intervals answer for the test documents, not for the luck of a seed. "
+        "Accuracy is micro-F1 here, because each document has one class."
+    ]
+    if private:
+        notes.append(
+            "The guarantee is for the training documents. Test documents and new documents "
+            "have none: scores and predictions may tell something about them."
+        )
+    return Table(
+        f"Scores on the {documents(scores)}, by inference mode, and of the baselines",
+        (*columns, "what is seen"),
+        rows,
+        (*notes, *forecast_notes(scores)),
+    )
+
+
+def forecast_notes(scores: Scores) -> list[str]:
+    """Whether the score is what was forecast; nothing where nobody knew."""
+    forecast = scores.get("forecast")
+    if forecast is None:
+        return []
+    (low, high), value = forecast["interval"], forecast["score"]
+    where = "below" if value < low else "above" if value > high else "within"
+    return [
+        f"Before training, the forecast was a micro-F1 of {low:.3f} to {high:.3f} in mode "
+        f"{forecast['mode']}, from runs on other corpora of this size. The score of "
+        f"{value:.3f} lies {where} that."
+    ]
+
+
+def reference_table(scores: Scores) -> Table | None:
+    """Non-private models by inference mode; ``None`` for a run that has none."""
+    references = scores.get("references", {})
+    modes = modes_of(references)
+    if not modes:
+        return None
+    return Table(
+        "Micro-F1 without privacy, by inference mode",
+        ("model", *(column for mode in modes for column in (mode, f"{mode}, 95\u00a0%"))),
+        [
+            (
+                name,
+                *(
+                    cell
+                    for mode in modes
+                    for cell in cells(references[mode]["scores"][name], "micro_f1")
+                ),
+            )
+            for name in references[modes[0]]["scores"]
+        ],
+        [
+            "The reference is the best on the validation documents: "
+            + "; ".join(f"{mode}: {references[mode]['best']}" for mode in modes)
+            + "."
+        ],
+    )
+
+
+def repeat_table(scores: Scores) -> Table | None:
+    """Scores over several seeds; ``None`` for a run with one seed."""
+    repeats = scores.get("repeats")
+    if repeats is None:
+        return None
+    seeds = repeats["seeds"]
+    rows: list[tuple[Cell, ...]] = [
+        (
+            mode,
+            name,
+            MeanStd(row["mean"], row["std"]),
+            between(row["interval"]),
+            row["values"][0],
+        )
+        for mode in modes_of(repeats["modes"])
+        for measure, name in _MEASURES.items()
+        if (row := repeats["modes"][mode].get(measure)) is not None
+    ]
+    notes = [
+        f"Seeds {seeds[0]} to {seeds[-1]}. The model is that of seed {repeats['model']}, named "
+        "beforehand; the others were scored and forgotten."
+    ]
+    if repeats.get("composed_epsilon") is not None:
+        notes.append(
+            f"To publish anything of all {len(seeds)} seeds, their scores included, would cost "
+            f"epsilon {round_up(repeats['composed_epsilon'])} together."
+        )
+    columns = ("mode", "score", "mean ± deviation", "95\u00a0% interval", "of the model")
+    return Table(f"Scores over {len(seeds)} seeds", columns, rows, notes)
+
+
+def score_figure(scores: Scores, *, private: bool) -> Figure | None:
+    """Micro-F1 as bars, because it is what the paper reports; ``None`` without any score."""
+    series = []
+    for mode in modes_of(scores["modes"]):
+        label = mode_label(mode, private=private)
+        series += _bar(label, label, scores["modes"][mode], "data")
+    forecast = scores.get("forecast")
+    if series and forecast is not None:
+        low, high = forecast["interval"]
+        place = f"forecast for {forecast['mode']}"
+        point = Point(place, (low + high) / 2, ends=(low, high))
+        series.append(Series(place, [point], "range"))
+    for name, row in baselines_of(scores).items():
+        series += _bar("baseline", name, row, "reference")
+    if not series:
+        return None
+    known = any("intervals" in row for row in scores["modes"].values())
+    return Figure(
+        "Micro-F1 by inference mode, and of the baselines",
+        series,
+        x_label="mode or baseline",
+        y_label=SCORE_AXIS,
+        kind="bar",
+        notes=["Whiskers are 95 % intervals."] if known else [],
+    )
+
+
+def _bar(name: str, place: str, row: Mapping[str, Any], role: Any) -> list[Series]:
+    value, ends = row.get("micro_f1"), row.get("intervals", {}).get("micro_f1")
+    if value is None:
+        return []
+    return [
+        Series(name, [Point(place, value, ends=None if ends is None else tuple(ends))], role)
+    ]
+
+
+def class_table(entry: Mapping[str, Any], mode: str) -> Table | None:
+    """Precision, recall and F1 of each class; ``None`` where they were not stored."""
+    if not entry.get("per_class"):
+        return None
+    keys = ("class", "precision", "recall", "f1", "support")
+    return Table(
+        f"Scores by class, inference {mode}",
+        ("class", "precision", "recall", "F1", "test documents"),
+        [tuple(row.get(key) for key in keys) for row in entry["per_class"]],
+    )
+
+
+def confusion(entry: Mapping[str, Any], classes: list[str]) -> dict[str, Any] | None:
+    """A heat table: each row is a true class, shaded by the fraction of its documents."""
+    if not entry.get("confusion"):
+        return None
+    rows = [
+        {
+            "name": name,
+            "cells": [
+                {"count": n, "level": _level(n, sum(counts)), "right": column == row}
+                for column, n in enumerate(counts)
+            ],
+        }
+        for row, (name, counts) in enumerate(zip(classes, entry["confusion"], strict=True))
+    ]
+    numbered = len(classes) > _MOST_NAMED_COLUMNS
+    return {"classes": classes, "rows": rows, "numbered": numbered, "levels": _LEVELS}
+
+
+def _level(count: int, total: int) -> int:
+    """Zero stays white; whatever is there at all is visible."""
+    return 0 if not count else max(1, round(_LEVELS * count / total))
