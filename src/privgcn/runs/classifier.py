@@ -16,11 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from privgcn.config import Overrides, Settings, check_mode, make_settings, resolve
 from privgcn.data import TRAIN, VALIDATION, Corpus
+from privgcn.data.ingest import is_missing
 from privgcn.errors import ConfigError, DataError, PrivacyWarning
 from privgcn.privacy.statement import Fact, PrivacyStatement
 from privgcn.runs.documents_seen import vector_bytes
 from privgcn.runs.folder import write_folder
-from privgcn.runs.inputs import documents_in, is_missing, training_documents, truth_beside
+from privgcn.runs.inputs import documents_in, training_documents, truth_beside
 from privgcn.runs.model import Model, model_files
 from privgcn.runs.prepare import prepare
 from privgcn.runs.run import Run

@@ -19,6 +19,14 @@ from sklearn.utils.validation import validate_data
 
 from privgcn.data import NO_LABEL, TEST, TRAIN, VALIDATION, Corpus, CorpusFacts
 from privgcn.data.documents import label_set
+from privgcn.data.ingest import (
+    column_names,
+    is_frame,
+    is_missing,
+    plain_list,
+    raw_column,
+)
+from privgcn.data.pyg import is_pyg
 from privgcn.errors import ConfigError
 
 _OF_WORDS = ("object", "str", "utf8", "categ", "large")
@@ -46,7 +54,7 @@ def training_documents(
     if isinstance(X, Corpus):
         _refuse(given, "a Corpus, which has its own")
         return X.with_split(TRAIN), np.asarray(X.classes)
-    if _is_pyg(X):
+    if is_pyg(X):
         _refuse(given, "a Data, which has its own")
         corpus = Corpus.from_pyg(X)
         return _used_in_training(corpus), np.arange(corpus.num_classes)
@@ -59,7 +67,7 @@ def training_documents(
             "GraphClassifier requires y to be passed, but the target y is None: give labels, "
             "or a frame with a column 'label'."
         )
-    typed = label_set([v for v in _plain(labels) if not is_missing(v)], classes)
+    typed = label_set([v for v in plain_list(labels) if not is_missing(v)], classes)
     if classes is None and len(typed):
         check_classification_targets(typed)
     corpus = Corpus.from_frame(documents, labels=y, edges=edges, owners=owners, classes=classes)
@@ -70,13 +78,14 @@ def training_documents(
 
 def documents_in(estimator: BaseEstimator, X: Any, *, edges: Any = None) -> Corpus:
     """Documents to predict; their labels, if they have any, are not read."""
-    if isinstance(X, Corpus) or _is_pyg(X):
+    if isinstance(X, Corpus) or is_pyg(X):
         _refuse({"edges": edges}, "a Corpus or a Data, which has its own")
         return X if isinstance(X, Corpus) else Corpus.from_pyg(X)
     documents = _as_frame(X)
     if documents is not None:
-        names = [n for n in _names(documents) if str(n) not in ("label", "split", "owner")]
-        return Corpus.from_frame({str(name): documents[name] for name in names}, edges=edges)
+        names = [n for n in column_names(documents) if n not in ("label", "split", "owner")]
+        columns = {name: raw_column(documents, name) for name in names}
+        return Corpus.from_frame(columns, edges=edges)
     vectors = validate_data(estimator, X, reset=False, accept_sparse="csr")
     return _corpus_of(vectors, edges, None)
 
@@ -87,7 +96,7 @@ def truth_beside(X: Any, y: Any, classes: NDArray[Any]) -> tuple[Any, NDArray[An
     Of a ``Data`` with a ``test_mask``, and of a frame with a ``split`` column, only the test
     documents count.
     """
-    if _is_pyg(X):
+    if is_pyg(X):
         X = Corpus.from_pyg(X)
         if bool((X.split == TEST).any()):
             X = X.test
@@ -95,18 +104,11 @@ def truth_beside(X: Any, y: Any, classes: NDArray[Any]) -> tuple[Any, NDArray[An
         _refuse({"y": y}, "a Corpus or a Data, which has its own")
         names = np.asarray([*classes.tolist(), None], dtype=object)
         return X, names[np.where(X.labels < len(classes), X.labels, NO_LABEL)]
-    if y is None and _is_frame(X):
+    if y is None and is_frame(X):
         y = _column(X, "label")
     if y is None:
         raise ConfigError("Scoring needs labels: give y, or a frame with a column 'label'.")
     return X, np.asarray(y if isinstance(y, np.ndarray) else list(y), dtype=object)
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, or what pandas writes for a missing one."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
 def _of_vectors(
@@ -173,10 +175,10 @@ def _as_frame(X: Any) -> Any:
             "Documents must be a list of texts. Got a single text. Put it in a list; for a "
             "folder or a dataset, give load_corpus of it."
         )
-    if _is_frame(X):
-        names = _names(X)
+    if is_frame(X):
+        names = column_names(X)
         words = "text" in names or isinstance(X, Mapping)
-        return X if words or any(_has_words(X[name]) for name in names) else None
+        return X if words or any(_has_words(raw_column(X, name)) for name in names) else None
     if hasattr(X, "tocsr") or hasattr(X, "detach") or not hasattr(X, "__len__"):
         return None
     flat = X.ndim == 1 if hasattr(X, "ndim") else True
@@ -184,41 +186,15 @@ def _as_frame(X: Any) -> Any:
     return {"text": X} if flat and (len(X) == 0 or isinstance(next(iter(X)), str)) else None
 
 
-def _is_pyg(value: Any) -> bool:
-    return hasattr(value, "edge_index") and hasattr(value, "num_nodes")
-
-
-def _is_frame(value: Any) -> bool:
-    if hasattr(value, "tocoo"):  # some sparse matrices are mappings
-        return False
-    named = hasattr(value, "columns") or hasattr(value, "column_names")
-    return isinstance(value, Mapping) or (named and hasattr(value, "__getitem__"))
-
-
-def _names(frame: Any) -> list[Any]:
-    if isinstance(frame, Mapping):
-        return list(frame)
-    # A pyarrow table has columns without names, beside their names.
-    return list(frame.column_names if hasattr(frame, "column_names") else frame.columns)
-
-
 def _has_words(column: Any) -> bool:
     dtype = str(getattr(column, "dtype", "object")).lower()
     return dtype.startswith(_OF_WORDS) and any(
-        isinstance(value, str) for value in _plain(column)[:100]
+        isinstance(value, str) for value in plain_list(column)[:100]
     )
 
 
 def _column(frame: Any, name: str) -> list[Any] | None:
-    key = next((key for key in _names(frame) if str(key) == name), None)
-    return None if key is None else _plain(frame[key])
-
-
-def _plain(values: Any) -> list[Any]:
-    for method in ("to_list", "to_pylist", "tolist"):
-        if hasattr(values, method):
-            return list(getattr(values, method)())
-    return list(values)
+    return plain_list(raw_column(frame, name)) if name in column_names(frame) else None
 
 
 def _refuse(given: Mapping[str, Any], owner: str) -> None:
