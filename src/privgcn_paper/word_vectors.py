@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from privgcn.data.download import data_folder
 from privgcn.errors import DataError, DataNotAvailableError
 from privgcn.features.base import (
     FITTED,
@@ -31,7 +32,6 @@ from privgcn.features.base import (
     in_folders,
     package_folder,
 )
-from privgcn.features.cache import data_folder
 from privgcn.features.words import Language, WithoutStopWords, split_words
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from filelock import FileLock, Timeout
 
 from privgcn import progress
+from privgcn.data.download import cache_folder
 from privgcn.errors import ConfigError, DataError
 from privgcn.files import writing
 
@@ -200,20 +201,6 @@ class CacheContents:
 def default_cache() -> Path:
     """Where vectors are stored when nobody named a folder."""
     return cache_folder() / "features"
-
-
-def cache_folder() -> Path:
-    """The user's cache folder for this package, after the XDG rules."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    # The XDG rules say that a relative path there must be ignored.
-    root = Path(base) if base and os.path.isabs(base) else Path.home() / ".cache"
-    return root / "privgcn"
-
-
-def data_folder() -> Path:
-    """The folder of raw data: ``PRIVGCN_DATA``, or one in the user's cache folder."""
-    named = os.environ.get("PRIVGCN_DATA")
-    return Path(named).expanduser() if named else cache_folder() / "data"
 
 
 def cache_contents(folder: Path) -> CacheContents:

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from privgcn.data.download import data_folder
 from privgcn.errors import DataError, DataNotAvailableError, MissingExtraError
 from privgcn.features.base import (
     FITTED,
@@ -35,7 +36,7 @@ from privgcn.features.base import (
     read_weights,
     unit_rows,
 )
-from privgcn.features.cache import VectorCache, data_folder, default_cache
+from privgcn.features.cache import VectorCache, default_cache
 
 if TYPE_CHECKING:
     import torch
