@@ -129,8 +129,11 @@ class Ledger:
                     f"{budget.epsilon:g} at delta {budget.delta:g}. With this one they cost "
                     f"{total:.4g}. Train with a smaller epsilon, or do not release it."
                 )
+            # The head may be one line behind, never two.
+            self._remember(content)
             if not known:
-                self._add(content, json.dumps(in_plain_values(entry), sort_keys=True))
+                line = json.dumps(in_plain_values(entry), sort_keys=True)
+                self._add(content, line.encode("ascii"))
         return total
 
     @contextmanager
@@ -165,18 +168,21 @@ class Ledger:
             )
         return content
 
-    def _add(self, content: bytes, line: str) -> None:
+    def _add(self, content: bytes, line: bytes) -> None:
         """Adds one line, which is on disk afterwards."""
-        added = content + line.encode("ascii") + b"\n"
+        added = content + line + b"\n"
         if len(added) > MOST_BYTES:
             raise DataError(
                 f"The ledger {self.path} must have at most {MOST_BYTES} bytes. It would "
                 "have more. Name another file."
             )
-        # The head may be one line behind, never two.
-        write_atomically(self._head, _hash(content))
         write_atomically(self.path, added)
-        write_atomically(self._head, _hash(added))
+        self._remember(added)
+
+    def _remember(self, content: bytes) -> None:
+        """Makes the head that of the lines."""
+        if not self._head.exists() or self._head.read_bytes() != _hash(content):
+            write_atomically(self._head, _hash(content))
 
     def _read(self, content: bytes) -> tuple[LedgerEntry, ...]:
         entries = []

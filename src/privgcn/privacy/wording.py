@@ -52,8 +52,8 @@ _FACTS: dict[str, str] = {
     "vectors_made": "How the vectors were made: {detail}.",
     "search_candidates": "The candidates of the search, all equally likely: {detail}.",
     "own_module": "The user's own module {detail}: its code, its first weights and its "
-    "buffers. That its scores for a group, and their gradients, depend on that group alone is the "
-    "promise of whoever wrote it.",
+    "buffers. That its scores for a group, and their gradients, depend on that group alone is "
+    "the promise of whoever wrote it.",
     # Not covered.
     "new_documents": "New documents that are classified: they have no guarantee.",
     "test_scores": "Test scores of private documents: they are computed from the texts and "
@@ -278,7 +278,8 @@ def _rows(statement: PrivacyStatement, values: dict[str, Any]) -> list[tuple[str
         if search.score is not None:
             scored = (
                 f"{search.validation_units:,} more {values['counted_as']}, protected as well; "
-                f"each score has noise of standard deviation {search.score.noise_multiplier:.6g}"
+                "each score has noise of standard deviation "
+                f"{search.score.noise_multiplier:.6g}"
             )
         rows.append(("Validation data", scored))
     return rows
