@@ -19,6 +19,8 @@ Examples:
 
 from __future__ import annotations
 
+import mmap
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -136,6 +138,47 @@ class DocumentGraph:
                 )
             )
         return made
+
+
+class DiskRows:
+    """Blocks of whole feature rows in a temporary file that nobody else can open.
+
+    Args:
+        features: What the rows are made from: tells how many numbers there are.
+        documents: How many rows there will be.
+    """
+
+    def __init__(self, features: Features, documents: int) -> None:
+        sparse = issparse(features)
+        cells = features.nnz * 6 if sparse else documents * features.shape[1]
+        with tempfile.TemporaryFile() as file:
+            self._disk = np.memmap(file, np.int16, "w+", shape=cells + 8 * documents + 8)
+        self._end = 0
+
+    def moved(self, rows: Features) -> Features:
+        """A block of int16 rows that lies on disk."""
+        arrays = (rows.data, rows.indices) if issparse(rows) else (rows,)
+        moved = [self._moved(array) for array in arrays]
+        unmap(self._disk)
+        return csr_array((*moved, rows.indptr), shape=rows.shape) if moved[1:] else moved[0]
+
+    def _moved(self, array: NDArray[Any]) -> NDArray[Any]:
+        begin = -(-self._end // 4) * 4  # aligned for all types
+        self._end = begin + array.nbytes // 2
+        stored = self._disk[begin : self._end].view(array.dtype).reshape(array.shape)
+        stored[...] = array
+        return stored
+
+
+def unmap(rows: Features) -> None:
+    """Takes pages of mapped files out of memory; they are read again when needed."""
+    for array in (rows.data, rows.indices) if issparse(rows) else (rows,):
+        owner: Any = array
+        mode = "c"
+        while isinstance(owner, np.ndarray):
+            mode, owner = getattr(owner, "mode", mode), owner.base
+        if isinstance(owner, mmap.mmap) and mode != "c":  # private changes would be lost
+            owner.madvise(mmap.MADV_DONTNEED)
 
 
 def scaled_rows(features: Features, norm: Literal["none", "l1", "l2"]) -> Features:

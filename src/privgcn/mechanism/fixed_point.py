@@ -3,13 +3,6 @@
 Everything that private training adds up is a whole number of grid steps. Float64 adds whole
 numbers exactly while they stay below 2^53. So blocks, threads, ranks and the order of
 documents change no bit of a sum, and one group moves it by its own vector and no more.
-
-Examples:
-    >>> grid = Grid.of(noise_multiplier=4.0, groups=1000)
-    >>> grid.noise_bits, grid.row_bits
-    (43, 14)
-    >>> whole_rows(directions(np.array([[3.0, -4.0], [np.nan, 1.0]])), bits=10).tolist()
-    [[614, -819], [0, 0]]
 """
 
 from __future__ import annotations
@@ -25,10 +18,9 @@ Floats: TypeAlias = NDArray[np.float64]
 Rows: TypeAlias = Any
 """One row per document: an array, a ``numpy.memmap`` or a ``csr_array``."""
 
-# Shorter rows have no direction: float64 could not square them.
-_SHORTEST = 1e-140
-# What is left of a direction after the mean is taken off, if it is rounding only.
-_NOTHING_LEFT = 1e-6
+# Shorter rows have no direction: float64 could not square them. What is left of a direction
+# after the mean is taken off may be rounding only.
+_SHORTEST, _NOTHING_LEFT = 1e-140, 1e-6
 
 
 class Grid(NamedTuple):
@@ -49,23 +41,17 @@ class Grid(NamedTuple):
 
     @classmethod
     def of(cls, noise_multiplier: float, groups: int) -> Grid:
-        """The finest grid on which the sum over all groups and its noise are exact.
-
-        Guarantees:
-            groups * unit <= 2^51 steps and noise stays below 2^51, so that every partial sum
-            and the noisy sum are whole numbers that float64 holds.
-        """
+        """The finest grid with groups * unit <= 2^51 steps, and noise below 2^51 of them."""
         noise_bits = min(45, 51 - math.ceil(math.log2(groups / noise_multiplier)))
         unit = 2.0**noise_bits / noise_multiplier
         return cls(unit, noise_bits, min(14, math.frexp(unit)[1] // 2))
 
 
 def shortened(coordinates: int) -> float:
-    """The factor that takes off more than float64 may add to a vector's length.
+    """The factor that takes off more than float64 may add to the length of a vector.
 
-    Float64 takes the length of n coordinates, in whatever order it adds, with a relative
-    error of (n / 2 + 2) 2^-53 at most, and a few more roundings follow: 2^-30 + n 2^-52 is
-    more than all of them.
+    The length of n coordinates has a relative error of (n / 2 + 2) 2^-53 at most, in whatever
+    order they are added, and some roundings follow: 2^-30 + n 2^-52 is more than all of them.
     """
     return 1.0 - 2.0**-30 - coordinates * 2.0**-52
 
@@ -73,23 +59,17 @@ def shortened(coordinates: int) -> float:
 def directions(rows: Rows, mean: NDArray[Any] | None = None) -> Rows:
     """Each row divided by its own length; rows without length, or not finite, become zero.
 
-    Args:
-        rows: Dense or sparse.
-        mean: Released; taken off each dense direction, and what is left has length one again.
+    A released ``mean`` is taken off dense directions; what is left has length one again.
     """
-    scaled = _divided(_canonical(rows).astype(np.float64), _SHORTEST)
+    if issparse(rows) and not rows.has_canonical_format:
+        # An entry that is stored in two pieces is longer than the pieces' squares tell.
+        rows = rows.copy()
+        rows.sum_duplicates()
+    scaled = _divided(rows.astype(np.float64), _SHORTEST)
     if mean is None:
         return scaled
     left = np.where(scaled.any(axis=1, keepdims=True), scaled - mean, 0.0)
     return _divided(left, _NOTHING_LEFT)
-
-
-def _canonical(rows: Rows) -> Rows:
-    # An entry that is stored in two pieces would be longer than the pieces' squares tell.
-    if issparse(rows) and not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
-    return rows
 
 
 def _divided(rows: Rows, shortest: float) -> Rows:
@@ -124,14 +104,10 @@ def exact_weights(weights: NDArray[Any], row_bits: int) -> Floats:
     """Released weights ``[features, classes]``, cut so that scores of whole rows are exact.
 
     A score then depends on its own row alone, whatever a BLAS library does with others.
-
-    Raises:
-        FloatingPointError: The weights, which are public, are not finite.
     """
     if not np.isfinite(weights).all():
         raise FloatingPointError("The released weights are not finite. Take shorter steps.")
     digits = 52 - row_bits - math.ceil(math.log2(max(len(weights), 2)))
     largest = max(float(np.abs(weights).max(initial=0.0)), 2.0**-200)
     unit = 2.0 ** (math.frexp(largest)[1] - digits)
-    cut: Floats = np.trunc(weights.astype(np.float64) / unit) * (unit * 2.0**-row_bits)
-    return cut
+    return np.asarray(np.trunc(weights.astype(np.float64) / unit) * (unit * 2.0**-row_bits))

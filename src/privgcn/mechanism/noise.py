@@ -2,13 +2,6 @@
 
 Whoever can guess noise or samples can subtract them. They come from AES-256 in counter mode,
 keyed by the operating system. A source keyed by a seed is for experiments, and says so.
-
-Examples:
-    >>> source = RandomSource.seeded(7, "noise")
-    >>> source.releasable, RandomSource.secret().releasable
-    (False, True)
-    >>> source.gaussian_steps(3, bits=20).dtype
-    dtype('int64')
 """
 
 from __future__ import annotations
@@ -77,29 +70,27 @@ class RandomSource:
 
         Rejection sampling: |N| = s = (k + x) / 8 with k whole, of probability proportional to
         exp(-k/8), and x uniform, accepted with probability a = exp(k/8 - (s^2 + 1)/2), which
-        is 1 at most as s - (s^2 + 1)/2 <= 0. That takes 1.4 candidates a draw. The bits of x
-        go into the result as they were drawn, never through a float. Three words make a
-        candidate: k = floor(-8 log U) with U = (first + 1/2) 2^-64, x of 64 bits, and u, of
-        which 63 bits decide, by (u + 1/2) 2^-63 < a, and the last is the sign.
+        is 1 at most as k/8 <= s. That takes 1.4 candidates a draw. The bits of x go into the
+        result as they were drawn, never through a float. Three words make a candidate: k =
+        floor(-8 log U) with U = (first + 1/2) 2^-64, x of 64 bits, and u: 63 bits of it
+        decide, by (u + 1/2) 2^-63 < a, and the last is the sign.
 
         Guarantees:
-            A draw is within 2^-59 of the stated law in total variation, whatever the
-            processor makes of log and exp, if they are right to 2^-34 (a unit in the last
-            place is 2^-52). With that, -8 log U is known to 2^-25, as it is 361 at most, and
-            a to 2^-33, where it is above 2^-65: below, no u is accepted. Float64 decides only
-            where the border is further away, 2^-23 and 2^-32 a, and 100 decimal digits
-            elsewhere (once in 2^22 candidates). So k, and whether a candidate is accepted, are
-            exact functions of the three words. What is left is that words have 64 bits:
+            A draw is within 2^-59 of the stated law in total variation, whatever a processor
+            makes of log and exp, if they are right to 2^-34 (one unit in the last place is
+            2^-52). Then -8 log U, 361 at most, is known to 2^-25, and a to 2^-33 of itself
+            where it is above 2^-65; below, no u is accepted. Float64 decides only where the
+            border is further away, 2^-23 and 2^-32 a; elsewhere 100 decimal digits do, once
+            in 2^22 candidates. So k and acceptance are exact functions of the three words.
+            What is left is that words have 64 bits:
 
-            - P(k) is off by 2^-64 at most, a border being off by 2^-65. Candidates with k are
-              accepted with probability exp(-(k - 8)^2 / 128) at most, 18 summed over all k:
-              18 * 2^-64 in all.
-            - a is taken at the lower end of a cell of s that is 2^-67 wide, where it changes
-              by 2 * 2^-67 at most.
+            - P(k) is off by 2^-64, a border being off by 2^-65. Candidates with k are accepted
+              with probability exp(-(k - 8)^2 / 128) at most, 18 over all k: 18 * 2^-64.
+            - a is taken at the lower end of a cell of s, 2^-67 wide: it changes by 2^-66.
             - 63 bits take a to 2^-64. The sign is a bit of its own.
 
-            Together less than 20 * 2^-64 of measure, of candidates of which a share of 0.71
-            is accepted: 28 * 2^-64 < 2^-59 after the division.
+            Less than 20 * 2^-64 of the measure of candidates, of which 0.71 are accepted:
+            28 * 2^-64 < 2^-59 after the division.
         """
         drawn, missing = [np.empty(0, np.int64)], count
         while missing > 0:
@@ -137,10 +128,9 @@ def _accepts(k: int, x: int, u: int) -> bool:
 
 
 def sampler_error(draws: int) -> float:
-    """How far so many draws together are from real Gaussian ones, in total variation.
+    """How far so many draws together are from real Gaussian ones, in total variation t.
 
-    A mechanism that is (epsilon, delta)-private with real draws is (epsilon, delta + (1 +
-    e^epsilon) t)-private with draws at a distance of t. For 10^8 draws t is 1.7e-10.
+    It adds (1 + e^epsilon) t to the delta of a mechanism. For 10^8 draws t is 1.7e-10.
     """
     return draws * 2.0**-59
 
@@ -153,8 +143,6 @@ def noisy(total: Floats, grid: Grid, source: RandomSource) -> Floats:
         sum is zero. As the sum S is whole, S + floor(N) = floor(S + N): the real Gaussian
         mechanism, then rounding. Its accounting holds as it is, every whole number is
         possible whatever the data, and no bit tells more (Mironov 2012).
-    Assumes:
-        ``total`` is a sum of whole steps of the plan's grid.
     """
     steps = source.gaussian_steps(total.size, grid.noise_bits).reshape(total.shape)
     released: Floats = (total + steps) / grid.unit

@@ -1,77 +1,64 @@
 """What a session may be asked: which vector each group adds to a sum.
 
 The vectors of all sampled groups are added, noise is added to the sum, and that is all that
-anybody outside sees. Here are the two questions about a linear model; ``ModuleGradient``, which
-needs PyTorch, is in a module of its own.
+anybody outside sees. ``ModuleGradient``, which needs PyTorch, is in a module of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privgcn.mechanism.fixed_point import Floats, Grid, exact_weights
-from privgcn.mechanism.groups import Groups, WholeRows
+from privgcn.mechanism.groups import Groups
 
 FINE = 2.0**25
 """Probabilities are whole multiples of 2^-25, so that squares of residuals add up exactly."""
 
 
 class Access(NamedTuple):
-    """What a session lends a question, for one sum.
+    """What a session lends a question for one sum.
 
-    Attributes:
-        groups: The training documents.
-        rows: Their feature rows on the grid.
-        clip_norm: How long a group's vector may be.
-        grid: Of the plan.
-        sample: Whether each group takes part.
-        seeds: A secret word for each group, where the question ``draws``.
+    ``mean`` is released, and to be taken off dense rows. ``sample`` says whether each group
+    takes part, and ``seeds`` has a secret word for each, where the question ``draws``.
     """
 
     groups: Groups
-    rows: Callable[[], WholeRows]
+    mean: NDArray[Any] | None
     clip_norm: float
     grid: Grid
     sample: NDArray[np.bool_]
-    seeds: NDArray[np.uint64]
+    seeds: NDArray[np.int64]
 
 
 class GroupVectors(Protocol):
     """Which vector each group adds; an implementation is part of the trusted base.
 
-    Attributes:
-        draws: Whether groups need randomness of their own.
+    ``draws`` says whether groups need randomness of their own.
 
     Guarantees:
-        ``clipped_sum`` returns whole numbers of grid steps: the sum over sampled groups of
-        vectors that are one clip norm long at most, over all coordinates together, each from
-        its own group and released numbers alone; the same bits in any order and block. How
-        many coordinates there are follows from public numbers. No error that it raises
-        depends on documents.
+        ``clipped_sum`` returns whole numbers of grid steps: the sum over this rank's sampled
+        groups of vectors that are one clip norm long at most, over all coordinates together,
+        each from its own group and released numbers alone; the same bits in any order and
+        block. How many coordinates there are, and what is raised, is public.
     """
 
     draws: ClassVar[bool]
 
-    def clipped_sum(self, access: Access) -> Floats:
-        """The sum over this rank's sampled groups, in whole steps."""
+    def clipped_sum(self, access: Access) -> Floats: ...  # noqa: D102
 
 
 @dataclass(frozen=True, eq=False)
 class SoftmaxGradient:
     """The gradient of a linear softmax model at released weights, ``[features, classes]``.
 
-    Scores are x W + b, and r = softmax(scores) - label. Rows x have length one at most, so the
-    gradient x r^T of a document is no longer than r: shortening r to the clip norm C clips it.
-    The vector of a group is the mean over its labelled documents, and so no longer than C.
-
-    Attributes:
-        weights: W, ``[features, classes]``.
-        bias: b, ``[classes]``.
+    Scores are x W + b with ``weights`` W and ``bias`` b, and r = softmax(scores) - label. Rows
+    x have length one at most, so the gradient x r^T of a document is no longer than r:
+    shortening r to the clip norm C clips it. The vector of a group is the mean over its
+    labelled documents, and so no longer than C.
 
     Guarantees:
         The sensitivity is one clip norm where a group is removed, two where it is replaced.
@@ -90,22 +77,22 @@ class SoftmaxGradient:
         without label add zero.
     """
 
-    weights: NDArray[np.float32] | Floats
-    bias: Floats
+    weights: NDArray[Any]
+    bias: NDArray[Any]
     draws: ClassVar[bool] = False
 
     def clipped_sum(self, access: Access) -> Floats:
         """The sum over this rank's sampled groups, in whole steps."""
         grid, documents = access.grid, access.groups.private
         table = exact_weights(self.weights, grid.row_bits)
-        scale = documents.of_labelled * access.sample[documents.group]
-        scale *= grid.unit * 2.0**-grid.row_bits
+        factors = documents.of_labelled * access.sample[documents.group]
+        factors *= grid.unit * 2.0**-grid.row_bits
         total = np.zeros(table.shape[::-1])
-        for own, rows in access.rows().blocks():
+        for own, rows in documents.blocks(grid, access.mean):
             scores = np.ascontiguousarray((rows @ table).T) + self.bias[:, None]
             residuals = whole_residuals(scores, documents.labels[own])
             lengths = np.sqrt(np.square(residuals).sum(0))
-            residuals *= scale[own] / np.maximum(lengths, access.clip_norm * FINE)
+            residuals *= factors[own] / np.maximum(lengths, access.clip_norm * FINE)
             total += np.trunc(residuals) @ rows
         return total.T
 
@@ -131,7 +118,7 @@ class Statistics:
         unit times the mean of the labels of its labelled documents, each of length one: as
         ROW^2 + LABEL^2 = 1, no more than one clip norm together. The factor of each document
         is cut toward zero to a whole number (for rows, of steps divided by 2^row_bits), and
-        so makes neither part longer; the rest is as in ``SoftmaxGradient``.
+        so makes neither of the two longer; the rest is as in ``SoftmaxGradient``.
     """
 
     ROW: ClassVar[float] = 0.8
@@ -140,16 +127,16 @@ class Statistics:
 
     def clipped_sum(self, access: Access) -> Floats:
         """The sum over this rank's sampled groups, in whole steps."""
-        grid, documents = access.grid, access.groups.private
-        takes_part, labels = access.sample[documents.group], documents.labels
-        labelled = labels >= 0
-        factor = (self.LABEL if access.groups.dense else 1.0) * grid.unit
-        of_label = np.trunc(documents.of_labelled * takes_part * factor)[labelled]
-        classes = access.groups.classes
-        total = np.bincount(labels[labelled], of_label, classes).astype(np.float64)
-        if access.groups.dense:
-            factor = self.ROW * grid.unit * 2.0**-grid.row_bits
-            of_row = np.trunc(documents.of_all * takes_part * factor)
-            sums = (of_row[own] @ rows for own, rows in access.rows().blocks())
-            total = np.concatenate([sum(sums, np.zeros(access.groups.width)), total])
-        return total
+        grid, groups, documents = access.grid, access.groups, access.groups.private
+        taken, labelled = access.sample[documents.group], documents.labels >= 0
+        of_label = (self.LABEL if groups.dense else 1.0) * grid.unit
+        of_labels = np.trunc(documents.of_labelled * taken * of_label)[labelled]
+        labels = np.bincount(documents.labels[labelled], of_labels, groups.classes)
+        if not groups.dense:
+            return np.asarray(labels, np.float64)
+        of_row = self.ROW * grid.unit * 2.0**-grid.row_bits
+        of_rows = np.trunc(documents.of_all * taken * of_row)
+        total = np.zeros(groups.width)
+        for own, rows in documents.blocks(grid, access.mean):
+            total += of_rows[own] @ rows
+        return np.concatenate([total, labels])
