@@ -168,3 +168,40 @@ def run_folder(folder: Path, corpus: Any = None, settings: Any = None) -> Path:
 
     write_run(folder, trained(corpus, settings), lambda *_: "<html></html>")
     return folder
+
+
+def two_class_corpus(*, texts: bool = True, **changes: Any) -> Any:
+    """Two classes in turn: 60 documents train, 30 validate, 30 test; chains of edges.
+
+    Args:
+        texts: Whether documents have texts; else they have vectors of six numbers.
+        changes: Other fields of ``Corpus``.
+    """
+    from privgcn.data import Corpus
+
+    number = np.arange(120)
+    labels = number % 2
+    vectors = np.random.default_rng(0).normal(size=(120, 6)).astype(np.float32)
+    vectors[:, 0] += 3.0 * (2 * labels - 1)
+    words = ("pulse pressure valve beat", "rash itch cream spot")
+    fields: dict[str, Any] = {
+        "name": "small",
+        "ids": number.astype(str),
+        "texts": tuple(f"{words[i % 2]} letter {i % 7}" for i in number) if texts else None,
+        "vectors": None if texts else vectors,
+        "labels": labels.astype(np.int64),
+        "classes": ("heart", "skin"),
+        "edges": np.stack([number[:-4], number[4:]]),
+        "split": np.select([number % 4 < 2, number % 4 == 2], [0, 1], 2).astype(np.int8),
+    }
+    return Corpus(**{**fields, **changes})
+
+
+def reseal(folder: Path, changes: Mapping[str, str | bytes | None]) -> None:
+    """Replaces or removes files of a run, and writes a manifest that fits them."""
+    from privgcn.runs.folder import read_folder, write_folder
+
+    stored = read_folder(folder)
+    files = {**stored.files, **changes}
+    present = {name: content for name, content in files.items() if content is not None}
+    write_folder(folder, stored.kind, present, overwrite=True)

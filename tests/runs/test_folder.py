@@ -1,0 +1,285 @@
+"""A folder is ours only if its manifest fits, and nothing else is ever touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from privgcn.errors import ConfigError, DataError
+from privgcn.runs import folder as module
+from privgcn.runs.folder import (
+    MANIFEST,
+    MODEL,
+    REPORT,
+    SCORES,
+    WEIGHTS,
+    check_target,
+    is_stored,
+    lies_in,
+    read_folder,
+    write_folder,
+)
+
+FILES = {MODEL: '{"a": 1}', WEIGHTS: b"weights", SCORES: "{}"}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    write_folder(tmp_path / "run", "run", FILES)
+    return tmp_path / "run"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_what_was_written_is_read(run: Path) -> None:
+    stored = read_folder(run)
+    assert stored.kind == "run"
+    assert stored.files == {MODEL: b'{"a": 1}', WEIGHTS: b"weights", SCORES: b"{}"}
+    assert stored.record(MODEL) == {"a": 1}
+    assert is_stored(run)
+    with pytest.raises(DataError, match=r"no report\.html"):
+        stored.content(REPORT)
+    assert [path.name for path in run.parent.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b"[" * 60_000,
+        b" " * (1 << 17),
+        b'{"format": 1, "kind": "run", "files": {}}',
+        b'{"format": 2, "kind": "thesis", "files": {}}',
+        b'{"format": 2, "kind": "run", "files": {"../secret": "' + b"0" * 64 + b'"}}',
+        b'{"format": 2, "kind": "run", "files": {"model.json": "0"}}',
+    ],
+)
+def test_a_manifest_must_be_one(run: Path, manifest: bytes) -> None:
+    (run / MANIFEST).write_bytes(manifest)
+    with pytest.raises(DataError):
+        read_folder(run)
+    before = contents(run)
+    with pytest.raises(ConfigError, match="nothing in it will be replaced"):
+        write_folder(run, "run", FILES, overwrite=True)
+    assert contents(run) == before
+
+
+@pytest.mark.parametrize("name", [*FILES, MANIFEST])
+@pytest.mark.parametrize("trick", ["pipe", "zero", "folder"])
+def test_a_file_that_is_no_file_is_refused(run: Path, name: str, trick: str) -> None:
+    path = run / name
+    path.unlink()
+    if trick == "pipe":
+        os.mkfifo(path)
+    elif trick == "zero":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    with pytest.raises(DataError, match="regular file"):
+        read_folder(run)
+
+
+def test_a_file_that_is_too_large_is_refused(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST_BINARY", 3)
+    with pytest.raises(DataError, match="at most 3 bytes"):
+        read_folder(run)
+
+
+def test_a_run_is_replaced_only_when_told_to(run: Path) -> None:
+    with pytest.raises(ConfigError, match="Add --overwrite"):
+        write_folder(run, "run", FILES)
+    with pytest.raises(ConfigError, match="Add --overwrite"):
+        check_target(run, overwrite=False)
+
+    write_folder(run, "release", {MODEL: "{}"}, overwrite=True)
+    assert set(contents(run)) == {MODEL, MANIFEST}
+    assert read_folder(run).kind == "release"
+    assert [path.name for path in run.parent.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("stranger", ["thesis.txt", "model.json", "model.safetensors"])
+def test_a_strangers_folder_is_never_touched(tmp_path: Path, stranger: str) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / stranger).write_text("three years of work")
+    for overwrite in (False, True):
+        with pytest.raises(ConfigError, match="nothing in it will be replaced"):
+            write_folder(folder, "run", FILES, overwrite=overwrite)
+    assert contents(folder) == {stranger: b"three years of work"}
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_run_with_somebodys_notes_is_never_touched(run: Path) -> None:
+    (run / "notes.txt").write_text("mine")
+    before = contents(run)
+    with pytest.raises(ConfigError, match=r"notes\.txt was added"):
+        write_folder(run, "run", FILES, overwrite=True)
+    assert contents(run) == before
+
+
+def test_what_appears_while_a_run_is_replaced_stays(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = module.check_target
+
+    def check_and_add(folder: Path, *, overwrite: bool) -> None:
+        check(folder, overwrite=overwrite)
+        (run / "late.txt").write_text("mine")
+
+    monkeypatch.setattr(module, "check_target", check_and_add)
+    write_folder(run, "run", FILES, overwrite=True)
+    read_folder(run)
+    assert [path.read_text() for path in run.parent.rglob("late.txt")] == ["mine"]
+
+
+def test_an_empty_folder_and_a_link_to_one_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("empty")
+    write_folder(tmp_path / "link", "run", FILES)
+    assert (tmp_path / "link").is_symlink()
+    assert read_folder(tmp_path / "empty").files == read_folder(tmp_path / "link").files
+    write_folder(tmp_path / "link", "run", {MODEL: "{}"}, overwrite=True)
+    assert set(contents(tmp_path / "empty")) == {MODEL, MANIFEST}
+
+
+def test_a_full_disk_is_one_line_and_leaves_what_was_there(run: Path) -> None:
+    before = contents(run)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
+    try:
+        with pytest.raises(ConfigError, match="cannot be written: File too large"):
+            write_folder(run, "run", {**FILES, WEIGHTS: bytes(5000)}, overwrite=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert contents(run) == before
+    assert [path.name for path in run.parent.iterdir()] == ["run"]
+
+
+def test_a_target_that_cannot_be_written_is_known_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    for target in (Path("/proc/nowhere/run"), tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(ConfigError):
+            check_target(target, overwrite=True)
+    check_target(tmp_path / "deep" / "run", overwrite=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_failure_in_the_last_moment_brings_the_old_run_back(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, calls = contents(run), []
+    rename = os.replace
+
+    def fail_once(source: str, target: str) -> None:
+        calls.append(target)
+        if len(calls) == 2:
+            raise OSError(5, "Input/output error")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", fail_once)
+    with pytest.raises(ConfigError, match="Input/output error"):
+        write_folder(run, "run", {MODEL: "{}"}, overwrite=True)
+    assert contents(run) == before
+    assert [path.name for path in run.parent.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("written", range(len(FILES) + 1))
+def test_a_killed_program_leaves_the_old_run_or_nothing(run: Path, written: int) -> None:
+    before = contents(run)
+    kill = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from privgcn.runs import folder\n"
+        "write, done = folder.write_synced, []\n"
+        "def killed(path, data, **mode):\n"
+        f"    if len(done) == {written}:\n"
+        "        os.kill(os.getpid(), 9)\n"
+        "    done.append(write(path, data, **mode))\n"
+        "folder.write_synced = killed\n"
+        "for place in sys.argv[1:]:\n"
+        "    folder.write_folder(Path(place), 'run', "
+        "{'model.json': '{}', 'scores.json': '{}', 'card.md': ''}, overwrite=True)\n"
+    )
+    for target in (run, run.parent / "new"):
+        done = subprocess.run([sys.executable, "-c", kill, str(target)], check=False)
+        assert done.returncode == -9
+    assert contents(run) == before
+    assert not (run.parent / "new").exists()
+    for left in run.parent.glob(".*"):
+        with pytest.raises(DataError):
+            read_folder(left)
+
+
+def test_a_half_written_folder_does_not_read_as_whole(run: Path) -> None:
+    for name in sorted(contents(run)):
+        content = (run / name).read_bytes()
+        (run / name).unlink()
+        with pytest.raises(DataError):
+            read_folder(run)
+        (run / name).write_bytes(content)
+    read_folder(run)
+
+
+def test_where_a_folder_lies(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run)
+    assert lies_in(Path("."), run)
+    assert lies_in(run / "inside", run)
+    assert not lies_in(run.parent, run)
+
+
+def test_the_manifest_names_every_file(run: Path) -> None:
+    record = json.loads((run / MANIFEST).read_text())
+    assert record["kind"] == "run"
+    assert set(record["files"]) == set(FILES)
+
+
+# hazard 26
+@pytest.mark.parametrize("umask", [0o000, 0o022])
+def test_a_run_is_for_its_owner_alone_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    seen: list[int] = []
+    write = module.write_synced
+
+    def watched(path: Path, data: bytes, *, mode: int) -> None:
+        write(path, data, mode=mode)
+        seen.extend(entry.stat().st_mode & 0o077 for entry in (path, path.parent))
+
+    old = os.umask(umask)
+    module.write_synced = watched
+    try:
+        write_folder(tmp_path / "run", "run", FILES)
+        write_folder(tmp_path / "model", "model", FILES)
+        assert os.umask(umask) == umask
+    finally:
+        module.write_synced = write
+        os.umask(old)
+    assert not any(seen)
+    for path in tmp_path.rglob("*"):
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600)
+
+
+def test_a_run_that_others_could_read_is_replaced_by_one_that_they_cannot(run: Path) -> None:
+    run.chmod(0o755)
+    write_folder(run, "run", FILES, overwrite=True)
+    assert run.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_release_has_the_usual_permissions(tmp_path: Path) -> None:
+    old = os.umask(0o022)
+    try:
+        write_folder(tmp_path / "release", "release", FILES)
+    finally:
+        os.umask(old)
+    assert (tmp_path / "release").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "release" / MODEL).stat().st_mode & 0o777 == 0o644

@@ -1,0 +1,283 @@
+"""A run's files against each other, checked from the files alone."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load, save
+
+from builders import reseal, run_folder, small_settings, trained
+from privgcn.config import to_toml
+from privgcn.errors import DataError, PrivacyContractError, PrivGCNError
+from privgcn.privacy.statement import PrivacyStatement
+from privgcn.privacy.verify import DIGEST_KEY
+from privgcn.runs.classifier import GraphClassifier
+from privgcn.runs.folder import (
+    MODEL,
+    REPORT,
+    SCORES,
+    SEEN,
+    SETTINGS,
+    STATEMENT,
+    WEIGHTS,
+    read_folder,
+    write_folder,
+)
+from privgcn.runs.model import model_files
+from privgcn.runs.predictions import predict_source
+from privgcn.runs.release import releasable_statement, write_release
+from privgcn.runs.run import Run, verify
+
+ALL = (MODEL, REPORT, SCORES, SEEN, SETTINGS, STATEMENT, WEIGHTS)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Those of a run of recipe ``auto`` on dense rows, which has all tensors."""
+    folder = run_folder(
+        tmp_path_factory.mktemp("runs") / "run",
+        settings=small_settings(features__kind="static", features__options={}),
+    )
+    return dict(read_folder(folder).files)
+
+
+@pytest.fixture
+def run(tmp_path: Path, files: dict[str, bytes]) -> Path:
+    write_folder(tmp_path / "run", "run", files)
+    return tmp_path / "run"
+
+
+def test_an_honest_run_holds(run: Path, tmp_path: Path) -> None:
+    for path in (run, run / "statement.json"):
+        verification = verify(path)
+        assert {"statement", "settings", "record", "model", "manifest"} <= {
+            *verification.checked
+        }
+        assert 3.99 < verification.statement.epsilon <= 4.0
+    alone = tmp_path / STATEMENT
+    alone.write_bytes((run / STATEMENT).read_bytes())
+    assert verify(alone).checked == ("statement",)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_anything_edited_missing_or_added_is_noticed(run: Path, name: str) -> None:
+    content = (run / name).read_bytes()
+    # A space at the end of a text means nothing, and is an edit all the same.
+    (run / name).write_bytes(content + b" ")
+    with pytest.raises(DataError, match=rf"{name} was edited"):
+        verify(run)
+    (run / name).unlink()
+    with pytest.raises(DataError, match=rf"{name} is missing"):
+        verify(run)
+    (run / name).write_bytes(content)
+    verify(run)
+    (run / "notes.txt").write_text("mine")
+    with pytest.raises(DataError, match=r"notes\.txt was added"):
+        verify(run / STATEMENT)
+
+
+def changed(value: Any) -> Any:
+    """Another value of the same type."""
+    if isinstance(value, bool) or value is None:
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    if isinstance(value, str):
+        return value + "x"
+    if isinstance(value, list):
+        return [*value, *value[:1]] if value else ["x"]
+    return {**value, "x": 1}
+
+
+def leaves(tree: dict[str, Any], prefix: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    paths: list[tuple[str, ...]] = []
+    for name, value in tree.items():
+        paths.append((*prefix, name))
+        if isinstance(value, dict):
+            paths += leaves(value, (*prefix, name))
+    return paths
+
+
+def edited(tree: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    copy = json.loads(json.dumps(tree))
+    node = copy
+    for name in path[:-1]:
+        node = node[name]
+    node[path[-1]] = changed(node[path[-1]])
+    return copy
+
+
+# hazard 28
+def test_no_field_of_the_record_can_be_edited(run: Path) -> None:
+    record = read_folder(run).record(MODEL)
+    paths = leaves(record)
+    assert {("classes", "values"), ("features", "identity"), ("matching",)} <= {*paths}
+    for path in paths:
+        reseal(run, {MODEL: json.dumps(edited(record, path))})
+        with pytest.raises(PrivGCNError):
+            verify(run)
+    reseal(run, {MODEL: json.dumps(record)})
+    verify(run)
+
+
+# hazard 28
+def test_no_setting_can_be_edited(run: Path) -> None:
+    tree = tomllib.loads(read_folder(run).text(SETTINGS))
+    for path in leaves(tree):
+        if path[0] == "data" or path[:2] == ("features", "options"):
+            continue
+        reseal(run, {SETTINGS: to_toml(edited(tree, path))})
+        with pytest.raises(PrivGCNError):
+            verify(run)
+
+
+# hazard 28
+def test_no_tensor_can_be_edited(run: Path) -> None:
+    digest = verify(run).statement.digest()
+    tensors = load(read_folder(run).content(WEIGHTS))
+    assert {"weight", "iterates", "mean", "class_bias", "label_direction"} == set(tensors)
+    for name in tensors:
+        moved = {**tensors, name: np.nextafter(tensors[name], np.float32(9))}
+        reseal(run, {WEIGHTS: save(moved, {DIGEST_KEY: digest})})
+        with pytest.raises(PrivacyContractError):
+            verify(run)
+    for blob in (save(tensors), save(tensors, {DIGEST_KEY: "0" * 64})):
+        reseal(run, {WEIGHTS: blob})
+        with pytest.raises(PrivacyContractError, match="digest of its statement"):
+            verify(run)
+
+
+@pytest.mark.parametrize("name", ["noise", "package_version", "accountant_version"])
+def test_a_resealed_statement_does_not_match_its_model(run: Path, name: str) -> None:
+    # Nothing in epsilon depends on these: only the digest in the model file tells.
+    record = json.loads((run / STATEMENT).read_text())
+    record[name] = "seeded" if name == "noise" else "other"
+    record["digest"] = PrivacyStatement.from_json(json.dumps(record)).digest()
+    reseal(run, {STATEMENT: json.dumps(record)})
+    with pytest.raises(PrivacyContractError):
+        verify(run)
+
+
+def test_a_private_run_without_its_statement_is_none(run: Path) -> None:
+    reseal(run, {STATEMENT: None})
+    with pytest.raises(DataError, match="trained with privacy but has no"):
+        verify(run)
+
+
+def test_settings_must_be_readable(run: Path) -> None:
+    for broken, words in (
+        ("privacy = [", "not valid TOML"),
+        ("a = " + "[" * 5000, "not valid TOML"),
+        ('[privacy]\nunit = "node"\n', r"privacy\.unit"),
+        ("[secrecy]\na = 1\n", "secrecy"),
+        ('recipe = "plain"\n', r"\[privacy\]"),
+    ):
+        reseal(run, {SETTINGS: broken})
+        with pytest.raises(PrivGCNError, match=words):
+            verify(run)
+
+
+def test_missing_and_corrupt_files(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="has no manifest"):
+        verify(tmp_path / "empty")
+    with pytest.raises(DataError, match="does not exist"):
+        verify(tmp_path / "nothing.json")
+    deep = tmp_path / STATEMENT
+    deep.write_text("[" * 100_000)
+    with pytest.raises(PrivacyContractError, match="nested too deeply"):
+        verify(deep)
+    deep.write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match="UTF-8"):
+        verify(deep)
+    for broken in ("{", "[]", "[" * 100_000, '{"plan": 1, "plan": 2}', '{"width": NaN}'):
+        reseal(run, {MODEL: broken})
+        with pytest.raises(DataError):
+            verify(run)
+
+
+def test_a_run_without_privacy_has_nothing_to_verify(tmp_path: Path) -> None:
+    run = trained(settings=small_settings("plain", epsilon=None, training__epochs=2))
+    write_folder(tmp_path / "run", "run", model_files(run.model))
+    with pytest.raises(DataError, match="trained without privacy"):
+        verify(tmp_path / "run")
+    with pytest.raises(PrivacyContractError, match="nothing to release"):
+        releasable_statement(Run(tmp_path / "run"), learned_features=True)
+
+
+def test_verify_takes_no_pytorch(run: Path) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom privgcn.runs.run import verify\n"
+        "print(verify(Path(sys.argv[1])).statement.epsilon)\n"
+        "assert 'torch' not in sys.modules, 'torch'\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(run)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) <= 4.0
+
+
+# hazard 29
+def test_a_tampered_folder_is_obeyed_nowhere(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a model file names is no path and no address: nothing is opened or written."""
+    folder, target = tmp_path / "new", tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "documents.csv").write_text("id,text\na,a parcel\nb,an invoice\n")
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    before = sorted(tmp_path.rglob("*"))
+    predict_source(run, str(folder), "alone")
+    assert sorted(tmp_path.rglob("*")) == before
+    record = read_folder(run).record(MODEL)
+    for name in ("cache_dir", "model", "source", "path", "url"):
+        features = {**record["features"], name: str(target)}
+        reseal(run, {MODEL: json.dumps({**record, "features": features})})
+        with pytest.raises(PrivGCNError):
+            predict_source(run, str(folder), "alone")
+        assert not target.exists()
+    tree = tomllib.loads(read_folder(run).text(SETTINGS))
+    tree["features"]["options"] = {"cache_dir": str(target)}
+    reseal(run, {SETTINGS: to_toml(tree), MODEL: json.dumps(record)})
+    predict_source(run, str(folder), "alone")
+    assert not target.exists()
+
+
+# hazard 27
+def test_a_release_has_no_scores_no_hashes_and_no_path(run: Path, tmp_path: Path) -> None:
+    tree = tomllib.loads(read_folder(run).text(SETTINGS))
+    tree["data"] = {"source": "/home/jane/letters"}
+    tree["features"]["options"] = {"cache_dir": "/home/jane/cache"}
+    reseal(run, {SETTINGS: to_toml(tree)})
+    releasable_statement(Run(run), learned_features=False)
+    write_release(Run(run), tmp_path / "released", {})
+    stored = read_folder(tmp_path / "released")
+    assert set(stored.files) == {MODEL, WEIGHTS, SETTINGS, STATEMENT}
+    assert not any(b"jane" in content for content in stored.files.values())
+    assert verify(tmp_path / "released").statement == verify(run).statement
+    rows = ["a late parcel", "an invoice"]
+    expected = GraphClassifier.load(run).predict_proba(rows, inference="alone")
+    released = GraphClassifier.load(tmp_path / "released")
+    assert np.array_equal(released.predict_proba(rows, inference="alone"), expected)
+
+
+def test_a_release_lies_apart_from_its_run(run: Path) -> None:
+    from privgcn.errors import ConfigError
+
+    for folder in (run, run / "release", run.parent):
+        with pytest.raises(ConfigError, match="must lie apart"):
+            write_release(Run(run), folder, {}, overwrite=True)
