@@ -173,7 +173,8 @@ def codes(values: pl.Series, names: pl.Series) -> NDArray[np.int64]:
         .to_frame()
         .join(index, on="name", how="left", maintain_order="left")
     )
-    return joined["code"].fill_null(NO_LABEL).to_numpy().astype(np.int64, copy=False)
+    # Arrays of polars are read-only, and torch warns of those.
+    return np.array(joined["code"].fill_null(NO_LABEL).to_numpy(), dtype=np.int64)
 
 
 def check_classes(classes: Sequence[Any]) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ def _fetch_file(file: RawFile, folder: Path, progressbar: bool) -> Path:
     if file.url is None:
         file.check(folder)
         return path
-    import pooch
+    import pooch  # type: ignore[import-untyped]
     import requests
 
     # pooch says on a logger what it downloads; the caller shows progress.

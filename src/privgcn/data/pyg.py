@@ -60,8 +60,12 @@ def corpus_of_data(data: Any) -> Corpus:
     labels = _labels(data.y, count)
     ends, _ = edge_rows(data.edge_index, count, None)
     owners = next((_array(data[name]) for name in ("owners", "owner") if name in data), None)
-    owner_of, names = None, None
-    if owners is not None:
+    owner_of: NDArray[np.int64] | None = None
+    names: Sequence[str] | None = None
+    if owners is not None and owners.dtype.kind in "iu":
+        numbers, owner_of = np.unique(owners, return_inverse=True)
+        names = tuple(map(str, numbers.tolist()))
+    elif owners is not None:
         owner_of, names = owner_codes(table_of_columns({"owner": owners}, "The Data"))
     return Corpus(
         name="pyg",

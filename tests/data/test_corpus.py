@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+
+from privgcn.data import Corpus, CorpusFacts
+from privgcn.data.corpus import ReadReport, Strings
+from privgcn.data.edges import canonical_edges
+from privgcn.errors import DataError
+
+
+def make(count: int = 6, **changes: object) -> Corpus:
+    values: dict[str, object] = {
+        "name": "six",
+        "ids": np.array([f"d{row}" for row in range(count)], dtype=object),
+        "texts": tuple(f"text {row}" for row in range(count)),
+        "labels": np.arange(count, dtype=np.int64) % 2,
+        "classes": ("even", "odd"),
+        "edges": canonical_edges([0, 1, 2, 4], [1, 2, 5, 5], count),
+        "split": np.array([0, 0, 0, 1, 2, 2], dtype=np.int8),
+        "columns": {"ward": np.array(list("aabbcc"), dtype=object)},
+    }
+    return Corpus(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_views_hold_their_documents_and_the_edges_among_them() -> None:
+    corpus = make()
+    assert list(corpus.train.ids) == ["d0", "d1", "d2"]
+    assert corpus.train.edges.tolist() == [[0, 1], [1, 2]]
+    assert corpus.test.edges.tolist() == [[0], [1]]
+    assert len(corpus.validation) == 1
+    assert corpus.validation.edges.shape == (2, 0)
+    assert corpus.train.texts == ("text 0", "text 1", "text 2")
+    assert list(corpus.train.columns["ward"]) == ["a", "a", "b"]
+    assert corpus.train is corpus.train
+
+
+def test_a_view_of_a_view_leads_back_to_the_first_corpus() -> None:
+    corpus = make()
+    view = corpus.select([5, 4, 2]).select([2, 0])
+    assert view.parent is corpus
+    assert view.rows is not None
+    assert view.rows.tolist() == [2, 5]
+    assert view.edges.tolist() == [[0], [1]]
+
+
+@given(st.data())
+def test_select_keeps_exactly_the_edges_among_the_chosen(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 12))
+    end = st.integers(0, count - 1)
+    pairs = data.draw(st.lists(st.tuples(end, end), max_size=30))
+    rows = data.draw(st.permutations(range(count)))[: data.draw(st.integers(0, count))]
+    corpus = make(
+        count,
+        edges=canonical_edges([a for a, _ in pairs], [b for _, b in pairs], count),
+        split=np.zeros(count, dtype=np.int8),
+        columns={},
+    )
+    view = corpus.select(np.array(rows, dtype=np.int64))
+    selected = {frozenset((rows[a], rows[b])) for a, b in view.edges.T}
+    expected = {frozenset(pair) for pair in pairs if pair[0] != pair[1]}
+    assert selected == {pair for pair in expected if pair <= set(rows)}
+
+
+def test_strings_of_a_frame_are_a_sequence_and_stay_there() -> None:
+    column = pl.Series([f"text {row}" for row in range(6)])
+    corpus = make(texts=Strings(column))
+    assert corpus.texts == tuple(column)
+    assert corpus.texts[1] == corpus.texts[-5] == "text 1"
+    view = corpus.select([4, 2])
+    assert isinstance(view.texts, Strings)
+    assert list(view.texts) == ["text 4", "text 2"]
+    assert view.texts != ("text 4",)
+    assert "text 3" in corpus.texts
+    assert np.asarray(view.texts).tolist() == ["text 4", "text 2"]
+    assert list(corpus.texts[1:3]) == ["text 1", "text 2"]
+    with pytest.raises(IndexError):
+        corpus.texts[6]
+
+
+def mapped(folder: Path) -> np.memmap:
+    np.save(folder / "rows.npy", np.arange(18, dtype=np.float32).reshape(6, 3))
+    array = np.load(folder / "rows.npy", mmap_mode="c")
+    assert isinstance(array, np.memmap)
+    return array
+
+
+def test_a_view_of_mapped_vectors_reads_them_on_access_only(tmp_path: Path) -> None:
+    array = mapped(tmp_path)
+    corpus = make(vectors=array, texts=None)
+    assert corpus.vectors is array
+    view = corpus.select([5, 1, 3]).select([2, 0])
+    np.testing.assert_array_equal(view.vectors, array[[3, 5]])
+    assert view.vectors is not view.vectors
+    held = [value for value in vars(view).values() if isinstance(value, np.ndarray)]
+    assert all(value.nbytes <= 16 for value in held)
+    # Rows in a row are a piece of the file.
+    assert np.shares_memory(corpus.train.vectors, array)
+    assert corpus.with_split(2).vectors is array
+    np.testing.assert_array_equal(view.with_split(0).vectors, array[[3, 5]])
+
+
+def test_a_view_of_vectors_in_memory_has_its_rows() -> None:
+    dense = np.arange(18, dtype=np.float32).reshape(6, 3)
+    for vectors in (dense, csr_matrix(dense)):
+        view = make(vectors=vectors, texts=None).select([4, 0])
+        got = view.vectors.toarray() if hasattr(view.vectors, "toarray") else view.vectors
+        np.testing.assert_array_equal(got, dense[[4, 0]])
+
+
+OWNERS = ("p", "q", "r")
+
+
+def test_owners_cross_splits() -> None:
+    apart = make(owners=np.array([0, 0, 0, 1, 2, 2]), owner_names=OWNERS)
+    across = make(owners=np.array([0, 0, 1, 1, 2, 2]), owner_names=OWNERS)
+    outside = make(
+        owners=np.array([0, 0, 0, 1, 2, 0]),
+        owner_names=OWNERS,
+        split=np.array([0, 0, 0, 1, 2, 3], dtype=np.int8),
+    )
+    assert not apart.owners_cross_splits
+    assert across.owners_cross_splits
+    assert not outside.owners_cross_splits
+    assert not make().owners_cross_splits
+
+
+# hazard 24
+def test_owners_of_a_view_are_looked_for_in_the_parent_corpus() -> None:
+    across = make(owners=np.array([0, 0, 1, 1, 2, 2]), owner_names=OWNERS)
+    assert across.train.owners_cross_splits
+    assert across.train.select([2]).owners_cross_splits
+    assert not across.train.select([0, 1]).owners_cross_splits
+    assert not across.test.owners_cross_splits
+    # The same owner is still on two sides when the view gets another split.
+    assert across.test.with_split(0).owners_cross_splits is False
+    assert across.select([3]).with_split(2).owners_cross_splits
+    assert not across.with_split(0).owners_cross_splits
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"labels": np.zeros(5, dtype=np.int64)}, "'labels'"),
+        ({"labels": np.full(6, 2)}, "index into its 2 classes"),
+        ({"texts": None}, "'texts' or 'vectors'"),
+        ({"texts": ("x",)}, "'texts'"),
+        ({"vectors": np.zeros((2, 3), dtype=np.float32)}, "'vectors'"),
+        ({"owners": np.zeros(3, dtype=np.int64)}, "'owners'"),
+        ({"edges": np.array([[1], [0]])}, "smaller first"),
+        ({"edges": np.array([[1], [6]])}, "6 documents"),
+        ({"edges": np.array([[-1], [3]])}, "6 documents"),
+        ({"edges": np.zeros((3, 1), dtype=np.int64)}, "shape"),
+        ({"columns": {"ward": np.array(["a"])}}, "column 'ward'"),
+    ],
+)
+def test_a_corpus_that_does_not_fit_together_is_refused(
+    changes: dict[str, object], word: str
+) -> None:
+    with pytest.raises(DataError, match=word):
+        make(**changes)
+
+
+@pytest.mark.parametrize("rows", [[0, 0], [6], [-1], np.ones(5, dtype=bool)])
+def test_select_refuses_rows_that_are_none(rows: object) -> None:
+    with pytest.raises(DataError, match=r"'rows' of Corpus\.select"):
+        make().select(rows)  # type: ignore[arg-type]
+
+
+def test_check_trainable() -> None:
+    make().check_trainable()
+    make(labels=np.array([0, 1, 0, -1, -1, -1])).check_trainable()
+    with pytest.raises(DataError, match="'d1' has none"):
+        make(labels=np.array([0, -1, 0, 1, 1, 1])).check_trainable()
+    with pytest.raises(DataError, match="at least two classes"):
+        make(labels=np.zeros(6, dtype=np.int64), classes=("even",)).check_trainable()
+    with pytest.raises(DataError, match="must have training documents"):
+        make(split=np.full(6, 2, dtype=np.int8)).check_trainable()
+
+
+def test_repr_says_synthetic() -> None:
+    assert "synthetic" in repr(make(facts=CorpusFacts(synthetic=True)))
+    assert "synthetic" not in repr(make())
+
+
+# hazard 31
+def test_names_of_files_reach_no_terminal_as_they_are() -> None:
+    report = ReadReport(1, None, 1, 0, 0, unused_columns=("\x1b[2J",))
+    assert str(report).isprintable()
+    assert repr(make(name="\x1b[2J")).isprintable()

@@ -1,0 +1,186 @@
+"""Every rule about edges, for files, frames and whatever else holds pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import coo_matrix, csr_array
+
+from data.ways import FILES, WAYS, Columns, place, read, refused
+from privgcn.data import Corpus, load_corpus
+from privgcn.data.edges import canonical_edges, no_edges
+from privgcn.errors import DataError
+
+DOCUMENTS: Columns = {"id": ["007", "8", "ä", "10"], "text": list("abcd")}
+TEXTS = list("abcd")
+
+
+@given(st.data())
+def test_canonical_edges_are_the_set_of_pairs(data: st.DataObject) -> None:
+    count = data.draw(st.integers(0, 12))
+    end = st.integers(0, max(0, count - 1))
+    pairs = data.draw(st.lists(st.tuples(end, end), max_size=30)) if count else []
+    edges = canonical_edges([a for a, _ in pairs], [b for _, b in pairs], count)
+    assert edges.dtype == np.int64
+    expected = sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})
+    assert [tuple(pair) for pair in edges.T.tolist()] == expected
+
+
+def test_no_edges_are_edges_too() -> None:
+    assert no_edges().shape == canonical_edges([], [], 0).shape == (2, 0)
+
+
+def test_canonical_edges_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = np.random.default_rng(0).integers(0, 50, (2, 500))
+    expected = canonical_edges(ends[0], ends[1], 50)
+    monkeypatch.setattr("privgcn.data.edges._AT_ONCE", 7)
+    np.testing.assert_array_equal(canonical_edges(ends[0], ends[1], 50), expected)
+
+
+BAD: dict[str, tuple[Columns, int | None, list[str]]] = {
+    "unknown source": ({"source": ["007", "9"], "target": ["8", "8"]}, 1, ["'source'", "'9'"]),
+    "unknown target": (
+        {"source": ["8"], "target": ["7"]},
+        0,
+        ["'target'", "'7'", "remove the edge"],
+    ),
+    "missing": (
+        {"source": ["007", "8"], "target": ["8", None]},
+        1,
+        ["'target'", "empty", "cut"],
+    ),
+    "spaces": ({"source": ["007"], "target": ["8 "]}, 0, ["'8 '", "Did you mean '8'"]),
+    "floats": ({"source": ["10.0"], "target": ["8"]}, 0, ["'10.0'", "Did you mean '10'"]),
+    "weight": (
+        {"source": ["007"], "target": ["8"], "weight": ["1"]},
+        None,
+        ["weight", "every edge counts the same", "remove"],
+    ),
+    "Weight": ({"source": ["007"], "target": ["8"], "Weight": ["1"]}, None, ["'Weight'"]),
+    "upper case": ({"Source": ["007"], "target": ["8"]}, None, ["'Source' to 'source'"]),
+    "other names": ({"from": ["007"], "to": ["8"]}, None, ["'source' and 'target'", "'from'"]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("case", BAD)
+def test_a_broken_rule_is_one_clear_error(way: str, case: str, tmp_path: Path) -> None:
+    edges, row, words = BAD[case]
+    where = [] if row is None else [place(way, row)]
+    refused(way, tmp_path, *words, *where, columns=DOCUMENTS, edges=edges)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_there_may_be_no_edges(way: str, tmp_path: Path) -> None:
+    empty: Columns = {"source": [], "target": []}
+    assert read(way, tmp_path, DOCUMENTS, empty).edges.shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        [(0, 2), (1, 3)],
+        np.array([[0, 2], [1, 3]]),
+        np.array([[0, 2], [1, 3], [3, 1]]),
+        np.array([[0, 1, 0], [2, 3, 2]]),
+        coo_matrix(([1, 1], ([0, 3], [2, 1])), shape=(4, 4)),
+        csr_array(([True, True], ([2, 1], [0, 3])), shape=(4, 4)),
+        {"source": [0, 1], "target": [2, 3]},
+        iter([(0, 2), (1, 3)]),
+    ],
+    ids=["pairs", "array", "rows", "edge_index", "coo", "csr", "mapping", "iterator"],
+)
+def test_edges_come_in_every_form(edges: Any) -> None:
+    assert Corpus.from_texts(TEXTS, edges=edges).edges.T.tolist() == [[0, 2], [1, 3]]
+
+
+def test_edges_may_be_a_tensor() -> None:
+    import torch
+
+    index = torch.tensor([[0, 1], [2, 3]])
+    assert Corpus.from_texts(TEXTS, edges=index).edges.T.tolist() == [[0, 2], [1, 3]]
+    with pytest.raises(DataError, match=r"shape \[2, edges\]"):
+        Corpus.from_texts(TEXTS, edges=torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"edges": [(0, 4)]}, "row of the 4 documents, counted from 0. Got '4'"),
+        ({"edges": [(0, -1)]}, "Got '-1'"),
+        ({"edges": np.array([[0, 1, 2], [1, 2, 9]])}, "4 documents, counted from 0. Got 9"),
+        ({"edges": np.array([[0, 1, 2], [1, 2, -9]])}, "Got -9"),
+        ({"edges": [("a", "b")]}, "give them ids"),
+        ({"edges": [(0, 1, 0.5)]}, "no weights"),
+        ({"edges": [(0,)]}, "Edge 0 has 1 values"),
+        ({"edges": [("a", "x")], "ids": list("abcd")}, "id of a document. Got 'x' in row 0"),
+        ({"edges": coo_matrix(([1, 2], ([0, 1], [1, 2])), shape=(4, 4))}, "no weights"),
+        ({"edges": coo_matrix((3, 3))}, "each of the 4 documents"),
+    ],
+)
+def test_what_is_no_edge_is_refused(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        Corpus.from_texts(TEXTS, **arguments)
+
+
+def folder(path: Path) -> Path:
+    path.mkdir(exist_ok=True)
+    (path / "documents.csv").write_text("id,text\n007,a\n8,b\nä,c\n10,d\n", "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_numbered_edges_of_a_file(tmp_path: Path, order: Any) -> None:
+    ends = np.array([[0, 3, 1], [2, 1, 1]], dtype=np.int32, order=order)
+    np.save(folder(tmp_path) / "edges.npy", ends)
+    corpus = load_corpus(tmp_path)
+    assert corpus.edges.tolist() == [[0, 1], [2, 3]]
+    assert corpus.read_report is not None
+    assert corpus.read_report.edges_to_self == 1
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.zeros((3, 2), dtype=int), "shape"),
+        (np.array([[0, 1], [1, 4]]), "from 0. Got 4"),
+        (np.array([[0, 1], [1, -1]]), "Got -1"),
+        (np.array([[0.0], [1.0]]), "numeric array"),
+    ],
+)
+def test_bad_numbered_edges(tmp_path: Path, array: np.ndarray, words: str) -> None:
+    np.save(folder(tmp_path) / "edges.npy", array)
+    with pytest.raises(DataError, match=words) as caught:
+        load_corpus(tmp_path)
+    assert str(tmp_path / "edges.npy") in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["links.csv", "Edge.jsonl", "link.npy"])
+def test_edges_by_another_name_are_not_ignored(tmp_path: Path, name: str) -> None:
+    (folder(tmp_path) / name).write_text("source,target\n007,8\n")
+    with pytest.raises(DataError, match=rf"edges\..*{name}.*Rename"):
+        load_corpus(tmp_path)
+    (tmp_path / "edges.csv").write_text("source,target\n007,8\n")
+    assert load_corpus(tmp_path).edges.shape[1] == 1
+
+
+def test_notes_about_edges_are_no_edges(tmp_path: Path) -> None:
+    (folder(tmp_path) / "links.md").write_text("See also.")
+    assert load_corpus(tmp_path).edges.shape[1] == 0
+
+
+@pytest.mark.parametrize("way", FILES)
+def test_a_hundred_thousand_edges_are_all_read(way: str, tmp_path: Path) -> None:
+    count = 5_000
+    ends = np.random.default_rng(0).integers(0, count, (2, 100_000))
+    names = np.array([f"d{row}" for row in range(count)])
+    documents = {"id": names.tolist(), "text": ["x"] * count}
+    edges = {"source": names[ends[0]].tolist(), "target": names[ends[1]].tolist()}
+    corpus = read(way, tmp_path, documents, edges)
+    expected = canonical_edges(ends[0], ends[1], count)
+    np.testing.assert_array_equal(corpus.edges, expected)
