@@ -1,0 +1,239 @@
+"""Many replicas side by side, held to a session that trains one of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+
+from privgcn.config import Settings
+from privgcn.graph import DocumentGraph
+from privgcn.mechanism import Groups, RandomSource, Session
+from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, make_schedule
+from privgcn.sgd.train import train_private
+from privgcn_paper import batched
+from privgcn_paper.batched import Method, Replica, train_batched
+
+DOCUMENTS = 36
+
+
+def graph_of(*, sparse: bool, seed: int = 0) -> DocumentGraph:
+    draw = np.random.default_rng(seed)
+    labels = draw.integers(0, 3, DOCUMENTS)
+    rows = (draw.normal(size=(DOCUMENTS, 7)) * (draw.random((DOCUMENTS, 7)) < 0.6)) + np.eye(7)[
+        labels
+    ]
+    labels[:4] = -1
+    pairs = np.sort(draw.integers(0, DOCUMENTS, (2, 60)), axis=0)
+    edges = np.unique(pairs[:, pairs[0] != pairs[1]], axis=1)
+    rows = rows.astype(np.float32)
+    split = np.zeros(DOCUMENTS, np.int8)
+    return DocumentGraph(csr_array(rows) if sparse else rows, edges, labels, 3, split)
+
+
+def by_session(
+    graph: DocumentGraph, method: Method, seed: int, samples: list[np.ndarray] | None
+) -> dict[str, np.ndarray]:
+    """The weights that a session without noise gives for one seed."""
+    kind = {1: "single", DOCUMENTS: "each"}.get(method.groups, "random")
+    schedule = make_schedule(
+        method.schedule,
+        method.groups,
+        method.sampling_probability if method.schedule == "poisson" else None,
+    )
+    plan = PrivacyPlan(
+        unit="part",
+        relation="remove",
+        partition=PartitionFacts(
+            kind=kind, groups=method.groups, seed=seed if kind == "random" else None
+        ),
+        schedule=schedule,
+        clip_norm=method.clip_norm,
+        noise_multiplier=1.0,
+        steps=method.steps,
+        delta=1e-2,
+        units=DOCUMENTS,
+    )
+    settings = Settings().changed(
+        {
+            "seed": seed,
+            "model.kind": method.kind,
+            "model.hidden": method.hidden,
+            "model.dropout": method.dropout,
+            "training.optimizer": method.optimizer,
+            "training.learning_rate": method.learning_rate,
+            "training.patience": 0,
+        }
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        quiet = lambda total, grid, source: total / grid.unit  # noqa: E731
+        patch.setattr("privgcn.mechanism.session.noisy", quiet)
+        if samples is not None:
+            sampled = lambda self, step, source: samples[step]  # noqa: E731
+            patch.setattr(type(schedule), "sample", sampled)
+        session = Session(plan, Groups.of_plan(plan, graph), RandomSource.seeded(0, "quiet"))
+        return dict(train_private(session, settings).tensors)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("schedule", ["all", "poisson", "epoch"])
+@pytest.mark.parametrize("groups", [1, 5, DOCUMENTS])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_without_noise_every_replica_goes_where_its_session_goes(
+    optimizer: str, schedule: str, groups: int, sparse: bool
+) -> None:
+    if schedule == "poisson" and groups == 1:
+        schedule = "all"
+    graph = graph_of(sparse=sparse)
+    method = Method(
+        groups=groups,
+        steps=6,
+        optimizer=optimizer,
+        learning_rate=0.02,
+        schedule=schedule,
+        sampling_probability=0.4 if schedule == "poisson" else 1.0,
+        clip_norm=0.3,
+        hidden=5,
+        dropout=0.0,
+        kind="gcn" if groups < DOCUMENTS else "mlp",
+    )
+    made = train_batched(graph, method, [Replica(3, 0.0), Replica(8, 0.0)])
+    for own, seed in zip(made, (3, 8), strict=True):
+        samples = None
+        if schedule == "poisson":
+            steps, taken = batched._poisson(method, seed)
+            samples = [np.isin(np.arange(groups), taken[steps == step]) for step in range(6)]
+        expected = by_session(graph, method, seed, samples)
+        assert own.keys() == expected.keys()
+        for name, value in own.items():
+            assert value.dtype == np.float32
+            np.testing.assert_allclose(value, expected[name], atol=1e-4)
+    assert not np.array_equal(made[0]["layers.0.weight"], made[1]["layers.0.weight"])
+
+
+@pytest.mark.parametrize(("groups", "schedule"), [(1, "all"), (4, "poisson"), (36, "poisson")])
+def test_the_noise_has_its_deviation_in_every_tensor_and_replica(
+    groups: int, schedule: str
+) -> None:
+    graph, rate, noises = graph_of(sparse=True), 1e-3, (0.0, 2.0, 50.0)
+    method = Method(
+        groups=groups,
+        steps=1,
+        optimizer="sgd",
+        learning_rate=rate,
+        schedule=schedule,
+        sampling_probability=0.5 if schedule == "poisson" else 1.0,
+        clip_norm=0.7,
+        hidden=2000,
+        dropout=0.0,
+    )
+    quiet, *noisy = train_batched(graph, method, [Replica(0, noise) for noise in noises])
+    expected = 0.5 * groups if schedule == "poisson" else groups
+    draws = []
+    for own, noise in zip(noisy, noises[1:], strict=True):
+        unit = noise * 0.7 / expected * rate
+        each = [(own[name] - quiet[name]).ravel() / unit for name in sorted(own)]
+        for values in each:
+            if len(values) > 1000:
+                assert float(values.std()) == pytest.approx(1.0, abs=0.08)
+                assert abs(float(values.mean())) < 5 / len(values) ** 0.5
+        draws.append(np.concatenate(each))
+    assert abs(np.corrcoef(*draws)[0, 1]) < 0.03, "replicas have noise of their own"
+
+
+def test_samples_are_poissons() -> None:
+    method = Method(
+        groups=20,
+        steps=5000,
+        optimizer="sgd",
+        learning_rate=1.0,
+        schedule="poisson",
+        sampling_probability=0.1,
+    )
+    steps, groups = batched._poisson(method, 0)
+    counts = np.bincount(steps, minlength=5000)
+    assert counts.mean() == pytest.approx(2.0, abs=0.1)
+    assert counts.var() == pytest.approx(20 * 0.1 * 0.9, abs=0.15)
+    assert len(np.unique(steps * 20 + groups)) == len(steps)
+    by_group = np.bincount(groups, minlength=20)
+    assert np.abs(by_group - 500).max() < 5 * (5000 * 0.09) ** 0.5
+    table = batched._samples(method, [Replica(0, 1.0), Replica(1, 1.0)], each=False)
+    assert len(table) == 5000
+    first = table[(table >= 0) & (table < 20)]
+    np.testing.assert_array_equal(np.bincount(first, minlength=20), by_group)
+
+
+@pytest.mark.parametrize("groups", [1, 3, DOCUMENTS])
+def test_dropout_leaves_out_and_keeps_the_mean(groups: int) -> None:
+    """The mean of many steps' gradients at the same weights is close to that without."""
+    graph = graph_of(sparse=False)
+    shared = {"groups": groups, "optimizer": "sgd", "clip_norm": 1e6, "hidden": 50}
+    start, without, dropped = (
+        train_batched(
+            graph,
+            Method(steps=steps, learning_rate=1e-6, dropout=dropout, **shared),  # type: ignore[arg-type]
+            [Replica(0, 0.0)],
+        )[0]["layers.1.weight"].astype(np.float64)
+        for steps, dropout in ((0, 0.0), (2000, 0.0), (2000, 0.5))
+    )
+    assert np.corrcoef((without - start).ravel(), (dropped - start).ravel())[0, 1] > 0.9
+    assert not np.array_equal(without, dropped)
+
+
+def test_a_batch_gives_the_same_bits_again() -> None:
+    graph = graph_of(sparse=True)
+    method = Method(
+        groups=5,
+        steps=4,
+        optimizer="adam",
+        learning_rate=0.1,
+        schedule="poisson",
+        sampling_probability=0.3,
+    )
+    replicas = [Replica(0, 1.0), Replica(1, 4.0)]
+    before = torch.random.get_rng_state()
+    first, second = (train_batched(graph, method, replicas) for _ in range(2))
+    assert torch.equal(before, torch.random.get_rng_state())
+    for one, other in zip(first, second, strict=True):
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name])
+            assert np.isfinite(one[name]).all()
+
+
+def test_it_needs_neither_settings_nor_accounting() -> None:
+    """So that it runs where only NumPy, SciPy and PyTorch are."""
+    code = (
+        "import sys, privgcn_paper.batched;"
+        "print([n for n in ('pydantic', 'dp_accounting', 'sklearn') if n in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("groups", [1, 4, DOCUMENTS])
+def test_a_captured_step_does_what_a_step_does(groups: int) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    method = Method(
+        groups=groups,
+        steps=20,
+        optimizer="adam",
+        learning_rate=0.01,
+        schedule="all" if groups == 1 else "poisson",
+        sampling_probability=0.5,
+        dropout=0.0,
+    )
+    replicas = [Replica(0, 0.0), Replica(1, 0.0)]
+    made = [
+        train_batched(graph_of(sparse=True), method, replicas, at) for at in ("cpu", "cuda")
+    ]
+    for one, other in zip(*made, strict=True):
+        for name in one:
+            np.testing.assert_allclose(one[name], other[name], atol=1e-4)
