@@ -1,0 +1,161 @@
+"""What is decided before any text is encoded: once, and by public facts alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from builders import small_corpus, small_settings, two_class_corpus
+from privgcn.config import MODES, make_settings
+from privgcn.errors import ConfigError, DataError, PrivacyContractError
+from privgcn.features import words
+from privgcn.privacy import accounting
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.runs.prepare import check_owners, graph_of, prepare, public_size
+from privgcn.runs.train import score_table, train
+
+OWNERS = {"owners": np.arange(120) % 40, "owner_names": tuple(f"o{i}" for i in range(40))}
+
+
+@pytest.fixture
+def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody encodes a text."""
+    monkeypatch.setattr(words.HashingWords, "transform", None)
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"privacy__unit": "person"}, "has no owners"),
+        ({"privacy__parts": 41}, "between 1 and 40"),
+        ({"privacy__delta": 0.2}, "at most one over the number of units"),
+        ({"privacy__parts": "column:year"}, "not in the corpus"),
+        ({"privacy__noise_multiplier": 2.0}, "either 'epsilon' or 'noise_multiplier'"),
+        ({"features__kind": "elsewhere"}, "must be one of"),
+        ({"features__options": {"wings": 2}}, "no option 'wings'"),
+    ],
+)
+def test_what_cannot_be_promised_is_refused_before_any_text_is_encoded(
+    changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises((ConfigError, PrivacyContractError), match=words):
+        prepare(small_corpus(), small_settings(**changes))
+
+
+def test_nobody_trains_on_documents_without_labels() -> None:
+    corpus = small_corpus()
+    with pytest.raises(DataError, match="label for every training document"):
+        prepare(replace(corpus, labels=np.full(60, -1)), small_settings())
+
+
+# hazard 24
+def test_an_owner_on_both_sides_is_found_behind_a_view() -> None:
+    corpus = small_corpus(owners=20)
+    check_owners(corpus, "person")
+    check_owners(corpus.train, "person")
+    mixed = replace(corpus, owners=np.arange(60) % 20)
+    for view in (mixed, mixed.train, mixed.select(mixed.split == 0).with_split(0)):
+        with pytest.raises(PrivacyContractError, match="split by owner"):
+            check_owners(view, "person")
+        check_owners(view, "document")
+
+
+def test_a_run_has_one_plan_and_its_epsilon_is_computed_while_calibrating_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plans: list[PrivacyPlan] = []
+    made = PrivacyPlan.__post_init__
+
+    def plan(self: PrivacyPlan) -> None:
+        plans.append(self)
+        made(self)
+
+    accounting._epsilon.cache_clear()
+    monkeypatch.setattr(PrivacyPlan, "__post_init__", plan)
+    prepared = prepare(small_corpus(), small_settings())
+    calibrated = accounting._epsilon.cache_info().misses
+    assert calibrated <= 20
+    run = train(prepared)
+    table = score_table(run)
+    # A draft without its noise, and the plan, which is checked again by whatever holds it.
+    assert len(set(plans)) == 2
+    assert run.plan == prepared.plan == run.model.statement.plan
+    assert accounting._epsilon.cache_info().misses == calibrated
+    assert table["forecast"]["interval"] == list(prepared.forecast.expected.interval)
+
+
+def test_another_seed_is_another_partition_at_the_same_cost() -> None:
+    settings = small_settings(privacy__parts=4)
+    prepared = prepare(small_corpus(), settings)
+    other = prepared.reseeded(9)
+    assert other.settings == settings.changed({"seed": 9})
+    assert other.plan == prepare(small_corpus(), other.settings).plan
+    assert other.featurizer is prepared.featurizer
+
+
+# hazard 21
+def test_default_features_follow_owners_where_only_they_are_public() -> None:
+    owned = two_class_corpus(**OWNERS)
+    person = make_settings(epsilon=1.0, changes={"privacy.unit": "person"})
+    assert public_size(owned, person) == 40
+    assert public_size(owned, make_settings(epsilon=1.0)) == 120
+
+
+@pytest.mark.parametrize(
+    ("texts", "recipe", "changes"),
+    [
+        (True, None, {}),
+        (False, None, {}),
+        (False, None, {"privacy__unit": "person"}),
+        (False, "paper-split", {"privacy__parts": 4, "training__epochs": 3}),
+    ],
+)
+def test_rows_on_disk_train_the_same_model_to_the_bit(
+    texts: bool, recipe: str | None, changes: dict[str, Any]
+) -> None:
+    split = np.repeat([0, 1, 2], [72, 24, 24]).astype(np.int8)
+    owners = {**OWNERS, "owners": np.arange(120) // 3, "split": split}
+    corpus = two_class_corpus(texts=texts, **owners)
+    given = {"features__kind": "static" if texts else "given", "features__options": {}}
+    settings = small_settings(recipe, privacy__reproducible=True, **given, **changes)
+    near = train(prepare(corpus, settings))
+    far = train(prepare(corpus, settings.changed({"training.memory": 0.0})))
+    assert isinstance(far.graph.features, np.memmap)
+    assert not isinstance(near.graph.features, np.memmap)
+    assert near.model.released.serialised() == far.model.released.serialised()
+    for mode in MODES:
+        assert np.array_equal(near.predictions(mode), far.predictions(mode))
+
+
+# hazard 21
+def test_how_many_documents_people_have_does_not_choose_memory() -> None:
+    bound = 30 * 6 * 4 / 2**30  # what forty owners could have, and more than they have
+    settings = small_settings(
+        privacy__unit="person",
+        training__memory=bound,
+        features__kind="given",
+        features__options={},
+    )
+    for owners in (np.arange(120) % 40, np.zeros(120, dtype=np.int64)):
+        corpus = two_class_corpus(texts=False, **{**OWNERS, "owners": owners})
+        featurizer = prepare_features(corpus, settings)
+        graph = graph_of(corpus, featurizer, settings)
+        assert isinstance(graph.features, np.memmap)
+
+
+def prepare_features(corpus: Any, settings: Any) -> Any:
+    from privgcn.runs.prepare import make_features
+
+    return make_features(corpus, settings)
+
+
+def test_a_device_that_is_not_there_is_refused_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match="needs a GPU"):
+        prepare(small_corpus(), small_settings(training__device="cuda"))
