@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -50,26 +50,10 @@ def account(
     from privgcn.privacy.accounting import epsilon_of
     from privgcn.privacy.wording import round_up
 
-    epsilon = epsilon_of(
-        noise_multiplier=noise_multiplier,
-        steps=steps,
-        sampling_probability=sampling_probability,
-        sensitivity=sensitivity,
-        delta=delta,
-        accountant=accountant,
-    )
+    mechanism = _named(steps, sampling_probability, sensitivity, delta, accountant)
+    epsilon = epsilon_of(noise_multiplier=noise_multiplier, **mechanism)
     if as_json:
-        print_json(
-            {
-                "epsilon": epsilon,
-                "delta": delta,
-                "accountant": accountant,
-                "noise_multiplier": noise_multiplier,
-                "steps": steps,
-                "sampling_probability": sampling_probability,
-                "sensitivity": sensitivity,
-            }
-        )
+        print_json({"epsilon": epsilon, "noise_multiplier": noise_multiplier, **mechanism})
         return
     say(f"epsilon <= {round_up(epsilon)} at delta = {delta:g}, accountant {accountant}")
 
@@ -89,28 +73,26 @@ def calibrate(
     from privgcn.privacy import accounting
     from privgcn.privacy.wording import round_up
 
-    result = accounting.calibrate(
-        epsilon=epsilon,
-        steps=steps,
-        sampling_probability=sampling_probability,
-        sensitivity=sensitivity,
-        delta=delta,
-        accountant=accountant,
-    )
+    mechanism = _named(steps, sampling_probability, sensitivity, delta, accountant)
+    result = accounting.calibrate(epsilon=epsilon, **mechanism)
+    noise, reached = result.noise_multiplier, result.epsilon
     if as_json:
-        print_json(
-            {
-                "noise_multiplier": result.noise_multiplier,
-                "epsilon": result.epsilon,
-                "delta": delta,
-                "accountant": accountant,
-                "steps": steps,
-                "sampling_probability": sampling_probability,
-                "sensitivity": sensitivity,
-            }
-        )
+        print_json({"noise_multiplier": noise, "epsilon": reached, **mechanism})
         return
     say(
-        f"noise multiplier {round_up(result.noise_multiplier, 6)} gives epsilon <= "
-        f"{round_up(result.epsilon)} at delta = {delta:g}, accountant {accountant}"
+        f"noise multiplier {round_up(noise, 6)} gives epsilon <= {round_up(reached)} at "
+        f"delta = {delta:g}, accountant {accountant}"
     )
+
+
+def _named(
+    steps: int, sampling_probability: float, sensitivity: int, delta: float, accountant: str
+) -> dict[str, Any]:
+    """What both verbs are told of a mechanism, as both functions take it and JSON prints it."""
+    return {
+        "steps": steps,
+        "sampling_probability": sampling_probability,
+        "sensitivity": sensitivity,
+        "delta": delta,
+        "accountant": accountant,
+    }

@@ -92,8 +92,8 @@ def _print(result: Audit) -> None:
         ],
     )
     say(
-        f"Claim: epsilon <= {result.claim:.3f} at delta = {result.delta:g}, unit {result.unit}, "
-        f"relation {result.relation}. Measured: epsilon >= {result.epsilon:.3f} with "
+        f"Claim: epsilon <= {result.claim:.3f} at delta = {result.delta:g}, unit "
+        f"{result.unit}, relation {result.relation}. Measured: epsilon >= {result.epsilon:.3f} with "
         f"{result.confidence:.0%} confidence, {result.share:.0%} of the claim."
     )
     say(

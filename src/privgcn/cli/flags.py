@@ -198,7 +198,7 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 def _parameter(name: str, said: str | None) -> inspect.Parameter:
     flag = _FLAGS[name]
     option = typer.Option(help=said or flag.help, min=flag.least)
-    annotation = Annotated[flag.kind | None, option]
+    annotation: Any = Annotated[flag.kind | None, option]
     return inspect.Parameter(name, _KEYWORD, default=None, annotation=annotation)
 
 

@@ -42,9 +42,8 @@ def release(
     from privgcn.privacy.ledger import Budget, Ledger
     from privgcn.privacy.wording import round_up
     from privgcn.report.card import About, card_html, card_markdown
+    from privgcn.runs import release as releases
     from privgcn.runs.folder import CARD, CARD_PAGE
-    from privgcn.runs.model import public_settings
-    from privgcn.runs.release import check_release_target, releasable_statement, write_release
     from privgcn.runs.run import Run
 
     if budget is not None and ledger is None:
@@ -55,19 +54,20 @@ def release(
             "same --delta for every release of a ledger."
         )
     finished = Run(run)
-    statement = releasable_statement(finished, learned_features=with_learned_features)
-    check_release_target(finished, folder, overwrite=overwrite)
+    statement = releases.releasable_statement(finished, learned_features=with_learned_features)
+    releases.check_release_target(finished, folder, overwrite=overwrite)
     spent = None
     if ledger is not None:
         limit = None if budget is None or delta is None else Budget(budget, delta)
         spent = Ledger(ledger).record(statement, budget=limit)
-    described = public_settings(finished.settings).model_dump(exclude={"data"})
+    kind = finished.model().featurizer.kind
+    described = releases.public_settings(finished.settings, kind).model_dump(exclude={"data"})
     said = About(about, finished.settings.data.classes, intended_use, contact)
     pages = {
         CARD: card_markdown(statement, described, said),
         CARD_PAGE: card_html(statement, described, said),
     }
-    write_release(finished, folder, pages, overwrite=overwrite)
+    releases.write_release(finished, folder, pages, overwrite=overwrite)
     if as_json:
         print_json({"release": str(folder), "epsilon": statement.epsilon, "spent": spent})
         return

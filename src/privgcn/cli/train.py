@@ -16,7 +16,7 @@ from privgcn.cli.output import detail, note, print_json, say, shown_progress, ve
 if TYPE_CHECKING:
     from privgcn.config import Settings
     from privgcn.data import Corpus
-    from privgcn.mechanism import Ranks
+    from privgcn.mechanism.ranks import Ranks
     from privgcn.runs.prepare import PreparedRun
     from privgcn.runs.train import TrainedRun
 
@@ -49,7 +49,7 @@ def train(
     """Train a classifier on documents and edges, privately when given an epsilon."""
     from privgcn.cli.scores import print_run
     from privgcn.config import merged, resolve
-    from privgcn.mechanism import Ranks
+    from privgcn.mechanism.ranks import Ranks
 
     begun = time.perf_counter()
     overrides = chosen.overrides(data__source=source)
@@ -219,7 +219,7 @@ def _unit_answer(text: str) -> str:
 def score_and_write(
     folder: Path, run: TrainedRun, *, overwrite: bool, seeds: int = 1
 ) -> dict[str, Any]:
-    """Scores a trained model and writes its run folder with a report; what ``--json`` prints."""
+    """Scores a trained model and writes its run folder with a report; what JSON prints."""
     from privgcn.report.page import run_page
     from privgcn.runs.run import write_run
 

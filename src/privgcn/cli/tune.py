@@ -39,9 +39,7 @@ def tune(
     ] = 5.0,
     law: Annotated[
         str,
-        typer.Option(
-            help="Distribution of the number of runs: poisson, logarithmic or geometric."
-        ),
+        typer.Option(help="Distribution of the number of runs: poisson."),
     ] = "poisson",
     public_validation: Annotated[
         bool,
@@ -61,10 +59,13 @@ def tune(
     from privgcn.cli.train import score_and_write
     from privgcn.config import merged, resolve
     from privgcn.data import load_corpus, resolved_source
+    from privgcn.errors import ConfigError
     from privgcn.privacy.selection import RunCount
     from privgcn.runs.folder import check_target
     from privgcn.runs.tune import SearchSpace, search
 
+    if law != "poisson":
+        raise ConfigError(f"The 'law' of a search must be poisson. Got {law!r}. Leave it out.")
     overrides = chosen.overrides(data__source=resolved_source(source))
     resolved = resolve(*overrides)
     chosen_space = SearchSpace.of(resolved.recipe, space, tries or [])

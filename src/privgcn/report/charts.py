@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -21,7 +21,8 @@ from privgcn.report.text import between, clean, coordinate, element, joined, num
 
 Role = Literal["data", "reference", "range"]
 
-INK, MUTED, GRID, REFERENCE = "#1c2128", "#565d67", "#dfe2e6", "#767B84"
+INK, MUTED, REFERENCE = "#1c2128", "#565d67", "#767B84"
+_GRID = {"class_": "grid", "stroke": "#dfe2e6"}
 _FONT, _LINE = 12.5, 18.0
 # Mean width of a character over the font size; generous, as fonts differ by machine.
 _CHARACTER = 0.56
@@ -137,15 +138,15 @@ class Scale:
         names: Sequence[str] = (),
         log: bool = False,
     ) -> None:
-        self._low, self._high, self._names, self._log = low, high, list(names), log
+        self._low, self._high, self.names, self._log = low, high, list(names), log
         self.ticks = [(self.at(value), words) for value, words in ticks]
         if names:
             self.ticks = [(self.at(name), name) for name in names]
 
     def at(self, value: float | str) -> float:
         """How far along the axis a value lies."""
-        if self._names:
-            return (self._names.index(number(value)) + 0.5) / len(self._names)
+        if self.names:
+            return (self.names.index(number(value)) + 0.5) / len(self.names)
         ends = (self._low, self._high, float(value))
         low, high, here = map(math.log, ends) if self._log else ends
         return (here - low) / (high - low)
@@ -280,32 +281,30 @@ def _lines(figure: Figure, drawn: Sequence[tuple[_Look, Series]]) -> tuple[Marku
         return bottom - vertical.at(value) * _HEIGHT
 
     parts = [_text(_shortened(figure.y_label, _PHONE), "-36", 12, class_="axis", fill=MUTED)]
-    for at, words in vertical.ticks:
-        here = bottom - at * _HEIGHT
-        parts.append(_line("0", here, "100%", here, class_="grid"))
+    for level, words in vertical.ticks:
+        here = bottom - level * _HEIGHT
+        parts.append(_line("0", here, "100%", here, _GRID))
         parts.append(_text(words, "-8", here + 4, class_="tick", anchor="end", fill=MUTED))
     parts.append(_ticks_below(across, bottom))
     # References lie below, so that they never hide a value of the data.
     for look, series in sorted(drawn, key=lambda pair: not pair[0].reference):
-        level = [point for point in series.points if point.x is None]
-        for point in level:
+        for point in (point for point in series.points if point.x is None):
             line = look.line("0", y(point.y), "100%", y(point.y))
             parts.append(element("g", _said(figure, series, point), line))
         spots = [(across.at(p.x), y(p.y), p) for p in series.points if p.x is not None]
         spots.sort(key=lambda spot: spot[0])
-        step = 1.5 / len(across.ticks) if across.ticks and isinstance(places[0], str) else 2
+        step = 1.5 / len(across.names) if across.names else 2
         for (x1, y1, _), (x2, y2, _) in itertools.pairwise(spots):
             # A named place between two points that has none: a line must not guess it.
             if x2 - x1 < step:
                 parts.append(look.line(_percent(x1), y1, _percent(x2), y2))
         for x, here, point in spots:
-            marks = [_said(figure, series, point)]
-            at = _percent(x)
+            at, marks = _percent(x), [_said(figure, series, point)]
             if point.span is not None:
                 low, high = map(y, point.span)
-                stroke = {"class_": f"stroke {look.style}", "stroke": look.colour}
-                marks.append(_line(at, low, at, high, **stroke))
-                cap = _line("-4", 0, "4", 0, **stroke)
+                style = {"class_": f"stroke {look.style}", "stroke": look.colour}
+                marks.append(_line(at, low, at, high, style))
+                cap = _line("-4", 0, "4", 0, style)
                 marks += [element("svg", cap, x=at, y=end, **_VISIBLE) for end in (low, high)]
             marks.append(look.marker(at, here))
             marks.append(element("circle", cx=at, cy=here, r=13, fill="transparent"))
@@ -331,7 +330,7 @@ def _bars(figure: Figure, drawn: Sequence[tuple[_Look, Series]]) -> tuple[Markup
             marks.append(_bar(figure, look, series, point, scale, y + _LINE))
             y += _LINE + _BAR + (5 if len(bars) > 1 else 9)
         y += 6 if len(bars) > 1 else 0
-    grid = [_line(_percent(at), 0, _percent(at), y, class_="grid") for at, _ in scale.ticks]
+    grid = [_line(_percent(at), 0, _percent(at), y, _GRID) for at, _ in scale.ticks]
     parts = [*grid, *marks, _ticks_below(scale, y - 4)]
     below = _below(figure.y_label, y - 4, parts)
     return joined(parts), y - 4 + below
@@ -356,10 +355,10 @@ def _bar(
     parts = [_said(figure, series, point), box]
     if point.span is not None and not hollow:
         ends = [scale.at(low), scale.at(high)]
-        style = {"class_": "whisker", "stroke": INK, "stroke_width": 1.3}
-        parts.append(_line(_percent(ends[0]), middle, _percent(ends[1]), middle, **style))
+        style = {"class_": "whisker", "stroke": INK}
+        parts.append(_line(_percent(ends[0]), middle, _percent(ends[1]), middle, style))
         parts += [
-            _line(_percent(at), middle - 4, _percent(at), middle + 4, **style) for at in ends
+            _line(_percent(at), middle - 4, _percent(at), middle + 4, style) for at in ends
         ]
         end = max(end, *ends)
     words = str(between(point.ends)) if hollow else str(MeanStd(point.y, point.std))
@@ -438,6 +437,5 @@ def _text(
     )  # fmt: skip
 
 
-def _line(x1: str, y1: float, x2: str, y2: float, **attributes: str | float) -> Markup:
-    values: dict[str, str | float] = {"stroke": GRID, **attributes}
-    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, **values)
+def _line(x1: str, y1: float, x2: str, y2: float, style: Mapping[str, str]) -> Markup:
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, stroke_width=1.3, **style)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +190,6 @@ def _without_privacy(run: RunRecord, mode: Mode, own: float) -> tuple[str, float
     return f"without privacy, {mode}", own
 
 
-def _listed(names: set[str]) -> str:
+def _listed(names: Iterable[str]) -> str:
     *most, last = sorted(names)
     return f"{', '.join(most)} and {last}" if most else last

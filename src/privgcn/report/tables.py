@@ -129,12 +129,12 @@ class Table:
             ]
             inside = element("bdi", texts[0], class_="again" if texts[0] == above else None)
             if named:
-                kind = "keys aside" if distinct else "keys"
-                inside += element("span", ", ".join(named), class_=kind)
+                aside = "keys aside" if distinct else "keys"
+                inside += element("span", ", ".join(named), class_=aside)
             cells = [element("th", inside, scope="row")]
-            for text, kind in zip(texts[1:], kinds[1:], strict=True):
-                brief = ["brief"] if len(text) <= _BRIEF and "n" not in kind else []
-                cells.append(element("td", text, class_=" ".join(brief + kind) or None))
+            for text, names in zip(texts[1:], kinds[1:], strict=True):
+                brief = ["brief"] if len(text) <= _BRIEF and "n" not in names else []
+                cells.append(element("td", text, class_=" ".join(brief + names) or None))
             body.append(element("tr", joined(cells)))
             above = texts[0]
         return element(

@@ -1,0 +1,130 @@
+"""One Chromium for all pages; each page is watched for errors, requests and dialogs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privgcn.report.card import card_html
+from privgcn.report.charts import Figure, Point, Series
+from privgcn.report.comparison import runs_page
+from privgcn.report.page import Part, RunRecord, results_page, run_page
+from privgcn.report.tables import Table
+from report.samples import make_scores, make_settings, make_statement
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror="alert(2)">',
+    "'/><svg onload=alert(3)>",
+    "{{ 7 * 7 }}",
+)
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+QUIET = (
+    "--no-sandbox",
+    "--headless",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+
+
+@dataclass
+class Watched:
+    """A page and what it did that it should not."""
+
+    page: Any
+    url: str
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip("no Chromium path; looked for " + ", ".join(NAMES))
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(QUIET))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def look(chromium: Any, pages: dict[str, Path]) -> Iterator[Any]:
+    """Opens one of ``pages`` from disk, in a given width and colour scheme."""
+    contexts = []
+
+    def opened(name: str, *, width: int = 1280, scheme: str = "light") -> Watched:
+        context = chromium.new_context(
+            viewport={"width": width, "height": 800},
+            color_scheme=scheme,
+            reduced_motion="reduce",
+        )
+        contexts.append(context)
+        watched = Watched(context.new_page(), pages[name].as_uri())
+        page = watched.page
+        page.on("console", lambda message: watched.complaints.append(message.text))
+        page.on("pageerror", lambda error: watched.complaints.append(str(error)))
+        page.on("request", lambda request: watched.requests.append(request.url))
+
+        def on_dialog(dialog: Any) -> None:
+            watched.complaints.append(f"dialog: {dialog.message}")
+            dialog.dismiss()
+
+        page.on("dialog", on_dialog)
+        page.goto(watched.url)
+        return watched
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One page of each kind, with hostile names and with 41 classes."""
+    folder = tmp_path_factory.mktemp("pages with spaces & signs")
+    statement = make_statement(not_covered=HOSTILE)
+    settings = make_settings(statement)
+    scores = make_scores(HOSTILE, synthetic=True)
+    scores["dataset"] = HOSTILE[1]
+    scores["baselines"][HOSTILE[0]] = {"micro_f1": 0.6}
+    many = make_scores(tuple(f"a long class name {i}" for i in range(41)))
+    others = [make_statement(noise_multiplier=8.0 + i) for i in range(3)]
+    html = {
+        "run": run_page(settings, statement, scores),
+        "classes": run_page(make_settings(None), None, many),
+        "runs": runs_page(
+            [RunRecord(settings, each, scores, HOSTILE[i % 2]) for i, each in enumerate(others)]
+        ),
+        "results": results_page(HOSTILE[0], [_part()], [HOSTILE[1]]),
+        "card": card_html(statement, settings.model_dump(exclude={"data"})),
+    }
+    for name, page in html.items():
+        (folder / f"{name}.html").write_text(page, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in html}
+
+
+def _part() -> Part:
+    wide = [f"column {i}" for i in range(14)]
+    points = [Point(x, 0.1 * x, 0.05) for x in range(1, 8)]
+    lines = [Series(name, points) for name in HOSTILE]
+    bars = [Series(name, [Point(place, 0.5, 0.1) for place in HOSTILE]) for name in "ab"]
+    keyed = [("cora", method, 2, *[0.5] * 8) for method in ("sgd", "adam")]
+    return Part(
+        HOSTILE[0],
+        [HOSTILE[2]],
+        [Figure(HOSTILE[0], lines, HOSTILE[1], HOSTILE[2]), Figure("bars", bars, kind="bar")],
+        [
+            Table(HOSTILE[2], wide, [[0.123] * 14], [HOSTILE[0]]),
+            Table("keyed", ["dataset", "method", "epsilon", *wide[:8]], keyed),
+        ],
+    )

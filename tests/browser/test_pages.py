@@ -1,0 +1,283 @@
+"""Pages in a real browser, opened from disk as a reader opens them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+ALL = ("run", "classes", "runs", "results", "card")
+
+# Contrast after WCAG 2: text colour against the nearest background that is not transparent.
+CONTRAST = """
+(selector) => {
+  const canvas = new OffscreenCanvas(1, 1);
+  const pen = canvas.getContext('2d', {willReadFrequently: true});
+  const rgba = (colour) => {
+    pen.clearRect(0, 0, 1, 1);
+    pen.fillStyle = colour;
+    pen.fillRect(0, 0, 1, 1);
+    return [...pen.getImageData(0, 0, 1, 1).data];
+  };
+  const light = ([r, g, b]) => {
+    const [x, y, z] = [r, g, b].map((c) => {
+      const s = c / 255;
+      return s <= 0.03928 ? s / 12.92 : ((s + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+  };
+  const ground = (node) => {
+    for (let at = node; at; at = at.parentElement) {
+      const colour = rgba(getComputedStyle(at).backgroundColor);
+      if (colour[3] === 255) return colour;
+    }
+    return [255, 255, 255, 255];
+  };
+  let worst = {ratio: 21, text: ''};
+  for (const node of document.querySelectorAll(selector)) {
+    if (!node.checkVisibility() || !node.textContent.trim()) continue;
+    const style = getComputedStyle(node);
+    const ink = node.ownerSVGElement ? style.fill : style.color;
+    const [a, b] = [light(rgba(ink)), light(ground(node))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < worst.ratio) worst = {ratio, text: node.textContent.trim().slice(0, 40)};
+  }
+  return worst;
+}
+"""
+TEXT = (
+    "p, li, dt, dd, h1, h2, h3, th, td, caption span, figcaption, summary, a:not(.skip), pre,"
+    " code, .badge, .tag, .chart text, .legend"
+)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_errors_no_requests_no_dialogs_and_hostile_names_are_text(look, name):
+    watched = look(name)
+    page = watched.page
+
+    assert watched.complaints == []
+    assert watched.requests == [watched.url]
+    assert page.locator("script, img, iframe, object, embed, base, form").count() == 0
+    assert page.evaluate("document.querySelectorAll('[onerror],[onload],[style]').length") == 0
+    if name != "classes":
+        assert "<script>alert(1)</script>" in page.locator("body").inner_text()
+        assert "49" not in page.locator("h1").inner_text()
+
+
+def test_hostile_names_are_text_in_drawings_too(look):
+    page = look("results").page
+    chart = page.locator("figure svg.chart").first
+
+    assert "<script>" in chart.get_attribute("aria-label")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_phone_never_scrolls_sideways(look, name):
+    page = look(name, width=360).page
+    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    outside = page.evaluate(
+        """[...document.querySelectorAll('main h1, main p, main svg, .scroll, figure, pre')]
+        .filter((n) => n.checkVisibility())
+        .filter((n) => n.getBoundingClientRect().right > 360.5)
+        .map((n) => n.outerHTML.slice(0, 80))"""
+    )
+    assert outside == []
+
+
+@pytest.mark.parametrize("width", [360, 660, 800, 900, 1000, 1100, 1280])
+def test_no_word_of_a_tile_is_broken(look, width):
+    page = look("run", width=width).page
+    page.add_style_tag(content=".tiles .value { overflow-wrap: normal !important; }")
+
+    assert "document" in page.locator(".tiles").inner_text()
+    broken = page.evaluate(
+        """[...document.querySelectorAll('.tiles .value')]
+        .filter((n) => n.scrollWidth > n.clientWidth).map((n) => n.textContent)"""
+    )
+    assert broken == []
+
+
+@pytest.mark.parametrize("name", ["run", "classes"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out(look, name, scheme):
+    page = look(name, scheme=scheme).page
+    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    worst = page.evaluate(CONTRAST, TEXT)
+
+    assert worst["ratio"] >= 4.5, worst
+
+
+def test_dark_mode_is_dark(look):
+    colour = look("run", scheme="dark").page.evaluate(
+        "getComputedStyle(document.body).backgroundColor"
+    )
+    channels = [int(part) for part in colour.strip("rgb()").split(",")]
+
+    assert max(channels) < 60
+
+
+def test_the_keyboard_reaches_everything(look):
+    page = look("run").page
+    reached = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate(
+                """() => {
+                  const at = document.activeElement;
+                  const kind = at.getAttribute('class') || at.tagName;
+                  return [kind, at.getAttribute('href') || ''];
+                }"""
+            )
+        )
+        if reached[-1][0] == "BODY":
+            break
+    kinds = [kind for kind, _ in reached]
+
+    assert reached[0] == ["skip", "#content"]
+    assert {"scroll", "scroll tall", "SUMMARY", "PRE"} <= set(kinds)
+
+
+def test_the_skip_link_shows_itself_and_leads_to_the_content(look):
+    page = look("run").page
+    page.keyboard.press("Tab")
+
+    assert page.locator(".skip").bounding_box()["y"] >= 0
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "content"
+
+
+def test_a_phone_shows_what_is_covered_without_scrolling(look):
+    page = look("run", width=390).page
+    cells = page.locator("#scores tbody th")
+
+    assert cells.first.inner_text().split() == ["alone", "covered"]
+    assert cells.nth(2).inner_text().split() == ["full-graph", "not", "covered"]
+    box = cells.nth(2).locator(".keys").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+
+
+def test_focus_is_seen(look):
+    page = look("run").page
+    page.locator("#scores .scroll").last.focus()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Tab")
+
+    width = page.evaluate("getComputedStyle(document.activeElement).outlineWidth")
+    assert float(width.removesuffix("px")) >= 2
+
+
+@pytest.mark.parametrize("name", ["run", "results", "card"])
+def test_landmarks_headings_and_tables_are_named(look, name):
+    page = look(name).page
+
+    for role in ("main", "banner", "contentinfo", "navigation"):
+        assert page.get_by_role(role).count() == 1, role
+    assert page.locator("h1").count() == 1
+    levels = page.evaluate(
+        "[...document.querySelectorAll('h1,h2,h3,h4')].map((h) => Number(h.tagName[1]))"
+    )
+    steps = pairwise(levels)
+    assert all(after - before <= 1 for before, after in steps)
+    bare = "table:not(:has(caption)), th:not([scope]), section:not([aria-labelledby])"
+    assert page.locator(bare).count() == 0
+    assert page.locator(".scroll:not([tabindex]), .scroll:not([aria-label])").count() == 0
+
+
+def test_headers_of_a_large_confusion_matrix_stay_in_sight(look):
+    page = look("classes").page
+    places = page.locator("[aria-label^='Confusion matrix']").first.evaluate(
+        """(box) => {
+          box.scrollTo(600, 400);
+          const frame = box.getBoundingClientRect();
+          const row = box.querySelectorAll('tbody th')[20].getBoundingClientRect();
+          const column = box.querySelectorAll('thead th')[25].getBoundingClientRect();
+          return [box.scrollLeft, row.left - frame.left, column.top - frame.top];
+        }"""
+    )
+
+    assert places[0] > 0
+    assert 0 <= places[1] < 3
+    assert 0 <= places[2] < 3
+
+
+def test_a_phone_keeps_the_name_of_a_row_in_sight(look):
+    page = look("results", width=390).page
+    box = page.locator("[aria-label='Table: keyed']")
+    places = box.evaluate(
+        """(box) => {
+          box.scrollTo(200, 0);
+          const left = box.getBoundingClientRect().left;
+          const heads = [...box.querySelectorAll('thead th:first-child, tbody th')];
+          return [box.scrollLeft, ...heads.map((h) => h.getBoundingClientRect().left - left)];
+        }"""
+    )
+
+    assert places[0] > 100
+    assert all(0 <= place < 3 for place in places[1:])
+    assert box.locator("tbody th").last.inner_text().split() == [
+        "cora",
+        "adam,",
+        "epsilon",
+        "2",
+    ]
+    assert box.locator("td.key").first.is_hidden()
+    assert box.locator("tbody td:not(.key)").first.bounding_box()["width"] > 30
+
+
+def test_a_desk_shows_every_column_once(look):
+    box = look("results").page.locator("[aria-label='Table: keyed']")
+
+    assert box.locator("tbody th").last.inner_text() == "cora"
+    assert box.locator("td.key").first.is_visible()
+
+
+def test_paper_gets_no_navigation_and_nothing_cut_off(look):
+    page = look("run").page
+    page.emulate_media(media="print")
+
+    assert page.locator("nav").is_hidden()
+    assert page.locator(".scroll").first.evaluate("(n) => getComputedStyle(n).overflow") == (
+        "visible"
+    )
+
+
+@pytest.mark.parametrize("width", [360, 800, 1280])
+@pytest.mark.parametrize("name", ["run", "runs", "results"])
+def test_one_drawing_fits_every_width_with_letters_of_one_size(look, name, width):
+    page = look(name, width=width).page
+    outside = page.evaluate(
+        """(width) => [...document.querySelectorAll('.chart text')]
+        .map((n) => [n.getBoundingClientRect(), n.textContent])
+        .filter(([box]) => box.left < 0 || box.right > width)
+        .map(([box, words]) => [box.left, box.right, words])""",
+        width,
+    )
+
+    assert outside == []
+    size = page.locator(".chart text").first.evaluate("(n) => getComputedStyle(n).fontSize")
+    assert size == "12.5px"
+
+
+def test_pointing_at_a_mark_says_its_value(look):
+    page = look("run").page
+    words = page.locator("#scores .chart title").all_text_contents()
+
+    assert words[0] == "alone: 0.600 (0.450 to 0.700)"
+    page.locator("#scores .chart rect.fill").first.hover()
+    assert page.locator("#scores .chart rect.fill").first.is_visible()
+
+
+def test_the_values_of_a_curve_are_a_table_for_keyboards(look):
+    page = look("runs").page
+    page.locator("#curve summary").focus()
+    page.keyboard.press("Enter")
+
+    assert page.locator("#curve table").is_visible()
+    assert "0.700" in page.locator("#curve table").inner_text()

@@ -1,0 +1,237 @@
+"""The page of one run."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from privgcn.errors import ConfigError
+from privgcn.report.charts import Figure, Point, Series
+from privgcn.report.page import Part, is_report, results_page, run_page
+from privgcn.report.tables import Table
+from privgcn.report.text import NOTHING
+from report.samples import make_scores, make_settings, make_statement
+
+HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
+
+
+def page_of(statement, scores, **settings):
+    return run_page(make_settings(statement, **settings), statement, scores)
+
+
+def text_of(html):
+    body = re.sub(r"<style>.*?</style>", "", html, flags=re.DOTALL)
+    return " ".join(re.sub(r"<[^>]*>", " ", body).split())
+
+
+@pytest.fixture(scope="module")
+def statement():
+    return make_statement()
+
+
+@pytest.fixture
+def scores():
+    return make_scores()
+
+
+def test_a_private_run_says_what_is_guaranteed(statement, scores):
+    text = text_of(page_of(statement, scores))
+
+    assert "Guarantee: epsilon at most " in text
+    assert "The guarantee protects one document: its text, its label and all its edges" in text
+    for title in ("Assumed to be public", "Not covered", "May be released, within what is"):
+        assert title in text
+    assert "Working copy, not for release" in text
+    assert "SYNTHETIC" not in text
+
+
+# hazard 32
+def test_covered_says_for_whom(statement, scores):
+    html = page_of(statement, scores)
+    text = text_of(html)
+
+    assert '<th scope="col" class="key">training documents</th>' in html
+    rows = ("alone covered covered 0.600", "full-graph not covered not covered 0.800")
+    assert [text.index(row) for row in rows] == sorted(text.index(row) for row in rows)
+    assert "Test documents and new documents have none: scores and predictions may" in text
+
+
+def test_the_leading_score_is_covered_and_stands_beside_the_best_baseline(statement, scores):
+    text = text_of(page_of(statement, scores))
+
+    assert f"baseline: majority {NOTHING} 0.500" in text
+    assert "Score 0.700 micro-F1, inference own-graph; 95 %: 0.550 to 0.800" in text
+    assert "Best baseline 0.500 micro-F1, majority" in text
+
+
+def test_a_run_is_drawn_beside_its_forecast(statement, scores):
+    html = page_of(statement, scores)
+
+    assert "forecast for own-graph: 0.300 to 0.650" in html
+    assert "The score of 0.700 lies above that" in text_of(html)
+    del scores["forecast"]
+    assert "forecast" not in page_of(statement, scores).split("</style>")[1]
+
+
+def test_a_plain_run_stands_beside_the_best_reference(scores):
+    named = {"logistic regression": {"micro_f1": 0.61}}
+    scores["references"] = {"own-graph": {"best": "logistic regression", "scores": named}}
+    scores["modes"] = {"own-graph": scores["modes"]["own-graph"]}
+    text = text_of(page_of(None, scores))
+
+    assert "Best without privacy 0.610 micro-F1, logistic regression" in text
+    assert "Micro-F1 without privacy, by inference mode" in text
+    assert "own-graph: logistic regression" in text
+
+
+def test_seeds_are_a_table_that_says_what_publishing_costs(statement, scores):
+    row = {"values": [0.31, 0.41, 0.47], "mean": 0.3967, "std": 0.0808, "interval": [0.2, 0.6]}
+    scores["repeats"] = {
+        "seeds": [0, 1, 2],
+        "model": 0,
+        "modes": {"own-graph": {"micro_f1": row}},
+        "composed_epsilon": 1.7301,
+    }
+    text = text_of(page_of(statement, scores))
+
+    for words in ("0.397 ± 0.081", "0.200 to 0.600", "would cost epsilon 1.731 together"):
+        assert words in text
+    assert "The model is that of seed 0, named beforehand" in text
+
+
+def test_the_model_is_not_its_own_baseline(statement, scores):
+    scores["baselines"]["graph-blind linear"] = scores["modes"]["alone"]
+
+    assert "graph-blind" not in page_of(statement, scores)
+
+
+def test_settings_that_had_no_effect_are_not_shown(statement, scores):
+    private, plain = text_of(page_of(statement, scores)), text_of(page_of(None, scores))
+
+    assert "training.parts" not in private
+    assert "training.parts 1" in plain
+
+
+def test_a_seeded_or_void_run_must_not_be_released(scores):
+    seeded = text_of(page_of(make_statement(releasable=False), scores))
+
+    assert "The model must not be released" in seeded
+    assert "May be released, within what is covered" not in seeded
+
+
+def test_a_run_without_privacy_says_so_plainly(scores):
+    text = text_of(page_of(None, scores))
+
+    assert "Nothing: there is no privacy guarantee." in text
+    assert "ε" not in text
+    assert "covered" not in text.replace("not covered", "covered")
+
+
+def test_synthetic_documents_wear_a_badge(statement):
+    html = page_of(statement, make_scores(synthetic=True))
+
+    assert 'data-test="synthetic">SYNTHETIC<' in html
+    assert "no real person wrote" in html
+
+
+def test_nothing_is_loaded_and_no_script_runs(statement, scores, tmp_path):
+    html = page_of(statement, scores)
+
+    assert html.startswith("<!DOCTYPE html>")
+    assert "<script" not in html
+    assert not re.findall(r'(?:src|href)="(?!#|data:,)', html)
+    assert not re.search(r"@import|url\((?!#)", html)
+    assert "default-src 'none'" in html
+    (tmp_path / "page.html").write_text(html)
+    (tmp_path / "mine.html").write_text("<!DOCTYPE html>")
+    assert is_report(tmp_path / "page.html")
+    assert not is_report(tmp_path / "mine.html")
+
+
+def test_hostile_labels_names_and_paths_stay_text():
+    statement = make_statement()
+    scores = make_scores((HOSTILE, "b\x00\ud800"))
+    scores["dataset"] = HOSTILE
+    scores["baselines"][HOSTILE] = {"micro_f1": 0.1}
+    html = page_of(statement, scores, **{"data.source": HOSTILE, "recipe": HOSTILE})
+
+    assert "<script" not in html
+    assert "<img" not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    html.encode("utf-8")
+
+
+def test_ids_are_unique_and_links_lead_somewhere(statement, scores):
+    html = page_of(statement, scores)
+    ids = re.findall(r'\bid="([^"]+)"', html)
+
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', html)) <= set(ids)
+
+
+def test_many_classes_are_numbered(statement):
+    html = page_of(statement, make_scores(tuple(f"class {i}" for i in range(41))))
+
+    assert html.count('class="confusion numbered"') == 3
+    assert "Columns are numbered like the rows" in html
+
+
+def test_same_run_same_bytes(statement, scores):
+    assert page_of(statement, scores) == page_of(statement, scores)
+
+
+def test_statement_and_settings_must_belong_together(statement, scores):
+    with pytest.raises(ConfigError, match="private settings without a statement"):
+        run_page(make_settings(statement), None, scores)
+    with pytest.raises(ConfigError, match="statement without privacy settings"):
+        run_page(make_settings(None), statement, scores)
+
+
+def test_a_run_scored_in_one_mode_only_has_a_page(statement):
+    empty = page_of(statement, {"modes": {"alone": {"micro_f1": None}}, "dataset": "x"})
+    one = page_of(
+        statement, {"modes": {"alone": {"micro_f1": 1.0, "documents": 1}}, "dataset": "x"}
+    )
+
+    assert "no test documents with a label, so nothing was scored" in empty
+    assert "on the 1 test document is 1.000" in one
+
+
+def test_results_have_tables_figures_and_notes():
+    table = Table("T <1>", ("a", "b"), [("x", 1.5)], ["n"])
+    figure = Figure("F", [Series("s", [Point(1, 2.0), Point(2, 3.0)])])
+    html = results_page("table1", [Part("one", ["read me"], [figure], [table])], ["Its words."])
+
+    for words in ("T &lt;1&gt;", "Its words.", "read me", "The values as a table"):
+        assert words in html
+    assert html.count('data-test="figure"') == 1
+
+
+def attacks(source="archive"):
+    rows = [
+        {
+            "attack": attack,
+            "model": model,
+            "inference": mode,
+            "covered": mode == "alone",
+            "positives": 10,
+            "auc": [0.7, 0.6, 0.8],
+            "others": None,
+            "tpr": [[0.1, 0.0, 0.2], [0.2, 0.1, 0.3]],
+        }
+        for attack, mode in (("document membership", "alone"), ("edges", "full-graph"))
+        for model in ("without privacy", "epsilon 1")
+    ]
+    return {"source": source, "shadows": 16, "column": None, "rows": rows}
+
+
+def test_attacks_stand_beside_the_run_that_they_are_about(statement, scores):
+    pytest.importorskip("privgcn.audit.bounds")
+    settings = make_settings(statement)
+    text = text_of(run_page(settings, statement, scores, attacks=attacks()))
+
+    assert "document membership epsilon 1 alone covered" in text
+    assert "0.700 (0.600 to 0.800)" in text
+    with pytest.raises(ConfigError, match="Attack the run itself"):
+        run_page(settings, statement, scores, attacks=attacks("elsewhere"))

@@ -1,0 +1,65 @@
+"""Tables, and how numbers are written."""
+
+from __future__ import annotations
+
+import pytest
+
+from privgcn.report.tables import MeanStd, Table
+from privgcn.report.text import NOTHING, clean, element, markdown_text, number, score, setting
+
+
+def test_cells_are_written_for_readers():
+    row = ("a", True, 3, 0.12345, float("nan"), MeanStd(0.5, 0.25), None)
+
+    assert Table("t", list("abcdefg"), [row]).texts(row) == [
+        "a", "yes", "3", "0.123", NOTHING, "0.500 ± 0.250", NOTHING,
+    ]  # fmt: skip
+
+
+def test_markdown_shows_user_text_as_it_is():
+    table = Table("a|b", ("x", "n"), [("<i>*y*", 1.0), ("line\nbreak", None)], ["[note]"])
+
+    assert table.markdown() == (
+        "**a\\|b**\n\n| x | n |\n| :-- | --: |\n| \\<i\\>\\*y\\* | 1.000 |\n"
+        f"| line break | {NOTHING} |\n\n\\[note\\]\n"
+    )
+
+
+def test_a_phone_sees_what_tells_rows_apart():
+    rows = [("cora", "sgd", 2, 0.5), ("cora", "adam", 2, 0.6)]
+    html = Table("t", ("dataset", "method", "epsilon", "score"), rows).html()
+
+    assert '<bdi>cora</bdi><span class="keys">sgd, epsilon 2</span>' in html
+    assert '<bdi class="again">cora</bdi>' in html
+    assert '<td class="n">0.500</td>' in html
+
+
+def test_html_is_escaped():
+    html = Table("<t>", ("<c>",), [("<x>",)]).html()
+
+    assert "<t>" not in html
+    assert "&lt;x&gt;" in html
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (136.512, "136.5"), (1e-05, "1e-5"), (2000.0, "2000"), (None, NOTHING),
+     (1e12, "1e12"), (float("inf"), "inf"), (True, "True")],
+)  # fmt: skip
+def test_numbers_are_short(value, text):
+    assert number(value) == text
+
+
+def test_settings_and_scores_are_words():
+    assert [setting(v) for v in (True, False, [1, "a"], [], 0.5)] == [
+        "yes", "no", "1, a", "none", "0.5",
+    ]  # fmt: skip
+    assert score(float("nan")) == NOTHING
+
+
+def test_no_character_breaks_a_page():
+    assert clean("a\x00\ud800\uffff\tb") == "a\ufffd?\ufffd\tb"
+    assert markdown_text("a\u00a0b  c") == "a\u00a0b c"
+    assert str(element("a", "x", href=None, aria_label='"q"')) == (
+        '<a aria-label="&#34;q&#34;">x</a>'
+    )
