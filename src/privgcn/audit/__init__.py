@@ -1,0 +1,1 @@
+"""Audits, which measure a claim from below, and attacks on released models."""

@@ -1,0 +1,230 @@
+"""From counts of right guesses to a lower bound on epsilon, and how well scores tell.
+
+Every bound here holds with the stated confidence for any mechanism that keeps its claim. None
+of them proves a claim: a mechanism may be worse than the guesses that were tried.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from privgcn.privacy.accounting import LEAST_NOISE, GaussianEvent, gaussian_epsilon
+
+FALSE_POSITIVES = (0.01, 0.001)
+"""Rates of false positives at which true positives are counted."""
+
+_LARGEST = 200.0
+# Of losses; what rounding adds to an advantage makes a bound smaller.
+_GRID = 1e-3
+# Relative width at which the search for a noise multiplier ends.
+_CLOSE = 3e-3
+_NORMAL_95, _TWO_SIDED_95 = 1.959964, 0.975
+
+
+class Measured(NamedTuple):
+    """A number and the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def least_fraction(successes: float, trials: float, confidence: float) -> float:
+    """The least success probability that so many successes leave plausible.
+
+    The lower end of a one-sided Clopper-Pearson interval. Counts need not be whole: trials
+    that depend on each other count for less than one.
+
+    Examples:
+        >>> round(least_fraction(100, 100, 0.95), 4)
+        0.9705
+    """
+    from scipy.stats import beta
+
+    if successes == 0:
+        return 0.0
+    return float(beta.ppf(1.0 - confidence, successes, trials - successes + 1))
+
+
+def most_fraction(successes: float, trials: float, confidence: float) -> float:
+    """The largest success probability that so many successes leave plausible."""
+    return 1.0 - least_fraction(trials - successes, trials, confidence)
+
+
+def least_advantage(correct: int, guesses: int, confidence: float) -> float:
+    """The least total variation distance that so many right guesses leave plausible.
+
+    Whoever guesses which of two equally likely worlds a run is from is right with a
+    probability of at most (1 + distance) / 2. Half of the runs are from each world, so the
+    count has a lighter tail than a binomial one (Hoeffding 1956).
+    """
+    return max(0.0, 2.0 * least_fraction(correct, guesses, confidence) - 1.0)
+
+
+def mu_of_advantage(advantage: float) -> float:
+    """The mu of the Gaussian mechanism whose total variation distance this is."""
+    from scipy.special import ndtri
+
+    return 2.0 * float(ndtri((1.0 + advantage) / 2.0))
+
+
+def epsilon_of_advantage(
+    advantage: float, event: GaussianEvent, delta: float, count: int | None = None
+) -> float:
+    """The epsilon of an event like this one with as much noise as the advantage allows.
+
+    The trade-off curve of the claim is a family with one free number, its noise. An advantage
+    that only less noise explains (Nasr et al. 2023) is one over the claim.
+
+    Args:
+        advantage: A total variation distance that was reached at least.
+        event: What was observed: sampling rate, count and sensitivity. Its noise is where the
+            search begins.
+        delta: Of the claim.
+        count: Releases of the claim, where fewer were observed.
+    """
+    if advantage <= 0.0:
+        return 0.0
+    count = event.count if count is None else count
+    if event.sampling_probability == 1.0:
+        mu = mu_of_advantage(advantage)
+        return gaussian_epsilon(mu * math.sqrt(count / event.count), delta)
+    # From the claim's own noise: the composition of far less takes long.
+    least = most = event.noise_multiplier
+    hidden = 100.0 * math.sqrt(event.count) * event.sensitivity
+
+    def reached(noise_multiplier: float) -> bool:
+        told, _ = _sampled(replace(event, noise_multiplier=noise_multiplier), delta)
+        return told >= advantage
+
+    if reached(most):
+        while most < hidden and reached(most):
+            least, most = most, 2.0 * most
+    else:
+        while least > LEAST_NOISE and not reached(least):
+            least, most = max(LEAST_NOISE, least / 2.0), least
+    while most / least > 1.0 + _CLOSE:
+        middle = math.sqrt(most * least)
+        least, most = (middle, most) if reached(middle) else (least, middle)
+    return _sampled(replace(event, noise_multiplier=most, count=count), delta)[1]
+
+
+@lru_cache(maxsize=256)
+def _sampled(event: GaussianEvent, delta: float) -> tuple[float, float]:
+    """Advantage and epsilon of a sampled event, by the library alone; both from above."""
+    from dp_accounting import NeighboringRelation
+    from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    if event.sensitivity == 2:
+        relation = NeighboringRelation.REPLACE_ONE
+    one = from_gaussian_mechanism(
+        event.noise_multiplier,
+        value_discretization_interval=_GRID,
+        sampling_prob=event.sampling_probability,
+        neighboring_relation=relation,
+    )
+    composed = one.self_compose(event.count)
+    return (
+        float(composed.get_delta_for_epsilon(0.0)),
+        float(composed.get_epsilon_for_delta(delta)),
+    )
+
+
+def one_run_chance(
+    canaries: int, guesses: int, correct: int, epsilon: float, delta: float
+) -> float:
+    """The most likely that an (epsilon, delta) mechanism allows so many right guesses.
+
+    Steinke, Nasr and Jagielski (2023), theorem 5.2: each of ``canaries`` was inserted by its
+    own fair coin into one run, about some of them a guess was made, the rest abstained.
+    """
+    from scipy.stats import binom
+
+    right = 1.0 / (1.0 + math.exp(-epsilon))
+    tail = float(binom.sf(correct - 1, guesses, right))
+    if correct == 0:
+        return 1.0
+    below = np.cumsum(binom.pmf(np.arange(correct - 1, -1, -1), guesses, right))
+    slope = float((below / np.arange(1, correct + 1)).max())
+    return min(1.0, tail + 2.0 * canaries * delta * slope)
+
+
+def one_run_epsilon(
+    canaries: int, guesses: int, correct: int, delta: float, confidence: float
+) -> float:
+    """The least epsilon that so many right guesses in one run leave plausible."""
+    level = 1.0 - confidence
+
+    def gap(epsilon: float) -> float:
+        return one_run_chance(canaries, guesses, correct, epsilon, delta) - level
+
+    return _root_of_rising(gap)
+
+
+def _root_of_rising(gap: Callable[[float], float]) -> float:
+    from scipy.optimize import brentq
+
+    if gap(0.0) >= 0.0:
+        return 0.0
+    if gap(_LARGEST) < 0.0:
+        return _LARGEST
+    return float(brentq(gap, 0.0, _LARGEST))
+
+
+def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike, copies: int = 1) -> Measured:
+    """The chance that a positive scores above a negative, ties half (Hanley and McNeil 1982).
+
+    Args:
+        positives: Their scores.
+        negatives: Their scores.
+        copies: Scores that each target has on either side. They may rise and fall together,
+            so the interval is that of one score for each.
+
+    Examples:
+        >>> auc([2.0, 3.0], [0.0, 1.0]).value
+        1.0
+    """
+    from scipy.stats import mannwhitneyu
+
+    first, second = np.asarray(positives, float), np.asarray(negatives, float)
+    ordered = mannwhitneyu(first, second, method="asymptotic").statistic
+    area = float(ordered) / (len(first) * len(second))
+    twice_positive, twice_negative = area / (2 - area), 2 * area * area / (1 + area)
+    targets, others = len(first) / copies, len(second) / copies
+    variance = (
+        area * (1 - area)
+        + (targets - 1) * (twice_positive - area * area)
+        + (others - 1) * (twice_negative - area * area)
+    ) / (targets * others)
+    spread = _NORMAL_95 * math.sqrt(max(0.0, variance))
+    return Measured(area, max(0.0, area - spread), min(1.0, area + spread))
+
+
+def true_positives(
+    positives: npt.ArrayLike,
+    negatives: npt.ArrayLike,
+    false_positive_rate: float,
+    copies: int = 1,
+) -> Measured:
+    """The fraction of positives above all but a few negatives (Clopper and Pearson).
+
+    The interval is of the positives; the threshold is taken as it came out. ``copies`` as for
+    :func:`auc`.
+    """
+    first, second = np.asarray(positives, float), np.sort(np.asarray(negatives, float))
+    allowed = math.floor(false_positive_rate * len(second))
+    threshold = second[len(second) - 1 - allowed]
+    above, trials = int((first > threshold).sum()), len(first)
+    return Measured(
+        above / trials,
+        least_fraction(above / copies, trials / copies, _TWO_SIDED_95),
+        most_fraction(above / copies, trials / copies, _TWO_SIDED_95),
+    )
