@@ -202,6 +202,10 @@ _LEAST_RATE = 1e-4
 _STEP_POINTS, _COMPOSED_POINTS = 200_000, 2_500_000
 #: Above this loss, exp(-loss) comes near the end of floating point.
 _LARGEST_LOSS = 600.0
+#: Mass that rounding may add over all steps before another bound is the better one.
+_MOST_EXCESS = 0.1
+#: Steps that are composed in one round.
+_ONE_ROUND = 250_000
 #: What rounding can take from delta: several times what was measured, for any number of steps.
 _ROUNDING_PER_STEP, _ROUNDING_AT_LEAST = 2e-15, 1e-11
 
@@ -293,14 +297,23 @@ def _distribution_epsilon(
     grid = max(grid, span / _STEP_POINTS, 4.0 * (rough + span) / _COMPOSED_POINTS) / refine
     composed: Any = _loss_distribution(GaussianEvent(1.0 / ratio), grid) if ratio else None
     for event in sampled:
-        many = _loss_distribution(replace(event, count=1), grid).self_compose(event.count)
+        one = _loss_distribution(event, grid)
+        # All mass counts at a loss this far below; rounding only ever adds to it.
+        if event.count * (one.get_delta_for_epsilon(-_LARGEST_LOSS) - 1.0) > _MOST_EXCESS:
+            return math.inf
+        # In one round the library makes far too wide a range for very many steps.
+        rounds = math.isqrt(event.count) if event.count > _ONE_ROUND else 1
+        inner, rest = divmod(event.count, rounds)
+        many = one.self_compose(inner)
+        many = many.self_compose(rounds) if rounds > 1 else many
+        many = many.compose(one.self_compose(rest)) if rest else many
         composed = many if composed is None else composed.compose(many)
     epsilon = float(composed.get_epsilon_for_delta(delta - reserve))
     return math.inf if math.isnan(epsilon) else epsilon
 
 
 def _loss_distribution(event: GaussianEvent, grid: float) -> Any:
-    """One release as dp-accounting has it.
+    """One release of an event as dp-accounting has it.
 
     Two clip norms are a substitution of one vector of length 1 for its opposite; unsampled
     releases come here as one Gaussian of sensitivity 1.

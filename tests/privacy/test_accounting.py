@@ -1,0 +1,411 @@
+"""Epsilon: exact cases, grid, extremes, what is refused; the least noise for a target."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privgcn.errors import ConfigError, NotCalibratedError, PrivacyContractError
+from privgcn.privacy import accounting
+from privgcn.privacy.accounting import (
+    ACCOUNTANTS,
+    ORDERS,
+    GaussianEvent,
+    calibrate,
+    epsilon_of,
+    epsilon_of_events,
+    gaussian_epsilon,
+    log_moments,
+    merged,
+    renyi_curve,
+)
+
+
+def gaussian_delta(epsilon: float, ratio: float) -> float:
+    """Balle and Wang (2018), equation 6, written independently."""
+
+    def cdf(x: float) -> float:
+        return 0.5 * math.erfc(-x / math.sqrt(2.0))
+
+    return cdf(ratio / 2 - epsilon / ratio) - math.exp(epsilon) * cdf(
+        -ratio / 2 - epsilon / ratio
+    )
+
+
+@pytest.mark.parametrize("sensitivity", [1, 2])
+def test_unsampled_epsilon_is_exact_and_never_below(sensitivity: int) -> None:
+    for noise, steps in ((1.0, 1), (112.0, 2000), (5.0, 30)):
+        epsilon = epsilon_of(noise_multiplier=noise, steps=steps, sensitivity=sensitivity)
+        delta = gaussian_delta(epsilon, sensitivity * math.sqrt(steps) / noise)
+        assert 0.9999e-5 < delta <= 1e-5
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1])
+def test_the_closed_form_is_the_librarys(delta: float) -> None:
+    from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
+
+    for ratio in (1e-4, 0.2, 1.0, 5.0, 27.0, 300.0):
+        theirs = get_epsilon_gaussian(1.0 / ratio, delta)
+        assert gaussian_epsilon(ratio, delta) == pytest.approx(theirs, rel=1e-9, abs=1e-11)
+
+
+@pytest.mark.parametrize(("noise", "steps", "sensitivity"), [(20.4, 30, 1), (9.0, 30, 2)])
+def test_the_closed_form_is_the_loss_distribution_to_five_decimals(
+    noise: float, steps: int, sensitivity: int
+) -> None:
+    """Why a training on all groups needs no distribution."""
+    ratio = sensitivity * math.sqrt(steps) / noise
+    distribution = accounting._loss_distribution(GaussianEvent(1.0 / ratio), 1e-4)
+    closed = epsilon_of(noise_multiplier=noise, steps=steps, sensitivity=sensitivity)
+    assert distribution.get_epsilon_for_delta(1e-5) == pytest.approx(closed, abs=1e-5)
+
+
+def distribution(event: GaussianEvent, delta: float = 1e-5, refine: int = 1) -> float:
+    rough = accounting._rdp((event,), delta)
+    return accounting._distribution_epsilon(0.0, (event,), delta, rough, refine)
+
+
+@pytest.mark.parametrize(
+    ("noise", "steps", "rate", "sensitivity"),
+    [
+        (4.0, 1000, 0.1, 1),
+        (4.0, 1000, 0.1, 2),
+        (1.0, 200_000, 0.001, 1),
+        (1.0, 200_000, 0.001, 2),
+        (5.0, 6040, 1 / 1208, 1),
+        (1.0, 1000, 1e-6, 2),
+        (1000.0, 1_000_000, 0.5, 1),
+    ],
+)
+def test_halving_the_grid_moves_epsilon_by_less_than_a_thousandth(
+    noise: float, steps: int, rate: float, sensitivity: int
+) -> None:
+    event = GaussianEvent(noise, steps, rate, sensitivity)
+    assert abs(distribution(event) - distribution(event, refine=2)) < 1e-3
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-8])
+@pytest.mark.parametrize(
+    ("noise", "steps"), [(10.0, 100), (300.0, 100_000), (3000.0, 10_000_000)]
+)
+def test_rounding_never_takes_the_distribution_below_the_truth(
+    noise: float, steps: int, delta: float
+) -> None:
+    # At a rate of almost 1 the exact Gaussian is the truth, to ten digits.
+    for sensitivity in (1, 2):
+        event = GaussianEvent(noise, steps, 1.0 - 1e-13, sensitivity)
+        truth = gaussian_epsilon(sensitivity * math.sqrt(steps) / noise, delta)
+        epsilon = distribution(event, delta)
+        assert truth - 1e-9 <= epsilon
+        assert epsilon <= truth * 1.002 or delta < 1e-6
+
+
+def test_one_sampled_step_is_exact() -> None:
+    # For one step, delta(epsilon) has a closed form: amplification by Poisson sampling.
+    noise, rate = 1.0, 0.01
+    epsilon = epsilon_of(noise_multiplier=noise, steps=1, sampling_probability=rate, delta=1e-4)
+    unsampled = math.log1p(math.expm1(epsilon) / rate)
+    assert rate * gaussian_delta(unsampled, 1 / noise) == pytest.approx(1e-4, rel=1e-3)
+
+
+# hazard 12
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+def test_two_clip_norms_unsampled_are_half_the_noise(accountant: str) -> None:
+    twice = epsilon_of(noise_multiplier=8.0, steps=10, sensitivity=2, accountant=accountant)
+    half = epsilon_of(noise_multiplier=4.0, steps=10, accountant=accountant)
+    assert twice == pytest.approx(half)
+
+
+def test_two_clip_norms_sampled_cost_more_than_one_and_less_than_a_group_of_two() -> None:
+    common: dict[str, Any] = {"steps": 1000, "sampling_probability": 0.1}
+    once = epsilon_of(noise_multiplier=4.0, **common)
+    twice = epsilon_of(noise_multiplier=4.0, sensitivity=2, **common)
+    # Adding one of norm 2C, at half the noise, is another mechanism; replacing is between.
+    assert 2 * once < twice < epsilon_of(noise_multiplier=2.0, **common) * 1.2
+
+
+def test_events_compose_like_their_sum_where_the_sum_is_known() -> None:
+    apart = [GaussianEvent(10.0, 3), GaussianEvent(20.0, 8), GaussianEvent(40.0, 2, 1.0, 2)]
+    ratio = math.sqrt(3 / 100 + 8 / 400 + 2 * 4 / 1600)
+    assert epsilon_of_events(apart, delta=1e-5) == pytest.approx(gaussian_epsilon(ratio, 1e-5))
+    whole = epsilon_of(noise_multiplier=4.0, steps=1000, sampling_probability=0.1)
+    halves = [GaussianEvent(4.0, 400, 0.1), GaussianEvent(4.0, 600, 0.1)]
+    assert epsilon_of_events(halves, delta=1e-5) == whole
+    nearly = [GaussianEvent(4.0, 400, 0.1), GaussianEvent(4.0 + 1e-9, 600, 0.1)]
+    assert epsilon_of_events(nearly, delta=1e-5) == pytest.approx(whole, rel=1e-3)
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp"])
+def test_the_order_of_events_does_not_matter(accountant: str) -> None:
+    first, second = GaussianEvent(4.0, 100, 0.1, 2), GaussianEvent(10.0)
+    alone = epsilon_of_events([first], delta=1e-5, accountant=accountant)
+    both = epsilon_of_events([first, second], delta=1e-5, accountant=accountant)
+    turned = epsilon_of_events([second, first], delta=1e-5, accountant=accountant)
+    assert alone < both < alone + 2 * gaussian_epsilon(0.1, 1e-6)
+    assert both == pytest.approx(turned, rel=1e-6)
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+def test_an_event_that_hardly_ever_happens_hides_no_other(accountant: str) -> None:
+    certain, rare = GaussianEvent(5.0), GaussianEvent(5.0, 1, 1e-7)
+    alone = epsilon_of_events([certain], delta=1e-5, accountant=accountant)
+    both = epsilon_of_events([certain, rare], delta=1e-5, accountant=accountant)
+    assert both >= alone > 0.1
+
+
+def test_never_sampled_but_with_probability_delta_is_epsilon_zero() -> None:
+    assert epsilon_of(noise_multiplier=0.01, steps=10, sampling_probability=1e-6) == 0.0
+    assert epsilon_of(noise_multiplier=0.01, steps=11, sampling_probability=1e-6) > 0.0
+
+
+@pytest.mark.parametrize(
+    ("noise", "steps", "rate", "delta"),
+    [
+        (0.01, 1, 1.0, 1e-5),
+        (0.01, 10_000_000, 1.0, 1e-5),
+        (0.01, 1000, 0.5, 1e-5),
+        (1e9, 1, 1.0, 1e-5),
+        (1e9, 10_000_000, 0.3, 1e-5),
+        (1.0, 1, 1e-12, 1e-300),
+        (1.0, 1_000_000, 1e-9, 1e-10),
+        (1.0, 10_000_000, 1e-300, 1e-12),
+        (3.0, 1_000_000_000, 1.0 - 1e-16, 0.5),
+        (0.05, 100, 1e-6, 1e-5),
+    ],
+)
+@pytest.mark.parametrize("sensitivity", [1, 2])
+def test_extremes_give_a_finite_bound(
+    noise: float, steps: int, rate: float, delta: float, sensitivity: int
+) -> None:
+    pld, rdp = (
+        epsilon_of(
+            noise_multiplier=noise,
+            steps=steps,
+            sampling_probability=rate,
+            sensitivity=sensitivity,
+            delta=delta,
+            accountant=accountant,
+        )
+        for accountant in ("pld", "rdp")
+    )
+    assert 0.0 <= pld <= rdp * (1 + 1e-9)
+    assert math.isfinite(rdp)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"noise_multiplier": 0.0},
+        {"noise_multiplier": -1.0},
+        {"noise_multiplier": math.nan},
+        {"noise_multiplier": math.inf},
+        {"noise_multiplier": 0.001},
+        {"noise_multiplier": "4"},
+        {"steps": 0},
+        {"steps": 1.5},
+        {"steps": True},
+        {"steps": 10**10},
+        {"sampling_probability": 0.0},
+        {"sampling_probability": 1.5},
+        {"sampling_probability": math.nan},
+        {"sensitivity": 0},
+        {"sensitivity": 3},
+        {"sensitivity": 1.0},
+        {"delta": 0.0},
+        {"delta": 1.0},
+        {"delta": math.nan},
+        {"accountant": "gdp"},
+        {"accountant": None},
+    ],
+    ids=str,
+)
+def test_bad_values_are_refused(change: dict[str, object]) -> None:
+    values: dict[str, Any] = {"noise_multiplier": 4.0, "steps": 10}
+    with pytest.raises(ConfigError, match=next(iter(change))):
+        epsilon_of(**{**values, **change})
+
+
+def test_an_event_that_pretends_to_be_another_is_refused() -> None:
+    class Cheap(GaussianEvent):
+        def __hash__(self) -> int:
+            return hash(GaussianEvent(1e9))
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    with pytest.raises(ValueError, match="GaussianEvent"):
+        epsilon_of_events([Cheap(1.0)], delta=1e-5)
+
+
+@pytest.mark.parametrize("sensitivity", [1, 2])
+def test_two_hundred_thousand_steps_can_be_accounted_for(sensitivity: int) -> None:
+    common: dict[str, Any] = {"sampling_probability": 0.001, "sensitivity": sensitivity}
+    half = epsilon_of(noise_multiplier=1.0 + 1e-9, steps=100_000, **common)
+    whole = epsilon_of(noise_multiplier=1.0 + 1e-9, steps=200_000, **common)
+    # More than half as many steps cost, less than twice that.
+    assert half < whole < 2 * half
+
+
+# --- Renyi divergences ----------------------------------------------------------------------
+
+
+def test_moments_match_a_numerical_integral() -> None:
+    noise, rate, orders = 1.3, 0.2, np.array([2, 3, 7])
+    points = np.linspace(-40, 60, 400_001)
+    density = np.exp(-0.5 * (points / noise) ** 2) / (noise * math.sqrt(2 * math.pi))
+    ratio = 1 - rate + rate * np.exp((2 * points - 1) / (2 * noise**2))
+    for order, moment in zip(orders, log_moments(noise, rate, orders), strict=True):
+        wanted = math.log(np.sum(density * ratio**order) * (points[1] - points[0]))
+        assert moment == pytest.approx(wanted, rel=1e-9)
+
+
+def test_tiny_rates_do_not_round_to_nothing() -> None:
+    # The leading term: q^2 a (a-1) / 2 (exp(1/s^2) - 1). The library has 0 or less here.
+    (moment,) = log_moments(1.0, 1e-12, np.array([4]))
+    assert moment == pytest.approx(1e-24 * 6 * math.expm1(1.0), rel=1e-6)
+
+
+def test_divergences_agree_with_the_librarys() -> None:
+    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    whole = (ORDERS >= 2) & (ORDERS <= 64) & (ORDERS % 1 == 0)
+    for noise, rate in ((4.0, 0.1), (1.0, 0.01), (30.0, 0.3), (8.0, 1.0)):
+        library = RdpAccountant(orders=ORDERS[whole])
+        library.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(noise)), 100)
+        ours = renyi_curve((GaussianEvent(noise, 100, rate),))[whole]
+        assert ours == pytest.approx(library.rdp, rel=1e-6)
+
+
+def test_a_curve_becomes_the_librarys_epsilon() -> None:
+    from dp_accounting.rdp import compute_epsilon
+
+    curve = renyi_curve((GaussianEvent(4.0, 1000, 0.1),))
+    for delta in (1e-9, 1e-5, 1e-2):
+        theirs, _ = compute_epsilon(list(ORDERS), list(curve), delta)
+        assert accounting._of_curve(curve, delta) == pytest.approx(theirs)
+
+
+# hazard 12
+def test_group_bound_at_full_rate_is_capped_by_the_exact_divergence() -> None:
+    """The library's accountant would read a plain Gaussian of 2C as one of C."""
+    for rate in (1.0 - 1e-12, 1.0):
+        curve = renyi_curve((GaussianEvent(3.0, 1, rate, 2),))
+        assert curve == pytest.approx(ORDERS * 2.0 / 9.0, rel=1e-6)
+
+
+def test_group_bound_dominates_the_replacement_divergence() -> None:
+    noise, rate = 1.0, 0.2
+    points = np.linspace(-60, 60, 600_001)
+
+    def mixture(mean: float) -> Any:
+        parts = [np.exp(-0.5 * ((points - at) / noise) ** 2) for at in (0.0, mean)]
+        return ((1 - rate) * parts[0] + rate * parts[1]) / (noise * math.sqrt(2 * math.pi))
+
+    upper, lower = mixture(1.0), mixture(-1.0)
+    inside = (upper > 1e-300) & (lower > 1e-300)
+    log_ratio = np.log(upper[inside]) - np.log(lower[inside])
+    curve = renyi_curve((GaussianEvent(noise, 1, rate, 2),))
+    for order in (1.5, 2.0, 3.0, 5.5):
+        moment = np.sum(np.exp(order * log_ratio) * lower[inside]) * (points[1] - points[0])
+        assert math.log(moment) / (order - 1) <= curve[order == ORDERS][0]
+
+
+def test_moments_refuses_two_clip_norms_under_sampling_only() -> None:
+    twice = epsilon_of(noise_multiplier=10.0, steps=5, sensitivity=2, accountant="moments")
+    assert twice == epsilon_of(noise_multiplier=5.0, steps=5, accountant="moments")
+    for use in (epsilon_of, lambda **fields: calibrate(epsilon=1.0, **fields)):
+        fields: dict[str, Any] = {"steps": 5, "sampling_probability": 0.5, "sensitivity": 2}
+        if use is epsilon_of:
+            fields["noise_multiplier"] = 10.0
+        with pytest.raises(PrivacyContractError, match="pld or rdp"):
+            use(**fields, accountant="moments")
+
+
+def test_equal_sampled_events_are_added_up() -> None:
+    ratio, sampled = merged((GaussianEvent(4.0, 2, 0.5), GaussianEvent(4.0, 3, 0.5)))
+    assert ratio == 0.0
+    assert sampled == (GaussianEvent(4.0, 5, 0.5),)
+
+
+# --- calibration ----------------------------------------------------------------------------
+
+
+# hazard 13
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+@pytest.mark.parametrize("target", [0.5, 1.0, 8.0])
+@pytest.mark.parametrize("rate", [1.0, 0.05])
+def test_the_target_is_met_and_nearly_used_up(
+    target: float, accountant: str, rate: float
+) -> None:
+    common: dict[str, Any] = {
+        "steps": 200,
+        "sampling_probability": rate,
+        "accountant": accountant,
+    }
+    found = calibrate(epsilon=target, **common)
+    assert epsilon_of(noise_multiplier=found.noise_multiplier, **common) == found.epsilon
+    assert target * 0.9999 < found.epsilon <= target
+
+
+def test_few_epsilons_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    exact = accounting._distribution_epsilon
+    monkeypatch.setattr(
+        accounting, "_distribution_epsilon", lambda *a: asked.append(a) or exact(*a)
+    )
+    accounting._epsilon.cache_clear()
+    found = calibrate(epsilon=1.7, steps=100, sampling_probability=0.1)
+    epsilon_of(
+        noise_multiplier=found.noise_multiplier, steps=100, sampling_probability=0.1
+    )  # remembered
+    assert len(asked) <= 12
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.1])
+def test_two_clip_norms_take_more_noise(rate: float) -> None:
+    once = calibrate(epsilon=1.0, steps=100, sampling_probability=rate)
+    twice = calibrate(epsilon=1.0, steps=100, sampling_probability=rate, sensitivity=2)
+    assert twice.epsilon <= 1.0
+    assert twice.noise_multiplier > 1.5 * once.noise_multiplier
+
+
+@pytest.mark.parametrize("target", [1e-4, 0.01, 50.0, 400.0])
+def test_targets_far_from_usual(target: float) -> None:
+    found = calibrate(epsilon=target, steps=100)
+    assert target * 0.9999 < found.epsilon <= target
+
+
+# hazard 13
+@pytest.mark.parametrize("target", [300.0, 700.0, 1000.0])
+def test_a_jump_of_epsilon_still_gives_enough_noise(target: float) -> None:
+    # Distributions end at a loss of 600; the bound that follows is coarser.
+    found = calibrate(epsilon=target, steps=1000, sampling_probability=0.1)
+    assert found.epsilon <= target
+
+
+def test_what_no_noise_can_reach() -> None:
+    with pytest.raises(NotCalibratedError, match="larger epsilon or delta"):
+        calibrate(epsilon=0.1, steps=100, accountant="moments")
+
+
+def test_a_target_that_needs_no_noise() -> None:
+    with pytest.raises(NotCalibratedError, match="protects nobody"):
+        calibrate(epsilon=1.0, steps=1, sampling_probability=1e-6)
+    with pytest.raises(NotCalibratedError):
+        calibrate(epsilon=1e6, steps=1)
+
+
+@pytest.mark.parametrize("target", [0.0, -1.0, float("nan"), float("inf"), "1"])
+def test_bad_targets(target: float) -> None:
+    with pytest.raises(ConfigError, match="epsilon"):
+        calibrate(epsilon=target, steps=10)
+
+
+@pytest.mark.parametrize(
+    "change", [{"steps": 0}, {"delta": 0.0}, {"sampling_probability": 2.0}, {"sensitivity": 3}]
+)
+def test_bad_settings_are_named_and_not_searched(change: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(change))):
+        calibrate(**{"epsilon": 1.0, "steps": 10, **change})

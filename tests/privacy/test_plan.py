@@ -1,0 +1,423 @@
+"""A plan binds what runs to what is claimed."""
+
+import math
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privacy.plans import EACH, OWNERS, RANDOM, SINGLE, plan
+from privgcn.config import PrivacySettings
+from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.mechanism import RandomSource
+from privgcn.privacy.accounting import epsilon_of
+from privgcn.privacy.plan import (
+    AllGroups,
+    Composition,
+    EpochGroups,
+    PartitionFacts,
+    PoissonGroups,
+    PrivacyPlan,
+    make_schedule,
+    member_of,
+    plan_for,
+    sensitivity_in_clips,
+    steps_per_epoch,
+)
+
+TEN = {"partition": RANDOM, "schedule": AllGroups(10)}
+ONE = {"partition": SINGLE, "schedule": AllGroups(1)}
+
+
+# hazard 12
+@pytest.mark.parametrize(
+    ("unit", "relation", "group_is_unit", "clips"),
+    [
+        ("document", "remove", True, 1),
+        ("document", "remove", False, 2),
+        ("document", "replace", True, 2),
+        ("document", "replace", False, 2),
+        ("person", "remove", True, 1),
+        ("person", "remove", False, 2),
+        ("person", "replace", True, 2),
+        ("person", "replace", False, 2),
+        ("part", "remove", False, 1),
+        ("part", "replace", False, 2),
+        ("graph", "replace", False, 2),
+        ("graph", "remove", False, 1),
+    ],
+)
+def test_the_table_of_sensitivities(
+    unit: str, relation: str, group_is_unit: bool, clips: int
+) -> None:
+    assert sensitivity_in_clips(unit, relation, group_is_unit=group_is_unit) == clips
+
+
+def test_only_known_words_and_a_plain_true_lower_the_sensitivity() -> None:
+    assert sensitivity_in_clips("document", "remove", group_is_unit="no") == 2  # type: ignore[arg-type]
+    for unit, relation in (("node", "remove"), ("document", "add"), (1, 2)):
+        with pytest.raises(ConfigError, match="must be '"):
+            sensitivity_in_clips(unit, relation, group_is_unit=True)  # type: ignore[arg-type]
+
+
+# hazard 12
+@pytest.mark.parametrize(
+    ("changes", "sensitivity"),
+    [
+        ({}, 1),
+        ({"relation": "replace"}, 2),
+        (TEN, 2),
+        ({"unit": "person", "partition": OWNERS}, 1),
+        ({"unit": "person", "partition": OWNERS, "relation": "replace"}, 2),
+        ({"unit": "document", "partition": OWNERS}, 2),
+        ({**TEN, "unit": "person", "partition": replace(RANDOM, by="owner")}, 2),
+        ({"unit": "part", **TEN}, 1),
+        ({"unit": "graph", **ONE}, 1),
+        ({"unit": "graph", **ONE, "relation": "replace"}, 2),
+        (ONE, 2),
+    ],
+)
+def test_unit_relation_and_partition_decide_the_sensitivity(
+    changes: dict[str, Any], sensitivity: int
+) -> None:
+    made = plan(**changes)
+    assert made.sensitivity == sensitivity
+    assert made.epsilon == epsilon_of(noise_multiplier=8.0, steps=30, sensitivity=sensitivity)
+
+
+def test_epsilon_follows_from_the_fields() -> None:
+    assert plan().epsilon == epsilon_of(noise_multiplier=8.0, steps=30)
+    assert plan().noise_std == 4.0
+    assert plan(clip_norm=7.0).epsilon == plan().epsilon
+
+
+# --- schedules ------------------------------------------------------------------------------
+
+
+def test_all_uses_every_group_and_pays_every_step() -> None:
+    schedule = make_schedule("all", 7)
+    assert schedule.sample(0, None).tolist() == [True] * 7
+    assert schedule.expected_groups == 7.0
+    assert schedule.sampling_probability == 1.0
+    assert schedule.composition(30) == Composition(1.0, 30)
+
+
+# hazard 11
+def test_epoch_uses_each_group_as_often_as_it_pays() -> None:
+    schedule = make_schedule("epoch", 3)
+    for steps in range(1, 12):
+        used = sum(schedule.sample(step, None).astype(int) for step in range(steps))
+        composition = schedule.composition(steps)
+        assert composition == Composition(1.0, math.ceil(steps / 3))
+        assert used.max() == composition.count  # type: ignore[union-attr]
+    assert schedule.expected_groups == schedule.sampling_probability == 1.0
+
+
+# hazard 11
+def test_poisson_includes_groups_independently_at_the_accounted_rate() -> None:
+    schedule = PoissonGroups(50, 0.1)
+    source = RandomSource.seeded(3, "test")
+    steps = 4000
+    joined = np.array([schedule.sample(step, source) for step in range(steps)], float)
+    rate = schedule.composition(steps).sampling_probability
+    assert rate == 0.1
+    sizes = joined.sum(axis=1)
+    # Five standard errors; a fixed-size sampler has variance 0 and fails here.
+    assert abs(joined.mean() - rate) < 5 * math.sqrt(rate * (1 - rate) / joined.size)
+    expected_variance = 50 * rate * (1 - rate)
+    assert abs(sizes.var() - expected_variance) < 5 * expected_variance * math.sqrt(2 / steps)
+    correlation = np.corrcoef(joined.T) - np.eye(50)
+    assert np.abs(correlation).max() < 5.5 / math.sqrt(steps)
+    assert (sizes == 0).any(), "empty samples must happen, and count as steps"
+    with pytest.raises(ValueError, match="random source"):
+        schedule.sample(0, None)
+
+
+def test_poisson_takes_the_papers_rate_by_default() -> None:
+    assert make_schedule("poisson", 10) == PoissonGroups(10, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "groups", "probability"),
+    [
+        ("all", 3, 0.5),
+        ("epoch", 3, 0.5),
+        ("poisson", 1, None),
+        ("poisson", 3, 0.0),
+        ("poisson", 3, 1.5),
+        ("poisson", 3, float("nan")),
+        ("poisson", 3, True),
+        ("poisson", 0, None),
+        ("shuffle", 3, None),
+        ("all", 0, None),
+        ("all", 2.0, None),
+        ("all", True, None),
+    ],
+)
+def test_bad_schedules_are_refused(name: str, groups: int, probability: float | None) -> None:
+    with pytest.raises(ConfigError):
+        make_schedule(name, groups, probability)
+
+
+def test_no_step_is_free() -> None:
+    for schedule in (AllGroups(2), EpochGroups(5), PoissonGroups(2, 0.5)):
+        assert schedule.composition(1).count == 1
+        with pytest.raises(ConfigError):
+            schedule.composition(0)
+
+
+def test_steps_per_epoch() -> None:
+    assert steps_per_epoch(AllGroups(10)) == 1
+    assert steps_per_epoch(EpochGroups(10)) == 10
+    assert steps_per_epoch(PoissonGroups(10, 0.1)) == 10
+    assert steps_per_epoch(PoissonGroups(10, 1.0)) == 1
+
+
+def test_the_schedule_decides_what_is_accounted() -> None:
+    groups: dict[str, Any] = {"partition": RANDOM, "unit": "part"}
+    every = plan(schedule=AllGroups(10), **groups)
+    epoch = plan(schedule=EpochGroups(10), **groups)
+    poisson = plan(schedule=PoissonGroups(10, 0.1), **groups)
+    assert epoch.epsilon == epsilon_of(noise_multiplier=8.0, steps=3)
+    assert plan(schedule=EpochGroups(10), steps=31, **groups).epsilon == epsilon_of(
+        noise_multiplier=8.0, steps=4
+    )
+    assert poisson.epsilon == epsilon_of(
+        noise_multiplier=8.0, steps=30, sampling_probability=0.1
+    )
+    assert poisson.epsilon_without_amplification == every.epsilon
+    assert epoch.epsilon_without_amplification == epoch.epsilon
+    # What the released code did: visit every group once per epoch, account Poisson.
+    assert poisson.epsilon < epoch.epsilon
+
+
+def test_a_home_made_schedule_is_refused() -> None:
+    class Cheap(PoissonGroups):
+        def composition(self, steps: int) -> Composition:
+            return Composition(1e-9, 1)
+
+    class Pretender:
+        name = "all"
+        groups = 100
+        expected_groups = 100.0
+
+        def composition(self, steps: int) -> Composition:
+            return Composition(1e-9, 1)
+
+    for schedule in (Cheap(100, 0.5), Pretender(), None, "all"):
+        with pytest.raises(PrivacyContractError, match="schedule"):
+            plan(schedule=schedule)
+
+
+def test_running_one_schedule_and_accounting_another_is_impossible() -> None:
+    with pytest.raises(PrivacyContractError, match="as many groups"):
+        plan(schedule=AllGroups(99))
+    with pytest.raises(FrozenInstanceError):
+        plan().schedule = EpochGroups(100)  # type: ignore[misc]
+    with pytest.raises(ConfigError, match="'epsilon' of a privacy plan is unknown"):
+        plan(epsilon=0.1)
+
+
+# --- the plan -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"delta": 0.011}, "delta"),
+        ({"unit": "person"}, "by 'owner'"),
+        ({"unit": "graph"}, "one group"),
+        ({**TEN, "partition": replace(EACH, groups=10)}, "as many groups"),
+        ({"partition": replace(RANDOM, groups=101), "schedule": AllGroups(101)}, "at most"),
+        (
+            {
+                "accountant": "moments",
+                "relation": "replace",
+                "schedule": PoissonGroups(100, 0.1),
+            },
+            "pld or rdp",
+        ),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_broken_contracts(changes: dict[str, Any], match: str) -> None:
+    with pytest.raises(PrivacyContractError, match=match):
+        plan(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"unit": "node"},
+        {"relation": "add"},
+        {"accountant": "gdp"},
+        {"clip_norm": 0.0},
+        {"clip_norm": 1e-40},
+        {"steps": 10**10},
+        {"clip_norm": float("inf")},
+        {"noise_multiplier": 0.0},
+        {"noise_multiplier": float("nan")},
+        {"noise_multiplier": "8"},
+        {"noise_multiplier": True},
+        {"noise_multiplier": np.True_},
+        {"clip_norm": "1"},
+        {"units": 10**400},
+        {"steps": True},
+        {"delta": "1e-5"},
+        {"steps": 0},
+        {"steps": 2.5},
+        {"units": 0},
+        {"delta": 0.0},
+        {"partition": {"kind": "each", "groups": 100}},
+        {"side_queries": ()},
+    ],
+    ids=str,
+)
+def test_bad_values(changes: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        plan(**changes)
+
+
+def test_an_error_names_rule_value_and_remedy() -> None:
+    with pytest.raises(ConfigError) as caught:
+        plan(clip_norm=0.0)
+    assert str(caught.value) == (
+        "The 'clip_norm' of a privacy plan must be at least 0.000001. Got 0.0. It bounds the "
+        "norm of one group's vector; outside this range rounding could not be bounded."
+    )
+    with pytest.raises(ConfigError, match=r"The 'steps' of a privacy plan must be a number\."):
+        plan(steps="30")
+    with pytest.raises(ConfigError, match="The 'relation' of a privacy plan must be given"):
+        PrivacyPlan(unit="document")  # type: ignore[call-arg]
+
+
+def test_numbers_of_numpy_become_plain_ones() -> None:
+    made = plan(steps=np.int64(30), clip_norm=np.float32(0.5), units=np.int32(100))
+    assert made == plan()
+    assert [type(made.steps), type(made.clip_norm)] == [int, float]
+
+
+def test_a_copy_is_checked_like_the_first() -> None:
+    with pytest.raises(PrivacyContractError, match="as many groups"):
+        replace(plan(), units=99)
+    with pytest.raises(ConfigError):
+        replace(plan(), noise_multiplier=0.0)
+
+
+def test_delta_is_weak_above_a_tenth_over_the_units() -> None:
+    assert not plan(delta=1e-3).weak_delta
+    assert plan(delta=1.1e-3).weak_delta
+    assert plan(delta=1e-2).weak_delta
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"partition": RANDOM, "schedule": PoissonGroups(10, 0.3)},
+        {"partition": RANDOM, "schedule": EpochGroups(10), "accountant": "rdp"},
+        {
+            "partition": PartitionFacts(kind="column", groups=4, column="year"),
+            "schedule": AllGroups(4),
+        },
+    ],
+    ids=str,
+)
+def test_a_plan_survives_the_way_through_plain_values(changes: dict[str, Any]) -> None:
+    made = plan(**changes)
+    again = PrivacyPlan.from_dict(made.to_dict())
+    assert again == made
+    assert again.epsilon == made.epsilon
+
+
+def test_reading_a_plan_is_strict_and_no_default_fills_a_gap() -> None:
+    record = plan().to_dict()
+    partition = {key: record["partition"][key] for key in ("kind", "groups")}
+    for broken in (
+        {**record, "epsilon": 0.1},
+        *({k: v for k, v in record.items() if k != name} for name in record),
+        {**record, "schedule": {"name": "all"}},
+        {**record, "schedule": {"name": "all", "groups": 100, "sampling_probability": 0.1}},
+        {**record, "schedule": {"name": "poisson", "groups": 100}},
+        {**record, "schedule": "all"},
+        {**record, "partition": {**record["partition"], "extra": 1}},
+        {**record, "partition": partition},
+        [],
+    ):
+        with pytest.raises((ConfigError, PrivacyContractError)):
+            PrivacyPlan.from_dict(broken)
+
+
+# hazard 13
+def test_for_epsilon_takes_the_least_noise_that_keeps_the_promise() -> None:
+    fields = {name: getattr(plan(), name) for name in PrivacyPlan.__dataclass_fields__}
+    del fields["noise_multiplier"]
+    made = PrivacyPlan.for_epsilon(1.0, **fields)
+    assert 0.9999 < made.epsilon <= 1.0
+    with pytest.raises(ConfigError, match="left out"):
+        PrivacyPlan.for_epsilon(1.0, noise_multiplier=1.0, **fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "random", "groups": 3},
+        {"kind": "each", "groups": 3, "seed": 1},
+        {"kind": "single", "groups": 2},
+        {"kind": "column", "groups": 2},
+        {"kind": "each", "groups": 2, "column": "year"},
+        {"kind": "metis", "groups": 2},
+        {"kind": "each", "groups": 2, "by": "author"},
+        {"kind": "random", "groups": 2, "seed": -1},
+        {"kind": "random", "groups": 0, "seed": 1},
+    ],
+    ids=str,
+)
+def test_partition_facts_are_checked(fields: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        PartitionFacts(**fields)
+
+
+# --- from settings --------------------------------------------------------------------------
+
+
+def planned(units: int = 100, **settings: Any) -> PrivacyPlan:
+    given = {"noise_multiplier": 8.0, **settings}
+    privacy = PrivacySettings(**given)
+    columns = {"ward": np.array(["a", "b", "c", "a"] * 25), "year": np.arange(100)}
+    return plan_for(privacy, units, epochs=30, seed=7, columns=columns)
+
+
+def test_settings_become_a_plan() -> None:
+    assert planned(clip_norm=0.5) == plan()
+    assert planned(epsilon=1.0, noise_multiplier=None).epsilon <= 1.0
+    person = planned(unit="person")
+    assert person.partition == OWNERS
+    assert person.sensitivity == 1
+    assert member_of(PrivacySettings(unit="person")) == "owner"
+    assert member_of(PrivacySettings()) == member_of(None) == "document"
+
+
+def test_parts_become_a_partition() -> None:
+    assert planned(parts=1).partition == SINGLE
+    assert planned(parts=10).partition == replace(RANDOM, seed=7)
+    ward = planned(parts="column:ward", unit="part")
+    assert ward.partition == PartitionFacts(kind="column", groups=3, column="ward")
+    epochs = planned(parts=10, sampling="epoch")
+    assert (epochs.steps, epochs.composition.count) == (300, 30)
+    poisson = planned(parts=10, sampling="poisson", sampling_probability=0.2)
+    assert (poisson.steps, poisson.composition.sampling_probability) == (150, 0.2)
+    for parts, error in ((0, PrivacyContractError), (101, PrivacyContractError)):
+        with pytest.raises(error, match="between 1 and 100"):
+            planned(parts=parts)
+    with pytest.raises(ConfigError, match="'column:NAME'"):
+        planned(parts="some")
+    with pytest.raises(PrivacyContractError, match="not in the corpus"):
+        planned(parts="column:age")
+
+
+@pytest.mark.parametrize("both", [(None, None), (1.0, 8.0)])
+def test_either_epsilon_or_noise_is_given(both: tuple[Any, Any]) -> None:
+    with pytest.raises(ConfigError, match="either 'epsilon' or 'noise_multiplier'"):
+        planned(epsilon=both[0], noise_multiplier=both[1])
