@@ -1,7 +1,7 @@
 """What a finished private model costs end to end, beside scikit-learn on the same texts.
 
-A folder of linked texts is generated: ten classes with words of their own over a Zipf
-background, 70/10/20 splits, five links for each document, most of them within a class. Then
+A folder of texts and edges is generated: ten classes with words of their own over a Zipf
+background, 70/10/20 splits, five edges for each document, most of them within a class. Then
 ``privgcn train`` and scikit-learn's ``HashingVectorizer`` with ``LogisticRegression`` read
 and learn it, each in a process of its own, in turns. CPU seconds and peak memory are those of
 the process; on a busy machine the ratios are what counts. ``--stages`` shows where our time
@@ -31,7 +31,7 @@ import polars as pl
 from measuring import in_own_process, line, write_json
 
 CLASSES, WORDS, OWN_WORDS, OWN_SHARE = 10, 30_000, 400, 0.12
-LINKS_EACH, WITHIN = 5, 0.8
+EDGES_EACH, WITHIN = 5, 0.8
 
 
 def generate(folder: Path, documents: int) -> Path:
@@ -51,8 +51,8 @@ def generate(folder: Path, documents: int) -> Path:
     own = rng.random(ends[-1]) < OWN_SHARE
     topics = np.stack([rng.choice(WORDS, OWN_WORDS, replace=False) for _ in range(CLASSES)])
     of_word = np.repeat(classes, lengths)
-    drawn = np.searchsorted(background / background[OWN_WORDS - 1], rng.random(int(own.sum())))
-    codes[own] = topics[of_word[own], drawn]
+    chosen = np.searchsorted(background / background[OWN_WORDS - 1], rng.random(int(own.sum())))
+    codes[own] = topics[of_word[own], chosen]
     split = rng.choice(["train", "validation", "test"], documents, p=[0.7, 0.1, 0.2])
     with (out / "documents.jsonl").open("w") as file:
         for row, (begin, end) in enumerate(zip(ends - lengths, ends, strict=True)):
@@ -63,15 +63,15 @@ def generate(folder: Path, documents: int) -> Path:
                 "split": str(split[row]),
             }
             file.write(json.dumps(record) + "\n")
-    source = rng.integers(0, documents, LINKS_EACH * documents)
-    target = rng.integers(0, documents, LINKS_EACH * documents)
+    source = rng.integers(0, documents, EDGES_EACH * documents)
+    target = rng.integers(0, documents, EDGES_EACH * documents)
     order = np.argsort(classes, kind="stable")
     counts = np.bincount(classes, minlength=CLASSES)
     begins = np.cumsum(counts) - counts
     same = rng.random(len(source)) < WITHIN
     mine = classes[source[same]]
-    drawn = (rng.random(len(mine)) * counts[mine]).astype(int)
-    target[same] = order[begins[mine] + drawn]
+    chosen = (rng.random(len(mine)) * counts[mine]).astype(int)
+    target[same] = order[begins[mine] + chosen]
     prefix = np.array([f"d{row}" for row in range(documents)], dtype=object)
     pl.DataFrame({"source": prefix[source], "target": prefix[target]}).write_csv(
         out / "edges.csv"
@@ -106,7 +106,7 @@ def ours(folder: Path, features: str) -> dict[str, float]:
 
 
 def theirs(folder: Path, _: str) -> dict[str, float]:
-    """The same texts in scikit-learn, without links and privacy."""
+    """The same texts in scikit-learn, without edges and privacy."""
     # Its small products lose by a second thread: it is measured at its best.
     one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     took, text = in_own_process([__file__, "--baseline", str(folder)], one)
@@ -123,20 +123,20 @@ def baseline(folder: Path) -> None:
     test = table.filter(pl.col("split") == "test")
     hasher = HashingVectorizer(n_features=4096)
     model = LogisticRegression().fit(hasher.transform(train["text"]), train["label"])
-    found = model.predict(hasher.transform(test["text"]))
-    print(json.dumps({"accuracy": float((found == test["label"].to_numpy()).mean())}))
+    rows = model.predict(hasher.transform(test["text"]))
+    print(json.dumps({"accuracy": float((rows == test["label"].to_numpy()).mean())}))
 
 
 def stages(folder: Path, features: str) -> list[dict[str, Any]]:
     """CPU seconds of each stage, and the peak of memory after it, in this process."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
 
     @contextmanager
     def stage(name: str) -> Iterator[None]:
         before, begun = time.process_time(), time.monotonic()
         yield
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        found.append(
+        rows.append(
             {
                 "stage": name,
                 "cpu": time.process_time() - before,
@@ -148,27 +148,23 @@ def stages(folder: Path, features: str) -> list[dict[str, Any]]:
     with stage("start-up"):
         from privgcn.config import MODES, make_settings
         from privgcn.data import load_corpus
-        from privgcn.report import pages
-        from privgcn.runs.assumptions import statement_of
-        from privgcn.runs.train import Prepared
-
-        del pages
+        from privgcn.runs.prepare import prepare
+        from privgcn.runs.train import graph_of, train
     delta = delta_for(int(folder.name.partition("-")[2]))
     changes = {"features.kind": features, "privacy.delta": delta}
     settings = make_settings(epsilon=1.0, changes=changes)
     with stage("reading"):
         corpus = load_corpus(str(folder))
-        corpus.check_trainable()
+    with stage("plan"):
+        prepared = prepare(corpus, settings)
     with stage("features"):
-        ready = Prepared.of(corpus, settings)
-    with stage("plan and training"):
-        fitted = ready.fit(settings)
-    with stage("statement"):
-        trial = ready.trial(fitted, statement_of(fitted, corpus.train, ready.featurizer))
+        graph = graph_of(corpus, prepared.featurizer, settings)
+    with stage("training and statement"):
+        trained = train(prepared, graph)
     for mode in MODES:
         with stage(f"prediction {mode}"):
-            trial.predictions(mode)
-    return found
+            trained.predictions(mode)
+    return rows
 
 
 def main() -> None:

@@ -81,7 +81,7 @@ def in_own_process(
     return {"cpu": cpu, "wall": wall, "gigabytes": gigabytes}, done.stdout
 
 
-def machine() -> dict[str, Any]:
+def machine_sentence() -> str:
     """Processor, cores, load, memory and versions."""
     import torch
 
@@ -91,14 +91,11 @@ def machine() -> dict[str, Any]:
             processor = line.partition(":")[2].strip()
             break
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return {
-        "processor": processor,
-        "cores": os.cpu_count(),
-        "load": round(os.getloadavg()[0], 1),
-        "memory_gib": round(memory),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-    }
+    return (
+        f"{processor}, {os.cpu_count()} cores, {memory:.0f} GiB, Python "
+        f"{platform.python_version()}, torch {torch.__version__}; load average "
+        f"{os.getloadavg()[0]:.1f} at the start."
+    )
 
 
 def _lines(path: str) -> list[str]:
@@ -106,14 +103,6 @@ def _lines(path: str) -> list[str]:
         return Path(path).read_text().splitlines()
     except OSError:
         return []
-
-
-def machine_sentence(found: Mapping[str, Any]) -> str:
-    """The machine in one sentence."""
-    return (
-        f"{found['processor']}, {found['cores']} cores, {found['memory_gib']} GiB, Python "
-        f"{found['python']}, torch {found['torch']}; load average {found['load']} at the start."
-    )
 
 
 def line(row: Mapping[str, Any]) -> str:
@@ -128,16 +117,6 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in lines)
-
-
-def write_section(page: Path, name: str, text: str) -> None:
-    """Puts text between the marks of a section of a page."""
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    before, mark, rest = page.read_text().partition(begin)
-    _, closing, after = rest.partition(end)
-    if not mark or not closing:
-        raise SystemExit(f"{page} must have the lines {begin} and {end}.")
-    page.write_text(f"{before}{begin}\n{text.strip()}\n{end}{after}")
 
 
 def write_json(path: Path | None, record: Any) -> None:

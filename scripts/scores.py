@@ -2,25 +2,27 @@
 
     PRIVGCN_DATA=... python scripts/scores.py [--seeds 10] [--write]
 
-Each cell is the mean over seeds of the test micro F1, with its sample standard deviation.
-With ``--write`` the tables go into docs/results.md and the short one into the README.
+Each cell is the mean over seeds of the test micro F1, with its sample standard deviation. With
+``--write`` the tables go into docs/results.md and the short one into the README. Runs that were
+made are stored below ``results`` and not made again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from measuring import ROOT, arguments, measure
-
 from privgcn.config import MODES
-from privgcn.experiments.grid import Grid
-from privgcn.experiments.paper.published import OPTIMIZERS, leaves
-from privgcn.experiments.results import Results, best_of, cells, mean_of
-from privgcn.report import MeanStd, Table
+from privgcn.report.tables import MeanStd, Table
+from privgcn_paper.claims import OPTIMIZERS, published
+from privgcn_paper.experiments import Point
+from privgcn_paper.results import Runs, read_records
+from privgcn_paper.runner import corpus_of, run_all, settings_of
 
-Point = dict[str, Any]
+ROOT = Path(__file__).resolve().parents[1]
 ROWS: dict[str, Point] = {
     "Cora": {"dataset": "cora"},
     "CiteSeer": {"dataset": "citeseer"},
@@ -29,8 +31,10 @@ ROWS: dict[str, Point] = {
     "Cora, raw text, hashing": {"dataset": "cora-text", "features": "hashing"},
     "CiteSeer, raw text, MiniLM": {"dataset": "citeseer-text", "features": "minilm"},
     "CiteSeer, raw text, hashing": {"dataset": "citeseer-text", "features": "hashing"},
+    "clinic, unit person, MiniLM": {"dataset": "clinic", "features": "minilm"},
 }
 BEST = "best non-private"
+PERSON = {"privacy.unit": "person"}
 REPLACE = {"privacy.relation": "replace"}
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 SHORT_EPSILONS = (1.0, 2.0)
@@ -41,128 +45,139 @@ ELSEWHERE: dict[str, tuple[float, dict[float, float]]] = {
 }
 
 
-def auto(epsilon: float, changes: Mapping[str, Any] | None = None) -> Point:
-    return {"recipe": "auto", "epsilon": epsilon, **({"changes": changes} if changes else {})}
+def auto(title: str, epsilon: float, changes: Mapping[str, Any] | None = None) -> Point:
+    row = ROWS[title]
+    changes = {**(PERSON if row["dataset"] == "clinic" else {}), **(changes or {})}
+    return {
+        **row,
+        "recipe": "auto",
+        "epsilon": epsilon,
+        **({"changes": changes} if changes else {}),
+    }
 
 
 def elsewhere() -> Iterator[tuple[str, str, float, float, Point]]:
     """Dataset, delta, epsilon, published score and run."""
     for name, (delta, theirs) in ELSEWHERE.items():
         for epsilon, score in theirs.items():
-            run = auto(epsilon, {"privacy.delta": delta})
-            point = {"dataset": name, "split": [0.75, 0.10], **run}
-            yield name, f"{delta:g}", epsilon, score, point
+            point = {
+                "dataset": name,
+                "recipe": "auto",
+                "epsilon": epsilon,
+                "split": [0.75, 0.10],
+            }
+            yield (
+                name,
+                f"{delta:g}",
+                epsilon,
+                score,
+                {**point, "changes": {"privacy.delta": delta}},
+            )
 
 
-def grids(rows: Sequence[str], splits: bool) -> list[Grid]:
-    points = [*map(auto, EPSILONS), *(auto(e, REPLACE) for e in SHORT_EPSILONS)]
-    made = Grid.of(*({**ROWS[title], **point} for title in rows for point in points))
-    made += Grid.of(*(ROWS[title] for title in rows), kind="references")
-    return made + Grid.of(*(row[-1] for row in elsewhere() if splits))
+def points(rows: Sequence[str], epsilons: Sequence[float], *, more: bool) -> list[Point]:
+    made = [auto(title, epsilon) for title in rows for epsilon in epsilons]
+    if more:
+        made += [auto(title, epsilon, REPLACE) for title in rows for epsilon in SHORT_EPSILONS]
+        made += [row[-1] for row in elsewhere()]
+    return made
 
 
-def best(results: Results, title: str, mode: str) -> MeanStd | None:
-    """The best score without privacy: of GCN, propagated regression, mlp and regression."""
-    return results.score("references", ROWS[title], mode)
+def best_without_privacy(title: str) -> dict[str, float]:
+    """The score of the reference that does best on validation documents, by mode; seed 0."""
+    from privgcn.runs.train import score_table, train_run
+
+    point = {**ROWS[title], "recipe": "plain", "optimizer": "adam"}
+    table = score_table(train_run(corpus_of(point), settings_of(point, 0)))["references"]
+    return {mode: one["scores"][one["best"]]["micro_f1"] for mode, one in table.items()}
 
 
-def short_table(results: Results, rows: Sequence[str]) -> Table:
-    """The table of the README: means alone, to two decimals."""
-    shown = ("full-graph", "own-graph", "alone")
-    shown_rows = []
-    for title in rows:
-        row = ROWS[title]
-        means = [
-            mean_of(results.train(mode, **row, **auto(epsilon)))
-            for epsilon in SHORT_EPSILONS
-            for mode in shown
-        ]
-        plain = mean_of(best(results, title, "full-graph"))
-        published = best_of(
-            leaves().get(f"table1.{row['dataset']}.dp_split_eps1.{optimizer}")
-            for optimizer in OPTIMIZERS
-        )
-        shown_rows.append((title, *means, plain, published))
-    heads = [f"ε {epsilon:g}: {mode}" for epsilon in SHORT_EPSILONS for mode in shown]
-    last = (BEST, "published at ε 1 (no valid guarantee)")
-    title = "Test micro F1"
-    return Table(
-        title=title, columns=("corpus", *heads, *last), rows=tuple(shown_rows), decimals=2
-    )
-
-
-def tables(results: Results, rows: Sequence[str], splits: bool) -> dict[str, Table]:
+def tables(
+    runs: Runs,
+    rows: Sequence[str],
+    epsilons: Sequence[float],
+    best: Mapping[str, Mapping[str, float]],
+    *,
+    more: bool,
+) -> dict[str, Table]:
     """The tables of docs/results.md by heading."""
 
-    def score(point: Mapping[str, Any]) -> Any:
-        return results.train(**point)
+    def score(mode: str, point: Point) -> MeanStd | None:
+        return runs.score(f"micro {mode}", **point)
 
-    columns = {f"epsilon {e:g}": auto(e) for e in EPSILONS}
-    by_budget = tuple(
-        (*row, best(results, *row[:2]))
-        for row in cells(
-            score,
-            [
-                ((title, mode), {**ROWS[title], "mode": mode})
-                for title in rows
-                for mode in MODES
-            ],
-            columns.values(),
+    by_budget = [
+        (
+            title,
+            mode,
+            *(score(mode, auto(title, e)) for e in epsilons),
+            best.get(title, {}).get(mode),
         )
-    )
-    relations = {
-        f"{mode}, {relation}": {"mode": mode, **({"changes": change} if change else {})}
-        for mode in ("own-graph", "full-graph")
-        for relation, change in (("remove", None), ("replace", REPLACE))
-    }
-    replaced = cells(
-        score,
-        [
-            ((title, epsilon), {**ROWS[title], **auto(epsilon)})
-            for title in rows
-            for epsilon in SHORT_EPSILONS
-        ],
-        relations.values(),
-    )
-    found = {
-        "By budget, relation remove": Table(
-            title="Test micro F1",
-            columns=("corpus", "prediction sees", *columns, BEST),
-            rows=by_budget,
-        ),
-        "Relation replace beside remove": Table(
-            title="Test micro F1",
-            columns=("corpus", "epsilon", *relations),
-            rows=replaced,
-            decimals={"epsilon": 0},
-        ),
-    }
-    if splits:
-        others = cells(
-            score,
-            [(tuple(labels), point) for *labels, point in elsewhere()],
-            [{"mode": mode} for mode in MODES],
-        )
-        found["Random splits of 75/10/15, beside DP-MLP as published elsewhere"] = Table(
-            title="Test micro F1",
-            columns=("corpus", "delta", "epsilon", "DP-MLP, published", *MODES),
-            rows=others,
-            decimals={"epsilon": 0},
-        )
-    return found
-
-
-def page(results: Results, rows: Sequence[str], splits: bool) -> str:
-    blocks = [
-        "Made by `python scripts/scores.py --write`. Test micro F1, mean and sample standard "
-        f"deviation over {len(results.seeds)} seeds, delta 1e-5, unit document. Only `alone` "
-        "and `own-graph` are covered by the guarantee. The best non-private score is that of "
-        "GCN, propagated regression, mlp or logistic regression, in the same mode, whichever "
-        "does best on the validation documents.",
+        for title in rows
+        for mode in MODES
     ]
-    for heading, table in tables(results, rows, splits).items():
-        blocks += [f"## {heading}", table.markdown()]
-    return "\n\n".join(block.rstrip() for block in blocks)
+    heads = ("corpus", "prediction sees", *(f"epsilon {e:g}" for e in epsilons), BEST)
+    made = {"By budget, relation remove": Table("Test micro F1", heads, by_budget)}
+    if more:
+        relations: tuple[tuple[str, Mapping[str, Any] | None], ...] = (
+            ("remove", None),
+            ("replace", REPLACE),
+        )
+        replaced = [
+            (
+                title,
+                f"{e:g}",
+                *(
+                    score(mode, auto(title, e, changes))
+                    for mode in ("own-graph", "full-graph")
+                    for _, changes in relations
+                ),
+            )
+            for title in rows
+            for e in SHORT_EPSILONS
+        ]
+        names = [
+            f"{mode}, {name}" for mode in ("own-graph", "full-graph") for name, _ in relations
+        ]
+        made["Relation replace beside remove"] = Table(
+            "Test micro F1", ("corpus", "epsilon", *names), replaced
+        )
+        others = [
+            (*labels[:2], f"{labels[2]:g}", labels[3], *(score(mode, point) for mode in MODES))
+            for *labels, point in elsewhere()
+        ]
+        heads = ("corpus", "delta", "epsilon", "DP-MLP, published", *MODES)
+        made["Random splits of 75/10/15, beside DP-MLP as published elsewhere"] = Table(
+            "Test micro F1", heads, others
+        )
+    return made
+
+
+def short_table(
+    runs: Runs, rows: Sequence[str], best: Mapping[str, Mapping[str, float]]
+) -> Table:
+    """The table of the README: means alone, to two decimals; covered modes first."""
+    shown = ("alone", "own-graph", "full-graph")
+    made = []
+    for title in rows:
+        means = [
+            _two(runs.score(f"micro {mode}", **auto(title, e)))
+            for e in SHORT_EPSILONS
+            for mode in shown
+        ]
+        told = published()["table1"].get(ROWS[title]["dataset"], {}).get("dp_split_eps1", {})
+        known = [told[name] for name in OPTIMIZERS if name in told]
+        plain = best.get(title, {}).get("own-graph")
+        last = (_two(plain), f"{max(known):.2f}" if known else "–")
+        made.append((title, *means, *last))
+    heads = [f"ε {e:g}: {mode}" for e in SHORT_EPSILONS for mode in shown]
+    last_heads = (f"{BEST}, own-graph", "published at ε 1 (no valid guarantee)")
+    return Table("Test micro F1", ("corpus", *heads, *last_heads), made)
+
+
+def _two(score: MeanStd | float | None) -> str:
+    if score is None:
+        return "–"
+    return f"{score.mean if isinstance(score, MeanStd) else score:.2f}"
 
 
 def write_between(path: Path, text: str) -> None:
@@ -173,21 +188,47 @@ def write_between(path: Path, text: str) -> None:
     path.write_text(f"{before}{begin}\n{text.strip()}\n{end}{after}")
 
 
-def main() -> None:
-    parser = arguments(__doc__, seeds=10)
-    parser.add_argument("--write", action="store_true")
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--workers", type=int, default=None, help="default: one per core")
+    parser.add_argument("--records", type=Path, default=ROOT / "results" / "scores")
     parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
-    parser.add_argument("--no-splits", action="store_true", help="leave 75/10/15 out")
-    chosen = parser.parse_args()
-    splits = not chosen.no_splits
-    results = measure(grids(chosen.rows, splits), chosen)
-    text = page(results, chosen.rows, splits)
+    parser.add_argument("--epsilons", nargs="*", type=float, default=list(EPSILONS))
+    parser.add_argument("--short", action="store_true", help="only the table by budget")
+    parser.add_argument("--no-best", action="store_true", help="no non-private references")
+    parser.add_argument("--write", action="store_true")
+    asked = parser.parse_args()
+    wanted = points(asked.rows, asked.epsilons, more=not asked.short)
+    report: Callable[[int, int], None] = lambda done, total: print(
+        f"\r{done} of {total}", end="", file=sys.stderr
+    )
+    summary = run_all(
+        wanted, asked.seeds, asked.records, workers=asked.workers, progress=report
+    )
+    for task, why in summary.failures:
+        print(f"Failed: {task.label}, seed {task.seed}: {why}", file=sys.stderr)
+    runs = Runs.of_records(read_records(asked.records).values())
+    best = {} if asked.no_best else {title: best_without_privacy(title) for title in asked.rows}
+    blocks = [
+        "Made by `python scripts/scores.py --write`. Test micro F1, mean and sample standard "
+        f"deviation over {asked.seeds} seeds, delta 1e-5, unit document but for `clinic`, where it "
+        "is person. Only `alone` and `own-graph` are covered by the guarantee. The best "
+        "non-private score is that of GCN, propagated regression or logistic regression, in the "
+        "same mode, whichever does best on the validation documents."
+    ]
+    for heading, table in tables(
+        runs, asked.rows, asked.epsilons, best, more=not asked.short
+    ).items():
+        blocks += [f"## {heading}", table.markdown()]
+    text = "\n\n".join(block.rstrip() for block in blocks)
     print(text)
-    if chosen.write:
+    if asked.write:
         write_between(ROOT / "docs" / "results.md", text)
-        _, _, body = short_table(results, chosen.rows).markdown().partition("\n\n")
+        _, _, body = short_table(runs, asked.rows, best).markdown().partition("\n\n")
         write_between(ROOT / "README.md", body)
+    return 1 if summary.failures else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
