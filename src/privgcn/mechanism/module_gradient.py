@@ -55,13 +55,13 @@ class ModuleGradient:
         device: str | torch.device = "cpu",
     ) -> None:
         self._module, self._inputs, self._device = module, inputs, torch.device(device)
-        self._parameters = [value for value in module.parameters() if value.requires_grad]
+        self.parameters = [value for value in module.parameters() if value.requires_grad]
 
     def clipped_sum(self, access: Access) -> Floats:
         """The sum over this rank's sampled groups, in whole steps."""
         key = self._inputs, self._device
         subgraphs = access.groups.private.prepared(self._subgraph, key)
-        size = sum(value.numel() for value in self._parameters)
+        size = sum(value.numel() for value in self.parameters)
         total = torch.zeros(size, dtype=torch.float64, device=self._device)
         self._module.train()
         with _generators_restored():
@@ -94,7 +94,7 @@ class ModuleGradient:
                 )
         if not loss.requires_grad:
             return loss.new_zeros(())
-        gradients = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
+        gradients = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
         return torch.cat([gradient.to_dense().flatten() for gradient in gradients])
 
 

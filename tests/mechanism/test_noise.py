@@ -1,0 +1,374 @@
+"""The source of noise and samples: independent draws of the right law, never repeated."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from scipy.stats import chi2, norm
+
+from privgcn.mechanism import RandomSource, noise, sampler_error
+from privgcn.mechanism.fixed_point import Grid
+from privgcn.mechanism.noise import noisy
+
+BITS = 45
+
+
+def test_only_secret_sources_are_releasable() -> None:
+    assert RandomSource.secret().releasable
+    assert not RandomSource.seeded(1, "noise").releasable
+
+
+# hazard 3
+def test_secret_sources_never_repeat() -> None:
+    first, second = RandomSource.secret(), RandomSource.secret()
+    assert not np.array_equal(first.words(4), second.words(4))
+    assert not np.array_equal(first.words(4), first.words(4))
+
+
+def test_seeded_sources_repeat_for_the_same_seed_and_purpose_only() -> None:
+    words = RandomSource.seeded(7, "noise").words(8)
+    assert np.array_equal(words, RandomSource.seeded(7, "noise").words(8))
+    assert not np.array_equal(words, RandomSource.seeded(8, "noise").words(8))
+    assert not np.array_equal(words, RandomSource.seeded(7, "samples").words(8))
+
+
+# hazard 3
+def test_draws_are_cut_from_one_stream_without_overlap() -> None:
+    whole = RandomSource.seeded(0, "test").words(1000)
+    source = RandomSource.seeded(0, "test")
+    pieces = [source.words(count) for count in (1, 2, 3, 500, 494)]
+    assert np.array_equal(np.concatenate(pieces), whole)
+    assert len(np.unique(whole)) == 1000
+
+
+# hazard 4
+def test_a_secret_key_is_what_the_system_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def urandom(count: int) -> bytes:
+        asked.append(count)
+        return bytes(range(count))
+
+    monkeypatch.setattr(os, "urandom", urandom)
+    words = RandomSource.secret().words(4)
+    assert asked == [32]
+    assert np.array_equal(words, RandomSource(bytes(range(32)), releasable=True).words(4))
+
+
+# hazard 4
+def test_a_secret_key_has_far_more_than_32_bits_of_entropy() -> None:
+    """Among 2^15 keys of 24 bits some 30 return; of 256 bits none."""
+    first = {RandomSource.secret().words(1).tobytes() for _ in range(2**15)}
+    assert len(first) == 2**15
+
+
+def test_the_stream_is_that_of_the_standard() -> None:
+    """AES-256 in counter mode, NIST SP 800-38A, F.5.5, with a counter that begins at zero."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    key = bytes.fromhex("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")
+    ecb = Cipher(algorithms.AES256(key), modes.ECB()).encryptor()
+    blocks = ecb.update(bytes(16) + (1).to_bytes(16, "big"))
+    assert RandomSource(key, releasable=False).words(4).tobytes() == blocks
+
+
+# hazard 4
+def test_nothing_is_drawn_after_a_fork() -> None:
+    source = RandomSource.secret()
+    for draw in (lambda: source.words(1), lambda: source.gaussian_steps(1, BITS)):
+        reading, writing = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+            child = os.fork()
+        if child == 0:
+            try:
+                draw()
+                os.write(writing, b"drawn")
+            except RuntimeError:
+                os.write(writing, b"refused")
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        assert os.read(reading, 10) == b"refused"
+        os.close(reading)
+        os.close(writing)
+
+
+# -- samples -----------------------------------------------------------------------------------
+
+
+# hazard 11
+def test_each_group_is_taken_independently() -> None:
+    source, rounds, count, probability = RandomSource.seeded(1, "test"), 3000, 40, 0.3
+    taken = np.stack([source.sample(count, probability) for _ in range(rounds)]) * 1.0
+    spread = math.sqrt(probability * (1 - probability))
+    assert np.abs(taken.mean(0) - probability).max() < 4.5 * spread / math.sqrt(rounds)
+    correlation = np.corrcoef(taken.T) - np.eye(count)
+    assert np.abs(correlation).max() < 5 / math.sqrt(rounds)
+    consecutive = np.corrcoef(taken[:-1].ravel(), taken[1:].ravel())[0, 1]
+    assert abs(consecutive) < 5 / math.sqrt(taken.size)
+    expected = count * probability * (1 - probability)
+    assert abs(taken.sum(1).var() - expected) < 5 * expected * math.sqrt(2 / rounds)
+
+
+# hazard 11
+def test_a_probability_is_never_rounded_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = RandomSource.seeded(1, "test")
+    assert not source.sample(100_000, 1e-25).any()
+    assert source.sample(5, 1.0).all()
+    monkeypatch.setattr(source, "words", lambda count: np.zeros(count, np.uint64))
+    assert not source.sample(3, 1e-25).any()
+    highest = np.iinfo(np.uint64).max
+    monkeypatch.setattr(source, "words", lambda count: np.full(count, highest))
+    assert not source.sample(3, math.nextafter(1.0, 0.0)).any()
+
+
+@pytest.mark.parametrize("probability", [0.0, -0.1, 1.1, math.nan])
+def test_what_is_no_probability_is_refused(probability: float) -> None:
+    with pytest.raises(ValueError, match="probability"):
+        RandomSource.secret().sample(3, probability)
+
+
+# -- the law of the noise ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def steps() -> Any:
+    """Two million draws, once for all tests of their law."""
+    return RandomSource.seeded(11, "law of the noise").gaussian_steps(2_000_000, BITS)
+
+
+@pytest.fixture(scope="module")
+def many_steps() -> Any:
+    return RandomSource.seeded(12, "law of the noise").gaussian_steps(10_000_000, BITS)
+
+
+@pytest.fixture(params=["steps", pytest.param("many_steps", marks=pytest.mark.slow)])
+def drawn(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue(request.param)
+
+
+# hazard 5
+def test_noise_has_the_moments_of_a_gaussian(drawn: Any) -> None:
+    values = drawn * 2.0**-BITS
+    for power, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
+        error = (values**power).mean() - moment
+        assert abs(error) < 5 * math.sqrt(variance / len(values))
+
+
+# hazard 5
+def test_noise_passes_kolmogorov_and_smirnov(drawn: Any) -> None:
+    below = ndtr(np.sort(drawn) * 2.0**-BITS)
+    ranks = np.arange(1, len(below) + 1) / len(below)
+    distance = max(np.abs(ranks - below).max(), np.abs(ranks - 1 / len(below) - below).max())
+    assert distance * math.sqrt(len(below)) < 2.0  # p = 0.0007
+
+
+# hazard 5
+def test_noise_has_the_right_share_in_every_cell_of_the_proposal(drawn: Any) -> None:
+    """The cells of k, each an eighth of a standard deviation wide, and both signs."""
+    cells = np.bincount(np.clip(drawn >> (BITS - 3), -40, 39) + 40, minlength=80)
+    edges = ndtr(np.arange(-39, 40) / 8)
+    expected = len(drawn) * np.diff([0.0, *edges, 1.0])
+    assert ((cells - expected) ** 2 / expected).sum() < chi2.isf(1e-5, 79)
+
+
+# hazard 5
+def test_noise_is_gaussian_inside_a_cell(drawn: Any) -> None:
+    """Within the cell from 1 to 1.125, and from 3 to 3.125, in 64 pieces."""
+    for cell in (0, 8, 24):
+        own = drawn[drawn >> (BITS - 3) == cell]
+        pieces = np.bincount((own >> (BITS - 9)) & 63, minlength=64)
+        law = np.diff(ndtr((cell + np.arange(65) / 64) / 8))
+        expected = len(own) * law / law.sum()
+        assert ((pieces - expected) ** 2 / expected).sum() < chi2.isf(1e-5, 63)
+
+
+# hazard 5
+@pytest.mark.parametrize("limit", [2.0, 3.0, 4.0, 4.75])
+def test_noise_has_both_tails(drawn: Any, limit: float) -> None:
+    expected = len(drawn) * norm.sf(limit)
+    for side in (drawn, -drawn):
+        assert abs((side > limit * 2.0**BITS).sum() - expected) < 5 * math.sqrt(expected) + 1
+
+
+# hazard 5
+def test_the_lowest_bits_are_even_and_independent_of_the_rest(drawn: Any) -> None:
+    for some in (drawn, drawn[np.abs(drawn) < 2.0 ** (BITS - 3)], drawn[drawn > 2.0**46]):
+        low = np.bincount((some & 255).astype(int), minlength=256)
+        expected = len(some) / 256
+        assert ((low - expected) ** 2 / expected).sum() < chi2.isf(1e-6, 255)
+        odd = (some & 1) * 2.0 - 1.0
+        assert abs((odd * np.sign(some)).mean()) < 5 / math.sqrt(len(some))
+
+
+# hazard 5
+def test_every_bit_of_a_word_is_even() -> None:
+    words = RandomSource.seeded(5, "bits").words(1_000_000)
+    for bit in range(64):
+        ones = ((words >> np.uint64(bit)) & np.uint64(1)).mean()
+        assert abs(ones - 0.5) < 5 * 0.5 / 1000
+
+
+# hazard 3
+def test_noise_is_independent_along_the_stream(drawn: Any) -> None:
+    values = drawn[:1_000_000] * 2.0**-BITS
+    for lag in (1, 2, 8, 4096, 8192):
+        for power in (1, 2, 3):
+            first, second = values[:-lag] ** power, values[lag:] ** power
+            correlation = np.corrcoef(first, second)[0, 1]
+            assert abs(correlation) * math.sqrt(len(first)) < 5, (lag, power)
+
+
+# hazard 3
+def test_no_draw_returns_not_even_negated(drawn: Any) -> None:
+    """Of 10^7 draws on a grid of 2^45 steps, a thousand pairs or so meet by chance."""
+    size = np.where(drawn < 0, ~drawn, drawn)
+    meetings = len(size) - len(np.unique(size))
+    by_chance = len(size) ** 2 / 2 / (math.sqrt(math.pi) * 2.0**BITS)
+    assert meetings < 5 + 2 * by_chance
+
+
+# -- decisions near their border ---------------------------------------------------------------
+
+
+def exactly(first: int, x: int, u: int, bits: int) -> int | None:
+    """What three words give, in a hundred digits; ``None`` if they are not accepted."""
+    with localcontext(prec=100):
+        k = math.floor(-8 * ((2 * Decimal(first) + 1) / 2**65).ln())
+        size = (k + Decimal(x) / 2**64) / 8
+        chance = (Decimal(k) / 8 - (size * size + 1) / 2).exp()
+        if (2 * Decimal(u >> 1) + 1) / 2**64 >= chance:
+            return None
+        value = math.floor(Fraction(2**bits) * (k + Fraction(x, 2**64)) / 8)
+        return -1 - value if u & 1 else value
+
+
+def given_words(monkeypatch: pytest.MonkeyPatch, triples: list[tuple[int, int, int]]) -> Any:
+    """A source whose next candidates are these, followed by its own."""
+    source = RandomSource.seeded(0, "after")
+    own, begun = source.words, [False]
+
+    def words(count: int) -> Any:
+        if begun[0]:
+            return own(count)
+        begun[0] = True
+        drawn = own(count).copy().reshape(3, -1)
+        drawn[:, : len(triples)] = np.array(triples, np.uint64).T
+        return drawn.ravel()
+
+    monkeypatch.setattr(source, "words", words)
+    return source
+
+
+def expected_of(triples: list[tuple[int, int, int]]) -> list[int]:
+    made = [exactly(*triple, BITS) for triple in triples]
+    return [value for value in made if value is not None]
+
+
+def test_draws_are_what_a_hundred_digits_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = RandomSource.seeded(3, "triples").words(3 * 400).reshape(-1, 3)
+    triples = [(int(a), int(b), int(c)) for a, b, c in words]
+    expected = expected_of(triples)
+    made = given_words(monkeypatch, triples).gaussian_steps(1000, BITS)
+    assert made[: len(expected)].tolist() == expected
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 8, 9, 40, 100])
+def test_at_the_border_of_k_a_hundred_digits_decide(
+    k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words beside 2^64 exp(-k/8), where a logarithm in float64 is no help."""
+    with localcontext(prec=100):
+        border = int((Decimal(-k) / 8).exp() * 2**64)
+    triples = [(border + shift, 5 << 50, 2) for shift in range(-6, 7)]
+    both = {exactly(*triple, BITS) for triple in triples}
+    assert k > 60 or len(both - {None}) == 2, "both sides of the border are here"
+    expected = expected_of(triples)
+    made = given_words(monkeypatch, triples).gaussian_steps(1000, BITS)
+    assert made[: len(expected)].tolist() == expected
+
+
+@pytest.mark.parametrize(("k", "x"), [(0, 0), (3, 1 << 60), (8, 0), (8, 1), (20, 7), (30, 1 << 63)])
+def test_at_the_border_of_acceptance_a_hundred_digits_decide(
+    k: int, x: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with localcontext(prec=100):
+        size = (k + Decimal(x) / 2**64) / 8
+        border = int((Decimal(k) / 8 - (size * size + 1) / 2).exp() * 2**63)
+        first = int((-(Decimal(k) + Decimal("0.5")) / 8).exp() * 2**64)
+    sides = [border + shift for shift in range(-4, 5) if 0 <= border + shift < 2**63]
+    triples = [(first, x, 2 * side + sign) for side in sides for sign in (0, 1)]
+    expected = expected_of(triples)
+    assert k == 8 or 0 < len(expected) < len(triples)
+    made = given_words(monkeypatch, triples).gaussian_steps(1000, BITS)
+    assert made[: len(expected)].tolist() == expected
+
+
+@pytest.mark.parametrize("error", [1.0 + 2.0**-35, 1.0 - 2.0**-35])
+def test_logarithms_and_exponentials_may_be_wrong(
+    error: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library that is a hundred thousand times worse than usual changes no draw."""
+    expected = RandomSource.seeded(4, "t").gaussian_steps(20_000, BITS)
+    log, exp = np.log, np.exp
+    with monkeypatch.context() as patch:
+        patch.setattr(noise.np, "log", lambda values: log(values) * error)
+        patch.setattr(noise.np, "exp", lambda values: exp(values) * error)
+        made = RandomSource.seeded(4, "t").gaussian_steps(20_000, BITS)
+    assert np.array_equal(made, expected)
+
+
+def test_the_largest_draw_is_finite_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    with localcontext(prec=50):
+        farthest = math.floor(-8 * (Decimal(1) / 2**65).ln())
+    assert (farthest + 1) / 8 < 46, "what test_ten_million_groups_fit_on_the_grid counts on"
+    highest = 2**64 - 1
+    triples = [(word, x, u) for word in (0, highest) for x in (0, highest) for u in (0, 1)]
+    expected = expected_of(triples)
+    made = given_words(monkeypatch, triples).gaussian_steps(1000, BITS)
+    assert made[: len(expected)].tolist() == expected
+
+
+def test_the_distance_from_real_gaussians_is_counted() -> None:
+    """The bound of the docstring, with its sums taken numerically."""
+    cells = np.arange(0, 400)
+    accepted = np.exp(-((cells - 8) ** 2) / 128).sum()
+    assert accepted <= 18
+    share = 8 * (1 - math.exp(-1 / 8)) * math.exp(-0.5) * math.sqrt(math.pi / 2)
+    assert share > 0.71
+    measure = accepted * 2.0**-64 + 2.0**-66 + 2.0**-64
+    assert measure / share < sampler_error(1) == 2.0**-59
+    assert sampler_error(10**8) == pytest.approx(1.73e-10, rel=0.01)
+
+
+# -- noise on the grid -------------------------------------------------------------------------
+
+
+# hazard 6
+@pytest.mark.parametrize("noise_multiplier", [0.01, 3.73, 1e9])
+def test_noise_commutes_with_adding_whole_steps(noise_multiplier: float) -> None:
+    """Whatever the sum is, the same draws move it by the same steps: none can be ruled out."""
+    grid = Grid.of(noise_multiplier, 1000)
+    rng = np.random.default_rng(0)
+    sums = np.trunc(rng.normal(size=(2, 500)) * grid.unit * 100)
+    made = [noisy(total, grid, RandomSource.seeded(3, "t")) * grid.unit for total in sums]
+    moved = [np.rint(one) - total for one, total in zip(made, sums, strict=True)]
+    assert np.array_equal(*moved)
+    assert max(np.abs(one - np.rint(one)).max() for one in made) <= 0.5
+
+
+# hazard 2
+def test_noise_has_its_deviation_in_clip_norms() -> None:
+    for noise_multiplier in (0.5, 20.0):
+        grid = Grid.of(noise_multiplier, 10)
+        made = noisy(np.zeros(100_000), grid, RandomSource.seeded(0, "t"))
+        assert made.std() == pytest.approx(noise_multiplier, rel=0.02)
