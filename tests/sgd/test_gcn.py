@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -125,6 +127,17 @@ def test_a_document_alone_has_the_same_bits_in_any_company(
         np.testing.assert_allclose(network_scores(released, own)[0], together[row], atol=1e-5)
     nobody = graph.induced(np.array([], np.int64))
     assert network_scores(released, nobody, alone=True).shape == (0, 4)
+
+
+def test_rows_that_may_only_be_read_are_scored(make_graph: Any, tmp_path: Path) -> None:
+    graph, network = make_graph(sparse=False), network_of("gcn")
+    np.save(tmp_path / "rows.npy", graph.features)
+    mapped = replace(graph, features=np.load(tmp_path / "rows.npy", mmap_mode="r"))
+    for alone in (False, True):
+        np.testing.assert_array_equal(
+            network_scores(released_of(network, "gcn"), mapped, alone=alone),
+            network_scores(released_of(network, "gcn"), graph, alone=alone),
+        )
 
 
 def test_a_linear_model_is_propagated_along_its_hops(make_graph: Any) -> None:

@@ -231,7 +231,8 @@ def _times(matrix: Tensor, table: Tensor) -> Tensor:
 def _tensor(matrix: Any) -> Tensor:
     """A SciPy matrix as a sparse CSR tensor, an array as a dense one; float32."""
     if not issparse(matrix):
-        return torch.from_numpy(np.ascontiguousarray(matrix, np.float32))
+        # A memmap that may only be read is copied: PyTorch knows no such memory.
+        return torch.from_numpy(np.require(matrix, np.float32, ["C", "W"]))
     rows = csr_array(matrix, dtype=np.float32)
     index = np.int32 if max(rows.nnz, *rows.shape) < 2**31 else np.int64
     parts = rows.indptr.astype(index), rows.indices.astype(index), rows.data

@@ -35,7 +35,7 @@ def module_inputs(graph: DocumentGraph) -> tuple[Tensor, Tensor]:
     """Dense feature rows and ``edge_index``, each edge in both directions."""
     features = graph.features.toarray() if issparse(graph.features) else graph.features
     edges = np.concatenate([graph.edges, graph.edges[::-1]], axis=1)
-    rows = np.ascontiguousarray(features, np.float32)
+    rows = np.require(features, np.float32, ["C", "W"])
     return torch.from_numpy(rows), torch.from_numpy(edges.astype(np.int64))
 
 
