@@ -85,7 +85,7 @@ class Ranks:
             return array
         import torch
 
-        tensor = torch.from_numpy(np.array(array))
+        tensor = torch.from_numpy(np.array(array, order="C"))
         self._heard(lambda: send(tensor))
         return np.asarray(tensor.numpy())
 
