@@ -310,7 +310,9 @@ def audit(
         sampled=times / could if could else None,
         # A claim may leave room for a search or for a looser accountant. What one training
         # reveals must not take it.
-        broken=tuple(_reasons(findings, trainings, plan, min(claimed, one.epsilon), confidence)),
+        broken=tuple(
+            _reasons(findings, trainings, plan, min(claimed, one.epsilon), confidence)
+        ),
     )
 
 

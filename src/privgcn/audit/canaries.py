@@ -32,8 +32,9 @@ CLASSES = 8
 LOUD = 32.0
 """Length of a canary's rows: far above any clip norm."""
 
-# Units of a worst case, groups at most, and documents of a person.
-_UNITS, _MOST_GROUPS, _LETTERS = 6, 3, 3
+# Units of a worst case, groups at most, and documents of a person; of one with company in a
+# group, whose mean must turn around with that person, many.
+_UNITS, _MOST_GROUPS, _LETTERS, _MANY_LETTERS = 6, 3, 3, 400
 # Length, over the clip norm or one, of rows that pull back once a canary is gone.
 _QUIET = 8.0
 _HIDDEN = 4
@@ -171,7 +172,8 @@ def single_case(settings: Settings, plan: PrivacyPlan, *, dense: bool) -> Case:
     small = _plan_like(plan, units, units if plan.group_is_unit else groups)
     owners = np.arange(units)
     if plan.unit == "person":
-        owners = np.concatenate([np.zeros(_LETTERS - 1, np.int64), owners])
+        letters = _LETTERS if plan.group_is_unit else _MANY_LETTERS
+        owners = np.concatenate([np.zeros(letters - 1, np.int64), owners])
     group_of = partition(small.partition, len(owners), owners, {})
     members = {
         "document": np.arange(len(owners)) == 0,
