@@ -432,7 +432,8 @@ class _Rows:
                 self._pending[name] = [None] * waiting
         if len(self._pending) > len(self.columns):
             self.columns |= dict.fromkeys(self._pending)
-            _check_columns(self.path, list(self.columns))
+            if len(self.columns) > _MOST_COLUMNS:
+                _check_columns(self.path, list(self.columns))
         for name, column in self._pending.items():
             column.append(values.get(name))
         self._lines.append(line)

@@ -75,11 +75,11 @@ class Block:
         if self.data.count(b"\t") == self.data.count(b"\n") * (fields - 1):
             return
         for number, line in self.lines():
-            found = line.count(b"\t") + 1
-            if found != fields:
+            count = line.count(b"\t") + 1
+            if count != fields:
                 raise DataError(
                     f"The file {self.path} must have {fields} tab-separated fields in each "
-                    f"line. Line {number} has {found}. Get the published file again."
+                    f"line. Line {number} has {count}. Get the published file again."
                 )
 
 

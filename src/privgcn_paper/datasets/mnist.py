@@ -1,4 +1,4 @@
-"""MNIST from its idx files: images as vectors, no links."""
+"""MNIST from its idx files: images as vectors, no edges."""
 
 from __future__ import annotations
 

@@ -135,9 +135,9 @@ def _assemble(
 
 
 def _edges(graph: dict[int, list[int]], count: int) -> NDArray[np.int64]:
-    lengths = np.fromiter((len(linked) for linked in graph.values()), dtype=np.int64)
+    lengths = np.fromiter((len(others) for others in graph.values()), dtype=np.int64)
     source = np.repeat(np.fromiter(graph, dtype=np.int64), lengths)
     target = np.fromiter(
-        (other for linked in graph.values() for other in linked), dtype=np.int64
+        (other for others in graph.values() for other in others), dtype=np.int64
     )
     return canonical_edges(source, target, count)

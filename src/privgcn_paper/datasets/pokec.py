@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from privgcn.data.ingest import load_folder
 
 from privgcn.data.catalogue import DatasetCard
 from privgcn.data.corpus import Corpus
 from privgcn.data.edges import canonical_edges
+from privgcn.data.ingest import load_folder
 from privgcn.errors import DataError
 from privgcn_paper.datasets.dumps import Block, blocks
 from privgcn_paper.datasets.prepared import prepared_folder
@@ -83,9 +83,9 @@ def prepare(
     import polars as pl
 
     users, highest = _select_users(profiles, users_of_a_class)
-    place = np.full(highest + 1, -1, dtype=np.int64)
-    place[users["user_id"].to_numpy()] = np.arange(len(users))
-    edges = _friendships(relations, place)
+    position = np.full(highest + 1, -1, dtype=np.int64)
+    position[users["user_id"].to_numpy()] = np.arange(len(users))
+    edges = _friendships(relations, position)
     ids = users["user_id"].cast(pl.String)
     texts = [_text(row) for row in users.select(columns).iter_rows()]
     pl.DataFrame({"id": ids, "text": texts, "label": users["label"]}).write_parquet(
@@ -100,16 +100,16 @@ def _select_users(profiles: Path, count: int) -> tuple[pl.DataFrame, int]:
     """The most complete profiles of both classes in the order of their ids, and the last id."""
     import polars as pl
 
-    kept: list[pl.DataFrame] = []
+    best: list[pl.DataFrame] = []
     highest = 0
     for block in blocks(profiles, _FIELDS):
         block.check_utf8()
         frame = _parse(block)
         highest = max(highest, int(frame["user_id"].to_numpy().max()))
-        kept = [_most_complete(pl.concat([*kept, _with_label(frame)]), count)]
-    if not kept:
+        best = [_most_complete(pl.concat([*best, _with_label(frame)]), count)]
+    if not best:
         raise DataError(f"The file {profiles} must hold profiles. Got an empty file.")
-    users = kept[0].sort("user_id")
+    users = best[0].sort("user_id")
     for name in CLASSES:
         if name not in users["label"]:
             raise DataError(
@@ -182,8 +182,8 @@ def _most_complete(users: pl.DataFrame, count: int) -> pl.DataFrame:
     return ordered.filter(pl.int_range(pl.len()).over("label") < count)
 
 
-def _friendships(path: Path, place: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Links among the chosen users, made undirected."""
+def _friendships(path: Path, position: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Edges among the chosen users, made undirected."""
     import polars as pl
 
     ends: list[NDArray[np.int64]] = []
@@ -191,16 +191,16 @@ def _friendships(path: Path, place: NDArray[np.int64]) -> NDArray[np.int64]:
         try:
             frame = _read(block, {"source": pl.Int64, "target": pl.Int64})
         except pl.exceptions.PolarsError:
-            raise block.bad_id(2, len(place) - 1) from None
+            raise block.bad_id(2, len(position) - 1) from None
         pair = np.stack([frame["source"].to_numpy(), frame["target"].to_numpy()])
-        if np.isnan(pair).any() or pair.min() < 1 or pair.max() >= len(place):
-            raise block.bad_id(2, len(place) - 1)
-        moved = place[pair.astype(np.int64, copy=False)]
+        if np.isnan(pair).any() or pair.min() < 1 or pair.max() >= len(position):
+            raise block.bad_id(2, len(position) - 1)
+        moved = position[pair.astype(np.int64, copy=False)]
         ends.append(moved[:, (moved >= 0).all(axis=0)])
     if not ends:
         raise DataError(f"The file {path} must hold friendships. Got an empty file.")
     source, target = np.concatenate(ends, axis=1)
-    return canonical_edges(source, target, int(place.max()) + 1)
+    return canonical_edges(source, target, int(position.max()) + 1)
 
 
 class _Words(HTMLParser):
@@ -231,6 +231,7 @@ def _text(answers: tuple[Any, ...]) -> str:
 
 
 def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
+    """Reads the prepared task; ``seed`` is that of its random split."""
     raw = [folder / file.path for file in card.files]
     columns = RELEASED_COLUMNS if card.name == "pokec-released" else TEXT_COLUMNS
     build = partial(prepare, raw[0], raw[1], columns=columns)

@@ -20,7 +20,7 @@ def prepared_folder(
 ) -> Path:
     """The folder that ``build`` fills from a large raw dump, made now unless it is there.
 
-    It has the form of a user's own documents. It is built beside its place and moved there
+    It has the form of a user's own documents. It is built beside its folder and moved there
     when it is complete: a failed or killed preparation leaves nothing that could be read, and
     two at once do not disturb each other.
 
@@ -32,10 +32,10 @@ def prepared_folder(
 
     Raises:
         ConfigError: The cache cannot be written; ``XDG_CACHE_HOME`` moves it.
-        DataError: ``build`` found a broken file.
+        DataError: ``build`` read a broken file.
     """
-    seen = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in raw]
-    digest = hashlib.sha256(repr((_PREPARED_FORMAT, seen, options)).encode()).hexdigest()[:16]
+    state = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in raw]
+    digest = hashlib.sha256(repr((_PREPARED_FORMAT, state, options)).encode()).hexdigest()[:16]
     final = cache_folder() / "prepared" / f"{name}-{digest}"
     if final.is_dir():
         return final

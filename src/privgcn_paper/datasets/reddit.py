@@ -1,8 +1,8 @@
-"""Reddit: posts of September 2014, linked where one user commented on both.
+"""Reddit: posts of September 2014, joined where one user commented on both.
 
 From the GraphSAGE files in PyTorch Geometric's raw layout to a tenth of the posts with the
-paper's sizes, in which every class keeps its share. The paper says that its tenth is a few days
-of the month; the files hold no dates. The archives are read in pieces: of 114 million links
+paper's sizes, in which every class keeps its fraction. The paper says that its tenth is a few days
+of the month; the files hold no dates. The archives are read in pieces: of 114 million edges
 only those among the chosen posts stay in memory.
 """
 
@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from privgcn.data.ingest import load_folder
 
 from privgcn.data.catalogue import DatasetCard
 from privgcn.data.corpus import SPLIT_NAMES, TEST, TRAIN, VALIDATION, Corpus
 from privgcn.data.edges import canonical_edges
+from privgcn.data.ingest import load_folder
 from privgcn.errors import DataError
 from privgcn_paper.datasets.dumps import NpzStream, open_npz
 from privgcn_paper.datasets.prepared import prepared_folder
@@ -30,11 +30,11 @@ _PUBLISHED = {TRAIN: 153_431, VALIDATION: 23_831, TEST: 55_703}
 _PAPER = {TRAIN: 15_252, VALIDATION: 2_383, TEST: 5_643}
 _CLASSES = 41
 _ROWS = 8_192
-_LINKS = 4 << 20
+_EDGES = 4 << 20
 
 
 def prepare(data: Path, graph: Path, seed: int, out: Path) -> None:
-    """Writes the sample that ``seed`` gives as documents, vectors and links into a folder.
+    """Writes the sample that ``seed`` gives as documents, vectors and edges into a folder.
 
     Raises:
         DataError: An archive is broken.
@@ -47,9 +47,9 @@ def prepare(data: Path, graph: Path, seed: int, out: Path) -> None:
         _check(data, labels, kinds)
         rows = class_preserving_sample(labels, kinds - 1, seed)
         vectors = _take_rows(data, arrays, rows, len(labels))
-    place = np.full(len(labels), -1, dtype=np.int32)
-    place[rows] = np.arange(len(rows))
-    edges = _links(graph, place)
+    position = np.full(len(labels), -1, dtype=np.int32)
+    position[rows] = np.arange(len(rows))
+    edges = _edges(graph, position)
     splits = np.array(SPLIT_NAMES, dtype=object)[kinds[rows] - 1]
     pl.DataFrame(
         {
@@ -68,7 +68,7 @@ def prepare(data: Path, graph: Path, seed: int, out: Path) -> None:
 def class_preserving_sample(
     labels: NDArray[np.int64], split: NDArray[np.int64], seed: int
 ) -> NDArray[np.int64]:
-    """Rows of about a tenth of the posts; within each split every class keeps its share.
+    """Rows of about a tenth of the posts; within each split every class keeps its fraction.
 
     On the published files the three splits have exactly the paper's sizes.
     """
@@ -89,7 +89,7 @@ def class_preserving_sample(
 
 
 def _apportion(counts: NDArray[np.int64], target: int) -> NDArray[np.int64]:
-    """Shares of ``target`` in proportion to ``counts``, by largest remainders."""
+    """Parts of ``target`` in proportion to ``counts``, by largest remainders."""
     exact = counts * (target / max(1, int(counts.sum())))
     quotas: NDArray[np.int64] = np.floor(exact).astype(np.int64)
     missing = target - int(quotas.sum())
@@ -133,14 +133,14 @@ def _take_rows(
     return vectors
 
 
-def _links(path: Path, place: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Links among the chosen posts, made undirected."""
+def _edges(path: Path, position: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Edges among the chosen posts, made undirected."""
     ends = []
     with ExitStack() as stack:
         # Two handles, because an archive hands out one array at a time in order.
         first, second = (stack.enter_context(open_npz(path)) for _ in range(2))
-        rows = stack.enter_context(closing(first.pieces("row", _LINKS)))
-        cols = stack.enter_context(closing(second.pieces("col", _LINKS)))
+        rows = stack.enter_context(closing(first.pieces("row", _EDGES)))
+        cols = stack.enter_context(closing(second.pieces("col", _EDGES)))
         for row, col in zip_longest(rows, cols):
             if row is None or col is None or len(row) != len(col):
                 raise DataError(
@@ -148,21 +148,22 @@ def _links(path: Path, place: NDArray[np.int32]) -> NDArray[np.int64]:
                     "published file again."
                 )
             for name, values in (("row", row), ("col", col)):
-                if values.min() < 0 or values.max() >= len(place):
+                if values.min() < 0 or values.max() >= len(position):
                     raise DataError(
-                        f"The '{name}' of {path} must be posts from 0 to {len(place) - 1}. Got "
+                        f"The '{name}' of {path} must be posts from 0 to {len(position) - 1}. Got "
                         f"values from {values.min()} to {values.max()}."
                     )
-            source, target = place[row], place[col]
+            source, target = position[row], position[col]
             keep = (source >= 0) & (target >= 0)
             ends.append(np.stack([source[keep], target[keep]]))
     if not ends:
-        raise DataError(f"The file {path} must hold links. Got none.")
+        raise DataError(f"The file {path} must hold edges. Got none.")
     source, target = np.concatenate(ends, axis=1)
-    return canonical_edges(source, target, int(place.max()) + 1)
+    return canonical_edges(source, target, int(position.max()) + 1)
 
 
 def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
+    """Reads the prepared sample, which has its own split and seed."""
     raw = [folder / file.path for file in card.files]
     # The sample is the dataset: the user's seed must not make another one.
     made = prepared_folder("reddit", raw, "a tenth", partial(prepare, raw[0], raw[1], 0))
@@ -172,6 +173,6 @@ def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
         source="reddit",
         split_origin="stratified",
         public_vectors="GloVe averages published with the dataset",
-        not_covered=("which posts are in the corpus: each class keeps its share",),
+        not_covered=("which posts are in the corpus: each class keeps its fraction",),
     )
     return replace(corpus, name="reddit", facts=facts)

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from privgcn.data import catalogue, load_corpus, resolved_source
+from privgcn.data.catalogue import dataset, dataset_names
+from privgcn.errors import DataError, DataNotAvailableError
+
+
+def test_an_unknown_source_names_what_is_known() -> None:
+    with pytest.raises(DataError, match=r"Did you mean 'cora'\?.*pubmed") as caught:
+        load_corpus("corra")
+    assert caught.value.exit_code == 2
+    with pytest.raises(DataError, match=r"one of clinic.*Did you mean 'cora'\?"):
+        dataset("corra")
+
+
+@pytest.mark.parametrize("name", ["a" * 5_000, "~nobody-at-all/letters", "\0", ""])
+def test_a_name_that_no_file_could_have(name: str) -> None:
+    with pytest.raises(DataError, match="Got neither"):
+        load_corpus(name)
+
+
+def test_a_file_in_place_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "documents.csv").write_text("id,text\n1,a\n")
+    with pytest.raises(DataError, match="name the folder it is in"):
+        load_corpus(tmp_path / "documents.csv")
+
+
+def test_a_known_dataset_that_is_not_here_names_the_command(tmp_path: Path) -> None:
+    with pytest.raises(DataNotAvailableError, match="privgcn fetch cora") as caught:
+        load_corpus("cora", data_dir=tmp_path)
+    assert caught.value.exit_code == 3
+    with pytest.raises(DataNotAvailableError, match="cannot be downloaded"):
+        load_corpus("cora-text", data_dir=tmp_path)
+
+
+def test_a_name_wins_over_a_folder_unless_it_is_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "cora"
+    folder.mkdir()
+    (folder / "documents.csv").write_text("id,text\n1,a\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRIVGCN_DATA", str(tmp_path / "nothing"))
+    with pytest.raises(DataNotAvailableError):
+        load_corpus("cora")
+    assert len(load_corpus("./cora")) == 1
+    assert len(load_corpus(folder)) == 1
+    assert resolved_source("cora") == "cora"
+    assert resolved_source("pyg:Planetoid/Cora") == "pyg:Planetoid/Cora"
+    assert resolved_source("./cora") == str(folder)
+
+
+def test_classes_of_a_dataset_are_declared_all_or_not_at_all() -> None:
+    corpus = load_corpus("clinic")
+    turned = load_corpus("clinic", classes=(*corpus.classes[::-1], "another"))
+    assert turned.facts.classes_declared
+    assert [turned.classes[code] for code in turned.labels] == [
+        corpus.classes[code] for code in corpus.labels
+    ]
+    with pytest.raises(DataError, match=f"'{corpus.classes[0]}' is missing"):
+        load_corpus("clinic", classes=corpus.classes[1:])
+
+
+def test_an_entry_point_that_is_no_card_is_a_programmers_mistake(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    point = EntryPoint("odd", "privgcn.data:NO_LABEL", "privgcn.datasets")
+    monkeypatch.setattr(catalogue, "_entry_points", lambda: {"odd": point})
+    assert dataset_names() == ("clinic", "odd")
+    with pytest.raises(ValueError, match="must name a DatasetCard"):
+        dataset("odd")
+
+
+def test_importing_the_package_and_loading_letters_is_cheap() -> None:
+    code = (
+        "import sys, privgcn.data\n"
+        "privgcn.data.load_corpus('clinic').train\n"
+        "heavy = {'torch', 'polars', 'sklearn', 'scipy', 'pooch'} & set(sys.modules)\n"
+        "sys.exit(', '.join(sorted(heavy)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

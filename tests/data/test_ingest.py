@@ -1,0 +1,288 @@
+"""Files as people export them: their formats, habits and mistakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from data.ways import FILES, Columns, checked, read, write
+from privgcn.data import load_corpus
+from privgcn.errors import DataError
+
+GOOD = "id,text,label\n1,one,a\n2,two,b\n3,three,a\n4,four,b\n"
+
+
+def refused(folder: Path, *words: str) -> str:
+    with pytest.raises(DataError) as caught:
+        load_corpus(folder)
+    return checked(caught.value, *words)
+
+
+def test_excel_habits_are_fine(tmp_path: Path) -> None:
+    """A byte order mark, CRLF, blank lines and spaces in the header."""
+    tmp_path.joinpath("documents.csv").write_bytes(
+        b'\xef\xbb\xbfid, text,label\r\n1,"a\r\nb",x\r\n\r\n2,c,y\r\n'
+    )
+    tmp_path.joinpath("edges.csv").write_bytes(b"\xef\xbb\xbfsource,target\r\n1,2\r\n")
+    corpus = load_corpus(tmp_path)
+    assert corpus.texts == ("a\r\nb", "c")
+    assert corpus.edges.shape == (2, 1)
+
+
+def test_carriage_returns_alone_end_lines(tmp_path: Path) -> None:
+    (tmp_path / "documents.csv").write_bytes(b"id,text\r1,a\r2,b\r")
+    assert load_corpus(tmp_path).texts == ("a", "b")
+
+
+def test_line_breaks_inside_texts_stay_and_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "documents.csv").write_text('id,text\n1,"a\n\nb"\n2,\n')
+    refused(tmp_path, "'2'", "line 5")
+    (tmp_path / "documents.csv").write_text('id,text\n1,"a\n\nb"\n2,c\n')
+    assert load_corpus(tmp_path).texts == ("a\n\nb", "c")
+
+
+@pytest.mark.parametrize("way", FILES)
+def test_numbers_in_ids_labels_and_columns_are_strings(way: str, tmp_path: Path) -> None:
+    columns: Columns = {
+        "id": list(range(4)),
+        "text": ["x"] * 4,
+        "label": [0, 1, 0, 1],
+        "ward": [0.0, 1.5, 3.0, 4.5],
+    }
+    corpus = read(way, tmp_path, columns, {"source": [0, 1], "target": [2, 3]})
+    assert list(corpus.ids) == ["0", "1", "2", "3"]
+    assert corpus.classes == ("0", "1")
+    assert list(corpus.columns["ward"]) == ["0.0", "1.5", "3.0", "4.5"]
+    assert corpus.edges.tolist() == [[0, 1], [2, 3]]
+
+
+def test_jsonl_fields_may_differ_between_lines(tmp_path: Path) -> None:
+    (tmp_path / "documents.jsonl").write_text(
+        '{"id": "a", "text": "x\\u2028y", "label": 1}\n\n'
+        '{"id": 2, "text": "y", "label": "1", "tags": ["q", 1]}\n'
+        '{"id": 3, "text": "z", "label": true}\n'
+    )
+    corpus = load_corpus(tmp_path)
+    assert corpus.classes == ("1", "true")
+    assert list(corpus.columns["tags"]) == ["", '["q", 1]', ""]
+    assert corpus.texts is not None
+    assert corpus.texts[0] == "x\u2028y"
+
+
+@pytest.mark.parametrize("way", ["csv", "jsonl"])
+def test_more_records_than_are_held_at_once(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("privgcn.data.ingest._ROWS_AT_ONCE", 3)
+    columns: Columns = {
+        "id": [str(row) for row in range(10)],
+        "text": [f"text {row}" for row in range(10)],
+        "rare": [None] * 9 + ["here"],
+    }
+    corpus = read(way, tmp_path, columns)
+    assert list(corpus.ids) == columns["id"]
+    assert list(corpus.columns["rare"]) == [""] * 9 + ["here"]
+    columns["text"][7] = None
+    write(tmp_path, "documents", way, columns)
+    refused(tmp_path, "line 9" if way == "csv" else "line 8")
+
+
+def test_columns_stay_in_the_order_of_the_file(tmp_path: Path) -> None:
+    names = [f"column{number}" for number in range(20)]
+    record = {"id": "1", "text": "a", **dict.fromkeys(names, "x")}
+    (tmp_path / "documents.jsonl").write_text(json.dumps(record))
+    assert list(load_corpus(tmp_path).columns) == names
+
+
+def test_long_texts_are_read(tmp_path: Path) -> None:
+    text = "word " * 40_000
+    corpus = read("csv", tmp_path, {"id": ["1", "2"], "text": [text, text]})
+    assert corpus.texts == (text, text)
+
+
+def test_vectors_stand_in_for_text(tmp_path: Path) -> None:
+    (tmp_path / "documents.csv").write_text("id,label\n1,a\n2,b\n")
+    np.save(tmp_path / "features.npy", np.arange(6).reshape(2, 3))
+    corpus = load_corpus(tmp_path)
+    assert corpus.texts is None
+    assert isinstance(corpus.vectors, np.ndarray)
+    assert corpus.vectors.dtype == np.float32
+    assert corpus.facts.public_vectors is None
+
+
+def test_large_vectors_stay_in_their_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("privgcn.data.ingest._MOST_IN_MEMORY", 10)
+    monkeypatch.setattr("privgcn.data.ingest._BYTES_AT_ONCE", 64)
+    (tmp_path / "documents.csv").write_text(GOOD)
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    np.save(tmp_path / "features.npy", rows)
+    vectors = load_corpus(tmp_path).vectors
+    assert isinstance(vectors, np.memmap)
+    np.testing.assert_array_equal(vectors, rows)
+    np.save(tmp_path / "features.npy", np.asfortranarray(rows.astype(np.float64)))
+    assert not isinstance(load_corpus(tmp_path).vectors, np.memmap)
+    np.testing.assert_array_equal(load_corpus(tmp_path).vectors, rows)
+    monkeypatch.setattr("privgcn.data.ingest._MOST_CONVERTED", 10)
+    refused(tmp_path, "features.npy", "as float32", "float64")
+    rows[3, 1] = np.nan
+    np.save(tmp_path / "features.npy", rows)
+    refused(tmp_path, "Row 3", "finite")
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.zeros((3, 2)), ["4 documents", "(3, 2)"]),
+        (np.zeros(4), ["two-dimensional", "(4,)"]),
+        (np.zeros((4, 0)), ["(4, 0)"]),
+        (np.array([["a"]] * 4), ["numeric"]),
+        (np.array([[1.0], [np.nan], [0], [0]]), ["finite", "Row 1"]),
+        (np.array([[1.0], [0], [1e300], [0]]), ["float32", "Row 2"]),
+        (np.array([[None]] * 4, dtype=object), ["numpy.save"]),
+    ],
+)
+def test_bad_vectors(tmp_path: Path, array: np.ndarray, words: list[str]) -> None:
+    (tmp_path / "documents.csv").write_text(GOOD)
+    np.save(tmp_path / "features.npy", array, allow_pickle=True)
+    refused(tmp_path, str(tmp_path / "features.npy"), *words)
+
+
+@pytest.mark.parametrize("stem", ["documents", "features", "edges"])
+def test_truncated_files(tmp_path: Path, stem: str) -> None:
+    frame = pl.DataFrame({"id": list("1234"), "text": ["word"] * 4})
+    frame.write_parquet(tmp_path / "documents.parquet")
+    frame.rename({"id": "source", "text": "target"}).write_parquet(tmp_path / "edges.parquet")
+    np.save(tmp_path / "features.npy", np.zeros((4, 5)))
+    path = next(tmp_path.glob(f"{stem}.*"))
+    content = path.read_bytes()
+    for size in (0, 3, 60, len(content) // 2, len(content) - 5, len(content) - 1):
+        path.write_bytes(content[:size])
+        refused(tmp_path, str(path), "cut")
+
+
+def test_nested_parquet_columns(tmp_path: Path) -> None:
+    pl.DataFrame({"id": ["1"], "text": ["a"], "tags": [["p", "q"]]}).write_parquet(
+        tmp_path / "documents.parquet"
+    )
+    assert list(load_corpus(tmp_path).columns["tags"]) == ['["p", "q"]']
+    pl.DataFrame({"id": ["1"], "text": [["a"]]}).write_parquet(tmp_path / "documents.parquet")
+    refused(tmp_path, "'text'", "strings")
+
+
+def test_which_file_is_meant_must_be_clear(tmp_path: Path) -> None:
+    names = "documents.jsonl, documents.csv, documents.tsv, documents.parquet"
+    refused(tmp_path, names, "none")
+    (tmp_path / "documents.csv").write_text(GOOD)
+    (tmp_path / "documents.jsonl").write_text('{"id": 1, "text": "a"}')
+    refused(tmp_path, names, "'documents.csv' and 'documents.jsonl'", "all but one")
+
+
+def test_a_copy_in_another_format_does_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "documents.csv").write_text(GOOD)
+    for name in ("documents.xlsx", "documents.csv~", "edges.csv", "edges.csv.bak"):
+        (tmp_path / name).write_text("source,target\n")
+    assert len(load_corpus(tmp_path)) == 4
+
+
+def test_spreadsheets_write_semicolons_where_a_comma_marks_decimals(tmp_path: Path) -> None:
+    text = '\ufeffid;text;"size; in m";label\r\n1;a, b;"1,5";x\r\n2;"c;d";2,5;y\r\n'
+    (tmp_path / "documents.csv").write_bytes(text.encode())
+    corpus = load_corpus(tmp_path)
+    assert corpus.texts == ("a, b", "c;d")
+    assert list(corpus.columns["size; in m"]) == ["1,5", "2,5"]
+    assert str(corpus.read_report).endswith("0 edges. Semicolons separate documents.csv.")
+    (tmp_path / "edges.csv").write_text("source;target\n1;2\n")
+    both = load_corpus(tmp_path)
+    assert both.edges.T.tolist() == [[0, 1]]
+    assert str(both.read_report).endswith("Semicolons separate documents.csv and edges.csv.")
+
+
+@pytest.mark.parametrize("header", ['id,text,"a;b"', "id,text,a;b"])
+def test_semicolons_beside_commas_belong_to_a_name(tmp_path: Path, header: str) -> None:
+    (tmp_path / "documents.csv").write_text(f"{header}\n1,x,2\n")
+    corpus = load_corpus(tmp_path)
+    assert list(corpus.columns) == ["a;b"]
+    assert "Semicolons" not in str(corpus.read_report)
+
+
+def test_gaps_and_one_class_matter_for_training_only(tmp_path: Path) -> None:
+    (tmp_path / "documents.csv").write_text("id,text,label\n1,a,x\n2,b,\n")
+    refused(tmp_path, "'label'", "'2'", "line 3")
+    assert load_corpus(tmp_path, require_labels=False).labels.tolist() == [0, -1]
+
+
+# Mistakes that only a file can make: its name, content, words of the message.
+BAD: dict[str, tuple[str, str, list[str]]] = {
+    "missing training label": (
+        "documents.csv",
+        "id,text,label,split\n1,a,x,train\n2,b,,train\n3,c,y,train\n4,d,,test\n",
+        ["'label'", "'2'", "line 3", "1 in all"],
+    ),
+    "one class": ("documents.csv", "id,text,label\n1,a,x\n2,b,x\n", ["two classes", "'x'"]),
+    "no id column": ("documents.csv", "key,text\n1,a\n", ["'id'", "'key'"]),
+    "column twice": ("documents.csv", "id,text,text\n1,a,b\n", ["'text' twice"]),
+    "no documents": ("documents.csv", "id,text\n", ["at least one document"]),
+    "nothing": ("documents.csv", "\n\n", ["empty", "header"]),
+    "no records": ("documents.jsonl", "", ["at least one document"]),
+    "number as text": ("documents.jsonl", '{"id":"1","text":5}\n', ["string", "line 1"]),
+    "list as id": ("documents.jsonl", '{"id":[1],"text":"a"}\n', ["'id'", "line 1"]),
+    "list as label": (
+        "documents.jsonl",
+        '{"id":"1","text":"a","label":["x","y"]}\n',
+        ["'label'", "single value", "line 1"],
+    ),
+    "cut json": ("documents.jsonl", '{"id":"1","text":"a"}\n{"id":"2","te', ["line 2", "cut"]),
+    "not an object": ("documents.jsonl", "[1]\n", ["line 1", "JSON object", "list"]),
+    "cut in quotes": ("documents.csv", 'id,text\n1,"a\nb"\n2,"c\nd', ["line 4", "cut"]),
+    "cut in a row": ("documents.csv", "id,text,label\n1,a,x\n2,b", ["line 3", "fields", "cut"]),
+    "too many fields": ("documents.csv", "id,text\n1,a,b\n", ["line 2", "2 fields", "quotes"]),
+    "all in upper case": (
+        "documents.csv",
+        "ID,Text,Label\n1,a,x\n",
+        ["Rename 'ID' to 'id', 'Text' to 'text', 'Label'"],
+    ),
+    "semicolons and commas": (
+        "documents.csv",
+        "id;text,label\n1;a,x\n",
+        ["separated by semicolons: use commas"],
+    ),
+    "bars": ("documents.csv", "id|text\n1|a, b, c\n", ["'id|text'", "bars: use commas"]),
+    "semicolons in some lines": (
+        "documents.csv",
+        "id;text\n1;a\n2,b\n",
+        ["2 fields", "Line 3", "';'"],
+    ),
+    "tabs": ("documents.csv", "id\ttext\n1\ta\n", ["separated by tabs", ".tsv"]),
+    "edges cut in a row": ("edges.csv", "source,target\n1,2\n3", ["line 3", "cut"]),
+    "edges under commas": ("edges.csv", "source;target\n1,2\n", ["2 fields", "line 2"]),
+    "edges with commas": ("edges.csv", "source;target,a\n1;2,1\n", ["semicolons: use commas"]),
+    "edges with more": ("edges.csv", "source,target\n1,2,1\n", ["line 2", "2 fields"]),
+    "edges in quotes": ("edges.csv", 'source,target\n1,"2\n', ["CSV", "line 2"]),
+    "edges of nothing": ("edges.csv", "", ["empty", "header"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_file_gets_one_clear_error(tmp_path: Path, case: str) -> None:
+    name, content, words = BAD[case]
+    (tmp_path / "documents.csv").write_text(GOOD)
+    if name.startswith("documents"):
+        (tmp_path / "documents.csv").unlink()
+    (tmp_path / name).write_text(content)
+    refused(tmp_path, str(tmp_path / name), *words)
+
+
+@pytest.mark.parametrize("name", ["documents.jsonl", "documents.csv"])
+def test_wrong_encoding(tmp_path: Path, name: str) -> None:
+    good = '{"id": 1, "text": "a"}\n' if name.endswith("l") else "id,text\n1,a\n"
+    (tmp_path / name).write_bytes((good + "2,gr\u00fcn\n").encode("latin-1"))
+    line = good.count("\n") + 1
+    refused(tmp_path, name, "UTF-8", f"Line {line}", "0xfc")
+    (tmp_path / name).write_bytes(good.encode("utf-16"))
+    refused(tmp_path, "UTF-8", "Line 1")

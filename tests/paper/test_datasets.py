@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import gzip
+import os
+import pickle
+import shutil
+import struct
+import subprocess
+import sys
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from privgcn.data import Corpus, load_corpus
+from privgcn.data.catalogue import DatasetCard, dataset, dataset_names
+from privgcn.errors import DataError
+from privgcn_paper.datasets.mnist import read_idx
+from privgcn_paper.datasets.planetoid import unpickle
+
+SIZES = {
+    "clinic": (2909, 364, 327),
+    "cora": (1208, 500, 1000),
+    "citeseer": (1827, 500, 1000),
+    "pubmed": (18217, 500, 1000),
+    "cora-text": (1208, 500, 1000),
+    "citeseer-text": (2548, 319, 319),
+    "mnist": (60_000, 0, 10_000),
+}
+"""Training, validation and test documents; the paper's sizes where it has the dataset."""
+
+
+@pytest.fixture(scope="session")
+def raw_data() -> Path:
+    folder = os.environ.get("PRIVGCN_DATA")
+    if not folder:
+        pytest.skip("PRIVGCN_DATA is not set: the real datasets are not on this machine")
+    return Path(folder)
+
+
+def test_the_datasets_of_the_paper_are_known_by_name() -> None:
+    assert set(dataset_names()) >= {*SIZES, "pokec", "reddit"}
+    for name in dataset_names():
+        card = dataset(name)
+        assert card.name == name
+        assert card.synthetic == ("synthetic" in card.title.lower()) == (not card.files)
+        assert all(file.sha256 and file.size for file in card.files if file.url)
+        paths = [Path(file.path) for file in card.files]
+        assert not any(path.is_absolute() or ".." in path.parts for path in paths)
+
+
+def test_a_card_costs_no_reader() -> None:
+    code = (
+        "import sys\n"
+        "from privgcn.data.catalogue import dataset, dataset_names\n"
+        "for name in dataset_names(): dataset(name)\n"
+        "heavy = {'torch', 'polars', 'scipy', 'privgcn_paper.datasets.pokec'}\n"
+        "heavy &= {*sys.modules}\n"
+        "sys.exit(', '.join(sorted(heavy)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def loaded(request: pytest.FixtureRequest, raw_data: Path) -> tuple[DatasetCard, Corpus]:
+    card = dataset(request.param)
+    if card.missing(raw_data):
+        pytest.skip(f"PRIVGCN_DATA does not hold '{card.name}'")
+    return card, load_corpus(card.name, data_dir=raw_data)
+
+
+@pytest.mark.dataset
+def test_the_card_tells_the_truth(loaded: tuple[DatasetCard, Corpus]) -> None:
+    card, corpus = loaded
+    assert len(corpus) == card.documents
+    assert card.edges is None or corpus.edges.shape[1] == card.edges
+    assert corpus.num_classes == card.classes
+    assert corpus.name == corpus.facts.source == card.name
+    assert corpus.facts.synthetic == card.synthetic
+    views = (corpus.train, corpus.validation, corpus.test)
+    assert tuple(len(view) for view in views) == SIZES[card.name]
+
+
+@pytest.mark.dataset
+def test_the_corpus_is_well_formed(loaded: tuple[DatasetCard, Corpus]) -> None:
+    _, corpus = loaded
+    assert len(set(corpus.ids)) == len(corpus)
+    assert corpus.labels.dtype == corpus.edges.dtype == np.int64
+    assert corpus.split.dtype == np.int8
+    assert (np.diff(corpus.edges[0] * len(corpus) + corpus.edges[1]) > 0).all()
+    if corpus.vectors is not None:
+        assert corpus.vectors.dtype == np.float32
+        assert corpus.facts.public_vectors
+    if corpus.texts is not None:
+        assert all(text.strip() for text in corpus.texts)
+    assert corpus.facts.classes_declared
+    assert not corpus.owners_cross_splits
+    corpus.check_trainable()
+
+
+class _Harmful:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, ("harm-done",)
+
+
+_FOREIGN = {
+    "call": pickle.dumps(_Harmful(), protocol=2),
+    "class": pickle.dumps(OrderedDict(a=1), protocol=2),
+    "type": pickle.dumps(np.float32, protocol=2),
+    # Written out: libraries that replace `print` (Ray does) make it impossible to pickle.
+    "builtin": b"cbuiltins\nprint\n.",
+}
+
+
+@pytest.mark.parametrize("content", _FOREIGN.values(), ids=_FOREIGN.keys())
+def test_a_pickle_of_any_other_type_is_refused(
+    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match="can run any code"):
+        unpickle(content)
+    assert not (tmp_path / "harm-done").exists()
+
+
+def test_a_cut_pickle_is_refused() -> None:
+    with pytest.raises(DataError, match="cannot be read"):
+        unpickle(pickle.dumps([1, 2, 3], protocol=2)[:-3])
+    with pytest.raises(DataError, match="cannot be read"):
+        unpickle(b"")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"I1\nI2\nI3\ns.",  # an item of a number
+        b"S'a'\nI1\na.",  # appends to a text
+        b"cnumpy\nndarray\n)R.",  # an array without a shape
+        b"cnumpy\ndtype\n(I01\ntR.",  # a type that is none
+        b"c" + b"a" * 70_000 + b"\nb\n.",
+    ],
+)
+def test_a_broken_pickle_is_one_short_line(content: bytes) -> None:
+    with pytest.raises(DataError, match="Planetoid file") as caught:
+        unpickle(content)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.dataset
+def test_a_changed_file_is_never_unpickled(raw_data: Path, tmp_path: Path) -> None:
+    shutil.copytree(raw_data / "planetoid" / "Cora", tmp_path / "planetoid" / "Cora")
+    path = tmp_path / "planetoid" / "Cora" / "raw" / "ind.cora.graph"
+    path.write_bytes(pickle.dumps(_Harmful(), protocol=2))
+    with pytest.raises(DataError, match=r"ind\.cora\.graph must have the sha256"):
+        load_corpus("cora", data_dir=tmp_path)
+
+
+@pytest.mark.dataset
+def test_citeseer_documents_without_a_row_have_zero_vectors(raw_data: Path) -> None:
+    corpus = load_corpus("citeseer", data_dir=raw_data)
+    assert corpus.vectors is not None
+    empty = np.flatnonzero(np.diff(corpus.vectors.indptr) == 0)
+    assert len(empty) == 15
+    assert (corpus.split[empty] == 0).all()
+
+
+@pytest.mark.dataset
+def test_the_raw_text_cora_is_the_planetoid_cora(raw_data: Path) -> None:
+    words, text = (load_corpus(name, data_dir=raw_data) for name in ("cora", "cora-text"))
+    assert (words.edges == text.edges).all()
+    assert (words.labels == text.labels).all()
+    assert (words.split == text.split).all()
+    assert words.classes == text.classes
+
+
+@pytest.mark.dataset
+@pytest.mark.parametrize("name", ["Cora", "CiteSeer", "PubMed"])
+def test_the_same_data_as_pytorch_geometric(raw_data: Path, name: str, tmp_path: Path) -> None:
+    torch_geometric = pytest.importorskip("torch_geometric.datasets")
+    shutil.copytree(raw_data / "planetoid" / name, tmp_path / name)
+    data = torch_geometric.Planetoid(str(tmp_path), name)[0]
+    corpus = load_corpus(name.lower(), data_dir=raw_data)
+    assert corpus.vectors is not None
+    assert (corpus.labels == data.y.numpy()).all()
+    assert abs(corpus.vectors - data.x.numpy()).max() == 0
+    assert 2 * corpus.edges.shape[1] == data.edge_index.shape[1]
+    upper = data.edge_index.numpy()[:, data.edge_index[0] < data.edge_index[1]]
+    assert (corpus.edges == upper[:, np.lexsort(upper[::-1])]).all()
+    assert (corpus.split == 1).tolist() == data.val_mask.tolist()
+    assert (corpus.split == 2).tolist() == data.test_mask.tolist()
+
+
+def idx(array: np.ndarray, kind: int = 8) -> bytes:
+    head = struct.pack(">HBB", 0, kind, array.ndim) + struct.pack(
+        f">{array.ndim}I", *array.shape
+    )
+    return gzip.compress(head + array.tobytes())
+
+
+def test_an_idx_file() -> None:
+    array = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+    assert (read_idx(idx(array), "x") == array).all()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"no gzip",
+        gzip.compress(b""),
+        gzip.compress(b"\0\0\x08\x03\0\0"),
+        idx(np.zeros((2, 2), dtype=np.uint8), kind=13),
+        idx(np.zeros((2, 2), dtype=np.uint8))[:-9],
+        gzip.compress(gzip.decompress(idx(np.zeros((2, 2), dtype=np.uint8)))[:-1]),
+    ],
+    ids=["empty", "no gzip", "empty gzip", "short head", "kind", "cut gzip", "short body"],
+)
+def test_a_broken_idx_file(data: bytes) -> None:
+    with pytest.raises(DataError, match=r"some\.gz must be a complete idx file"):
+        read_idx(data, "some.gz")
+
+
+@pytest.mark.dataset
+def test_the_real_files(raw_data: Path) -> None:
+    corpus = load_corpus("mnist", data_dir=raw_data)
+    assert [len(part) for part in (corpus.train, corpus.validation, corpus.test)] == [
+        60_000,
+        0,
+        10_000,
+    ]
+    assert isinstance(corpus.vectors, np.ndarray)
+    assert corpus.vectors.shape == (70_000, 784)
+    assert corpus.vectors.min() == 0
+    assert corpus.vectors.max() == 1
+    assert corpus.labels[:5].tolist() == [5, 0, 4, 1, 9]

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from privgcn.data import load_corpus
+from privgcn.errors import DataError
+from privgcn_paper.datasets.reddit import class_preserving_sample
+from synthetic_dumps import write_reddit
+
+SIZES = (1_534, 238, 557)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> tuple[Path, Path]:
+    folder = tmp_path / "reddit" / "raw"
+    folder.mkdir(parents=True)
+    return write_reddit(folder, SIZES, edges=40_000, dimension=20)
+
+
+def test_the_published_files_give_the_paper_s_sizes() -> None:
+    random = np.random.default_rng(0)
+    split = np.repeat([0, 1, 2], [153_431, 23_831, 55_703])
+    labels = random.choice(41, len(split), p=np.arange(1, 42) / 861)
+    rows = class_preserving_sample(labels, split, seed=0)
+    assert np.bincount(split[rows]).tolist() == [15_252, 2_383, 5_643]
+    assert len(np.unique(rows)) == len(rows)
+    for code in range(3):
+        parent = np.bincount(labels[split == code], minlength=41) / (split == code).sum()
+        part = np.bincount(labels[rows][split[rows] == code], minlength=41)
+        assert abs(part - parent * part.sum()).max() <= 1
+    assert (rows == class_preserving_sample(labels, split, seed=0)).all()
+    assert (rows != class_preserving_sample(labels, split, seed=1)).any()
+
+
+def test_the_sample_is_the_induced_graph(raw: tuple[Path, Path], tmp_path: Path) -> None:
+    corpus = load_corpus("reddit", data_dir=tmp_path)
+    assert [len(part) for part in (corpus.train, corpus.validation, corpus.test)] == [
+        152,
+        24,
+        56,
+    ]
+    assert corpus.num_classes == 41
+    assert corpus.facts.split_origin == "stratified"
+    assert corpus.facts.not_covered
+    assert corpus.facts.public_vectors
+    rows = np.asarray(corpus.ids).astype(np.int64)
+    with np.load(raw[0]) as arrays:
+        assert np.allclose(corpus.vectors, arrays["feature"][rows])
+        assert (corpus.labels == arrays["label"][rows]).all()
+        assert (corpus.split == arrays["node_types"][rows] - 1).all()
+    graph = _graph(raw[1])[rows][:, rows].tocoo()
+    expected = {(a, b) for a, b in zip(graph.row, graph.col, strict=True) if a < b}
+    assert {tuple(pair) for pair in corpus.edges.T} == expected
+
+
+def _graph(path: Path):  # type: ignore[no-untyped-def]
+    from scipy.sparse import coo_matrix
+
+    with np.load(path) as arrays:
+        row, col, shape = arrays["row"], arrays["col"], arrays["shape"]
+    return coo_matrix((np.ones(len(row)), (row, col)), tuple(shape)).tocsr()
+
+
+def test_the_seed_of_the_user_does_not_make_another_dataset(
+    raw: tuple[Path, Path], tmp_path: Path
+) -> None:
+    one, two = (load_corpus("reddit", data_dir=tmp_path, seed=seed) for seed in (1, 2))
+    assert list(one.ids) == list(two.ids)
+
+
+def _rewrite(path: Path, **arrays: np.ndarray) -> None:
+    with np.load(path) as old:
+        kept = {name: old[name] for name in old.files if name not in arrays}
+    path.unlink()
+    np.savez(path, **kept, **arrays)  # type: ignore[arg-type]
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _drop(path: Path, name: str) -> None:
+    with np.load(path) as old:
+        kept = {key: old[key] for key in old.files if key != name}
+    np.savez(path, **kept)  # type: ignore[arg-type]
+
+
+def _flip(path: Path) -> None:
+    with zipfile.ZipFile(path) as archive:
+        start = archive.getinfo("row.npy").header_offset + 2_000
+    data = bytearray(path.read_bytes())
+    data[start] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def _header(path: Path, shape: str) -> None:
+    """Gives the labels a header that says anything at all."""
+    words = f"{{'descr': '<i4', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    head = b"\x93NUMPY\x02\x00" + len(words).to_bytes(4, "little") + words
+    _drop(path, "label")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("label.npy", head + bytes(64))
+
+
+N = sum(SIZES)
+BROKEN = {
+    "cut data": (0, _cut, "complete .npz"),
+    "cut graph": (1, _cut, "complete .npz"),
+    "flipped bit": (1, _flip, "complete .npz"),
+    "no labels": (0, lambda path: _drop(path, "label"), "the array 'label'"),
+    "no columns": (1, lambda path: _drop(path, "col"), "the array 'col'"),
+    "labels too few": (0, lambda path: _rewrite(path, label=np.zeros(5, int)), "5 labels"),
+    "a wild label": (0, lambda path: _rewrite(path, label=np.full(N, 41)), "0 to 40"),
+    "a wild split": (0, lambda path: _rewrite(path, node_types=np.zeros(N, int)), "1 to 3"),
+    "vectors too few": (0, lambda path: _rewrite(path, feature=np.zeros((9, 2))), "Got 9"),
+    "not finite": (
+        0,
+        lambda path: _rewrite(path, feature=np.full((N, 2), np.nan)),
+        "finite",
+    ),
+    "ids out of range": (
+        1,
+        lambda path: _rewrite(path, row=np.full(80_000, N)),
+        "posts from 0",
+    ),
+    "one end too few": (1, lambda path: _rewrite(path, row=np.zeros(7, int)), "one length"),
+    "objects": (0, lambda path: _rewrite(path, label=np.array([None] * N)), "kind iu. Got O"),
+    "words": (0, lambda path: _rewrite(path, label=np.array(["a"] * N)), "kind iu. Got U"),
+    "ends that are no numbers": (1, lambda path: _rewrite(path, row=np.zeros(9)), "Got f"),
+    "labels in rows": (0, lambda path: _rewrite(path, label=np.zeros((N, 2), int)), "npz"),
+    "a promise of terabytes": (0, lambda path: _header(path, f"({10**14},)"), "too large"),
+    "a shape that is no number": (0, lambda path: _header(path, "(True,)"), "shape"),
+    "a negative shape": (0, lambda path: _header(path, "(-5,)"), "shape"),
+    "a deep header": (0, lambda path: _header(path, "(" * 3_000), "complete .npz"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_archive_gives_one_error_and_leaves_nothing(
+    raw: tuple[Path, Path], tmp_path: Path, cache: Path, case: str
+) -> None:
+    which, spoil, word = BROKEN[case]
+    spoil(raw[which])
+    with pytest.raises(DataError) as caught:
+        load_corpus("reddit", data_dir=tmp_path)
+    assert caught.value.exit_code == 2
+    assert raw[which].name in str(caught.value)
+    assert word in str(caught.value)
+    assert list((cache / "privgcn" / "prepared").iterdir()) == []
