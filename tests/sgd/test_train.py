@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -200,6 +201,13 @@ def test_plain_training_learns_and_keeps_what_validated_best(make_graph: Any) ->
             train, None, chosen.changed({"training.epochs": epochs, "training.patience": 0})
         )
         assert loss(stopped) <= loss(short) + 1e-6
+
+
+def test_validation_documents_without_labels_stop_nothing(make_graph: Any) -> None:
+    graph, chosen = make_graph(), settings(**{"training.epochs": 30})
+    hidden = replace(graph, labels=np.where(graph.split == 1, -1, graph.labels))
+    stopped = train_plain(graph, hidden, chosen.changed({"training.patience": 2}))
+    assert same(stopped, train_plain(graph, None, chosen))
 
 
 def test_plain_training_leaves_the_generators_as_they_were(make_graph: Any) -> None:

@@ -104,7 +104,7 @@ def train_plain(
     blocks = [(_moved(inputs(graph), device), _labels(graph).to(device)) for graph in graphs]
     optimiser = _optimiser(network, training)
     stopper = None
-    if visible is not None and training.patience > 0:
+    if training.patience > 0 and visible is not None and _validated(visible).any():
         stopper = _EarlyStop(network, _moved(inputs(visible), device), visible)
     with seeded(settings.seed, device):
         for epoch in range(training.epochs):
@@ -149,21 +149,17 @@ class _EarlyStop:
         self, network: nn.Module, inputs: tuple[Tensor, ...], graph: DocumentGraph
     ) -> None:
         self._network, self._inputs = network, inputs
-        rows = np.flatnonzero((graph.split == VALIDATION) & (graph.labels >= 0))
-        self._labels = _labels(graph).to(inputs[0].device)
-        self._rows = torch.from_numpy(rows).to(inputs[0].device)
+        rows = torch.from_numpy(_validated(graph))
+        self._rows = rows.to(inputs[0].device)
+        self._labels = _labels(graph)[rows].to(inputs[0].device)
         self._lowest, self._waited = np.inf, 0
         self.best = copy.deepcopy(network.state_dict())
 
     def waited(self) -> int:
         """How many epochs brought no better loss, this one included."""
-        if not len(self._rows):
-            self.best = self._network.state_dict()
-            return 0
         self._network.eval()
         with torch.no_grad():
-            scores = self._network(*self._inputs)[self._rows]
-            loss = float(mean_loss(scores, self._labels[self._rows]))
+            loss = float(mean_loss(self._network(*self._inputs)[self._rows], self._labels))
         self._waited += 1
         if loss < self._lowest:
             self._lowest, self._waited = loss, 0
@@ -212,6 +208,10 @@ def _array(value: Tensor) -> Any:
     # A copy, as the network's own memory is not what leaves. Whole numbers stay what they are.
     value = value.detach().cpu()
     return (value.float() if value.is_floating_point() else value).numpy().copy()
+
+
+def _validated(graph: DocumentGraph) -> Any:
+    return (graph.split == VALIDATION) & (graph.labels >= 0)
 
 
 def _labels(graph: DocumentGraph) -> Tensor:
