@@ -1,0 +1,426 @@
+"""The price of a search, against the exact law of the best of a random number of runs."""
+
+import json
+import math
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.integrate import trapezoid
+from scipy.special import gammaln, ndtr
+
+from privacy.plans import plan as training_plan
+from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.mechanism import RandomSource
+from privgcn.privacy.accounting import (
+    ORDERS,
+    GaussianEvent,
+    curve_deltas,
+    epsilon_of_events,
+    renyi_curve,
+)
+from privgcn.privacy.ledger import Ledger
+from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.selection import (
+    MOST_CANDIDATES,
+    RunCount,
+    SearchEvent,
+    Selection,
+    calibrate_search,
+)
+from privgcn.privacy.statement import PrivacyStatement
+
+Array = NDArray[np.float64]
+MEANS = (1.3, 3.0, 10.0, 200.0)
+# Orders at which divergences are computed by brute force.
+TRIED = [int(np.argmin(np.abs(ORDERS - order))) for order in (1.1, 1.5, 2, 4, 8, 16, 32)]
+MOST = 800
+
+
+def chances(runs: RunCount) -> Array:
+    """The chances of 1, 2, ... runs, from the definition of the law."""
+    number = np.arange(1, MOST + 1)
+    logs = number * math.log(runs.rate) - runs.rate - gammaln(number + 1.0)
+    result: Array = np.exp(logs) / -math.expm1(-runs.rate)
+    return result
+
+
+def slopes(runs: RunCount, fractions: Array) -> Array:
+    """The generating function's derivative."""
+    result: Array = np.polynomial.polynomial.polyval(
+        fractions, np.arange(1, MOST + 1) * chances(runs)
+    )
+    return result
+
+
+def divergences(first: Array, second: Array, grid: Array) -> Array:
+    logs = np.log(first) - np.log(second)
+    return np.array(
+        [
+            math.log(trapezoid(first * np.exp((ORDERS[i] - 1) * logs), grid)) / (ORDERS[i] - 1)
+            for i in TRIED
+        ]
+    )
+
+
+def gaussian_winner(
+    runs: RunCount, shift: float, ratio: float, order: str
+) -> tuple[Array, Array]:
+    """Density of the best of K draws from N(shift, 1/ratio^2), on a grid in noise units."""
+    grid = np.linspace(-14.0, 14.0, 20001)
+    centred = grid - shift * ratio
+    density = np.exp(-0.5 * centred**2) / math.sqrt(2 * math.pi)
+    below = {
+        "largest": ndtr(centred),
+        "smallest": ndtr(-centred),
+        "outermost": ndtr(np.abs(grid) - shift * ratio) - ndtr(-np.abs(grid) - shift * ratio),
+    }[order]
+    return density * slopes(runs, np.clip(below, 0.0, 1.0)), grid
+
+
+# hazard 14
+@pytest.mark.parametrize("mean", MEANS)
+def test_the_number_of_runs_has_the_stated_law(mean: float) -> None:
+    runs = RunCount(mean)
+    exact = chances(runs)
+    assert exact.sum() == pytest.approx(1.0, abs=1e-9)
+    assert (np.arange(1, MOST + 1) * exact).sum() == pytest.approx(mean, rel=1e-6)
+    source = RandomSource.seeded(1, "runs")
+    count = 2000 if mean < 100 else 400
+    drawn = np.array([runs.draw(source) for _ in range(count)])
+    assert drawn.min() >= 1
+    spread = math.sqrt((np.arange(1, MOST + 1) ** 2 * exact).sum() - mean**2)
+    assert abs(drawn.mean() - mean) < 4 * spread / math.sqrt(count)
+    assert (drawn == 1).mean() == pytest.approx(exact[0], abs=0.04)
+    # Nothing is cut off: the spread is that of the law too.
+    assert drawn.std() == pytest.approx(spread, rel=0.15)
+
+
+@pytest.mark.parametrize("mean", MEANS[:-1])
+@pytest.mark.parametrize("ratio", [0.2, 1.0])
+def test_no_gaussian_winner_exceeds_the_bound(mean: float, ratio: float) -> None:
+    runs = RunCount(mean)
+    claimed = SearchEvent((GaussianEvent(1.0 / ratio),), runs).curve()[TRIED]
+    worst = np.zeros(len(TRIED))
+    for order in ("largest", "smallest", "outermost"):
+        here, grid = gaussian_winner(runs, 0.0, ratio, order)
+        there, _ = gaussian_winner(runs, 1.0, ratio, order)
+        for pair in ((here, there), (there, here)):
+            worst = np.maximum(worst, divergences(*pair, grid))
+    assert (worst <= claimed + 1e-9).all()
+    # Forgetting the search is noticed: the winner exceeds what one run costs.
+    assert (worst > renyi_curve((GaussianEvent(1.0 / ratio),))[TRIED] * 1.05).any()
+
+
+def test_no_pair_of_outcomes_exceeds_the_bound() -> None:
+    # Randomised response with three answers, in every order of preference: the extreme points.
+    runs, high = RunCount(4.0), 0.5
+    here = np.array([high, 0.25, 0.25])
+    there = np.array([0.25, high, 0.25])
+
+    def curve(first: Array, second: Array) -> Array:
+        powers = ORDERS[:, None]
+        logs = powers * np.log(first) + (1 - powers) * np.log(second)
+        result: Array = np.logaddexp.reduce(logs, axis=1) / (ORDERS - 1)
+        return result
+
+    def generating(fractions: Array) -> Array:
+        result: Array = np.polynomial.polynomial.polyval(
+            fractions, np.concatenate([[0.0], chances(runs)])
+        )
+        return result
+
+    single = np.maximum(curve(here, there), curve(there, here))
+    factors = ORDERS / (ORDERS - 1.0)
+    deltas = np.maximum(here - factors[:, None] * there, 0).sum(axis=1)
+    claimed = runs.bound(single, deltas)
+    worst = np.zeros(len(ORDERS))
+    for order in ([0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]):
+        laws = [
+            np.diff(generating(np.concatenate([[0.0], np.cumsum(law[order])])))
+            for law in (here, there)
+        ]
+        worst = np.maximum(worst, np.maximum(curve(*laws), curve(*laws[::-1])))
+    low = ORDERS < 64
+    assert (worst[low] <= claimed[low] + 1e-9).all()
+    # Wrong on purpose: paying for how many runs there are, but not for what the best shows.
+    naive = single + math.log(4.0) / (ORDERS - 1.0)
+    assert (worst[low] > naive[low] * 1.05).any()
+
+
+def test_the_claimed_epsilon_holds_for_the_winner() -> None:
+    runs, ratio, delta = RunCount(5.0), 0.5, 1e-3
+    search = SearchEvent((GaussianEvent(1.0 / ratio),), runs)
+    epsilon = epsilon_of_events([search], delta=delta, accountant="rdp")
+    alone = epsilon_of_events([GaussianEvent(1.0 / ratio)], delta=delta, accountant="rdp")
+    here, grid = gaussian_winner(runs, 0.0, ratio, "largest")
+    there, _ = gaussian_winner(runs, 1.0, ratio, "largest")
+
+    def delta_at(value: float) -> float:
+        gaps = [here - math.exp(value) * there, there - math.exp(value) * here]
+        return max(float(trapezoid(np.maximum(gap, 0.0), grid)) for gap in gaps)
+
+    assert delta_at(epsilon) <= delta
+    # Wrong on purpose: the epsilon of one run does not hold for the winner.
+    exact_alone = epsilon_of_events([GaussianEvent(2.0)], delta=delta, accountant="pld")
+    assert delta_at(exact_alone) > delta
+    assert epsilon > alone
+
+
+def test_it_is_the_librarys_bound_but_for_the_chance_of_no_run() -> None:
+    from dp_accounting.rdp import rdp_privacy_accountant as library
+
+    runs, curve = RunCount(60.0), renyi_curve((GaussianEvent(4.0, 3, 0.2),))
+    ours = runs.bound(curve, curve_deltas(curve, np.log1p(1.0 / (ORDERS - 1.0))))
+    theirs = library._compute_rdp_repeat_and_select(ORDERS, curve, 60.0, math.inf)
+    theirs = np.minimum.accumulate(theirs[::-1])[::-1]
+    assert (ours >= theirs - 1e-9).all()
+    assert ours[ORDERS > 4] == pytest.approx(theirs[ORDERS > 4], rel=1e-3)
+
+
+def test_deltas_of_a_curve_agree_with_the_library() -> None:
+    from dp_accounting.rdp import rdp_privacy_accountant as library
+
+    curve = renyi_curve((GaussianEvent(2.0, 10, 0.1),))
+    epsilons = np.array([0.01, 0.5, 2.0])
+    theirs = [library.compute_delta(ORDERS, curve, epsilon)[0] for epsilon in epsilons]
+    # The library may also use a second bound; ours is never smaller.
+    assert (curve_deltas(curve, epsilons) >= np.array(theirs) - 1e-15).all()
+    assert curve_deltas(curve, epsilons)[1:] == pytest.approx(theirs[1:])
+
+
+def test_sampling_makes_a_search_cheaper_and_a_search_makes_it_dearer() -> None:
+    search = SearchEvent((GaussianEvent(4.0, 100, 0.1),), RunCount(5.0))
+    sampled = epsilon_of_events([search], delta=1e-5, accountant="rdp")
+    plain = epsilon_of_events([search.without_amplification()], delta=1e-5, accountant="rdp")
+    alone = epsilon_of_events([GaussianEvent(4.0, 100, 0.1)], delta=1e-5, accountant="rdp")
+    assert alone < sampled < plain
+
+
+def test_the_worst_alternative_counts_at_every_order() -> None:
+    """Rare events are dear at high orders, frequent ones at low orders."""
+    rare, frequent = GaussianEvent(1.0, 1, 1e-4), GaussianEvent(8.0)
+    curves = [renyi_curve((one,)) for one in (rare, frequent)]
+    assert curves[0][0] < curves[1][0]
+    assert curves[0][-1] > curves[1][-1]
+    runs = RunCount(5.0)
+    both = SearchEvent((rare, frequent), runs).curve()
+    assert both == pytest.approx(SearchEvent((frequent, rare), runs).curve())
+    for one in (rare, frequent):
+        assert (both >= SearchEvent((one,), runs).curve() - 1e-12).all()
+
+
+def test_equal_searches_cost_as_often_as_they_were_made() -> None:
+    """Two searches with the same settings, in one ledger, are two."""
+    one, training = SearchEvent((GaussianEvent(5.0, 10),), RunCount(4.0)), GaussianEvent(5.0)
+    costs = [
+        epsilon_of_events(events, delta=1e-5, accountant="rdp")
+        for events in ([one], [one, training], [one, one], [one, training, one])
+    ]
+    assert all(less < more for less, more in pairwise(costs))
+
+
+def test_more_runs_cost_more() -> None:
+    costs = [
+        epsilon_of_events(
+            [SearchEvent((GaussianEvent(5.0),), RunCount(mean))], delta=1e-5, accountant="rdp"
+        )
+        for mean in (1.5, 3.0, 10.0, 100.0, 500.0)
+    ]
+    assert all(less < more for less, more in pairwise(costs))
+
+
+@pytest.mark.parametrize("accountant", ["pld", "moments"])
+def test_other_accountants_refuse_a_search(accountant: str) -> None:
+    search = SearchEvent((GaussianEvent(5.0),), RunCount(2.0))
+    with pytest.raises(PrivacyContractError, match="must be rdp"):
+        epsilon_of_events([search], delta=1e-5, accountant=accountant)
+
+
+@pytest.mark.parametrize("mean", [1.0, math.nan, 1e4])
+def test_a_fixed_number_of_runs_cannot_be_had(mean: float) -> None:
+    with pytest.raises(ConfigError):
+        RunCount(mean)
+
+
+# --- a search in plan, statement and ledger -------------------------------------------------
+
+SCORE = GaussianEvent(8.0)
+SHORT, LONG = GaussianEvent(20.0, 10), GaussianEvent(40.0, 40)
+
+
+def selection(**changes: Any) -> Selection:
+    fields: dict[str, Any] = {
+        "expected_runs": 5,
+        "candidates": (SHORT, LONG),
+        "score": SCORE,
+        "validation_units": 30,
+    }
+    return Selection(**{**fields, **changes})
+
+
+def plan(**changes: Any) -> PrivacyPlan:
+    fields: dict[str, Any] = {
+        "noise_multiplier": 20.0,
+        "steps": 10,
+        "delta": 1e-4,
+        "accountant": "rdp",
+        "selection": selection(),
+    }
+    return training_plan(**{**fields, **changes})
+
+
+def test_the_plan_costs_what_the_search_costs() -> None:
+    assert plan().epsilon > plan(selection=None).epsilon
+    assert plan().epsilon_without_amplification == plan().epsilon
+    assert plan().protected_units == 130
+    # A dearer candidate that did not win counts too, and so does a dear score.
+    weak = selection(candidates=(SHORT, GaussianEvent(2.0, 10)))
+    assert plan(selection=weak).epsilon > plan().epsilon
+    assert plan(selection=selection(score=GaussianEvent(0.5))).epsilon > plan().epsilon
+
+
+def test_a_plan_with_a_search_reads_back_as_the_same() -> None:
+    for made in (plan(), plan(selection=selection(score=None, validation_units=0))):
+        assert PrivacyPlan.from_dict(json.loads(json.dumps(made.to_dict()))) == made
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"accountant": "pld"}, "must be rdp"),
+        ({"accountant": "moments"}, "must be rdp"),
+        ({"noise_multiplier": 10.0}, "one of the candidates"),
+        ({"steps": 11}, "one of the candidates"),
+        ({"relation": "replace"}, "one of the candidates"),
+        ({"unit": "part", "relation": "remove"}, "document or person"),
+        ({"selection": {"expected_runs": 5.0}}, "must be an instance of Selection"),
+        ({"delta": 1 / 120}, "1/130"),
+    ],
+)
+def test_a_plan_refuses_a_search_it_did_not_run(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises((ConfigError, PrivacyContractError), match=words):
+        plan(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"law": "poisson"},
+        {"expected_runs": 1},
+        {"candidates": ()},
+        {"candidates": (SHORT, SHORT)},
+        {"candidates": (5,)},
+        {"score": None},
+        {"validation_units": 0},
+        {"validation_units": True},
+    ],
+)
+def test_a_search_refuses_nonsense(changes: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        selection(**changes)
+
+
+# hazard 30
+def test_many_candidates_are_verified_or_refused_quickly() -> None:
+    many = tuple(GaussianEvent(20.0 + at, 10, 0.1, 2) for at in range(MOST_CANDIDATES - 1))
+    claimed = PrivacyStatement.of(
+        plan(selection=selection(candidates=(SHORT, *many))), releasable=True
+    )
+    text = claimed.to_json()
+    record = json.loads(text)
+    begin = process_time()
+    PrivacyStatement.from_json(text).verify()
+    one = record["plan"]["selection"]["candidates"][1]
+    record["plan"]["selection"]["candidates"] = [
+        {**one, "noise_multiplier": 20.0 + at} for at in range(1000)
+    ]
+    with pytest.raises(PrivacyContractError, match="at most 100 items"):
+        PrivacyStatement.from_json(json.dumps(record))
+    assert process_time() - begin < 1.0
+
+
+# hazard 13
+@pytest.mark.parametrize("private_score", [True, False])
+def test_calibration_keeps_the_budget(private_score: bool) -> None:
+    shapes = [GaussianEvent(1.0, 30), GaussianEvent(1.0, 90, 1.0, 2)]
+    found = calibrate_search(
+        1.0, shapes, RunCount(5.0), private_score=private_score, delta=1e-5
+    )
+    assert 0.999 < found.epsilon <= 1.0
+    assert (found.score is not None) == private_score
+    # Candidates without sampling cost the same, and so does a score.
+    assert found.training[1] == pytest.approx(found.training[0] * 2 * 3**0.5, rel=1e-4)
+    if found.score is not None:
+        assert found.score == pytest.approx(found.training[0] / 30**0.5, rel=1e-4)
+    made = Selection(
+        expected_runs=5.0,
+        candidates=tuple(
+            replace(one, noise_multiplier=noise)
+            for noise, one in zip(found.training, shapes, strict=True)
+        ),
+        score=None if found.score is None else GaussianEvent(found.score),
+        validation_units=int(private_score),
+    )
+    again = epsilon_of_events([made.event], delta=1e-5, accountant="rdp")
+    assert again == pytest.approx(found.epsilon, rel=1e-9)
+
+
+def test_sampled_candidates_are_calibrated_too() -> None:
+    shapes = [GaussianEvent(1.0, 30), GaussianEvent(1.0, 300, 0.1)]
+    found = calibrate_search(2.0, shapes, RunCount(3.0), private_score=False, delta=1e-5)
+    assert 0.99 < found.epsilon <= 2.0
+
+
+@pytest.fixture(scope="module")
+def statement() -> PrivacyStatement:
+    return PrivacyStatement.of(plan(), releasable=True, model_sha256="ab" * 32)
+
+
+def test_the_statement_carries_the_search(statement: PrivacyStatement) -> None:
+    again = PrivacyStatement.from_json(statement.to_json())
+    assert again == statement
+    assert again.plan == plan()
+    again.verify()
+    text = " ".join(statement.text().split())
+    assert "secret number of runs, 5 on average (Poisson)" in text
+    assert "30 more documents, protected as well" in text
+    assert statement.delta_times_units == pytest.approx(130e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("expected_runs", 2.0), ("validation_units", 29), ("score", None), ("candidates", [])],
+)
+def test_an_edited_search_is_noticed(
+    statement: PrivacyStatement, name: str, value: object
+) -> None:
+    record = json.loads(statement.to_json())
+    record["plan"]["selection"][name] = value
+    with pytest.raises(PrivacyContractError):
+        PrivacyStatement.from_json(json.dumps(record)).verify()
+
+
+def test_forgetting_the_search_is_noticed_even_with_a_new_digest(
+    statement: PrivacyStatement,
+) -> None:
+    forged = statement.model_copy(update={"plan": replace(statement.plan, selection=None)})
+    forged = forged.model_copy(update={"stored_digest": forged.digest()})
+    with pytest.raises(PrivacyContractError, match="'epsilon'"):
+        forged.verify()
+
+
+def test_the_ledger_adds_a_search_to_other_releases(
+    tmp_path: Path, statement: PrivacyStatement
+) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    other = replace(plan(selection=None), accountant="pld")
+    first = ledger.record(PrivacyStatement.of(other, releasable=True))
+    both = ledger.record(statement)
+    assert first < statement.epsilon < both
+    assert ledger.spent(1e-4) == pytest.approx(both)
