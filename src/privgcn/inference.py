@@ -10,6 +10,8 @@ predictions without noise: it is **not** covered by the guarantee.
 
 from __future__ import annotations
 
+import tempfile
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,5 +61,19 @@ def scores_in_mode(
         own = (graph.features[rows[some]] for some in blocks(len(rows)))
         return np.concatenate([text_scores(released, features) for features in own])
     if mode == "own-graph":
-        graph, rows = graph.induced(rows), np.arange(len(rows))
+        graph, rows = _induced(graph, rows), np.arange(len(rows))
     return matched_scores(released, graph, rows)
+
+
+def _induced(graph: DocumentGraph, rows: NDArray[np.int64]) -> DocumentGraph:
+    """The induced subgraph; features on disk stay there."""
+    if not isinstance(graph.features, np.memmap):
+        return graph.induced(rows)
+    chosen = replace(graph, features=np.empty((len(graph), 0), np.float32)).induced(rows)
+    shape = (len(rows), graph.width)
+    # Kept up by the array alone: the file has no name, and goes with it.
+    with tempfile.TemporaryFile() as file:
+        features = np.memmap(file, graph.features.dtype, "w+", shape=shape)
+    for own in blocks(len(rows)):
+        features[own] = graph.features[rows[own]]
+    return replace(chosen, features=features)

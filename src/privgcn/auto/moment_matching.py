@@ -26,7 +26,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -71,39 +70,41 @@ def matched_scores(released: Released, graph: DocumentGraph, rows: Rows) -> Tabl
     moments = Moments.of(released)
     if len(rows) == 0:
         return np.zeros((0, moments.weight.shape[1]), np.float32)
-    query = _Query(released, graph, rows, moments.constants)
-    problem = _Problem.of(moments, query)
     constants = moments.constants
-    informative = problem.informative(query.variances)
+    query = _Query(released, graph, rows, constants)
+    problem = _Problem.of(moments, query)
+    informative = problem.informative()
     text = _text(query, informative)
     prior_scores = query.product(moments.prior_weights) + moments.class_bias
     # The first answer tells how far the sum over other documents may stray.
-    first = problem.solved(query, text, prior_scores)
+    first = _Match(problem, query, text, prior_scores)
     problem = problem.informed(first.probabilities())
-    best = problem.solved(query, text, prior_scores, start=first)
-    ends, edges = query.some_edges
+    best = _Match(problem, query, text, prior_scores, start=first)
+    chosen = graph.edges[:, _some(graph.edges.shape[1], constants.most_matched)]
+    ends, edges = np.unique(chosen, return_inverse=True)
     propagates = False
-    if edges_help(softmax(best.scores(ends), axis=1), edges, constants):
+    if edges_help(softmax(best.scores(ends), axis=1), edges.reshape(2, -1), constants):
         edged = _propagated(query, informative)
         both = _combined(edged, text, constants.propagated_fraction)
         best, combined = (
-            problem.solved(query, each, each.carried(prior_scores)) for each in (edged, both)
+            _Match(problem, query, each, each.carried(prior_scores)) for each in (edged, both)
         )
         # Of two that match almost alike, the simpler one: chance moves costs that much.
         if combined.cost() + constants.evidence < best.cost():
             best = combined
-        propagates = _edges_inform(problem, moments, query, edged)
+        propagates = _edges_inform(problem, moments, query)
     best.run(constants.rounds // 2, sharpening=constants.sharpening)
+
+    matched = best.scores(rows) + moments.matched_bias
+    own = query.product(moments.weight, rows) + moments.own_bias
     blend = _blend(best, moments, query)
-    own = moments.own_scores(query.some(rows))
     if propagates:
-        moved = edged.carried(moments.own_scores_of_all(query))[rows]
+        moved = query.propagate(query.product(moments.weight) + moments.own_bias)[rows]
         # A small blend is worth most as it is: the match has used the edges already, and well
         # where there are many query documents.
-        units = moments.units
-        fraction = min(1.0, blend * units / (units + len(graph)))
+        fraction = min(1.0, blend * moments.units / (moments.units + len(graph)))
         own += np.float32(constants.propagated_fraction * fraction) * (moved - own)
-    return moments.of_match(best.scores(rows)) + np.float32(blend) * own
+    return matched + np.float32(blend) * own
 
 
 def edges_help(probabilities: Table, edges: Rows, constants: MatchingConstants) -> bool:
@@ -142,7 +143,8 @@ class Moments:
         units: Number of protected units that were summed.
         prior_weights: How far training moved along the label direction; zero without one.
         class_bias: What training added to the scores of each class; zero without one.
-        bias_factors: How much of it predictions keep.
+        own_bias: How much of it scores of the trained weights have.
+        matched_bias: How much more than all of it the match has.
         constants: What matching computes with.
     """
 
@@ -153,7 +155,8 @@ class Moments:
     units: int
     prior_weights: Table
     class_bias: Table
-    bias_factors: BiasFactors
+    own_bias: Table
+    matched_bias: Table
     constants: MatchingConstants
 
     @classmethod
@@ -163,60 +166,40 @@ class Moments:
         Raises:
             ConfigError: The model was not trained for moment matching.
         """
-        constants, plan, tensors = (
-            MatchingConstants.of(released),
-            released.plan,
-            released.tensors,
-        )
+        constants, tensors = MatchingConstants.of(released), released.tensors
+        plan, iterates = released.plan, tensors["iterates"]
         if plan is None:
             raise ValueError("Moment matching needs the plan of a private run.")
-        iterates = tensors["iterates"]
-        steps, classes = len(iterates) - 1, iterates.shape[2]
         sums = (iterates[0].astype(np.float64) - iterates[-1]) / constants.rate
         prior_weights = np.zeros_like(sums)
         if "label_direction" in tensors:
             direction = tensors["label_direction"].astype(np.float64)
             sums = undone(sums, direction)
             prior_weights = -constants.rate * along(sums, direction)
+        steps = len(iterates) - 1
         sums *= plan.schedule.expected_groups / steps
+        sums -= sums.mean(axis=1, keepdims=True)
+        bias = tensors.get("class_bias", np.zeros(iterates.shape[2], np.float32))
+        factors = BiasFactors.of(balanced=released.settings.training.balanced)
         return cls(
             iterates[:-1],
             tensors["weight"],
-            (sums - sums.mean(axis=1, keepdims=True)).astype(np.float32),
+            sums.astype(np.float32),
             plan.noise_std / math.sqrt(steps),
             plan.units,
             prior_weights.astype(np.float32),
-            tensors.get("class_bias", np.zeros(classes, np.float32)),
-            BiasFactors.of(balanced=released.settings.training.balanced),
+            bias,
+            np.float32(factors.weights) * bias,
+            np.float32(factors.matched) * bias,
             constants,
         )
-
-    def own_scores(self, rows: Features) -> Table:
-        """Scores of the trained weights."""
-        return np.asarray(rows @ self.weight) + self._bias(self.bias_factors.weights)
-
-    def own_scores_of_all(self, query: _Query) -> Table:
-        """The same of all query documents."""
-        return query.product(self.weight) + self._bias(self.bias_factors.weights)
-
-    def of_match(self, scores: Table) -> Table:
-        """Scores of the match as they count in a prediction."""
-        return scores + self._bias(self.bias_factors.matched)
-
-    def _bias(self, factor: float) -> Table:
-        return np.float32(factor) * self.class_bias
 
 
 class _Query:
     """What the query documents look like, whatever was released.
 
-    Attributes:
-        graph: All that may be seen.
-        asked: Those to score.
-        matched: Those that take part in the match: all, or a fixed random choice of many.
-        features: Text rows of these.
-        directions: Their main directions.
-        projected: These documents in them.
+    Those in the match are all, or a fixed random choice of many; ``directions`` are their main
+    directions, and ``projected`` are these documents in them.
     """
 
     def __init__(
@@ -227,8 +210,10 @@ class _Query:
         constants: MatchingConstants,
     ) -> None:
         self.graph, self.asked, self.constants = graph, asked, constants
-        self._mean = released.tensors.get("mean")
-        self._prediction = released.settings.prediction
+        self._mean, self._prediction = (
+            released.tensors.get("mean"),
+            released.settings.prediction,
+        )
         # What fits into memory is made ready once; what lies on disk, whenever it is read.
         self._on_disk = isinstance(graph.features, np.memmap)
         self._ready = graph.features
@@ -249,11 +234,11 @@ class _Query:
         chosen = self._ready[rows]
         return text_rows(chosen, self._mean) if self._on_disk else chosen
 
-    def product(self, table: Table) -> Table:
-        """Text rows of all documents times a table."""
-        out = np.empty((len(self.graph), table.shape[1]), np.float32)
+    def product(self, table: Table, rows: Rows | None = None) -> Table:
+        """Text rows of some documents, or of all, times a table."""
+        out = np.empty((len(self.graph if rows is None else rows), table.shape[1]), np.float32)
         for own in blocks(len(out)):
-            out[own] = self.some(own) @ table
+            out[own] = self.some(own if rows is None else rows[own]) @ table
         return out
 
     def coordinates(self, rows: Rows | slice, columns: slice = slice(None)) -> Table:
@@ -264,47 +249,12 @@ class _Query:
         values[np.asarray(abs(features).sum(axis=1)) == 0] = 0.0
         return values
 
-    @cached_property
-    def variances(self) -> Table:
-        """Of the documents in the match, in each of the main directions."""
-        centered = self.projected[:, :-1] - self.directions.mean
-        return np.asarray(np.square(centered).mean(axis=0))
-
     def propagate(self, values: Table) -> Table:
         """Values of all documents, propagated along the edges."""
         prediction = self._prediction
         return personalised_pagerank(
             self.graph.propagation, values, prediction.restart, prediction.hops
         )
-
-    @cached_property
-    def propagated(self) -> tuple[Rows, Table]:
-        """Propagated coordinates of the matched and the asked documents.
-
-        The first array has the row in the second of each document. Few columns at a time: the
-        tables that hops gather from stay small.
-        """
-        selected = np.zeros(len(self.graph), bool)
-        selected[self.matched] = selected[self.asked] = True
-        rank, allowed = len(self.directions.mean), _NUMBERS_AT_ONCE // len(self.graph)
-        columns = min(_MOST_COLUMNS, max(_LEAST_COLUMNS, allowed))
-        out = np.empty((int(selected.sum()), rank), np.float32)
-        for begin in range(0, rank, columns):
-            advance(begin, rank)
-            own = slice(begin, min(begin + columns, rank))
-            values = np.empty((len(self.graph), own.stop - begin), np.float32)
-            for some in blocks(len(values)):
-                values[some] = self.coordinates(some, own)
-            out[:, own] = self.propagate(values)[selected]
-        return np.cumsum(selected) - 1, out
-
-    @cached_property
-    def some_edges(self) -> tuple[Rows, Rows]:
-        """Documents, and edges among them by their row here: all, or a choice of many."""
-        edges = self.graph.edges
-        chosen = edges[:, _some(edges.shape[1], self.constants.most_matched)]
-        documents, ends = np.unique(chosen, return_inverse=True)
-        return documents, ends.reshape(2, -1)
 
 
 def _some(count: int, most: int) -> Rows:
@@ -327,37 +277,50 @@ class _Embedding(NamedTuple):
     carried: Callable[[Table], Table]
 
 
-def _along_axes(
-    coordinates: Callable[[Rows], Table], query: _Query, carried: Callable[[Table], Table]
-) -> _Embedding:
-    values = coordinates(query.matched)
-    axes = Axes.of(values, query.constants.axis_power)
-    return _Embedding(axes(values), lambda rows: axes(coordinates(rows)), carried)
-
-
 def _text(query: _Query, informative: Table) -> _Embedding:
     """By a document's own text, in the directions that tell classes apart."""
-    return _along_axes(
-        lambda rows: query.coordinates(rows) * informative, query, lambda values: values
+    values = query.coordinates(query.matched) * informative
+    axes = Axes.of(values, query.constants.axis_power)
+    return _Embedding(
+        axes(values),
+        lambda rows: axes(query.coordinates(rows) * informative),
+        lambda values: values,
     )
 
 
 def _propagated(query: _Query, informative: Table) -> _Embedding:
-    """By what is propagated along the edges, for the matched and the asked documents."""
-    position, table = query.propagated
-    return _along_axes(lambda rows: table[position[rows]] * informative, query, query.propagate)
+    """By what is propagated along the edges, for the matched and the asked documents.
+
+    Few columns at a time: the tables that hops gather from stay small.
+    """
+    count, rank = len(query.graph), len(query.directions.mean)
+    selected = np.zeros(count, bool)
+    selected[query.matched] = selected[query.asked] = True
+    position = np.cumsum(selected) - 1
+    table = np.empty((int(selected.sum()), rank), np.float32)
+    columns = min(_MOST_COLUMNS, max(_LEAST_COLUMNS, _NUMBERS_AT_ONCE // count))
+    for begin in range(0, rank, columns):
+        advance(begin, rank)
+        own = slice(begin, min(begin + columns, rank))
+        values = np.concatenate([query.coordinates(some, own) for some in blocks(count)])
+        table[:, own] = query.propagate(values)[selected]
+    table *= informative
+    values = table[position[query.matched]]
+    axes = Axes.of(values, query.constants.axis_power)
+    return _Embedding(axes(values), lambda rows: axes(table[position[rows]]), query.propagate)
 
 
 def _combined(propagated: _Embedding, text: _Embedding, fraction: float) -> _Embedding:
     """By both, weighted."""
     first, second = np.float32(fraction**0.5), np.float32((1 - fraction) ** 0.5)
+
+    def joined(propagated: Table, text: Table) -> Table:
+        return np.hstack([first * propagated, second * text])
+
     return _Embedding(
-        np.hstack([first * propagated.matched, second * text.matched]),
-        lambda rows: np.hstack([first * propagated.of(rows), second * text.of(rows)]),
-        lambda values: (
-            np.float32(fraction) * propagated.carried(values)
-            + np.float32(1 - fraction) * text.carried(values)
-        ),
+        joined(propagated.matched, text.matched),
+        lambda rows: joined(propagated.of(rows), text.of(rows)),
+        lambda values: values + np.float32(fraction) * (propagated.carried(values) - values),
     )
 
 
@@ -367,12 +330,12 @@ class _Problem:
 
     Attributes:
         projected: Documents in the match, ``[documents, r + 1]``.
-        residuals: What each would add for each class: ``[k, j, documents]`` is coordinate j if
-            its class were k.
+        residuals: What each would add for each class, see ``mean_residuals``.
         target: The released sum, in the main directions, ``[classes, r + 1]``.
         spread: Standard deviation of its difference to a sum over other documents.
         noise_std: The noise alone.
         scale: Training units for each document in the match.
+        variances: Of the documents in the match, in each main direction.
         constants: What else is computed with.
     """
 
@@ -382,22 +345,26 @@ class _Problem:
     spread: Table
     noise_std: float
     scale: float
+    variances: Table
     constants: MatchingConstants
 
     @classmethod
     def of(cls, moments: Moments, query: _Query) -> Self:
+        """With the spread that any documents have."""
         documents, classes = len(query.matched), moments.weight.shape[1]
         units, clip_norm = moments.units, moments.constants.clip_norm
         chance = units * (1 + units / documents) * clip_norm**2 / classes
         squares = np.square(query.projected).mean(axis=0)
-        spread = np.sqrt(moments.noise_std**2 + chance * squares)
+        spread = np.sqrt(moments.noise_std**2 + chance * squares).astype(np.float32)
+        centered = query.projected[:, :-1] - query.directions.mean
         return cls(
             query.projected,
             mean_residuals(moments.iterates, query.features, clip_norm, moments.class_bias),
             np.ascontiguousarray(moments.mean_sum.T @ query.directions.basis),
-            np.tile(spread.astype(np.float32), (classes, 1)),
+            np.tile(spread, (classes, 1)),
             moments.noise_std,
             units / documents,
+            np.square(centered).mean(axis=0),
             moments.constants,
         )
 
@@ -412,14 +379,12 @@ class _Problem:
         square = np.einsum("km,kjm->jm", probabilities, np.square(self.residuals))
         squares = np.square(self.projected) / np.float32(documents)
         common = np.square(mean @ self.projected / np.float32(documents))
-        units = self.scale * documents
-        labels = units * (np.maximum(square - np.square(mean), 0.0) @ squares)
-        choice = np.maximum(np.square(mean) @ squares - common, 0.0)
-        choice *= units * (1 + self.scale)
-        spread = np.sqrt(self.noise_std**2 + labels + choice)
+        labels = np.maximum(square - np.square(mean), 0.0) @ squares
+        choice = np.maximum(np.square(mean) @ squares - common, 0.0) * (1 + self.scale)
+        spread = np.sqrt(self.noise_std**2 + self.scale * documents * (labels + choice))
         return replace(self, spread=spread.astype(np.float32))
 
-    def informative(self, variances: Table) -> Table:
+    def informative(self) -> Table:
         """Which main directions tell classes apart: one, or zero where they do not.
 
         Documents that follow a few templates differ most in which one they follow, whatever
@@ -429,9 +394,10 @@ class _Problem:
         to be uninformative.
         """
         constants, freedom = self.constants, len(self.target) - 1
-        target = self.target[:, : len(variances)].astype(np.float64)
-        energy = np.square(target).sum(axis=0) / self.noise_std**2
-        relative = variances.astype(np.float64) / max(float(variances.mean()), 1e-30)
+        energy = np.square(self.target[:, :-1].astype(np.float64)).sum(axis=0)
+        energy /= self.noise_std**2
+        relative = self.variances * len(self.variances)
+        relative /= max(float(self.variances.sum()), 1e-30)
         signal = np.logspace(-4, 4, 41)[:, None] * relative
 
         def likelihood(signal: Floats) -> Floats:
@@ -443,42 +409,11 @@ class _Problem:
         best = int(np.logaddexp(told, untold).sum(axis=1).argmax())
         return np.asarray(told[best] >= untold[best], np.float32)
 
-    def half(self, begin: int) -> _Problem:
-        """The same in every other of the main directions."""
-        own = slice(begin, None, 2)
-        return replace(
-            self,
-            projected=self.projected[:, own],
-            target=self.target[:, own],
-            spread=self.spread[:, own],
-        )
-
-    def misfit(self, scores: Table) -> float:
-        """Half the squared misfit of the sum by these scores, sharpened as fits best."""
-        misfits = []
-        for power in _SHARPNESS:
-            likely = softmax(np.float32(power) * scores.T, axis=0)
-            misfits.append(0.5 * float(np.square(self.gap(likely)).sum()))
-        return min(misfits)
-
     def gap(self, probabilities: Table) -> Table:
         """By how many standard deviations the sum over query documents misses the target."""
         expected = np.einsum("km,kjm->jm", probabilities, self.residuals)
         total = np.float32(self.scale) * (expected @ self.projected)
         return np.asarray((total - self.target) / self.spread)
-
-    def solved(
-        self,
-        query: _Query,
-        embedding: _Embedding,
-        prior_scores: Table,
-        *,
-        start: _Match | None = None,
-    ) -> _Match:
-        """The best match for documents of this embedding, with these scores to begin with."""
-        match = _Match(self, query, embedding, prior_scores, start)
-        match.run(self.constants.rounds, sharpening=0.0)
-        return match
 
 
 class _Match:
@@ -490,7 +425,7 @@ class _Match:
         query: _Query,
         embedding: _Embedding,
         prior_scores: Table,
-        start: _Match | None,
+        start: _Match | None = None,
     ) -> None:
         self.problem, self._embedding, self._prior_scores = problem, embedding, prior_scores
         self._unit = np.float32(problem.constants.prior_variance**0.5)
@@ -502,30 +437,27 @@ class _Match:
         if start is not None:
             self.weights, self.bias = start.weights, start.bias
         self.objective = math.inf
+        self.run(problem.constants.rounds, sharpening=0.0)
 
     def run(self, rounds: int, *, sharpening: float) -> None:
         """Minimises the negative log posterior, less certainty times ``sharpening``."""
         # A third of a second, which a process that matches nothing need not spend.
         from scipy.optimize import minimize
 
-        def put(flat: Floats) -> None:
+        def objective(flat: Floats) -> tuple[float, Floats]:
             values = flat.astype(np.float32)
             self.weights = values[: self.weights.size].reshape(self.weights.shape)
             self.bias = values[self.weights.size :]
+            loss, by_weight, by_bias = self.loss(sharpening)
+            return loss, np.concatenate([by_weight.ravel(), by_bias]).astype(np.float64)
 
-        def objective(flat: Floats) -> tuple[float, Floats]:
-            put(flat)
-            loss, *gradient = self.loss(sharpening)
-            return loss, np.concatenate([each.ravel() for each in gradient]).astype(float)
-
-        start = np.concatenate([self.weights.ravel(), self.bias]).astype(float)
+        start = np.concatenate([self.weights.ravel(), self.bias]).astype(np.float64)
         tolerance = self.problem.constants.tolerance
         options = {"maxiter": rounds, "maxcor": 10, "ftol": tolerance}
         # Many small products: threads would wait for each other most of the time.
         with threadpool_limits(1):
-            objective(
-                minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x
-            )
+            end = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+            objective(end.x)
 
     def loss(self, sharpening: float) -> tuple[float, Table, Table]:
         """The loss, and its gradients in the weights and the bias."""
@@ -541,11 +473,8 @@ class _Match:
             loss -= sharpening * float((likely * logs).sum())
             by_probability -= np.float32(sharpening) * logs
         by_score = likely * (by_probability - (likely * by_probability).sum(axis=0))
-        return (
-            loss,
-            by_score @ self.points + self.weights,
-            by_score.sum(axis=1) + self.bias / variance,
-        )
+        by_weight = by_score @ self.points + self.weights
+        return loss, by_weight, by_score.sum(axis=1) + self.bias / variance
 
     def cost(self) -> float:
         """The objective, and how much freedom the embedding gave: half a Laplace evidence."""
@@ -600,27 +529,30 @@ def _blend(best: _Match, moments: Moments, query: _Query) -> float:
     more often both agree: where they do not, at most one of them is right.
     """
     constants = moments.constants
-    own = moments.own_scores(query.features).argmax(axis=1)
-    matched = moments.of_match(best.scores_matched().T).argmax(axis=1)
-    apart = float((own != matched).mean())
+    own = np.asarray(query.features @ moments.weight) + moments.own_bias
+    matched = best.scores_matched().T + moments.matched_bias
+    apart = float((own.argmax(axis=1) != matched.argmax(axis=1)).mean())
     strength = constants.signal * moments.units / len(query.graph)
     trust = strength / (apart + constants.least_disagreement)
     return min(constants.most_blend, constants.blend * math.pow(trust, constants.blend_power))
 
 
-def _edges_inform(
-    problem: _Problem, moments: Moments, query: _Query, propagated: _Embedding
-) -> bool:
+def _edges_inform(problem: _Problem, moments: Moments, query: _Query) -> bool:
     """Whether the trained weights' own scores tell more once they are propagated.
 
-    What they tell is how well they predict the released sum. The scores that predict it in one
-    half of the main directions leave that half out, so that its noise has no part in them.
+    What they tell is how well they predict the released sum, sharpened as fits best. The
+    scores that predict it in one half of the main directions leave that half out, so that its
+    noise has no part in them.
     """
+
+    def misfit(half: slice, scores: Table) -> float:
+        likely = (softmax(np.float32(p) * scores[query.matched].T, axis=0) for p in _SHARPNESS)
+        return min(0.5 * float(np.square(problem.gap(p)[:, half]).sum()) for p in likely)
+
     basis, gain = query.directions.basis, 0.0
-    for begin in (0, 1):
-        left_out, half = basis[:, begin::2], problem.half(begin)
+    for half in (slice(0, None, 2), slice(1, None, 2)):
+        left_out = basis[:, half]
         weight = moments.weight - left_out @ (left_out.T @ moments.weight)
-        own = replace(moments, weight=weight).own_scores_of_all(query)
-        moved = propagated.carried(own)
-        gain += half.misfit(own[query.matched]) - half.misfit(moved[query.matched])
+        own = query.product(weight) + moments.own_bias
+        gain += misfit(half, own) - misfit(half, query.propagate(own))
     return gain > moments.constants.evidence

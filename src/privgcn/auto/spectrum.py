@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 Table = NDArray[np.float32]
 
 _NEGLIGIBLE = 1e-6
+_ROUNDING = 1e-4
 
 
 def fixed_choice() -> np.random.RandomState:
@@ -32,7 +33,8 @@ class Directions(NamedTuple):
     """Principal directions of some documents.
 
     Attributes:
-        basis: ``[features, r + 1]``, orthonormal; the last column is what the mean adds.
+        basis: ``[features, r + 1]``, orthonormal; the last column is what the mean adds, or
+            zero.
         mean: The mean of the documents in the first ``r`` of them.
     """
 
@@ -70,7 +72,10 @@ def principal_directions(
     strong = int((strengths > _NEGLIGIBLE * max(float(strengths[:1].sum()), 1e-12)).sum())
     basis = np.ascontiguousarray(right[: min(rank, strong)].T)
     rest = mean - basis @ (mean @ basis)
-    rest /= max(float(np.linalg.norm(rest)), 1e-12)
+    length = float(np.linalg.norm(rest))
+    # Where the directions hold all of the mean, what is left is rounding.
+    rounding = length <= _ROUNDING * float(np.linalg.norm(mean))
+    rest = np.zeros_like(rest) if rounding else rest / np.float32(length)
     return Directions(np.column_stack([basis, rest]), mean @ basis)
 
 
@@ -99,7 +104,7 @@ class Axes(NamedTuple):
         """The axes of these rows."""
         # In float32 the library may fail where many directions are empty.
         square = (values.T @ values).astype(np.float64) / max(len(values), 1)
-        variances, axes = linalg.eigh(square)
+        variances, axes = np.linalg.eigh(square)
         variances = np.maximum(variances, 0.0)
         relative = variances / max(float(variances[-1:].sum()), 1e-30)
         stretched = (axes * relative**power).astype(np.float32)

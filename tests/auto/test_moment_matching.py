@@ -1,0 +1,384 @@
+"""Moment matching: what it may look at, what it makes of it, and what stays bounded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auto.planted import (
+    CLASSES,
+    NO_EDGES,
+    WIDTH,
+    accuracy,
+    auto_settings,
+    graph_of,
+    matched,
+    planted,
+    rewired,
+    templated,
+    trained,
+    with_constants,
+)
+from privgcn.auto import moment_matching, train
+from privgcn.auto.moment_matching import (
+    Moments,
+    _edges_inform,
+    _Match,
+    _Problem,
+    _Query,
+    _text,
+    edges_help,
+    matched_scores,
+    mean_residuals,
+)
+from privgcn.auto.recipe import MatchingConstants, prior_variance
+from privgcn.auto.spectrum import personalised_pagerank
+from privgcn.auto.train import text_rows, text_scores
+from privgcn.errors import ConfigError
+from privgcn.graph import DocumentGraph
+from privgcn.mechanism import Session, SoftmaxGradient
+from privgcn.released import Released
+
+
+def problem_of(released: Released, graph: DocumentGraph) -> tuple[_Query, _Problem, Moments]:
+    moments = Moments.of(released)
+    query = _Query(released, graph, np.arange(len(graph)), moments.constants)
+    return query, _Problem.of(moments, query), moments
+
+
+def test_edges_among_new_documents_help(released: Released) -> None:
+    new = planted(600, 1)
+    alone, own = (accuracy(released, new, mode) for mode in ("alone", "own-graph"))
+    assert alone > 0.45
+    assert own > alone + 0.1
+
+
+def test_edges_that_mean_nothing_do_no_harm(released: Released) -> None:
+    new = planted(600, 1)
+    bare = replace(new, edges=NO_EDGES)
+    np.testing.assert_array_equal(matched(released, rewired(new)), matched(released, bare))
+
+
+@pytest.mark.parametrize("documents", [1, 2, 5])
+def test_a_handful_of_documents_is_enough(released: Released, documents: int) -> None:
+    scores = matched(released, planted(documents, 4, edges=0))
+    assert scores.shape == (documents, CLASSES)
+    assert np.isfinite(scores).all()
+
+
+def test_two_documents_with_one_edge_are_enough(released: Released) -> None:
+    graph = replace(planted(2, 4, edges=0), edges=np.array([[0], [1]]))
+    assert np.isfinite(matched(released, graph)).all()
+
+
+def test_documents_without_text_get_finite_scores(released: Released) -> None:
+    new = planted(100, 5)
+    rows = new.features.copy()
+    rows[::2] = 0.0
+    assert np.isfinite(matched(released, replace(new, features=rows))).all()
+    nothing = replace(new, features=np.zeros_like(rows))
+    assert np.isfinite(matched(released, nothing)).all()
+    assert matched_scores(released, new, np.zeros(0, np.int64)).shape == (0, CLASSES)
+
+
+def test_documents_that_are_all_alike_get_one_score(released: Released) -> None:
+    new = planted(50, 5)
+    alike = replace(new, features=np.repeat(new.features[:1], 50, axis=0), edges=NO_EDGES)
+    scores = matched(released, alike)
+    np.testing.assert_allclose(scores, np.repeat(scores[:1], 50, axis=0), atol=1e-4)
+
+
+def test_a_model_that_names_one_class_still_predicts(released: Released) -> None:
+    weights = np.zeros_like(released.tensors["weight"])
+    weights[:, 1] = 1.0
+    lopsided = {
+        "weight": weights,
+        "iterates": np.zeros_like(released.tensors["iterates"]) + weights,
+    }
+    model = replace(released, tensors={**released.tensors, **lopsided})
+    assert np.isfinite(matched(model, planted(60, 6))).all()
+
+
+def test_the_released_sum_is_the_mean_of_the_noisy_sums(released: Released) -> None:
+    moments, graph = Moments.of(released), planted(1500, 0)
+    rows = text_rows(graph.features, released.tensors["mean"])
+    clean = np.zeros((WIDTH, CLASSES))
+    for weights in moments.iterates:
+        scores = rows @ weights + moments.class_bias
+        residual = np.exp(scores - scores.max(1, keepdims=True))
+        residual /= residual.sum(1, keepdims=True)
+        residual[np.arange(1500), graph.labels] -= 1
+        lengths = np.linalg.norm(residual, axis=1, keepdims=True)
+        residual *= np.minimum(1.0, 0.25 / np.maximum(lengths, 1e-9))
+        clean += rows.T @ residual / len(moments.iterates)
+    noise = moments.mean_sum - (clean - clean.mean(1, keepdims=True))
+    expected = moments.noise_std * np.sqrt(1 - 1 / CLASSES)
+    assert float(noise.std()) == pytest.approx(expected, rel=0.25)
+
+
+def test_matching_takes_the_names_out_of_the_released_sum() -> None:
+    names = np.random.default_rng(5).normal(size=(CLASSES, WIDTH)).astype(np.float32)
+    sums: list[Any] = []
+    query = Session.query
+    with pytest.MonkeyPatch.context() as patch:
+
+        def spy(self: Session, question: Any) -> Any:
+            answer = query(self, question)
+            if isinstance(question, SoftmaxGradient):
+                sums.append(300 * 0.25 * answer)
+            return answer
+
+        patch.setattr(Session, "query", spy)
+        released = trained(planted(300, 0), auto_settings(), label_vectors=names)
+    moments = Moments.of(released)
+    mean = np.mean(sums, axis=0)
+    np.testing.assert_allclose(
+        moments.mean_sum, mean - mean.mean(1, keepdims=True), rtol=1e-3, atol=2e-3
+    )
+    moved = moments.prior_weights.ravel().astype(float)
+    along = released.tensors["label_direction"].ravel().astype(float)
+    cosine = abs(moved @ along) / (np.linalg.norm(moved) * np.linalg.norm(along))
+    assert cosine == pytest.approx(1.0)
+
+
+def test_a_model_without_iterates_cannot_be_matched(released: Released) -> None:
+    tensors = {"weight": released.tensors["weight"]}
+    with pytest.raises(ConfigError, match="iterates"):
+        Moments.of(replace(released, tensors=tensors, matching=None))
+
+
+def test_agreement_tells_edges_from_chance() -> None:
+    constants = MatchingConstants(rate=1, signal=1, clip_norm=1, prior_variance=1)
+    likely = (np.eye(4)[np.arange(400) % 4] * 0.7 + 0.075).astype(np.float32)
+    same = np.stack([np.arange(0, 390), np.arange(4, 394)])
+    order = np.random.default_rng(1).permutation(390)
+    assert edges_help(likely, same, constants)
+    assert not edges_help(likely, np.stack([same[0], same[1][order]]), constants)
+    assert not edges_help(likely, same[:, :1], constants)
+    other = np.stack([np.arange(0, 390), np.arange(1, 391)])
+    assert not edges_help(likely, other, constants)
+
+
+def test_mean_residuals_point_away_from_the_class() -> None:
+    rows = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32)
+    iterates, bias = np.zeros((2, 6, 4), np.float32), np.zeros(4, np.float32)
+    for clip_norm, length in ((0.25, 0.25), (2.0, 0.75**0.5)):
+        residuals = mean_residuals(iterates, rows, clip_norm, bias)
+        assert residuals.shape == (4, 4, 20)
+        np.testing.assert_allclose(np.linalg.norm(residuals, axis=1), length, rtol=1e-5)
+    assert (residuals[np.arange(4), np.arange(4)] < 0).all()
+    biased = mean_residuals(iterates, rows, 2.0, np.array([9, 0, 0, 0], np.float32))
+    assert np.abs(biased[0, 0]).max() < 0.01, "what is expected leaves no residual"
+
+
+@pytest.mark.parametrize("sharpening", [0.0, 0.5])
+def test_the_gradient_of_the_match_is_that_of_its_loss(
+    released: Released, sharpening: float
+) -> None:
+    query, problem, _ = problem_of(released, planted(80, 7))
+    informative = np.ones(len(query.directions.mean), np.float32)
+    rng = np.random.default_rng(0)
+    prior_scores = rng.normal(size=(80, CLASSES)).astype(np.float32)
+    match = _Match(problem, query, _text(query, informative), prior_scores)
+    match.weights = 0.1 * rng.normal(size=match.weights.shape).astype(np.float32)
+    match.bias = np.array([0.3, -0.2, 0.1], np.float32)
+    _, *gradients = match.loss(sharpening)
+    for name, gradient in zip(("weights", "bias"), gradients, strict=True):
+        length, begin, ends = float(np.linalg.norm(gradient)), getattr(match, name), []
+        for step in (0.01, -0.01):
+            setattr(match, name, begin + np.float32(step / length) * gradient)
+            ends.append(match.loss(sharpening)[0])
+        setattr(match, name, begin)
+        assert (ends[0] - ends[1]) / 0.02 == pytest.approx(length, rel=0.02)
+
+
+def test_a_match_on_some_documents_scores_all_of_them(released: Released) -> None:
+    new = planted(900, 8)
+    bounded = with_constants(released, most_matched=450)
+    everything, some = (accuracy(model, new, "own-graph") for model in (released, bounded))
+    assert everything != some
+    assert some > everything - 0.1
+    assert some > accuracy(released, new, "alone")
+
+
+def test_only_the_asked_documents_are_scored(released: Released) -> None:
+    new, rows = planted(300, 9), np.array([7, 3, 250])
+    chosen = matched_scores(released, new, rows)
+    np.testing.assert_allclose(chosen, matched(released, new)[rows], atol=1e-4)
+
+
+def test_neither_blocks_nor_columns_matter(
+    released: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of more documents fewer columns are propagated at once: the answer is the same."""
+    new, widths = planted(400, 9), []
+    propagate = moment_matching.personalised_pagerank
+
+    def watched(matrix: Any, values: Any, restart: float, hops: int) -> Any:
+        widths.append(values.shape[1])
+        return propagate(matrix, values, restart, hops)
+
+    usual = matched(released, new)
+    monkeypatch.setattr(moment_matching, "personalised_pagerank", watched)
+    monkeypatch.setattr(moment_matching, "_NUMBERS_AT_ONCE", 400 * 9)
+    monkeypatch.setattr(train, "ROWS_AT_ONCE", 64)
+    bounded = matched(released, new)
+    assert max(widths) == 9
+    np.testing.assert_allclose(usual, bounded, atol=2e-3)
+
+
+def test_features_on_disk_are_read_in_blocks(
+    released: Released, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = planted(400, 9)
+    stored = np.memmap(tmp_path / "rows", np.float32, "w+", shape=new.features.shape)
+    stored[:] = new.features
+    made: list[int] = []
+    rows_of = moment_matching.text_rows
+    monkeypatch.setattr(
+        moment_matching,
+        "text_rows",
+        lambda rows, mean: made.append(len(rows)) or rows_of(rows, mean),  # type: ignore[func-returns-value]
+    )
+    monkeypatch.setattr(train, "ROWS_AT_ONCE", 64)
+    model = with_constants(released, most_matched=100)
+    scores = matched(model, replace(new, features=stored))
+    assert max(made[1:]) == 100, "more than a block, and the match, is never held"
+    made.clear()
+    np.testing.assert_allclose(scores, matched(model, new), atol=2e-3)
+    assert made == [400], "what fits into memory is made ready once"
+
+
+def own_fraction(released: Released, graph: DocumentGraph) -> float:
+    """How much of the trained weights' scores is in an answer."""
+    moved = matched(released, graph) - matched(with_constants(released, blend=0.0), graph)
+    alone = text_scores(released, graph.features)
+    length = float(np.linalg.norm(moved) / np.linalg.norm(alone))
+    np.testing.assert_allclose(moved, length * alone, atol=1e-3)
+    return length
+
+
+def test_own_scores_count_more_with_signal_and_agreement(
+    released: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = planted(300, 9)
+    monkeypatch.setattr(moment_matching, "_edges_inform", lambda *_: False)
+    constants = MatchingConstants.of(released)
+
+    def fraction(**changes: float) -> float:
+        return own_fraction(with_constants(released, **changes), new)
+
+    usual = fraction()
+    assert fraction(signal=8 * constants.signal) == pytest.approx(4 * usual, rel=1e-3)
+    most = fraction(signal=1e6 * constants.signal)
+    assert most == pytest.approx(constants.most_blend, rel=1e-3)
+    assert fraction(least_disagreement=1e-6) > usual > fraction(least_disagreement=1.0)
+
+
+def test_own_scores_count_less_where_they_disagree(released: Released) -> None:
+    """Weights of the wrong classes contradict the match."""
+    new = planted(300, 9, edges=0)
+    tensors = {**released.tensors, "weight": np.roll(released.tensors["weight"], 1, axis=1)}
+    wrong = replace(released, tensors=tensors)
+    assert own_fraction(wrong, new) < 0.6 * own_fraction(released, new)
+
+
+def test_template_directions_are_left_out_of_embeddings() -> None:
+    """What documents differ in most need not tell their classes apart."""
+    model = trained(templated(800, 0), auto_settings(4.0))
+    new = templated(500, 1)
+    _, problem, _ = problem_of(model, new)
+    informative = problem.informative()
+    assert informative[:3].tolist() == [0.0, 0.0, 0.0]
+    assert informative[3:].sum() >= len(informative) - 5
+    blind = with_constants(model, uninformative=1e-300)
+    own, before = (accuracy(m, new, "own-graph") for m in (model, blind))
+    alone = accuracy(model, new, "alone")
+    assert before < alone - 0.1
+    assert own > alone + 0.02
+
+
+def test_own_scores_are_propagated_where_the_released_sum_says_so(strong: Released) -> None:
+    new = planted(300, 10)
+    for graph, informs in ((new, True), (rewired(new), False)):
+        query, problem, moments = problem_of(strong, graph)
+        assert _edges_inform(problem, moments, query) == informs
+
+
+@pytest.mark.parametrize("documents", [1000, 3000])
+def test_own_scores_are_propagated_less_among_many_documents(
+    strong: Released, documents: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There the match itself has learned most of what edges tell."""
+    new, model = planted(documents, 9), with_constants(strong, blend=0.005)
+    scores, bare = matched(model, new), matched(with_constants(model, blend=0.0), new)
+    monkeypatch.setattr(moment_matching, "_edges_inform", lambda *_: False)
+    stayed = matched(model, new)
+    alone = text_scores(model, new.features).astype(np.float32)
+    blend = float(np.linalg.norm(stayed - bare) / np.linalg.norm(alone))
+    prediction = model.settings.prediction
+    along = personalised_pagerank(new.propagation, alone, prediction.restart, prediction.hops)
+    moved = float(np.linalg.norm(scores - stayed) / np.linalg.norm(along - alone)) / blend
+    fraction = MatchingConstants.of(model).propagated_fraction
+    expected = fraction * blend * 4000 / (4000 + documents)
+    assert 0.05 < expected < fraction
+    assert moved == pytest.approx(expected, rel=2e-2)
+
+
+def test_two_predictions_are_the_same_bits(released: Released) -> None:
+    new = planted(200, 9)
+    np.testing.assert_array_equal(matched(released, new), matched(released, new))
+
+
+def test_constants_that_were_saved_are_those_that_count(released: Released) -> None:
+    new, saved = planted(200, 9), dict(released.matching or {})
+    usual = matched(released, new)
+    np.testing.assert_array_equal(usual, matched(replace(released, matching=None), new))
+    other = replace(released, matching={**saved, "prior_variance": 0.3})
+    assert not np.array_equal(usual, matched(other, new))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"rank": 10**9}, {"rounds": 10**6}, {"rate": float("nan")}, {"more": 1}, {"rank": 3.5}],
+)
+def test_constants_that_no_version_wrote_are_refused(
+    released: Released, change: dict[str, Any]
+) -> None:
+    with pytest.raises(ValueError, match="MatchingConstants"):
+        MatchingConstants.of(
+            replace(released, matching={**(released.matching or {}), **change})
+        )
+
+
+def test_many_classes_need_a_wider_prior() -> None:
+    assert prior_variance(3000, 7) == prior_variance(3000, 2) == pytest.approx(1.0)
+    assert prior_variance(3000, 40) > 1.5
+    assert prior_variance(384, 150) == 2.5
+    assert prior_variance(10**6, 3) == 0.75
+
+
+def test_predictions_choose_nothing_by_training_documents(released: Released) -> None:
+    """The same release and query documents, whatever was trained on, give the same scores."""
+    new = planted(150, 2)
+    spoiled = replace(new, labels=np.full(150, -1), split=np.full(150, 2, np.int8))
+    np.testing.assert_array_equal(matched(released, new), matched(released, spoiled))
+
+
+def test_one_class_among_the_query_documents(released: Released) -> None:
+    new = planted(400, 12)
+    rows = np.flatnonzero(new.labels == 1)
+    assert np.isfinite(matched(released, new.induced(rows))).all()
+
+
+def test_many_classes_and_few_documents() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 30
+    graph = graph_of(rng.normal(size=(60, 20)), labels, 30)
+    model = trained(graph, auto_settings())
+    scores = matched(model, graph)
+    assert scores.shape == (60, 30)
+    assert np.isfinite(scores).all()

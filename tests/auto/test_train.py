@@ -1,0 +1,362 @@
+"""Training sees answers and public numbers only, and makes of them what the recipe says."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from auto.planted import accuracy, auto_settings, graph_of, plan_of, planted, trained
+from privgcn.auto import train as train_module
+from privgcn.auto.recipe import MatchingConstants, learning_rate
+from privgcn.auto.train import shrunk, text_rows, text_scores, train
+from privgcn.config import MODES
+from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.graph import DocumentGraph
+from privgcn.mechanism import Groups, RandomSource, Session, SoftmaxGradient, Statistics
+from privgcn.released import Released
+
+NAMED, WIDTH = 8, 60
+NAMES = np.random.default_rng(5).normal(size=(NAMED, WIDTH)).astype(np.float32)
+NAMES /= np.linalg.norm(NAMES, axis=1, keepdims=True)
+
+
+class Answers:
+    """Stands for a session: answers that were made before, whatever is asked."""
+
+    def __init__(self, plan: Any, width: int, classes: int, *, dense: bool) -> None:
+        self.plan, self.remaining = plan, plan.steps
+        self.width, self.classes, self.dense = width, classes, dense
+        self.deviation = plan.noise_multiplier / plan.schedule.expected_groups
+        self.releasable = False
+        self.questions: list[Any] = []
+        self.centered: list[NDArray[Any]] = []
+        self.answers: list[NDArray[Any]] = []
+        self._random = np.random.default_rng(0)
+
+    def center(self, mean: NDArray[Any]) -> None:
+        self.centered.append(mean)
+
+    def query(self, question: Any) -> NDArray[Any]:
+        assert self.remaining > 0
+        self.remaining -= 1
+        self.questions.append(question)
+        statistics = isinstance(question, Statistics)
+        shape: Any = (self.width, self.classes)
+        if statistics:
+            shape = self.classes + (self.width if self.dense else 0)
+        answer = self._random.normal(scale=0.1, size=shape)
+        if statistics:
+            answer += 0.5
+        self.answers.append(answer)
+        return answer
+
+
+def about_names(documents: int, seed: int) -> DocumentGraph:
+    """Dense rows that lie near the name of their class, a little."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, NAMED, documents)
+    noise = rng.normal(size=(documents, WIDTH)) / WIDTH**0.5
+    return graph_of(0.35 * NAMES[labels] + noise, labels, NAMED)
+
+
+def test_the_formula_of_the_recipe() -> None:
+    """From the answers of a session alone, in NumPy, as the module's text says it."""
+    settings = auto_settings(training__epochs=5)
+    plan = plan_of(planted(100, 0), settings)
+    session: Any = Answers(plan, WIDTH, NAMED, dense=True)
+    released = train(session, settings, label_vectors=NAMES)
+    assert [type(q) for q in session.questions] == [Statistics] + 4 * [SoftmaxGradient]
+    rate = learning_rate(plan, 0.8)
+    assert rate * plan.noise_std / 100 * plan.steps**0.5 == pytest.approx(0.8)
+
+    direction = released.tensors["label_direction"].astype(float)
+    weights = np.zeros((WIDTH, NAMED))
+    for question, answer in zip(session.questions[1:], session.answers[1:], strict=True):
+        np.testing.assert_allclose(question.weights, weights, atol=1e-4)
+        np.testing.assert_allclose(question.bias, released.tensors["class_bias"])
+        gradient = plan.clip_norm * answer
+        weights = weights - rate * (gradient + (gradient * direction).sum() * direction)
+    iterates = released.tensors["iterates"]
+    assert iterates.shape == (5, WIDTH, NAMED)
+    assert not iterates[0].any()
+    np.testing.assert_allclose(iterates[-1], weights, atol=1e-4)
+    np.testing.assert_allclose(released.tensors["weight"], iterates[-2:].mean(0))
+    np.testing.assert_array_equal(session.centered, [released.tensors["mean"]])
+    mean = session.answers[0][:-NAMED] / Statistics.ROW
+    np.testing.assert_allclose(
+        released.tensors["mean"], shrunk(mean, session.deviation / 0.8), rtol=1e-6
+    )
+    assert released.plan is plan
+    assert released.matching == MatchingConstants.of(released).model_dump()
+
+
+@pytest.mark.parametrize(
+    ("dense", "changes", "tensors"),
+    [
+        (True, {}, {"mean", "class_bias"}),
+        (False, {}, set()),
+        (False, {"training__balanced": True}, {"class_bias"}),
+        (True, {"training__epochs": 1}, set()),
+    ],
+)
+def test_statistics_come_first_where_they_are_worth_a_step(
+    dense: bool, changes: dict[str, Any], tensors: set[str]
+) -> None:
+    settings = auto_settings(**changes)
+    session: Any = Answers(plan_of(planted(50, 0), settings), 6, 3, dense=dense)
+    released = train(session, settings)
+    assert set(released.tensors) == {"weight", "iterates"} | tensors
+    asked = [isinstance(question, Statistics) for question in session.questions]
+    assert asked[0] == bool(tensors)
+    assert not any(asked[1:])
+    assert session.remaining == 0, "all that the plan pays for"
+
+
+def variants(dense: bool) -> dict[str, DocumentGraph]:
+    """Documents that agree in nothing but what is public."""
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(40, 24)) * (rng.random((40, 24)) < (1.0 if dense else 0.3))
+    labels, owners = rng.integers(-1, 4, 40), np.arange(40) % 8
+    narrow = np.zeros_like(table)
+    narrow[:, 0] = 1.0
+
+    def made(rows: NDArray[Any], labels: NDArray[Any] = labels) -> DocumentGraph:
+        stored = rows if dense else csr_array(rows)
+        edges, split = np.zeros((2, 0), np.int64), np.zeros(40, np.int8)
+        return DocumentGraph(stored, edges, labels, 4, split, owners)
+
+    return {
+        "usual": made(table),
+        "one word for all": made(narrow),
+        "no words": made(np.zeros_like(table)),
+        "long rows": made(100.0 * table),
+        "no labels": made(table, np.full(40, -1)),
+        "one class": made(table, np.zeros(40, np.int64)),
+    }
+
+
+CHANGES: list[dict[str, Any]] = [
+    {},
+    {"training__balanced": True},
+    {"privacy__unit": "person"},
+    {"privacy__unit": "part", "privacy__parts": 5, "privacy__sampling": "poisson"},
+    {"prediction__method": "direct"},
+]
+
+
+# hazard 1
+@pytest.mark.parametrize("dense", [False, True], ids=["sparse", "dense"])
+@pytest.mark.parametrize("changes", CHANGES, ids=str)
+def test_what_leaves_training_follows_from_the_answers(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], dense: bool
+) -> None:
+    """The same answers, whatever the documents are, must give the same model."""
+    settings = auto_settings(**{"privacy__delta": 1e-3, "training__epochs": 3, **changes})
+    models: list[Released] = []
+    for graph in variants(dense).values():
+        random = np.random.default_rng(0)
+
+        def answered(
+            self: Session, question: Any, random: np.random.Generator = random
+        ) -> NDArray[Any]:
+            self.remaining -= 1
+            rows = self.width if self.dense else 0
+            if isinstance(question, Statistics):
+                return random.normal(size=rows + self.classes)
+            return random.normal(size=(self.width, self.classes))
+
+        monkeypatch.setattr(Session, "query", answered)
+        models.append(trained(graph, settings))
+    for name, model in zip(variants(dense), models, strict=True):
+        assert model.matching == models[0].matching, name
+        assert model.tensors.keys() == models[0].tensors.keys(), name
+        for key, tensor in model.tensors.items():
+            np.testing.assert_array_equal(tensor, models[0].tensors[key], name)
+
+
+# hazard 33
+@pytest.mark.parametrize("dense", [False, True], ids=["sparse", "dense"])
+def test_training_says_nothing(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, dense: bool
+) -> None:
+    """Neither a loss nor how much was clipped, in no stream and at no level of a log."""
+    with caplog.at_level(logging.DEBUG):
+        for graph in variants(dense).values():
+            trained(graph, auto_settings(training__epochs=3))
+    assert caplog.records == []
+    assert capfd.readouterr() == ("", "")
+
+
+def one_way(seed: int = 0) -> DocumentGraph:
+    """Dense rows that all point much the same way: their mean is worth subtracting."""
+    rng = np.random.default_rng(seed)
+    rows = 0.2 * rng.normal(size=(12, 6)) + 1.0
+    return graph_of(rows, rng.integers(0, 3, 12), 3)
+
+
+EPOCH: dict[str, Any] = {
+    "epsilon": None,
+    "privacy__noise_multiplier": 0.02,
+    "privacy__delta": 1e-2,
+    "privacy__sampling": "epoch",
+    "training__epochs": 2,
+}
+
+
+def test_under_epoch_the_statistics_see_the_first_group_only() -> None:
+    graph, settings = one_way(), auto_settings(**EPOCH)
+    mean = trained(graph, settings).tensors["mean"]
+    assert np.linalg.norm(mean) > 0.3
+    for changed in range(12):
+        rows = graph.features.copy()
+        rows[changed] = -rows[changed] + 0.5
+        other = trained(replace(graph, features=rows), settings).tensors["mean"]
+        # Document i is group i, and the first release uses group 0.
+        assert np.array_equal(other, mean) == (changed != 0)
+
+
+def test_the_released_mean_is_what_the_session_subtracts() -> None:
+    settings = auto_settings(**EPOCH)
+    centered: list[NDArray[Any]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        center = Session.center
+
+        def spy(self: Session, mean: Any) -> None:
+            centered.append(mean)
+            center(self, mean)
+
+        patch.setattr(Session, "center", spy)
+        released = trained(one_way(), settings)
+    own = [mean for mean in centered if mean is not None]
+    np.testing.assert_array_equal(own, [released.tensors["mean"]])
+
+
+@pytest.mark.parametrize("mode", ["alone", "own-graph"])
+def test_names_that_say_something_help(mode: Any) -> None:
+    graph, new = about_names(400, 0), about_names(800, 1)
+    scores = {
+        named: np.mean(
+            [
+                accuracy(
+                    trained(graph, auto_settings(), seed=s, label_vectors=vectors), new, mode
+                )
+                for s in range(3)
+            ]
+        )
+        for named, vectors in (("without", None), ("with", NAMES))
+    }
+    assert scores["with"] > scores["without"] + 0.05
+
+
+def test_names_of_other_classes_do_no_harm() -> None:
+    codes = np.random.default_rng(6).normal(size=NAMES.shape).astype(np.float32)
+    graph, new = about_names(400, 0), about_names(800, 1)
+    without, coded = (
+        np.mean(
+            [
+                accuracy(trained(graph, auto_settings(), seed=s, label_vectors=v), new, "alone")
+                for s in range(3)
+            ]
+        )
+        for v in (None, codes)
+    )
+    assert coded > without - 0.02
+
+
+def uneven(documents: int, seed: int, *, dense: bool) -> DocumentGraph:
+    """One frequent class and two rare ones, hard to tell apart."""
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(3, documents, p=[0.86, 0.08, 0.06])
+    rows = 0.4 * np.random.default_rng(9).normal(size=(3, 20))[labels]
+    rows += rng.normal(size=(documents, 20))
+    return graph_of(rows if dense else csr_array(rows), labels, 3)
+
+
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "sparse"])
+def test_balanced_finds_more_of_the_rare_classes(dense: bool) -> None:
+    from privgcn.inference import scores_in_mode
+
+    graph, new = (uneven(n, seed, dense=dense) for seed, n in enumerate((2000, 1000)))
+    rare, recall = new.labels > 0, {}
+    for balanced in (False, True):
+        released = trained(graph, auto_settings(4.0, training__balanced=balanced))
+        for mode in MODES:
+            scores = scores_in_mode(released, new, np.arange(1000), mode)
+            recall[mode, balanced] = (scores.argmax(1) == new.labels)[rare].mean()
+    for mode in MODES:
+        assert recall[mode, True] > recall[mode, False] + 0.02, mode
+
+
+def test_a_mean_that_noise_explains_is_left_where_it_is() -> None:
+    noise = np.random.default_rng(0).normal(size=400) * 0.1
+    assert not shrunk(noise, 0.1).any()
+    clear = np.ones(400) / 20 + noise * 0.1
+    kept = shrunk(clear, 0.01)
+    assert 0.9 < np.linalg.norm(kept) / np.linalg.norm(clear) < 1.0
+    assert not shrunk(np.full(4, 0.1), 0.0).any(), "shorter than a third"
+
+
+def test_text_rows_are_those_of_training() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(6, 5)).astype(np.float32)
+    rows[2], rows[3] = 0.0, np.inf
+    mean = np.full(5, 0.2, np.float32)
+    rows[4] = mean * 3
+    made = text_rows(rows, mean)
+    expected = rows[0] / np.linalg.norm(rows[0]) - mean
+    np.testing.assert_allclose(made[0], expected / np.linalg.norm(expected), atol=1e-6)
+    assert not made[2:4].any()
+    assert np.isfinite(made).all()
+    sparse = text_rows(csr_array(np.nan_to_num(rows, posinf=0)), None).toarray()
+    np.testing.assert_allclose(sparse, text_rows(np.nan_to_num(rows, posinf=0), None))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_documents_alone_have_the_same_bits_in_any_company(
+    released: Released, sparse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A private score of a search counts right answers: no document may flip another's."""
+    values = planted(200, 3).features * (np.random.default_rng(0).random((200, 40)) > 0.5)
+    given = csr_array(values) if sparse else values
+    model = replace(
+        released,
+        tensors={n: t for n, t in released.tensors.items() if not (sparse and n == "mean")},
+    )
+    together = text_scores(model, given)
+    weights = model.tensors["weight"].astype(float)
+    expected = text_rows(given, model.tensors.get("mean")) @ weights
+    expected = np.asarray(expected) + 0.5 * model.tensors["class_bias"]
+    np.testing.assert_allclose(together, expected, atol=1e-4)
+    for chosen in ([0], [3, 9], range(5), range(100, 200)):
+        index = np.array(list(chosen))
+        np.testing.assert_array_equal(text_scores(model, given[index]), together[index])
+    monkeypatch.setattr(train_module, "ROWS_AT_ONCE", 7)
+    np.testing.assert_array_equal(text_scores(model, given), together)
+
+
+def test_settings_of_another_recipe_are_refused() -> None:
+    graph = planted(20, 0)
+    plan = plan_of(graph, auto_settings())
+    session = Session(plan, Groups.of_plan(plan, graph), RandomSource.seeded(0, "test"))
+    with pytest.raises(ConfigError, match=r"model\.hops"):
+        train(session, auto_settings(model__hops=1))
+    with pytest.raises(PrivacyContractError, match="stop early"):
+        train(session, auto_settings(training__patience=5))
+    assert session.remaining == plan.steps
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"privacy__relation": "replace"}, {"training__epochs": 7}], ids=str
+)
+def test_noise_over_all_steps_moves_a_score_by_the_noise_scale(changes: dict[str, Any]) -> None:
+    plan = plan_of(planted(300, 0), auto_settings(**changes))
+    for scale in (0.8, 1.5):
+        moved = learning_rate(plan, scale) * plan.noise_std / 300 * plan.steps**0.5
+        assert moved == pytest.approx(scale)
+    assert learning_rate(plan, 1e9) * plan.clip_norm == pytest.approx(2000.0)

@@ -1,0 +1,156 @@
+"""Predictions: what they may look at, and that nothing else moves them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auto.planted import CLASSES, NO_EDGES, auto_settings, planted, trained
+from privgcn import inference
+from privgcn.auto.train import text_scores
+from privgcn.config import MODES, Mode, make_settings
+from privgcn.graph import DocumentGraph
+from privgcn.inference import scores_in_mode
+from privgcn.released import Released
+
+
+def network(kind: str) -> Released:
+    """A small network, trained without privacy."""
+    from privgcn.sgd.train import train_plain
+
+    changes = {"model.kind": kind, "training.epochs": 3, "model.hidden": 5}
+    return train_plain(planted(60, 0), None, make_settings("plain", changes=changes))
+
+
+@pytest.fixture(scope="module", params=["matched", "direct", "gcn", "linear"])
+def model(request: pytest.FixtureRequest) -> Released:
+    if request.param in ("gcn", "linear"):
+        return network(request.param)
+    return trained(planted(400, 0), auto_settings(prediction__method=request.param))
+
+
+def spoiled(graph: DocumentGraph, rows: slice) -> DocumentGraph:
+    """Other texts in the place of some documents."""
+    features = graph.features.copy()
+    features[rows] = features[rows][:, ::-1]
+    return replace(graph, features=features)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_labels_and_split_of_new_documents_have_no_influence(
+    model: Released, mode: Mode
+) -> None:
+    new, rows = planted(120, 2), np.arange(0, 120, 2)
+    blank = replace(new, labels=np.full(120, -1), split=np.full(120, 3, np.int8))
+    first, second = (scores_in_mode(model, graph, rows, mode) for graph in (new, blank))
+    assert first.shape == (60, CLASSES)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_own_graph_never_sees_the_other_documents(model: Released) -> None:
+    graph, rows = planted(200, 3), np.arange(80, 200)
+    other = spoiled(graph, slice(0, 80))
+    for mode in ("alone", "own-graph"):
+        first, second = (scores_in_mode(model, g, rows, mode) for g in (graph, other))  # type: ignore[arg-type]
+        np.testing.assert_array_equal(first, second)
+
+
+def test_full_graph_sees_all_documents() -> None:
+    model = trained(planted(400, 0), auto_settings())
+    graph, rows = planted(200, 3), np.arange(80, 200)
+    other = spoiled(graph, slice(0, 80))
+    first, second = (scores_in_mode(model, g, rows, "full-graph") for g in (graph, other))
+    assert not np.array_equal(first, second)
+
+
+def test_alone_sees_no_other_document(model: Released) -> None:
+    graph, rows = planted(60, 6), np.arange(60)
+    before = scores_in_mode(model, graph, rows, "alone")
+    for other in (replace(graph, edges=NO_EDGES), spoiled(graph, slice(1, 60))):
+        after = scores_in_mode(model, other, rows, "alone")
+        np.testing.assert_array_equal(after[0], before[0])
+    np.testing.assert_array_equal(
+        scores_in_mode(model, graph, np.array([9, 0]), "alone"), before[[9, 0]]
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_scores_come_in_the_order_of_the_rows(model: Released, mode: Mode) -> None:
+    graph, rows = planted(60, 6), np.array([5, 50, 7, 30])
+    scores = scores_in_mode(model, graph, rows, mode)
+    turned = scores_in_mode(model, graph, rows[::-1], mode)
+    np.testing.assert_allclose(scores, turned[::-1], atol=1e-3)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_to_score_gives_no_scores(model: Released, mode: Mode) -> None:
+    nothing = np.zeros(0, np.int64)
+    assert scores_in_mode(model, planted(10, 0), nothing, mode).shape == (0, CLASSES)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("edges", [0, 1])
+def test_one_document_is_enough(model: Released, mode: Mode, edges: int) -> None:
+    graph = planted(3, 1, edges=edges)
+    scores = scores_in_mode(model, graph, np.array([1]), mode)
+    assert scores.shape == (1, CLASSES)
+    assert np.isfinite(scores).all()
+
+
+def test_direct_prediction_is_that_of_the_weights_in_every_mode() -> None:
+    model = trained(planted(100, 0), auto_settings(prediction__method="direct"))
+    graph, rows = planted(50, 1), np.arange(10, 30)
+    expected = text_scores(model, graph.features[rows])
+    for mode in MODES:
+        np.testing.assert_array_equal(scores_in_mode(model, graph, rows, mode), expected)
+
+
+def test_alone_reads_features_on_disk_a_few_at_a_time(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from privgcn.auto import train
+
+    model, graph = trained(planted(100, 0), auto_settings()), planted(300, 1)
+    stored = np.memmap(tmp_path / "rows", np.float32, "w+", shape=graph.features.shape)
+    stored[:] = graph.features
+    sizes: list[int] = []
+    monkeypatch.setattr(train, "ROWS_AT_ONCE", 64)
+    monkeypatch.setattr(
+        inference,
+        "text_scores",
+        lambda released, rows: sizes.append(len(rows)) or text_scores(released, rows),  # type: ignore[func-returns-value]
+    )
+    rows = np.arange(300)[::-1]
+    on_disk = scores_in_mode(model, replace(graph, features=stored), rows, "alone")
+    assert sizes == [64, 64, 64, 64, 44]
+    np.testing.assert_array_equal(on_disk, text_scores(model, graph.features)[::-1])
+
+
+def test_features_on_disk_stay_there_in_own_graph(tmp_path: Any) -> None:
+    model, graph = trained(planted(100, 0), auto_settings()), planted(300, 1)
+    stored = np.memmap(tmp_path / "rows", np.float32, "w+", shape=graph.features.shape)
+    stored[:] = graph.features
+    rows = np.arange(300)[::-2]
+    on_disk = inference._induced(replace(graph, features=stored), rows)
+    assert isinstance(on_disk.features, np.memmap)
+    in_memory = graph.induced(rows)
+    for name in ("features", "edges", "labels", "split"):
+        np.testing.assert_array_equal(getattr(on_disk, name), getattr(in_memory, name))
+    scores = [
+        scores_in_mode(model, replace(graph, features=features), rows, "own-graph")
+        for features in (stored, graph.features)
+    ]
+    np.testing.assert_allclose(*scores, atol=2e-3)
+
+
+def test_linear_models_predict_without_torch() -> None:
+    script = (
+        "import sys; import privgcn.auto.train, privgcn.auto.forecast, privgcn.inference, "
+        "privgcn.evaluation; sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
