@@ -148,7 +148,7 @@ class Documents:
             unmap(features)
         return blocks
 
-    def prepared(self, make: Callable[[DocumentGraph], Any], key: Any) -> Sequence[Any]:
+    def per_group(self, make: Callable[[DocumentGraph], Any], key: Any) -> Sequence[Any]:
         """What ``make`` makes of each group's own subgraph, once for each ``key``.
 
         The subgraph holds the group's documents and the edges among them. Groups without a

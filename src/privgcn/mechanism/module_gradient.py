@@ -60,7 +60,7 @@ class ModuleGradient:
     def clipped_sum(self, access: Access) -> Floats:
         """The sum over this rank's sampled groups, in whole steps."""
         key = self._inputs, self._device
-        subgraphs = access.groups.private.prepared(self._subgraph, key)
+        subgraphs = access.groups.private.per_group(self._subgraph, key)
         size = sum(value.numel() for value in self.parameters)
         total = torch.zeros(size, dtype=torch.float64, device=self._device)
         self._module.train()

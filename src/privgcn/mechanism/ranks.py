@@ -68,8 +68,9 @@ class Ranks:
             self._heard(lambda: self._gloo.init_process_group("gloo", timeout=patience))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self.size > 1 and kind is None:
+    def __exit__(self, *_: object) -> None:
+        if self.size > 1:
+            # Also after an error: what is left of it would abort the process at its end.
             self._heard(self._gloo.destroy_process_group)
 
     def sum(self, total: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,0 +1,369 @@
+"""Any PyTorch module: the right gradient, its own randomness, nothing carried over."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from brute_force import no_longer_than_a_clip_norm, plan_of, random_graph
+from privgcn.errors import PrivacyContractError
+from privgcn.graph import DocumentGraph, partition
+from privgcn.mechanism import Groups, ModuleGradient, RandomSource, Session
+from privgcn.mechanism.fixed_point import Grid
+from privgcn.mechanism.module_gradient import clipped
+from privgcn.mechanism.questions import Access
+
+WIDTH, CLASSES, GROUPS = 7, 4, 6
+GRAPH = random_graph(36, WIDTH, CLASSES, edges=120, seed=1)
+
+
+def inputs(graph: DocumentGraph) -> tuple[Tensor, Tensor]:
+    both = np.concatenate([graph.edges, graph.edges[::-1]], axis=1)
+    return torch.from_numpy(np.asarray(graph.features)), torch.from_numpy(both)
+
+
+class Net(nn.Module):
+    """Features and their sums over neighbours, through two layers."""
+
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Linear(WIDTH, 5), nn.Linear(5, CLASSES)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+        rows = rows.index_add(0, edges[0], rows[edges[1]])
+        return self.second(self.drop(self.first(rows).relu()))
+
+
+class Sums:
+    """The clipped sums of a module over samples of the groups of a graph."""
+
+    def __init__(
+        self, module: nn.Module, graph: DocumentGraph = GRAPH, *, clip_norm: float = 1.0, count=GROUPS
+    ) -> None:
+        self.plan = plan_of(graph, groups=count, unit="part", clip_norm=clip_norm)
+        self.groups, self.graph = Groups.of_plan(self.plan, graph), graph
+        self.question = ModuleGradient(module, inputs)
+        self.grid = Grid.of(1.0, count)
+
+    def __call__(self, *chosen: int, seeds: Any = None) -> NDArray[np.float64]:
+        count = self.plan.partition.groups
+        sample = np.isin(np.arange(count), chosen) if chosen else np.ones(count, bool)
+        seeds = np.arange(count) if seeds is None else seeds
+        access = Access(self.groups, None, self.plan.clip_norm, self.grid, sample, seeds)
+        return self.question.clipped_sum(access)
+
+
+# hazard 8
+@pytest.mark.parametrize("clip_norm", [1e-3, 0.2, 1e6])
+def test_a_groups_vector_is_its_clipped_gradient_on_its_induced_subgraph(
+    clip_norm: float,
+) -> None:
+    sums, module = Sums(Net(), clip_norm=clip_norm), Net().double()
+    group = partition(sums.plan.partition, 36, None, {})
+    for number in range(GROUPS):
+        own = GRAPH.induced(np.flatnonzero(group == number))
+        rows, edges = inputs(own)
+        known = own.labels >= 0
+        scores = module(rows.double(), edges)[torch.from_numpy(known)]
+        loss = cross_entropy(scores, torch.from_numpy(own.labels[known]))
+        found = torch.autograd.grad(loss, list(module.parameters()))
+        gradient = torch.cat([each.flatten() for each in found])
+        expected = (gradient / max(float(gradient.norm()), clip_norm)).numpy()
+        made = sums(number) / sums.grid.unit
+        assert np.allclose(made, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
+
+
+# hazard 8
+@pytest.mark.parametrize("size", [1e300, 1e30, 1.0, 1e-3, 1e-300, 0.0])
+@pytest.mark.parametrize("count", [1, 999, 100_000])
+def test_a_vector_is_clipped_as_a_whole_and_lies_on_the_grid(size: float, count: int) -> None:
+    grid = Grid.of(4.0, 10)
+    vector = torch.randn(count, dtype=torch.float64) * size
+    made = clipped(vector, 1.0, grid).numpy()
+    assert no_longer_than_a_clip_norm(made, grid)
+    assert np.array_equal(made, np.rint(made))
+    if 1.0 <= size <= 1e30 and count > 1:
+        assert np.linalg.norm(made) > 0.999 * grid.unit
+    for bad in (np.nan, np.inf, -np.inf):
+        vector[0] = bad
+        assert not clipped(vector, 1.0, grid).any()
+
+
+class Summed(nn.Module):
+    """Two weights that are added: autograd gives both of them one gradient tensor."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.first = nn.Parameter(torch.zeros(WIDTH, CLASSES, dtype=dtype))
+        self.second = nn.Parameter(torch.zeros(WIDTH, CLASSES, dtype=dtype))
+
+    def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+        return rows.to(self.first.dtype) @ (self.first + self.second)
+
+
+# hazard 8
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("fraction", [0.9, 1.1])
+def test_weights_that_share_a_gradient_are_clipped_once(
+    dtype: torch.dtype, fraction: float
+) -> None:
+    free = Sums(Summed(dtype), clip_norm=1e6)
+    length = 1e6 * float(np.linalg.norm(free(2))) / free.grid.unit
+    bound = Sums(Summed(dtype), clip_norm=length / fraction)
+    made = float(np.linalg.norm(bound(2))) / bound.grid.unit
+    assert made == pytest.approx(min(fraction, 1.0), rel=1e-5)
+
+
+class Tied(nn.Module):
+    """One weight in two places counts once in the answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.second = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.second.weight = self.first.weight
+        self.out = nn.Linear(WIDTH, CLASSES)
+        self.frozen = nn.Parameter(torch.ones(3), requires_grad=False)
+
+    def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+        return self.out(self.second(self.first(rows)))
+
+
+def test_the_answer_is_about_parameters_that_require_gradients_each_once() -> None:
+    sums = Sums(Tied(), clip_norm=0.01)
+    assert len(sums()) == WIDTH**2 + WIDTH * CLASSES + CLASSES
+    assert [p.numel() for p in sums.question.parameters] == [49, 28, 4]
+    assert np.linalg.norm(sums(3)) == pytest.approx(sums.grid.unit, rel=1e-5)
+
+
+# hazard 8
+def test_a_group_that_is_not_finite_counts_as_zero() -> None:
+    rows = GRAPH.features.copy()
+    clean = Sums(Net())
+    group = partition(clean.plan.partition, 36, None, {})
+    rows[group == 0] = np.nan
+    dirty = Sums(Net(), replace(GRAPH, features=rows))
+    assert not dirty(0).any()
+    assert np.array_equal(dirty(), clean(1, 2, 3, 4, 5))
+
+
+class Lookup(nn.Module):
+    """Knows nothing of a group without edges, and looks up a sparse row elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(2, CLASSES, sparse=True)
+
+    def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+        if not edges.shape[1]:
+            return rows.new_zeros(len(rows), CLASSES)
+        return self.table(torch.ones(len(rows), dtype=torch.int64))
+
+
+# hazard 33
+def test_groups_without_gradient_label_or_document_add_zero() -> None:
+    """An error would tell that there is such a group."""
+    lonely = Sums(Lookup(), random_graph(36, WIDTH, CLASSES, edges=0))
+    assert not lonely().any()
+    assert np.linalg.norm(Sums(Lookup(), clip_norm=0.01)(1)) > 0
+    unlabelled = Sums(Net(), replace(GRAPH, labels=np.full(36, -1)))
+    assert not unlabelled().any()
+
+
+# -- randomness --------------------------------------------------------------------------------
+
+
+# hazard 15
+def test_masks_are_secret_and_each_groups_own() -> None:
+    """Under a seed that someone knows, a shift of masks would tell who was sampled."""
+    sums = Sums(Net(dropout=0.5), clip_norm=1e3)
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    whole = sums()
+    assert torch.equal(before, torch.get_rng_state()), "the caller's generator stays untouched"
+    assert np.array_equal(whole, sum(sums(number) for number in range(GROUPS)))
+    torch.manual_seed(0)
+    other = sums(3, seeds=np.arange(GROUPS) + 100)
+    assert not np.array_equal(other, sums(3)), "the caller's seed must not decide the masks"
+
+
+# hazard 15
+def test_a_session_draws_fresh_masks_for_every_step() -> None:
+    seen = []
+
+    class Watched(ModuleGradient):
+        def clipped_sum(self, access: Access) -> NDArray[np.float64]:
+            seen.append(super().clipped_sum(access))
+            return seen[-1]
+
+    plan = plan_of(GRAPH, groups=GROUPS, unit="part", steps=4)
+    session = Session(plan, Groups.of_plan(plan, GRAPH), RandomSource.secret())
+    question = Watched(Net(dropout=0.5), inputs)
+    for _ in range(4):
+        torch.manual_seed(0)
+        session.query(question)
+    assert len({total.tobytes() for total in seen}) == 4
+
+
+class Drops(nn.Module):
+    """Leaves out features by numbers that are not PyTorch's."""
+
+    def __init__(self, draw: Callable[[], float]) -> None:
+        super().__init__()
+        self.linear, self.draw = nn.Linear(WIDTH, CLASSES), draw
+
+    def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+        return self.linear(rows * torch.tensor([[self.draw() for _ in r] for r in rows]).round())
+
+
+# hazard 15
+@pytest.mark.parametrize(
+    "draw", [lambda: random.random(), lambda: np.random.random()], ids=["python", "numpy"]
+)
+def test_draws_from_other_libraries_are_secret_too(draw: Callable[[], float]) -> None:
+    sums = Sums(Drops(draw))
+    random.seed(0)
+    np.random.seed(0)
+    both, after = sums(2, 3), draw()
+    random.seed(0)
+    np.random.seed(0)
+    assert draw() == after, "the caller's generators stay untouched"
+    assert np.array_equal(both, sums(2) + sums(3))
+    assert not np.array_equal(sums(3), sums(3, seeds=np.arange(GROUPS) + 100))
+
+
+# -- what a module keeps -----------------------------------------------------------------------
+
+
+class Keeps(nn.Module):
+    """Does something at each call that would reach the next."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self.scores, self.what = nn.Linear(WIDTH, CLASSES), what
+        self.register_buffer("total", torch.zeros(WIDTH))
+        self.seen = nn.Parameter(torch.zeros(1), requires_grad=False)
+        self.cached, self.calls, self.cache, self.rows = None, 0, {}, []
+        self.table = nn.Embedding(3, CLASSES, max_norm=0.1)
+
+    def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+        with torch.no_grad():
+            match self.what:
+                case "a buffer":
+                    self.total += rows.sum(0)
+                case "a new buffer":
+                    self.total = self.total + rows.sum(0)
+                case "a weight":
+                    self.scores.weight.mul_(0.9)
+                case "a frozen weight":
+                    self.seen += 1
+                case "an attribute":
+                    self.cached = edges
+                case "a count":
+                    self.calls += 1
+                case "a dictionary":
+                    self.cache[len(self.cache)] = rows
+                case "a list":
+                    self.rows.append(rows)
+                case "an embedding with max_norm":
+                    self.table(torch.arange(3))
+                case "inputs":
+                    rows.mul_(2.0)
+                case "gradient mode":
+                    torch.set_grad_enabled(False)
+                case "default type":
+                    torch.set_default_dtype(torch.float64)
+                case "threads":
+                    torch.set_num_threads(torch.get_num_threads() + 1)
+        if self.what == "gradient mode":
+            torch.set_grad_enabled(False)
+        return self.scores(rows)
+
+
+KEPT = [
+    *("a buffer", "a new buffer", "a weight", "a frozen weight", "an attribute", "a count"),
+    *("a dictionary", "a list", "an embedding with max_norm", "inputs"),
+    *("gradient mode", "default type", "threads"),
+]
+
+
+# hazard 15
+@pytest.mark.parametrize("what", KEPT)
+def test_a_module_that_keeps_something_of_a_call_is_refused(what: str) -> None:
+    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
+    sums = Sums(Keeps(what), replace(GRAPH, features=GRAPH.features.copy()))
+    try:
+        with pytest.raises(PrivacyContractError, match="'Keeps' keeps something"):
+            sums()
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_default_dtype(dtype)
+    assert torch.is_grad_enabled()
+    assert np.isfinite(Sums(Keeps("nothing"))()).all()
+
+
+# hazard 15
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.BatchNorm1d(CLASSES),
+        nn.InstanceNorm1d(CLASSES, track_running_stats=True),
+        nn.utils.parametrizations.spectral_norm(nn.Linear(CLASSES, CLASSES)),
+    ],
+)
+def test_statistics_over_groups_are_refused(layer: nn.Module) -> None:
+    class Normalised(Net):
+        def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+            scores = super().forward(rows, edges)
+            if isinstance(layer, nn.InstanceNorm1d):
+                return layer(scores.T[None])[0].T if len(scores) == CLASSES else layer(
+                    scores[None].transpose(1, 2)
+                )[0].T
+            return layer(scores)
+
+    module = Normalised()
+    module.layer = layer
+    with pytest.raises(PrivacyContractError, match="keeps something"):
+        Sums(module)()
+
+
+def test_inputs_are_made_once_per_group_and_used_again() -> None:
+    made: list[int] = []
+
+    def counted(graph: DocumentGraph) -> tuple[Tensor, Tensor]:
+        made.append(len(graph))
+        return inputs(graph)
+
+    sums = Sums(Net())
+    sums.question = ModuleGradient(Net(), counted)
+    first = sums()
+    assert np.array_equal(first, sums())
+    assert sorted(made) == [6] * 6
+    other = Sums(Net(), replace(GRAPH, features=-GRAPH.features))
+    other.question = sums.question
+    # hazard 9: what was prepared belongs to its documents, not to the question
+    assert not np.array_equal(first, other())
+
+
+@pytest.mark.parametrize("reentered", [True, False])
+def test_the_parameters_count_as_they_are_when_asked(reentered: bool) -> None:
+    module = Net()
+    sums = Sums(module)
+    before = sums()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(2.0)
+    module.train(reentered)
+    assert not np.array_equal(before, sums())
+    assert all(parameter.grad is None for parameter in module.parameters())

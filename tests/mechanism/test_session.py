@@ -1,0 +1,332 @@
+"""The door: what a session answers, how often, with which noise, and to whom it stays shut."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from brute_force import integers, plan_of, random_graph
+from privgcn.errors import PrivacyContractError
+from privgcn.graph import DocumentGraph
+from privgcn.mechanism import Groups, RandomSource, Session, SoftmaxGradient, Statistics
+from privgcn.mechanism.fixed_point import Grid
+from privgcn.mechanism.questions import Access
+from privgcn.privacy.plan import EpochGroups, PartitionFacts, PrivacyPlan
+
+GRAPH = random_graph(60, 8, 3, owners=15)
+ZERO = SoftmaxGradient(np.zeros((8, 3)), np.zeros(3))
+
+
+class Spy:
+    """A question that records what it is lent, and answers with a known sum."""
+
+    draws = True
+
+    def __init__(self, total: Any = None) -> None:
+        self.lent: list[Access] = []
+        self.total = np.zeros(5) if total is None else total
+
+    def clipped_sum(self, access: Access) -> NDArray[np.float64]:
+        self.lent.append(access)
+        return np.array(self.total, np.float64)
+
+
+def session_of(graph: DocumentGraph = GRAPH, source: Any = None, **fields: Any) -> Session:
+    plan = plan_of(graph, **fields)
+    return Session(plan, Groups.of_plan(plan, graph), source or RandomSource.secret())
+
+
+def test_the_door_closes_when_the_plan_is_used_up() -> None:
+    session = session_of(steps=2)
+    assert (session.remaining, session.width, session.classes, session.dense) == (2, 8, 3, True)
+    assert session.query(Statistics()).shape == (11,)
+    assert session.query(ZERO).shape == (8, 3)
+    assert session.remaining == 0
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="All 2 releases of the plan"):
+            session.query(ZERO)
+
+
+# hazard 16
+def test_a_question_that_fails_is_paid_for() -> None:
+    session = session_of(steps=1)
+    with pytest.raises(FloatingPointError, match="not finite"):
+        session.query(SoftmaxGradient(np.full((8, 3), np.nan), np.zeros(3)))
+    assert session.remaining == 0
+
+
+def test_groups_of_another_plan_are_refused() -> None:
+    plan = plan_of(GRAPH)
+    for other in (plan_of(GRAPH, groups=4), plan_of(GRAPH, by="owner")):
+        with pytest.raises(PrivacyContractError, match="Groups of a session|groups of a session"):
+            Session(plan, Groups.of_plan(other, GRAPH), RandomSource.secret())
+    seeds = [PartitionFacts(kind="random", groups=4, seed=seed) for seed in (0, 1)]
+    plan = PrivacyPlan.from_dict({**plan_of(GRAPH, groups=4).to_dict()})
+    assert plan.partition == seeds[0]
+    again = {**plan.to_dict(), "partition": {**plan.to_dict()["partition"], "seed": 1}}
+    with pytest.raises(PrivacyContractError, match="groups of a session"):
+        Session(
+            plan, Groups.of_plan(PrivacyPlan.from_dict(again), GRAPH), RandomSource.secret()
+        )
+
+
+def test_a_plan_for_other_documents_is_refused() -> None:
+    with pytest.raises(PrivacyContractError, match="60 groups|60 units"):
+        Groups.of_plan(plan_of(GRAPH), GRAPH, rows=np.arange(59))
+    with pytest.raises(PrivacyContractError, match="15"):
+        other = replace(GRAPH, owners=np.arange(60))
+        Groups.of_plan(plan_of(GRAPH, by="owner"), other)
+    with pytest.raises(PrivacyContractError, match="owners"):
+        Groups.of_plan(plan_of(GRAPH, by="owner"), replace(GRAPH, owners=None))
+    with pytest.raises(PrivacyContractError, match="60 units"):
+        by_parts = plan_of(GRAPH, groups=4)
+        Groups.of_plan(by_parts, GRAPH, rows=np.arange(40))
+
+
+def test_something_looser_than_a_plan_is_refused() -> None:
+    class Cheaper(PrivacyPlan):
+        @property
+        def epsilon(self) -> float:
+            return 0.1
+
+    plan = plan_of(GRAPH)
+    fields = {name: getattr(plan, name) for name in plan.__dataclass_fields__}
+    with pytest.raises(PrivacyContractError, match="needs a PrivacyPlan"):
+        Session(Cheaper(**fields), Groups.of_plan(plan, GRAPH), RandomSource.secret())
+
+
+def test_rank_0_has_a_source() -> None:
+    plan = plan_of(GRAPH)
+    with pytest.raises(ValueError, match="random source"):
+        Session(plan, Groups.of_plan(plan, GRAPH), None)
+
+
+@pytest.mark.parametrize("secret", [True, False])
+def test_a_session_says_whether_its_answers_may_be_released(secret: bool) -> None:
+    source = RandomSource.secret() if secret else RandomSource.seeded(0, "t")
+    assert session_of(source=source).releasable is secret
+
+
+def test_a_mean_is_finite_and_for_dense_rows() -> None:
+    with pytest.raises(ValueError, match="dense"):
+        session_of(random_graph(9, sparse=True)).center(np.zeros(12))
+    with pytest.raises(ValueError, match="finite"):
+        session_of().center(np.full(8, np.nan))
+
+
+# hazard 9
+def test_a_mean_that_the_caller_changes_later_changes_nothing() -> None:
+    mean = np.full(8, 0.2)
+    session = session_of(steps=3, source=RandomSource.seeded(0, "t"))
+    session.center(mean)
+    mean[:] = -1.0
+    made = session.query(ZERO)
+    other = session_of(steps=3, source=RandomSource.seeded(0, "t"))
+    other.center(np.full(8, 0.2))
+    assert np.array_equal(made, other.query(ZERO))
+    bare = session_of(steps=3, source=RandomSource.seeded(0, "t"))
+    assert not np.array_equal(made, bare.query(ZERO))
+    bare.center(np.full(8, 0.2))
+    other.center(None)
+    assert np.array_equal(bare._groups.private.blocks(bare._grid, None).__class__,
+                          other._groups.private.blocks(other._grid, None).__class__)
+
+
+def test_groups_may_serve_several_sessions() -> None:
+    """What one session took off the rows, or its grid, is not there in the next."""
+    plans = [plan_of(GRAPH, noise=noise) for noise in (1.0, 700.0)]
+    shared = Groups.of_plan(plans[0], GRAPH)
+    for plan in (*plans, plans[0]):
+        expected = Session(plan, Groups.of_plan(plan, GRAPH), RandomSource.seeded(0, "t"))
+        session = Session(plan, shared, RandomSource.seeded(0, "t"))
+        assert np.array_equal(session.query(Statistics()), expected.query(Statistics()))
+        for each in (session, expected):
+            each.center(np.full(8, 0.2))
+        assert np.array_equal(session.query(ZERO), expected.query(ZERO))
+
+
+# -- noise as the caller receives it -----------------------------------------------------------
+
+
+def answers(total: NDArray[Any], times: int, **fields: Any) -> NDArray[np.float64]:
+    """What a session makes of a known sum, times the expected number of groups."""
+    session = session_of(steps=times, source=RandomSource.seeded(0, "answers"), **fields)
+    spy = Spy(total)
+    made = np.stack([session.query(spy) for _ in range(times)])
+    return made * session.plan.schedule.expected_groups
+
+
+# hazard 2
+@pytest.mark.parametrize("noise", [0.3, 5.0])
+def test_noise_is_the_plans_in_every_coordinate_whatever_the_sum_is(noise: float) -> None:
+    """On features that everybody uses as on those that nobody does, by chi-square."""
+    grid, times = Grid.of(noise, 60), 3000
+    total = np.trunc(np.concatenate([np.zeros(6), np.linspace(-60, 60, 6)]) * grid.unit)
+    left = answers(total, times, noise=noise) - total / grid.unit
+    for coordinate in left.T / noise:
+        squares = (coordinate**2).sum()
+        assert chi2.isf(1 - 1e-5, times) < squares < chi2.isf(1e-5, times)
+        assert abs(coordinate.mean()) < 4.5 / np.sqrt(times)
+
+
+# hazard 2
+def test_real_sums_leave_with_full_noise() -> None:
+    """The production path: the sum of real documents is known, and is subtracted."""
+    times, words = 2000, np.array([0, 1])
+    features = GRAPH.features.copy()
+    features[:, words] = 0.0
+    graph = replace(GRAPH, features=features)
+    session = session_of(graph, RandomSource.seeded(0, "t"), steps=times, noise=2.0)
+    grid = Grid.of(2.0, 60)
+    access = Access(session._groups, None, 1.0, grid, np.ones(60, bool), np.empty(0, int))
+    known = ZERO.clipped_sum(access) / grid.unit
+    assert not known[words].any()
+    assert known[2:].any()
+    left = np.stack([session.query(ZERO) * 60 - known for _ in range(times)]) / 2.0
+    squares = (left**2).sum(0).ravel()
+    assert (squares > chi2.isf(1 - 1e-6, times)).all()
+    assert (squares < chi2.isf(1e-6, times)).all()
+
+
+# hazard 3
+def test_noise_is_independent_over_steps_and_coordinates() -> None:
+    left = answers(np.zeros(30), 3000)
+    correlations = np.corrcoef(np.concatenate([left[:-1].T, left[1:].T])) - np.eye(60)
+    assert np.abs(correlations).max() < 5.5 / np.sqrt(2999)
+    assert len(np.unique(np.abs(left))) == left.size
+
+
+# hazard 3, 4
+def test_two_sessions_with_secret_sources_share_no_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys: list[bytes] = []
+    urandom = os.urandom
+    monkeypatch.setattr(os, "urandom", lambda count: keys.append(urandom(count)) or keys[-1])
+    first, second = (np.abs(session_of().query(Spy())) for _ in range(2))
+    assert not set(first) & set(second)
+    assert len(keys) == len(set(keys)) == 2
+
+
+# hazard 10
+@pytest.mark.parametrize("question", [Statistics(), ZERO])
+@pytest.mark.parametrize("probability", [None, 0.25])
+def test_the_divisor_is_the_expected_number_of_groups(
+    question: Any, probability: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("privgcn.mechanism.session.noisy", lambda total, grid, _: total)
+    session = session_of(probability=probability, noise=1.0, steps=3)
+    monkeypatch.setattr(type(session.plan.schedule), "sample", lambda *_: np.arange(60) < 7)
+    made = session.query(question)
+    expected = 60 * (probability or 1.0)
+    access = Access(
+        session._groups, None, 1.0, Grid.of(1.0, 60), np.arange(60) < 7, np.empty(0, int)
+    )
+    assert np.allclose(made, question.clipped_sum(access) / expected, rtol=1e-12)
+    assert session.deviation == pytest.approx(1.0 / expected)
+
+
+# hazard 10
+@pytest.mark.parametrize("question", [Statistics(), ZERO])
+def test_an_empty_sample_still_adds_the_full_noise(question: Any) -> None:
+    session = session_of(probability=1e-9, noise=3.0, steps=400)
+    made = np.stack([session.query(question).ravel() for _ in range(400)])
+    made *= session.plan.schedule.expected_groups
+    assert made.std() == pytest.approx(3.0, rel=0.05)
+
+
+# -- samples through the product path ----------------------------------------------------------
+
+
+# hazard 11
+def test_poisson_samples_come_at_the_accounted_rate() -> None:
+    """100,000 draws of sixty groups each, as questions receive them."""
+    session = session_of(probability=0.2, steps=1700, source=RandomSource.seeded(1, "rate"))
+    spy = Spy()
+    for _ in range(1700):
+        session.query(spy)
+    taken = np.stack([access.sample for access in spy.lent])
+    assert taken.size > 100_000
+    rate = session.plan.composition.sampling_probability
+    assert taken.mean() == pytest.approx(rate, rel=0.01)
+    assert np.abs(taken.mean(0) - rate).max() < 5 * np.sqrt(rate * (1 - rate) / 1700)
+    assert len({access.sample.tobytes() for access in spy.lent}) > 1690
+    correlation = np.corrcoef(taken[:-1].ravel(), taken[1:].ravel())[0, 1]
+    assert abs(correlation) < 5 / np.sqrt(taken.size)
+
+
+# hazard 11
+def test_an_epoch_visits_each_group_once_whatever_came_before() -> None:
+    session = session_of(groups=6, schedule=EpochGroups, steps=12)
+    spy = Spy()
+    session.query(ZERO)
+    session.query(Statistics())
+    for _ in range(10):
+        session.query(spy)
+    taken = np.stack([access.sample for access in spy.lent])
+    assert (taken.sum(1) == 1).all()
+    visited = [0, 1, *taken.argmax(1).tolist()]
+    assert visited == [*range(6), *range(6)]
+    assert session.plan.composition.count == 2
+
+
+def test_all_takes_every_group() -> None:
+    session, spy = session_of(), Spy()
+    session.query(spy)
+    assert spy.lent[0].sample.all()
+
+
+# hazard 15
+def test_each_group_gets_a_secret_word_of_its_own() -> None:
+    session, spy = session_of(probability=0.5, steps=3), Spy()
+    for _ in range(3):
+        session.query(spy)
+    seeds = np.concatenate([access.seeds for access in spy.lent])
+    assert len(np.unique(seeds)) == len(seeds) == 180, "also those that do not take part"
+
+
+# -- what else leaves --------------------------------------------------------------------------
+
+
+# hazard 33
+def test_nothing_is_printed_or_warned_whatever_the_documents_are(
+    capfd: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder
+) -> None:
+    rows = GRAPH.features.astype(np.float64)
+    rows[0], rows[1], rows[2, 3], rows[3] = np.nan, 1e300, np.inf, 1e-300
+    labels = GRAPH.labels.copy()
+    labels[:3] = 99, -7, 2**40
+    session = session_of(replace(GRAPH, features=rows, labels=labels), steps=4)
+    assert np.isfinite(session.query(Statistics())).all()
+    session.center(np.full(8, 0.1))
+    assert np.isfinite(session.query(ZERO)).all()
+    assert repr(session._groups).count("nan") == 0
+    assert capfd.readouterr() == ("", "")
+    assert not recwarn.list
+
+
+def test_the_answer_is_the_mean_over_groups_in_clip_norms() -> None:
+    """With hardly any noise, priors and gradients are what they are."""
+    graph = random_graph(200, 8, 3, unlabelled=0.0)
+    session = session_of(graph, noise=0.01, clip_norm=10.0, steps=2)
+    answer = session.query(Statistics())
+    unit = graph.features / np.maximum(np.linalg.norm(graph.features, axis=1), 1e-9)[:, None]
+    assert np.allclose(answer[:8] / Statistics.ROW, unit.mean(0), atol=1e-3)
+    frequencies = np.bincount(graph.labels, minlength=3) / 200
+    assert np.allclose(answer[8:] / Statistics.LABEL, frequencies, atol=1e-3)
+    gradient = session.query(ZERO)
+    truth = unit.T @ (np.full((200, 3), 1 / 3) - np.eye(3)[graph.labels]) / 200
+    assert np.allclose(gradient * 10.0, truth, atol=5e-3)
+
+
+def test_sums_are_whole_on_every_path() -> None:
+    session = session_of(noise=700.0)
+    access = Access(
+        session._groups, None, 1.0, Grid.of(700.0, 60), np.ones(60, bool), np.empty(0, int)
+    )
+    for question in (Statistics(), ZERO):
+        assert integers(question.clipped_sum(access)).any()
