@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from privgcn import __version__
 from privgcn.cli.output import leads, print_error, verbosity, wants_json
-from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, RankLostError
+from privgcn.errors import ConfigError, PrivGCNError, RankLostError
 
 GROUP = "privgcn.commands"
 VERBS = {
@@ -143,8 +143,8 @@ def run(words: list[str]) -> int:
     except PrivGCNError as error:
         if verbosity() == "verbose":
             traceback.print_exc()
-        # Of several ranks the first speaks for all, but for what only another can know.
-        if str(error) and (leads() or isinstance(error, RankLostError | PrivacyContractError)):
+        # All ranks fail alike and the first speaks for them; a loss only the others know.
+        if leads() or isinstance(error, RankLostError):
             print_error(type(error).__name__, str(error), error.exit_code)
         if isinstance(error, RankLostError):
             # Half-open connections may abort a process that clears them away.
@@ -165,12 +165,13 @@ def _other(error: Exception) -> int:
         # Words that are no command.
         context = getattr(error, "ctx", None)
         where = "privgcn" if context is None else context.command_path
-        print_error("UsageError", f"{error.format_message()} See '{where} --help'.", 2)
+        words = error.format_message().rstrip(".")
+        print_error("UsageError", f"{words}. See '{where} --help'.", 2)
         return 2
     if not wants_json():
         raise error
     if verbosity() == "verbose":
         traceback.print_exc()
-    words = f"{str(error) or repr(error)} (a bug of privgcn; --verbose shows where it arose)"
-    print_error(type(error).__name__, words, 1)
+    told = f"{str(error) or repr(error)} (a bug of privgcn; --verbose shows where it arose)"
+    print_error(type(error).__name__, told, 1)
     return 1

@@ -93,8 +93,11 @@ def _print(result: Audit) -> None:
     )
     say(
         f"Claim: epsilon <= {result.claim:.3f} at delta = {result.delta:g}, unit "
-        f"{result.unit}, relation {result.relation}. Measured: epsilon >= {result.epsilon:.3f} with "
-        f"{result.confidence:.0%} confidence, {result.share:.0%} of the claim."
+        f"{result.unit}, relation {result.relation}."
+    )
+    say(
+        f"Measured: epsilon >= {result.epsilon:.3f} with {result.confidence:.0%} confidence, "
+        f"{result.share:.0%} of the claim."
     )
     say(
         f"One unit moved a sum by {result.largest_move:.4f} clip norms at most; the plan "

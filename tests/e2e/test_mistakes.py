@@ -1,0 +1,367 @@
+"""What is wrong is said in one line, with the exit code that the contract names."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from builders import reseal
+from e2e.letters import PRIVATE, RUN, call, ended, letters
+from privgcn.errors import ConfigError, DataError, PrivacyContractError
+
+EPSILON = ("--epsilon", "1")
+TABLE = [
+    (["train", "no-such-place"], 2, "no-such-place"),
+    (["train", "clinic", "--epsilon", "0"], 2, "epsilon"),
+    (["train", "clinic", *EPSILON, "--delta", "0.5"], 2, "delta"),
+    (["train", "clinic", *EPSILON, "--recipe", "best"], 2, "recipe"),
+    (["train", "clinic", *EPSILON, "--recipe", "x" * 20_000], 2, "recipe"),
+    (["train", "clinic", *EPSILON, "--parts", "0"], 2, "parts"),
+    (["train", "clinic", *EPSILON, "--parts", "column:no"], 2, "no"),
+    (["train", "clinic", "--set", "training.speed=9"], 2, "training.speed"),
+    (["train", "clinic", "--set", "training.epoch=3"], 2, "Did you mean 'training.epochs'?"),
+    (["train", "clinic", "--set", "epochs=3"], 2, "Did you mean 'training.epochs'?"),
+    (["train", "clinic", "--set", "zzz.q=1"], 2, "Known: "),
+    (["train", "clinic", "--set", "nothing"], 2, "a.b=c"),
+    (["train", "clinic", "--config", "nowhere.toml"], 2, "nowhere.toml"),
+    (["train", "clinic", "--unit", "person"], 2, "without an epsilon"),
+    (["train", "clinic", *EPSILON, "--set", "privacy.epsilon=2"], 2, "--epsilon 1"),
+    (["train", "clinic", *EPSILON, "--features", "magic"], 2, "magic"),
+    (["train", "clinic", "--device", "tpu"], 2, "training.device"),
+    (["train", "clinic", "--seeds", "0"], 2, "--seeds"),
+    (["tune", "clinic", "--unit", "person"], 2, "without an epsilon"),
+    (["tune", "clinic"], 2, "epsilon"),
+    (["tune", "clinic", *EPSILON, "--try", "privacy.epsilon=1,2"], 2, "privacy.epsilon"),
+    (["evaluate", "nowhere"], 2, "nowhere"),
+    (["verify", "nowhere"], 2, "nowhere"),
+    (["release", "nowhere", "out"], 2, "nowhere"),
+    (["release", "nowhere", "out", "--budget", "3"], 2, "--ledger"),
+    (["predict", "nowhere", "clinic"], 2, "nowhere"),
+    (["predict", "nowhere", "clinic", "--inference", "sideways"], 2, "sideways"),
+    (["predict", "nowhere", "clinic", "--out", "p.parq"], 2, ".csv, .jsonl, .parquet"),
+    (["predict", "nowhere", "clinic", "--out", "/proc/a.csv"], 2, "cannot be written"),
+    (["report", "nowhere"], 2, "nowhere"),
+    (["fetch", "nope"], 2, "nope"),
+    (["fetch", "cora", "--data-dir", ".", "--from", "nowhere"], 3, "nowhere"),
+    (["plan", "--documents", "100", "--classes", "1"], 2, "--classes"),
+    (["plan", "--documents", "100", "--classes", "2", "--unit", "graph"], 2, "unit"),
+    (["account"], 2, "--noise-multiplier"),
+    (["account", "--noise-multiplier", "0", "--steps", "100"], 2, "noise_multiplier"),
+    (["account", "--noise-multiplier", "nan", "--steps", "100"], 2, "noise_multiplier"),
+    (["account", "--noise-multiplier", "4", "--steps", "9", "--sensitivity", "3"], 2, "3"),
+    (["account", "--noise-multiplier", "4", "--steps", "9", "--accountant", "x"], 2, "x"),
+    (["calibrate", "--epsilon", "0.01", "--steps", "9", "--accountant", "moments"], 2, "0.01"),
+    (["nonsense"], 2, "nonsense"),
+    (["train", "clinic", "--nonsense"], 2, "--nonsense"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "said"), TABLE, ids=lambda v: str(v)[:60])
+def test_a_mistake_is_one_line(tmp_path, monkeypatch, capsys, words, code, said) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert ended(monkeypatch, *words) == code
+    shown = capsys.readouterr()
+
+    assert shown.out == ""
+    error = [line for line in shown.err.splitlines() if line.startswith("Error: ")]
+    assert len(error) == 1, shown.err
+    assert said in error[0]
+    assert len(error[0]) < 2_500
+    assert "Traceback" not in shown.err
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "code"),
+    [
+        (["train", "nowhere"], "DataError", 2),
+        (["verify", "nowhere"], "DataError", 2),
+        (["account"], "UsageError", 2),
+        (["no-such-verb"], "UsageError", 2),
+        (["predict", "a", "b", "--out", "-"], "ConfigError", 2),
+    ],
+)
+def test_errors_are_json_where_json_was_asked_for(monkeypatch, capsys, words, kind, code):
+    assert ended(monkeypatch, *words, "--json") == code
+    shown = capsys.readouterr()
+    error = json.loads(shown.out)["error"]
+
+    assert (error["kind"], error["exit_code"]) == (kind, code)
+    assert "Error" not in shown.err
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_a_bug_is_exit_code_one_and_json_too(monkeypatch, capsys, verbose) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a division\nby zero")
+
+    monkeypatch.setattr("privgcn.data.load_corpus", broken)
+    words = ["train", "clinic", "--json", *(["--verbose"] if verbose else [])]
+    assert ended(monkeypatch, *words) == 1
+    shown = capsys.readouterr()
+    error = json.loads(shown.out)["error"]
+    assert (error["kind"], error["exit_code"]) == ("ZeroDivisionError", 1)
+    assert error["message"].startswith(r"a division\nby zero (a bug of privgcn")
+    assert ("Traceback" in shown.err and "in broken" in shown.err) == verbose
+    with pytest.raises(ZeroDivisionError):
+        ended(monkeypatch, "train", "clinic")
+
+
+def test_verbose_shows_where_an_error_arose(monkeypatch, capsys) -> None:
+    assert ended(monkeypatch, "verify", "nowhere", "--verbose") == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_data_that_are_not_here_exit_with_three(tmp_path) -> None:
+    done = subprocess.run(
+        [*RUN, "train", "cora"],
+        env={**os.environ, "PRIVGCN_DATA": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 3
+    assert done.stderr.startswith("Error: The dataset 'cora' is not on this machine")
+    assert "privgcn fetch cora" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+# Documents, edges and vectors made by somebody who means harm; tests/data has all of them.
+HOSTILE = {
+    "documents.csv": b"id,text\n1,\xff\n",
+    "documents.jsonl": b'{"id": ' + b"7" * 5_000 + b', "text": "a"}\n',
+    "documents.parquet": b"id,text\n1,a\n",
+    "edges.parquet": b"source,target\n1,2\n",
+    "edges.json": b"[]",
+    "features.npz": b"PK",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_corpus_is_one_line(tmp_path, monkeypatch, capsys, name) -> None:
+    folder = tmp_path / "letters"
+    folder.mkdir()
+    if not name.startswith("documents"):
+        (folder / "documents.csv").write_text("id,text,label\n1,a,x\n2,b,y\n")
+    (folder / name).write_bytes(HOSTILE[name])
+    assert ended(monkeypatch, "train", folder, "--out", tmp_path / "run") == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("Error: ")
+    assert shown.err.count("\n") == 1
+    assert shown.err[:-1].isprintable()
+    assert not (tmp_path / "run").exists()
+
+
+def _record(**changes: object):
+    def edit(content: bytes) -> bytes:
+        tree = json.loads(content)
+        for name, value in changes.items():
+            *path, last = name.split("__")
+            node = tree
+            for key in path:
+                node = node[key]
+            node[last] = value
+        return json.dumps(tree).encode()
+
+    return edit
+
+
+MODELS = {
+    "broken settings": ("settings.toml", lambda _: b"recipe = ["),
+    "deep settings": ("settings.toml", lambda _: b"a = " + b"[" * 10_000),
+    "many hops": ("settings.toml", lambda c: c.replace(b"hops = 10", b"hops = 999999999")),
+    "broken model": ("model.json", lambda _: b'{"format": 3'),
+    "deep model": ("model.json", lambda _: b'{"a":' * 100_000),
+    "digits": ("model.json", lambda _: b'{"format": ' + b"3" * 5000 + b"}"),
+    "wide": ("model.json", _record(width=10**12)),
+    "one class": ("model.json", _record(classes__values=["a"])),
+    "strange class type": ("model.json", _record(classes__dtype="U999999999")),
+    "unknown features": ("model.json", _record(features={"kind": "magic"})),
+    "endless runs of words": ("model.json", _record(features__ngrams=-1)),
+    "endless rounds": ("model.json", _record(matching__rounds=10**12)),
+    "no plan": ("model.json", _record(plan=None)),
+    "plan of many steps": ("model.json", _record(plan__steps=10**15)),
+    "weights that are none": ("model.safetensors", lambda _: b"\xff" * 100),
+    "cut weights": ("model.safetensors", lambda c: c[:-8]),
+    "edited weights": ("model.safetensors", lambda c: c[:-1] + bytes([c[-1] ^ 1])),
+    "no weights": ("model.safetensors", lambda _: None),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_hostile_model_is_one_line(shelf, tmp_path, monkeypatch, capsys, name) -> None:
+    """Under a manifest that fits: whoever can write a folder can write that too."""
+    file, edit = MODELS[name]
+    run = shutil.copytree(shelf / "run", tmp_path / "run")
+    reseal(run, {file: edit((run / file).read_bytes())})
+    for words in (
+        ["predict", run, shelf / "letters", "--out", tmp_path / "p.csv"],
+        ["release", run, tmp_path / "out", "--ledger", tmp_path / "ledger.jsonl"],
+    ):
+        assert ended(monkeypatch, *words) == 2
+        shown = capsys.readouterr()
+        assert shown.err.startswith("Error: ")
+        assert shown.err.count("\n") == 1
+        assert shown.out == ""
+    assert {path.name for path in tmp_path.iterdir()} == {"run"}
+
+
+@pytest.mark.parametrize("name", ["model.json", "settings.toml", "manifest.json"])
+def test_a_pipe_or_an_endless_file_is_not_read(
+    shelf, tmp_path, monkeypatch, capsys, name
+) -> None:
+    for trick in ("pipe", "zero"):
+        run = shutil.copytree(shelf / "run", tmp_path / trick)
+        (run / name).unlink()
+        os.mkfifo(run / name) if trick == "pipe" else (run / name).symlink_to("/dev/zero")
+        for verb in ("verify", "evaluate", "report"):
+            assert ended(monkeypatch, verb, run) == 2
+            assert "regular file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "emptied", "text", "nowhere"])
+def test_a_ledger_that_is_none_is_one_line(shelf, tmp_path, monkeypatch, capsys, kind) -> None:
+    path = tmp_path / "ledger.jsonl"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "emptied":
+        call("release", shelf / "run", tmp_path / "first", "--ledger", path)
+        path.write_bytes(b"")
+    elif kind == "text":
+        path.write_bytes(b"\xff{\n")
+    else:
+        path = tmp_path / "missing" / "ledger.jsonl"
+    assert ended(monkeypatch, "release", shelf / "run", tmp_path / "out", "--ledger", path) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith("Error: The ledger")
+    assert shown.err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+class TestOut:
+    """Nothing of others is touched, and nothing is half-written."""
+
+    @pytest.mark.parametrize("verb", ["train", "demo", "tune", "release"])
+    @pytest.mark.parametrize("more", [[], ["--overwrite"]], ids=["plain", "overwrite"])
+    def test_a_folder_of_somebody_else_is_not_ours(self, shelf, tmp_path, verb, more):
+        thesis = tmp_path / "thesis"
+        thesis.mkdir()
+        (thesis / "model.json").write_text("{}")
+        (thesis / "thesis.tex").write_text("three years of work")
+        words = {
+            "train": ["train", shelf / "letters", *PRIVATE, "--out", thesis],
+            "demo": ["demo", "--out", thesis],
+            "tune": ["tune", shelf / "letters", *PRIVATE, "--out", thesis],
+            "release": ["release", shelf / "run", thesis, "--ledger", tmp_path / "l.jsonl"],
+        }
+        with pytest.raises(ConfigError, match="nothing in it will be replaced"):
+            call(*words[verb], *more)
+        assert (thesis / "thesis.tex").read_text() == "three years of work"
+        # Refused before anything was spent.
+        assert not (tmp_path / "l.jsonl").exists()
+
+    def test_an_edited_run_is_not_replaced(self, shelf, tmp_path):
+        out = shutil.copytree(shelf / "run", tmp_path / "run")
+        (out / "scores.json").write_text('{"my": "own figures"}')
+        with pytest.raises(ConfigError, match=r"scores\.json was edited"):
+            call("train", shelf / "letters", *PRIVATE, "--out", out, "--overwrite")
+        assert (out / "scores.json").read_text() == '{"my": "own figures"}'
+
+    @pytest.mark.parametrize("place", ["/proc/run", "{file}", "{file}/run"])
+    def test_a_place_that_cannot_be_written_is_known_before_training(
+        self, shelf, tmp_path, place, monkeypatch, capsys
+    ):
+        out = place.format(file=shelf / "letters" / "documents.jsonl")
+        endless = ["--recipe", "paper-split", "--set", "training.epochs=1000000"]
+        words = ["train", shelf / "letters", *PRIVATE, *endless, "--out", out]
+        assert ended(monkeypatch, *words) == 2
+        assert capsys.readouterr().err.startswith("Error: ")
+
+    def test_a_full_disk_is_one_line_and_leaves_the_earlier_run(self, shelf, tmp_path):
+        out = shutil.copytree(shelf / "run", tmp_path / "run")
+        before = {path.name: path.read_bytes() for path in out.iterdir()}
+        words = ["train", shelf / "letters", *PRIVATE, "--out", out, "--overwrite", "--quiet"]
+        done = subprocess.run(
+            [*RUN, *words],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)),
+        )
+        assert done.returncode == 2, done.stderr
+        assert "cannot be written: File too large" in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+        assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+    @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+    def test_predictions_replace_predictions_and_nothing_else(self, shelf, tmp_path, suffix):
+        words = ["predict", shelf / "run", shelf / "letters", "--out"]
+        out, mine = tmp_path / f"answers{suffix}", tmp_path / f"mine{suffix}"
+        for more in ([], ["--all-classes"], []):
+            call(*words, out, *more)
+        for content in (b"id,text\n1,a\n", b"\xff\x00 something else"):
+            mine.write_bytes(content)
+            with pytest.raises(ConfigError, match="will not be replaced"):
+                call(*words, mine)
+            assert mine.read_bytes() == content
+
+    def test_a_report_replaces_a_report_and_nothing_else(self, shelf, tmp_path):
+        for _ in range(2):
+            call("report", shelf / "run", "--out", tmp_path / "page.html")
+        (tmp_path / "mine.html").write_text("<!DOCTYPE html>\n<title>my thesis</title>")
+        with pytest.raises(ConfigError, match="will not be replaced"):
+            call("report", shelf / "run", "--out", tmp_path / "mine.html")
+
+    @pytest.mark.parametrize("verb", ["predict", "report"])
+    def test_no_file_is_written_into_a_run(self, shelf, verb):
+        words = {
+            "predict": [shelf / "letters", "--out", shelf / "run" / "answers.csv"],
+            "report": ["--out", shelf / "run" / "report.html"],
+        }
+        with pytest.raises(ConfigError, match="must stay as it is"):
+            call(verb, shelf / "run", *words[verb])
+        call("verify", shelf / "run")
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["train", "dry-run"])
+def test_what_cannot_train_is_told_before_the_features(tmp_path, more) -> None:
+    source = letters(tmp_path / "letters")
+    with pytest.raises(PrivacyContractError, match="Add a column 'owner'"):
+        call("train", source, *PRIVATE, "--unit", "person", *more)
+    with pytest.raises((ConfigError, PrivacyContractError), match=r"parts|groups"):
+        call("train", source, *PRIVATE, "--parts", "1000", *more)
+    path = Path(source) / "documents.jsonl"
+    path.write_text(path.read_text().replace('"label"', '"topic"'))
+    with pytest.raises(DataError, match="a label for every training document"):
+        call("train", source, *PRIVATE, *more)
+
+
+@pytest.mark.parametrize("recipe", ["auto", "plain", "paper-split"])
+@pytest.mark.parametrize("shape", ["no edges", "self-loops", "hub", "one class", "tiny"])
+def test_a_degenerate_graph_trains(tmp_path, recipe, shape) -> None:
+    source = letters(tmp_path / "letters", range(2 if shape == "tiny" else 60))
+    path, edges = source / "documents.jsonl", source / "edges.csv"
+    pairs = {
+        "self-loops": [f"d{i},d{i}" for i in range(60)],
+        "hub": [f"d0,d{i}" for i in range(1, 60)],
+    }.get(shape, [])
+    edges.write_text("\n".join(["source,target", *pairs]) + "\n")
+    if shape == "one class":
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        rows = [{**x, "label": "heart"} if x["split"] == "train" else x for x in lines]
+        path.write_text("\n".join(map(json.dumps, rows)))
+    words = ["--features", "hashing", "--set", "training.epochs=2", "--recipe", recipe]
+    if recipe != "plain":
+        words += ["--epsilon", "8", "--delta", "1e-3"]
+    words += ["--parts", "2"] if recipe == "paper-split" else []
+    call("train", source, *words, "--out", tmp_path / "run")
+    assert (tmp_path / "run" / "scores.json").exists()

@@ -1,0 +1,518 @@
+"""One journey for each verb, as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from e2e.letters import PRIVATE, call, letters, notes_of, record_of
+from privgcn.auto.forecast import forecast
+from privgcn.errors import ConfigError, DataError, PrivGCNError
+from privgcn.evaluation import REFERENCES
+from privgcn.features.cache import VectorCache, default_cache
+
+RUN_FILES = {
+    "settings.toml",
+    "statement.json",
+    "scores.json",
+    "model.safetensors",
+    "model.json",
+    "report.html",
+    "documents_seen.safetensors",
+    "manifest.json",
+}
+
+
+class TestTrain:
+    def test_json_has_what_the_contract_names(self, shelf, tmp_path):
+        record = record_of("train", shelf / "letters", *PRIVATE, "--out", tmp_path / "r")
+
+        assert {"run", "dataset", "seconds", "settings", "statement", "scores"} <= set(record)
+        assert set(record["scores"]) == {"alone", "own-graph", "full-graph"}
+        for row in record["scores"].values():
+            assert {"micro_f1", "macro_f1", "accuracy"} <= set(row)
+        assert record["statement"]["epsilon"] <= 8
+        assert record["scores"]["own-graph"]["micro_f1"] > 0.9
+        assert {path.name for path in (tmp_path / "r").iterdir()} == RUN_FILES
+
+    def test_no_text_and_no_loss_is_stored(self, shelf):
+        for path in (shelf / "run").iterdir():
+            if path.suffix in (".json", ".toml"):
+                content = path.read_text()
+                assert "pulse pressure" not in content
+                assert "loss" not in content
+
+    def test_a_plain_run_has_references_and_no_statement(self, shelf, tmp_path):
+        words = ["--features", "hashing", "--set", "training.epochs=2"]
+        out = tmp_path / "p"
+        shown = call("train", shelf / "letters", *words, "--out", out)
+        record = record_of("train", shelf / "letters", *words, "--out", out, "--overwrite")
+        lines = [line for line in shown.splitlines() if "Best on the validation" in line]
+
+        assert record["statement"] is None
+        assert not (out / "statement.json").exists()
+        assert "No privacy guarantee" in shown
+        assert [line.split(":")[0] for line in lines] == ["alone", "own-graph", "full-graph"]
+        assert all(name in lines[0] for name in REFERENCES)
+        assert "Best without privacy" in (out / "report.html").read_text()
+
+    def test_it_says_what_it_read_and_what_it_protects(self, shelf, tmp_path):
+        words = ["train", shelf / "letters", "--dry-run", "--features", "hashing"]
+        plain, private = notes_of(*words), notes_of(*words, *PRIVATE)
+
+        assert plain.splitlines()[0] == "NOT PRIVATE: no --epsilon was given."
+        assert "Read 240 documents of 240 owners in 2 classes and 228 edges." in plain
+        assert "--unit person protects all documents of a person together." in private
+        assert "together" not in notes_of(*words, *PRIVATE, "--unit", "person")
+
+    def test_a_dry_run_trains_and_writes_nothing(self, shelf, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        words = ["train", shelf / "letters", *PRIVATE, "--dry-run"]
+
+        assert call(*words) == "Dry run: nothing was trained or written.\n"
+        record = record_of(*words)
+        assert record["read"]["edges_stored"] == 228
+        assert record["settings"]["privacy"]["unit"] == "document"
+        assert list(tmp_path.iterdir()) == []
+
+    def test_counts_of_classes_are_shown_of_public_data_only(self, shelf):
+        assert "Classes: cardiology 592, " in notes_of("train", "clinic", "--dry-run")
+        assert "Classes:" not in notes_of("train", shelf / "letters", "--dry-run")
+
+    def test_a_declared_class_set_is_public_and_else_not_covered(self, shelf, tmp_path):
+        words = ["train", shelf / "letters", *PRIVATE, "--classes", "heart, skin ,bone,"]
+        declared = record_of(*words, "--out", tmp_path / "r")
+        known = json.loads((shelf / "run" / "statement.json").read_text())
+
+        assert declared["settings"]["data"]["classes"] == ["heart", "skin", "bone"]
+        assert "classes_declared" in str(declared["statement"]["assumed_public"])
+        assert "classes" not in str(known["assumed_public"])
+        assert "classes_from_labels" in str(known["not_covered"])
+
+    def test_it_forecasts_a_score_and_says_whether_it_came(self, shelf, tmp_path):
+        out = tmp_path / "r"
+        notes = notes_of("train", shelf / "letters", *PRIVATE, "--out", out)
+        low, high = forecast(160, 2, 8.0, kind="hashing", delta=1e-4).expected.interval
+        stored = json.loads((out / "scores.json").read_text())["forecast"]
+
+        assert f"Expect a micro-F1 of {low:.2f} to {high:.2f} (own-graph)" in notes
+        assert stored["interval"] == [low, high]
+        where = {-1: "below", 0: "within", 1: "above"}[
+            (stored["score"] > high) - (stored["score"] < low)
+        ]
+        again = call("train", shelf / "letters", *PRIVATE, "--out", out, "--overwrite")
+        assert "the forecast" in again
+        assert f"lies {where} that" in (out / "report.html").read_text()
+
+    def test_a_budget_too_small_is_said_before_training(self, shelf):
+        words = ["--epsilon", "0.2", "--delta", "1e-4", "--features", "hashing", "--dry-run"]
+        notes = notes_of("train", shelf / "letters", *words)
+
+        assert "160 documents at epsilon 0.2: expect no better than guessing" in notes
+
+    def test_seeds_show_the_spread_and_what_publishing_it_costs(self, shelf, tmp_path):
+        out = tmp_path / "r"
+        words = ["--epsilon", "1", "--delta", "1e-4", "--features", "hashing", "--seeds", "3"]
+        shown = call("train", shelf / "letters", *words, "--out", out)
+        scores = json.loads((out / "scores.json").read_text())
+        row = scores["repeats"]["modes"]["own-graph"]["micro_f1"]
+        statement = json.loads((out / "statement.json").read_text())
+
+        assert row["values"][0] == scores["modes"]["own-graph"]["micro_f1"]
+        assert f"{row['mean']:.3f} ± {row['std']:.3f} over 3 seeds" in shown
+        assert 1.0 < scores["repeats"]["composed_epsilon"] < 3.0
+        assert "would be 3 releases: epsilon at most 1." in shown
+        assert "Scores over 3 seeds" in (out / "report.html").read_text()
+        assert statement["epsilon"] <= 1.0, "the claim is that of the model alone"
+
+    def test_runs_of_one_seed_differ_unless_they_are_reproducible(self, shelf, tmp_path):
+        weights = []
+        for name, more in (("a", ()), ("b", ()), ("c", ("--reproducible",)), ("d", ())):
+            more = ("--reproducible",) if name == "d" else more
+            out = tmp_path / name
+            call("train", shelf / "letters", *PRIVATE, "--seed", 3, *more, "--out", out)
+            weights.append((out / "model.safetensors").read_bytes())
+
+        assert weights[0] != weights[1]
+        assert weights[2] == weights[3]
+        with pytest.raises(PrivGCNError, match="seeded"):
+            call("release", tmp_path / "c", tmp_path / "released")
+        assert not (tmp_path / "released").exists()
+
+    def test_a_run_is_replaced_only_when_told_to(self, shelf, tmp_path):
+        out = tmp_path / "again"
+        words = ["train", shelf / "letters", *PRIVATE, "--out", out]
+        call(*words)
+        first = (out / "model.safetensors").read_bytes()
+        with pytest.raises(PrivGCNError, match="--overwrite"):
+            call(*words)
+        assert (out / "model.safetensors").read_bytes() == first
+        call(*words, "--overwrite")
+        assert (out / "model.safetensors").read_bytes() != first
+        assert [path.name for path in tmp_path.iterdir()] == ["again"]
+
+    def test_what_to_do_next_can_be_pasted(self, shelf, tmp_path):
+        out = tmp_path / "my run"
+        shown = call("train", shelf / "letters", *PRIVATE, "--out", out)
+
+        assert f"privgcn verify '{out}'; privgcn release '{out}' DIR" in shown
+
+    def test_without_test_documents_nothing_is_scored(self, tmp_path):
+        path = letters(tmp_path / "letters") / "documents.jsonl"
+        path.write_text(path.read_text().replace('"test"', '"train"'))
+        shown = call("train", path.parent, *PRIVATE, "--out", tmp_path / "run")
+
+        assert "nothing was scored" in shown
+        assert "micro-F1" not in shown
+
+    def test_it_prints_from_memory(self, shelf, tmp_path, monkeypatch):
+        from privgcn.runs import folder, run
+
+        def refused(*_: object) -> None:
+            raise AssertionError("a run that was just written is read back")
+
+        monkeypatch.setattr(folder, "read_folder", refused)
+        monkeypatch.setattr(run, "read_folder", refused)
+        assert "Guarantee" in call(
+            "train", shelf / "letters", *PRIVATE, "--out", tmp_path / "r"
+        )
+
+
+class TestEvaluate:
+    def test_it_computes_the_scores_of_the_run_again(self, shelf):
+        again = record_of("evaluate", shelf / "run")["scores"]
+
+        assert again == json.loads((shelf / "run" / "scores.json").read_text())["modes"]
+        one = record_of("evaluate", shelf / "run", "--inference", "alone")["scores"]
+        assert list(one) == ["alone"]
+        assert "40 test documents" in call("evaluate", shelf / "run")
+
+    def test_a_grown_folder_is_evaluated_on_new_documents_only(self, tmp_path):
+        source = letters(tmp_path / "letters", range(200), split=False)
+        call("train", source, *PRIVATE, "--out", tmp_path / "run")
+        before = record_of("evaluate", tmp_path / "run")
+        letters(source, range(230), split=False)
+        after = record_of("evaluate", tmp_path / "run")
+
+        assert (before["left_out"], before["scores"]["alone"]["documents"]) == (0, 20)
+        assert after["scores"]["alone"]["documents"] == 50
+        assert f"Left out: {after['left_out']} test" in call("evaluate", tmp_path / "run")
+
+    def test_a_document_that_trained_is_no_test_document_under_another_name(self, tmp_path):
+        path = letters(tmp_path / "letters") / "documents.jsonl"
+        call("train", path.parent, *PRIVATE, "--out", tmp_path / "run")
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        lines[0] |= {"id": "renamed", "split": "test"}
+        lines[1] |= {"text": "rewritten", "split": "test"}
+        path.write_text("\n".join(map(json.dumps, lines)))
+        (path.parent / "edges.csv").unlink()
+
+        assert record_of("evaluate", tmp_path / "run")["left_out"] == 2
+
+    def test_nothing_new_and_new_classes_are_one_clear_error(self, tmp_path):
+        path = letters(tmp_path / "letters") / "documents.jsonl"
+        call("train", path.parent, *PRIVATE, "--out", tmp_path / "run")
+        lines = path.read_text()
+        bone = {"id": "new", "text": "a", "label": "bone", "split": "test"}
+        path.write_text(lines + json.dumps(bone) + "\n")
+        with pytest.raises(DataError, match="bone"):
+            call("evaluate", tmp_path / "run")
+        path.write_text("\n".join(x for x in lines.splitlines() if '"train"' in x))
+        (path.parent / "edges.csv").unlink()
+        with pytest.raises(DataError, match="was not trained on"):
+            call("evaluate", tmp_path / "run")
+
+
+def predicted(run, source, out, *more):
+    return record_of("predict", run, source, "--out", out, *more)
+
+
+class TestPredict:
+    def test_documents_that_trained_are_left_out(self, shelf, tmp_path):
+        out = tmp_path / "p.csv"
+        shown = call("predict", shelf / "run", shelf / "letters", "--out", out)
+        rows = out.read_text().splitlines()
+
+        assert rows[0] == "id,label,probability"
+        assert len(rows) == 1 + 80
+        assert {row.split(",")[1] for row in rows[1:]} == {"heart", "skin"}
+        assert "Answered 80 of 240 documents." in shown
+
+    def test_every_format_has_the_same_answers(self, shelf, tmp_path):
+        words = ["predict", shelf / "run", shelf / "letters", "--all-classes", "--out"]
+        header, *rows = call(*words, "-").splitlines()
+        call(*words, tmp_path / "p.parquet")
+        call(*words, tmp_path / "p.jsonl")
+        table = pl.read_parquet(tmp_path / "p.parquet")
+        lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+
+        assert header == "id,label,probability,probability of heart,probability of skin"
+        assert table.columns == header.split(",")
+        assert len(table) == len(rows)
+        total = table["probability of heart"] + table["probability of skin"]
+        assert (total - 1.0).abs().max() < 1e-6
+        assert [line["label"] for line in lines] == table["label"].to_list()
+
+    def test_a_folder_needs_no_labels(self, shelf, tmp_path):
+        (tmp_path / "new").mkdir()
+        text = "id,text\n1,pulse valve beat\n2,rash itch cream\n"
+        (tmp_path / "new" / "documents.csv").write_text(text)
+        out = tmp_path / "p.csv"
+        call("predict", shelf / "run", tmp_path / "new", "--out", out, "--inference", "alone")
+
+        labels = [row.split(",")[1] for row in out.read_text().splitlines()[1:]]
+        assert labels == ["heart", "skin"]
+
+    # hazard 32
+    def test_training_documents_given_as_new_ones_are_named(self, shelf, tmp_path):
+        other = letters(tmp_path / "other", range(1000, 1010), split=False)
+        clean = predicted(shelf / "run", other, tmp_path / "p.csv")
+        assert clean["covered"] is True
+        assert "no exact copy of a training document" in clean["coverage"]
+        first = (shelf / "letters" / "documents.jsonl").read_text().splitlines()
+        with (other / "documents.jsonl").open("a") as file:
+            # The first two trained, the last two did not.
+            for number in (0, 1, 8, 9):
+                text = json.loads(first[number])["text"].replace(" ", "  ")
+                file.write(json.dumps({"id": f"copy{number}", "text": text}) + "\n")
+        found = predicted(shelf / "run", other, tmp_path / "p.csv")
+
+        assert found["covered"] is False
+        assert found["training_documents"] == ["copy0", "copy1"]
+        assert found["documents"] == 14
+        shutil.copytree(shelf / "letters", tmp_path / "copy")
+        copied = predicted(shelf / "run", tmp_path / "copy", tmp_path / "p.csv")
+        assert len(copied["training_documents"]) == 160
+
+    def test_a_release_cannot_know_and_a_plain_run_claims_nothing(self, shelf, tmp_path):
+        new = letters(tmp_path / "new", range(500, 510))
+        released = predicted(shelf / "released", new, tmp_path / "p.csv")
+        plain = predicted(shelf / "plain", new, tmp_path / "p.csv")
+
+        assert released["covered"] is None
+        assert plain["covered"] is False
+        assert "No guarantee" in plain["coverage"]
+
+    def test_full_graph_needs_training_documents(self, shelf, tmp_path):
+        new = letters(tmp_path / "new", range(500, 510))
+        full = ("--inference", "full-graph")
+        for run in ("run", "plain"):
+            with pytest.raises(ConfigError, match="has none"):
+                predicted(shelf / run, new, tmp_path / "p.csv", *full)
+        with pytest.raises(ConfigError, match="a release does not know"):
+            predicted(shelf / "released", shelf / "letters", tmp_path / "p.csv", *full)
+        assert not (tmp_path / "p.csv").exists()
+        seen = predicted(shelf / "run", shelf / "letters", tmp_path / "p.csv", *full)
+        assert seen["covered"] is False
+
+    def test_no_cell_is_a_formula(self, tmp_path):
+        path = letters(tmp_path / "letters", range(120)) / "documents.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            line["label"] = "=cmd()" if line["label"] == "heart" else "+skin"
+        names = ("=1+1", "+1 or so", "-2+3", "@home", "\tx", "-5")
+        rows = [line for line in lines if line["split"] == "test"]
+        for row, name in zip(rows, names, strict=False):
+            row["id"] = name
+        path.write_text("\n".join(map(json.dumps, lines)))
+        (path.parent / "edges.csv").unlink()
+        call("train", path.parent, *PRIVATE, "--delta", "1e-3", "--out", tmp_path / "run")
+        out = tmp_path / "p.csv"
+        predicted(tmp_path / "run", path.parent, out)
+        cells = [line.split(",")[:2] for line in out.read_text().splitlines()[1:]]
+
+        named = {cell for cell, _ in cells} - {line["id"] for line in lines}
+        assert named == {"'=1+1", "'+1 or so", "'-2+3", "'@home", "'\tx"}
+        assert all(label[0] == "'" for _, label in cells)
+
+
+class TestVerifyAndRelease:
+    def test_a_run_a_release_and_a_statement_hold(self, shelf):
+        for path in ("run", "released", "run/statement.json"):
+            record = record_of("verify", shelf / path)
+            assert record["verified"] is True
+            assert record["releasable"] is True
+            assert "verified: epsilon <= " in call("verify", shelf / path)
+
+    def test_a_release_holds_nothing_that_is_not_covered(self, shelf):
+        names = {path.name for path in (shelf / "released").iterdir()}
+
+        assert names == {
+            *("model.safetensors", "model.json", "settings.toml", "statement.json"),
+            *("card.md", "card.html", "manifest.json"),
+        }
+        for path in (shelf / "released").iterdir():
+            content = path.read_bytes()
+            assert str(shelf / "letters").encode() not in content
+            assert b"micro_f1" not in content
+
+    def test_a_budget_refuses_one_release_too_many(self, shelf, tmp_path):
+        ledger = tmp_path / "ledger.jsonl"
+        budget = ("--ledger", ledger, "--budget", 9, "--delta", "1e-3")
+        call("train", shelf / "letters", *PRIVATE, "--out", tmp_path / "b")
+        first = record_of("release", shelf / "run", tmp_path / "ra", *budget)
+        assert first["spent"] <= 8
+        with pytest.raises(PrivGCNError, match="budget"):
+            call("release", tmp_path / "b", tmp_path / "rb", *budget)
+        assert not (tmp_path / "rb").exists()
+
+    @pytest.mark.parametrize("target", ["run", "run/inside", "."])
+    def test_a_release_never_destroys_its_run(self, shelf, target):
+        before = {path.name: path.read_bytes() for path in (shelf / "run").iterdir()}
+        for more in ((), ("--overwrite",)):
+            with pytest.raises(ConfigError, match="apart from the run"):
+                call("release", shelf / "run", shelf / target, *more)
+        assert {p.name: p.read_bytes() for p in (shelf / "run").iterdir()} == before
+
+    @pytest.mark.parametrize("name", ["model.json", "settings.toml", "statement.json"])
+    def test_every_verb_checks_the_manifest_first(self, shelf, tmp_path, name):
+        run, out = shutil.copytree(shelf / "run", tmp_path / "run"), tmp_path / "out"
+        content = (run / name).read_bytes()
+        (run / name).write_bytes(content.replace(b"0.0001", b"0.0002"))
+        for words in (
+            ["verify", run],
+            ["evaluate", run],
+            ["predict", run, shelf / "letters", "--out", out],
+            ["release", run, out],
+            ["report", run, "--out", out],
+        ):
+            with pytest.raises(DataError, match="was edited"):
+                call(*words)
+        assert not out.exists()
+
+
+class TestReport:
+    def test_it_goes_to_a_file_or_to_standard_output(self, shelf, tmp_path):
+        assert "</html>" in call("report", shelf / "run", "--out", "-")
+        out = tmp_path / "r.html"
+        record = record_of("report", shelf / "run", "--out", out)
+        assert Path(record["report"]).read_text().startswith("<!")
+        both = call("report", shelf / "run", shelf / "plain", "--out", tmp_path / "b.html")
+        assert both == f"report: {tmp_path / 'b.html'}\n"
+        assert "2 runs side by side" in (tmp_path / "b.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def tuned(shelf, tmp_path_factory):
+    out = tmp_path_factory.mktemp("tuned") / "run"
+    tries = ["--try", "training.noise_scale=1,2", "--unit", "person"]
+    return out, record_of("tune", shelf / "letters", *PRIVATE, *tries, "--out", out)
+
+
+class TestTune:
+    def test_the_winner_is_a_run_like_any_other(self, tuned, tmp_path):
+        out, record = tuned
+        assert record["statement"]["epsilon"] <= 8
+        assert record["chosen"]["training.noise_scale"] in (1, 2)
+        assert {path.name for path in out.iterdir()} == RUN_FILES
+        assert "secret number of runs" in (out / "report.html").read_text()
+        assert record_of("verify", out)["epsilon"] == record["statement"]["epsilon"]
+        ledger = ("--ledger", tmp_path / "ledger.jsonl")
+        released = record_of("release", out, tmp_path / "out", *ledger)
+        assert released["spent"] == pytest.approx(record["statement"]["epsilon"])
+        assert "Search" in (tmp_path / "out" / "card.md").read_text()
+
+    def test_nothing_tells_how_many_runs_there_were(self, tuned):
+        assert "seconds" not in tuned[1]
+        selection = tuned[1]["statement"]["plan"]["selection"]
+        assert set(selection) == {"expected_runs", "candidates", "score", "validation_units"}
+
+    def test_public_validation_is_stated(self, shelf, tmp_path):
+        out = tmp_path / "run"
+        words = ["--try", "prediction.hops=2,5", "--public-validation", "--expected-runs", "2"]
+        shown = call("tune", shelf / "letters", *PRIVATE, *words, "--out", out)
+        statement = json.loads((out / "statement.json").read_text())
+
+        assert "Epsilon covers the whole search." in shown
+        assert statement["plan"]["selection"]["score"] is None
+        assert "public_validation" in str(statement["assumed_public"])
+
+    @pytest.mark.parametrize(
+        ("words", "match"),
+        [
+            (["--expected-runs", "1"], "One run is no search"),
+            (["--law", "geometric"], "must be poisson"),
+            (["--set", "privacy.accountant=pld"], "must be rdp"),
+            (
+                ["--set", "privacy.clip_norm=0.5", "--try", "privacy.clip_norm=1,2"],
+                "not both",
+            ),
+        ],
+    )
+    def test_what_a_search_cannot_keep_is_refused(self, shelf, words, match):
+        with pytest.raises(ConfigError, match=match):
+            call("tune", shelf / "letters", *PRIVATE, *words)
+
+
+def test_plan_says_noise_steps_and_score():
+    words = ["plan", "--documents", 1208, "--classes", 7, "--features", 1433]
+    record = record_of(*words, "--epsilon", 1)
+    low, high = record["expected"]["micro_f1"]
+
+    assert record["noise_multiplier"] == pytest.approx(20.43, abs=0.05)
+    assert record["steps"] == 30
+    assert 0 < low < high < 1
+    assert 0 < record["expected"]["recovered"] < 1.2
+    assert f"micro-F1 {low:.2f} to {high:.2f} (inference own-graph)" in call(*words)
+    small = call(*words, "--epsilon", 0.1)
+    assert "1,208 documents at epsilon 0.1: expect no better than guessing" in small
+
+
+def test_account_and_calibrate_have_the_promised_fields():
+    named = {"delta", "accountant", "steps", "sampling_probability", "sensitivity"}
+    words = ["account", "--noise-multiplier", 4, "--steps", 100]
+    record = record_of("calibrate", "--epsilon", 1, "--steps", 100)
+
+    assert set(record_of(*words)) == {"epsilon", "noise_multiplier", *named}
+    assert call(*words).startswith("epsilon <= ")
+    assert set(record) == {"epsilon", "noise_multiplier", *named}
+    assert record["epsilon"] <= 1.0
+    assert "noise multiplier" in call("calibrate", "--epsilon", 1, "--steps", 100)
+
+
+def test_the_demo_runs_twice_in_its_own_folder_only(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert "holds for each patient" in call("demo")
+    with pytest.raises(ConfigError, match="--overwrite"):
+        call("demo", "--out", "./runs/../runs/demo/../demo")
+    (tmp_path / "runs" / "demo" / "notes.txt").write_text("mine")
+    with pytest.raises(DataError, match=r"notes\.txt was added"):
+        call("demo")
+
+
+def test_datasets_are_listed_and_fetched(tmp_path, monkeypatch):
+    monkeypatch.delenv("PRIVGCN_DATA", raising=False)
+    record = record_of("datasets", "--data-dir", tmp_path)
+    where = {row["name"]: row["where"] for row in record["datasets"]}
+
+    assert where["clinic"] == "generated"
+    assert where["cora"] == "not fetched"
+    assert "not fetched" in call("datasets", "--data-dir", tmp_path)
+    assert "nothing to download" in call("fetch", "clinic")
+    with pytest.raises(DataError) as missing:
+        call("fetch", "pokec", "--data-dir", tmp_path, "--from", tmp_path)
+    assert missing.value.exit_code == 3
+
+
+def test_the_cache_is_shown_and_purged(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    VectorCache(default_cache(), "model", 3).vectors(
+        ["a"], lambda texts: np.ones((len(texts), 3), dtype=np.float32)
+    )
+    shown, record = call("cache"), record_of("cache")
+    assert str(default_cache()) in shown
+    assert "private texts" in shown
+    assert (record["encoders"], record["purged"]) == (1, False)
+    assert "0 files" in call("cache", "--purge", "--cache-dir", tmp_path / "no")
+    assert "--purge --cache-dir" in call("cache", "--cache-dir", default_cache())
+    call("cache", "--purge")
+    assert record_of("cache")["files"] == 0
+    (tmp_path / "letter").write_text("x")
+    with pytest.raises(ConfigError, match="must be a folder"):
+        call("cache", "--cache-dir", tmp_path / "letter")
