@@ -140,6 +140,8 @@ class Ledger:
     def _locked(self) -> Iterator[None]:
         """Keeps everybody else out; what the system says becomes one line."""
         try:
+            # The lock would make folders that nobody asked for.
+            os.stat(self.path.parent)
             with FileLock(f"{self.path}.lock"):
                 yield
         except OSError as error:

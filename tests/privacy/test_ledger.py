@@ -1,0 +1,509 @@
+"""Releases add up, survive a crash, and stop at the budget."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privacy.plans import plan, statement
+from privgcn.errors import ConfigError, DataError, PrivacyContractError
+from privgcn.privacy.accounting import epsilon_of
+from privgcn.privacy.ledger import MOST_BYTES, Budget, Ledger
+from privgcn.privacy.plan import AllGroups, PartitionFacts
+from privgcn.privacy.statement import Fact, PrivacyStatement
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "ledger.jsonl")
+
+
+def head_of(ledger: Ledger) -> Path:
+    return Path(f"{ledger.path}.head")
+
+
+def write_lines(ledger: Ledger, *lines: bytes) -> None:
+    """Lines that nobody checked, under a head that knows them."""
+    with ledger._locked():
+        for line in lines:
+            ledger._add(ledger._content(), line)
+
+
+def test_releases_add_up_like_one_longer_run(ledger: Ledger) -> None:
+    assert ledger.spent(1e-5) == 0.0
+    assert ledger.entries() == ()
+    assert not list(ledger.path.parent.iterdir())
+    for number in range(3):
+        total = ledger.record(statement(f"{number}" * 64))
+    together = epsilon_of(noise_multiplier=20.0, steps=30)
+    assert total == pytest.approx(together)
+    assert Ledger(ledger.path).spent(1e-5) == pytest.approx(together)
+    assert len(ledger.entries()) == 3
+
+
+def test_the_same_model_counts_once_and_an_unnamed_one_every_time(ledger: Ledger) -> None:
+    ledger.record(statement("a" * 64))
+    ledger.record(statement("a" * 64))
+    assert len(ledger.entries()) == 1
+    # Equal statements without a hash may belong to different models.
+    ledger.record(statement())
+    ledger.record(statement())
+    assert len(ledger.entries()) == 3
+
+
+def test_the_budget_stops_a_release_and_nothing_is_written(ledger: Ledger) -> None:
+    once = statement().epsilon
+    budget = Budget(epsilon=1.2 * once, delta=1e-5)
+    assert ledger.record(statement("a" * 64), budget=budget) == pytest.approx(once)
+    before = ledger.path.read_bytes()
+    with pytest.raises(PrivacyContractError, match="budget"):
+        ledger.record(statement("b" * 64), budget=budget)
+    assert ledger.path.read_bytes() == before
+    # The same model again is within the budget: nothing new is learned from it.
+    ledger.record(statement("a" * 64), budget=budget)
+
+
+@pytest.mark.parametrize("fraction", [0.999, 0.99999, 1.0])
+def test_a_budget_is_a_limit_to_the_last_digit(ledger: Ledger, fraction: float) -> None:
+    budget = Budget(epsilon=fraction * statement().epsilon, delta=1e-5)
+    if fraction < 1.0:
+        with pytest.raises(PrivacyContractError, match="budget"):
+            ledger.record(statement(), budget=budget)
+    else:
+        ledger.record(statement(), budget=budget)
+    assert len(ledger.entries()) == int(fraction)
+
+
+@pytest.mark.parametrize(("own", "budgets"), [(1e-5, 1e-7), (1e-7, 1e-5)])
+def test_a_budget_is_kept_at_its_own_delta(ledger: Ledger, own: float, budgets: float) -> None:
+    total = ledger.record(statement(delta=own), budget=Budget(10.0, budgets))
+    assert total == epsilon_of(noise_multiplier=20.0, steps=10, delta=budgets)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 1e-5), (1.0, 0.0), (float("nan"), 1e-5)])
+def test_bad_budgets(epsilon: float, delta: float) -> None:
+    with pytest.raises(ConfigError):
+        Budget(epsilon=epsilon, delta=delta)
+
+
+# hazard 25
+def test_what_may_not_be_released(ledger: Ledger) -> None:
+    with pytest.raises(PrivacyContractError, match="reproducible"):
+        ledger.record(statement(releasable=False))
+    with pytest.raises(PrivacyContractError, match="edited"):
+        ledger.record(statement().model_copy(update={"epsilon": 0.01}))
+    with pytest.raises(PrivacyContractError, match="PrivacyStatement"):
+        ledger.record("epsilon = 1")  # type: ignore[arg-type]
+    void = PrivacyStatement.of(plan(), releasable=True, not_covered=[Fact("unpaid_search")])
+    with pytest.raises(PrivacyContractError, match="void by the fact 'unpaid_search'"):
+        ledger.record(void)
+    assert not ledger.path.exists()
+    ledger.record(statement())
+    with pytest.raises(PrivacyContractError, match="same unit"):
+        ledger.record(statement(relation="replace"))
+
+
+# --- units that depend on the partition -----------------------------------------------------
+
+
+def divided(**facts: Any) -> dict[str, Any]:
+    """The fields of a plan for unit ``part``, ten random groups of 100 documents by default."""
+    given = {"kind": "random", "groups": 10, "seed": 1, **facts}
+    units = given.pop("units", 100)
+    return {
+        "unit": "graph" if given["kind"] == "single" else "part",
+        "partition": PartitionFacts(**given),
+        "schedule": AllGroups(given["groups"]),
+        "units": units,
+    }
+
+
+COLUMN = {"kind": "column", "column": "ward", "seed": None}
+SINGLE = {"kind": "single", "groups": 1, "seed": None}
+
+
+def test_releases_of_one_partition_add_up(tmp_path: Path) -> None:
+    each = divided(kind="each", groups=100, seed=None)
+    for name, fields in (("random", divided()), ("each", each), ("graph", divided(**SINGLE))):
+        ledger = Ledger(tmp_path / name)
+        ledger.record(statement("a" * 64, **fields))
+        total = ledger.record(statement("b" * 64, **fields))
+        assert total == pytest.approx(epsilon_of(noise_multiplier=20.0, steps=20))
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (divided(), divided(seed=2)),
+        (divided(), divided(groups=20)),
+        (divided(), divided(units=101)),
+        (divided(), divided(kind="each", groups=100, seed=None)),
+        (divided(), divided(**COLUMN)),
+        # A statement tells neither the values of a column nor who owns which document.
+        (divided(**COLUMN), divided(**COLUMN)),
+        (divided(by="owner"), divided(by="owner")),
+        (divided(**SINGLE), divided(**SINGLE, units=9)),
+    ],
+)
+def test_releases_of_different_partitions_do_not_add_up(
+    ledger: Ledger, first: dict[str, Any], then: dict[str, Any]
+) -> None:
+    ledger.record(statement("a" * 64, **first))
+    before = ledger.path.read_bytes()
+    with pytest.raises(
+        PrivacyContractError, match=r"same partition.*overlaps.*unit 'document'"
+    ):
+        ledger.record(statement("b" * 64, **then))
+    assert ledger.path.read_bytes() == before
+    # The model that is in the ledger may be released again, whatever its partition.
+    ledger.record(statement("a" * 64, **first))
+
+
+@pytest.mark.parametrize(("unit", "by"), [("document", "document"), ("person", "owner")])
+def test_documents_and_persons_add_up_over_all_partitions(
+    ledger: Ledger, unit: str, by: Any
+) -> None:
+    each = PartitionFacts(kind="each", groups=100, by=by)
+    ledger.record(statement("a" * 64, unit=unit, partition=each))
+    others = (divided(by=by), divided(by=by, seed=2), divided(by=by, **COLUMN))
+    for number, fields in enumerate(others):
+        total = ledger.record(statement(f"{number}" * 64, **{**fields, "unit": unit}))
+    # One release at one clip norm, three at two: noise 20 and 10 for ten steps each, which
+    # is as much as 130 steps at noise 20.
+    assert total == pytest.approx(epsilon_of(noise_multiplier=20.0, steps=130), rel=1e-3)
+
+
+# --- the file -------------------------------------------------------------------------------
+
+
+def cheaper(line: str) -> str:
+    edited = line.replace('"steps": 10', '"steps": 1')
+    assert edited != line
+    return edited
+
+
+@pytest.fixture(scope="module")
+def three_releases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("three")
+    for number in range(3):
+        Ledger(folder / "ledger.jsonl").record(statement(f"{number}" * 64))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param(lambda lines: lines[:-1], id="last line cut off"),
+        pytest.param(lambda lines: lines[:1], id="last lines cut off"),
+        pytest.param(lambda lines: lines[1:], id="first line taken out"),
+        pytest.param(lambda lines: [lines[0], lines[2]], id="middle line taken out"),
+        pytest.param(lambda lines: [lines[1], lines[0], lines[2]], id="order changed"),
+        pytest.param(lambda lines: [cheaper(lines[0]), *lines[1:]], id="first line edited"),
+        pytest.param(lambda lines: [*lines[:2], cheaper(lines[2])], id="last line edited"),
+        pytest.param(lambda lines: [*lines[:2], lines[2][:-9]], id="last line corrupt"),
+        pytest.param(lambda lines: [*lines, lines[2][:-9]], id="a corrupt line more"),
+        pytest.param(lambda lines: [*lines, lines[2], lines[2]], id="two lines more"),
+        pytest.param(lambda lines: [], id="emptied"),
+        pytest.param(None, id="deleted"),
+    ],
+)
+def test_a_changed_ledger_is_noticed(tmp_path: Path, three_releases: Path, broken: Any) -> None:
+    ledger = Ledger(shutil.copytree(three_releases, tmp_path / "copy") / "ledger.jsonl")
+    lines = ledger.path.read_text().splitlines(keepends=True)
+    if broken is None:
+        ledger.path.unlink()
+    else:
+        ledger.path.write_text("".join(broken(lines)))
+    for use in (ledger.entries, lambda: ledger.record(statement("f" * 64))):
+        with pytest.raises(DataError, match="changed, cut off or deleted"):
+            use()
+    # Whoever puts the lines back can go on.
+    ledger.path.write_text("".join(lines))
+    ledger.record(statement("f" * 64))
+    assert len(ledger.entries()) == 4
+
+
+@pytest.mark.parametrize("head", [b"", b"x", b"\xff" * 99, b"0" * 64 + b"\n", None])
+def test_an_edited_or_missing_head_is_noticed(ledger: Ledger, head: bytes | None) -> None:
+    ledger.record(statement("a" * 64))
+    if head is None:
+        head_of(ledger).unlink()
+    else:
+        head_of(ledger).write_bytes(head)
+    for use in (ledger.entries, lambda: ledger.record(statement("b" * 64))):
+        with pytest.raises(DataError, match="head"):
+            use()
+    assert head_of(ledger).exists() == (head is not None)
+
+
+def test_what_the_owner_of_both_files_can_still_do(ledger: Ledger) -> None:
+    """No promise, but the truth: the docs say so, and must change when this does."""
+    ledger.record(statement("a" * 64))
+    older = ledger.path.read_bytes(), head_of(ledger).read_bytes()
+    ledger.record(statement("b" * 64))
+    ledger.path.write_bytes(older[0])
+    head_of(ledger).write_bytes(older[1])
+    assert len(ledger.entries()) == 1
+    ledger.path.unlink()
+    head_of(ledger).unlink()
+    assert ledger.entries() == ()
+
+
+def test_a_release_that_was_stopped_counts_once(ledger: Ledger) -> None:
+    ledger.record(statement("a" * 64))
+    old_head = head_of(ledger).read_bytes()
+    total = ledger.record(statement("b" * 64))
+    # Stopped after its line was written, and before the head was.
+    head_of(ledger).write_bytes(old_head)
+    assert ledger.spent(1e-5) == total
+    assert ledger.record(statement("b" * 64)) == total
+    assert len(ledger.entries()) == 2
+    assert head_of(ledger).read_bytes() != old_head
+
+
+#: Records a release in a child that is killed before the n-th line of our code, for every n.
+_KILLED_EVERYWHERE = """
+import os, shutil, signal, sys
+from pathlib import Path
+import privgcn.files
+from privacy.plans import statement
+from privgcn.errors import DataError
+from privgcn.privacy.ledger import Ledger
+
+base, old = Path(sys.argv[1]), [statement(letter * 64) for letter in sys.argv[2:]]
+new = statement("f" * 64)
+
+
+def kill_before(number):
+    left = number
+
+    def trace(frame, event, argument):
+        nonlocal left
+        if os.path.basename(frame.f_code.co_filename) not in {"ledger.py", "files.py"}:
+            return None
+        if event == "line":
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    return trace
+
+
+(base / "old").mkdir()
+for one in old:
+    Ledger(base / "old" / "ledger").record(one)
+kills = news = 0
+while True:
+    folder = shutil.copytree(base / "old", base / str(kills))
+    ledger = Ledger(folder / "ledger")
+    child = os.fork()
+    if not child:
+        sys.settrace(kill_before(kills))
+        ledger.record(new)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    count = len(ledger.entries())
+    assert count in (len(old), len(old) + 1), (kills, count)
+    news += count > len(old)
+    # The same release again: once in the file, and the end is protected anew.
+    ledger.record(new)
+    lines = ledger.path.read_bytes().splitlines(keepends=True)
+    assert len(lines) == len(old) + 1, kills
+    ledger.path.write_bytes(b"".join(lines[:-1]))
+    try:
+        ledger.entries()
+    except DataError:
+        pass
+    else:
+        raise AssertionError(f"a cut was not noticed after kill {kills}")
+    shutil.rmtree(folder)
+    if status == 0:
+        break
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    kills += 1
+print(kills, news)
+"""
+
+
+@pytest.mark.parametrize("old", ["", "a"], ids=len)
+def test_killed_at_any_moment_it_holds_the_old_lines_or_the_new(
+    tmp_path: Path, old: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLED_EVERYWHERE, str(tmp_path), *old],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+    assert done.returncode == 0, done.stderr
+    kills, news = map(int, done.stdout.split())
+    assert kills > 30
+    assert 1 < news < kills  # Some died before the new line was there, and some after.
+
+
+def _release(path: str, number: int) -> None:
+    Ledger(path).record(statement(f"{number:064x}"))
+
+
+def _release_once(path: str, number: int) -> None:
+    budget = Budget(epsilon=1.2 * statement().epsilon, delta=1e-5)
+    try:
+        Ledger(path).record(statement(f"{number:064x}"), budget=budget)
+    except PrivacyContractError:
+        raise SystemExit(7) from None
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork")
+@pytest.mark.parametrize(
+    ("writer", "codes", "entries"),
+    [(_release, [0, 0, 0, 0], 4), (_release_once, [0, 7, 7, 7], 1)],
+    ids=["all are stored", "one budget is spent once"],
+)
+def test_parallel_writers(ledger: Ledger, writer: Any, codes: list[int], entries: int) -> None:
+    context: Any = multiprocessing.get_context("fork")
+    writers = [context.Process(target=writer, args=(str(ledger.path), n)) for n in range(4)]
+    for process in writers:
+        process.start()
+    for process in writers:
+        process.join(120)
+    assert sorted(process.exitcode for process in writers) == codes
+    assert len(ledger.entries()) == entries
+
+
+def test_symbolic_links_lead_to_one_ledger_with_one_lock(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    ledger.record(statement("a" * 64))
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "link"
+    link.symlink_to(ledger.path)
+    Ledger(link).record(statement("b" * 64))
+    assert len(ledger.entries()) == 2
+    assert [path.name for path in link.parent.iterdir()] == ["link"]
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "device", "loop"])
+@pytest.mark.parametrize("with_head", [True, False])
+def test_what_is_no_file_is_one_error(ledger: Ledger, kind: str, with_head: bool) -> None:
+    if with_head:
+        ledger.record(statement("a" * 64))
+        ledger.path.unlink()
+    if kind == "folder":
+        ledger.path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(ledger.path)
+    else:
+        ledger.path.symlink_to(ledger.path if kind == "loop" else "/dev/zero")
+    again = Ledger(ledger.path)
+    for use in (again.entries, lambda: again.record(statement("b" * 64))):
+        with pytest.raises(DataError, match=r"regular file|cannot be read|head"):
+            use()
+
+
+def test_a_huge_file_is_not_read_and_not_made(ledger: Ledger) -> None:
+    ledger.record(statement("a" * 64))
+    with pytest.raises(DataError, match="at most"):
+        write_lines(ledger, b"x" * MOST_BYTES)
+    assert len(ledger.entries()) == 1
+    os.truncate(ledger.path, 1 << 40)
+    with pytest.raises(DataError, match="at most"):
+        ledger.entries()
+
+
+@pytest.mark.parametrize("name", ["missing/ledger", "file/ledger", "x" * 300, "/sys/ledger"])
+def test_a_place_that_cannot_be_is_one_error(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match="cannot be read or written"):
+        Ledger(tmp_path / name).record(statement())
+
+
+# --- lines that nobody wrote ----------------------------------------------------------------
+
+
+def line_with(**changes: Any) -> bytes:
+    """The line of a release with some fields of its plan changed."""
+    plain = {**statement().plan.to_dict(), **changes}
+    return json.dumps({"digest": "0" * 64, "model_sha256": None, "plan": plain}).encode()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"x", id="no JSON"),
+        pytest.param(b"\xff\xfe", id="not UTF-8"),
+        pytest.param(b"[" * 200_000, id="deep"),
+        pytest.param(b'{"a":' * 200_000, id="deep objects"),
+        pytest.param(b"1" * 10_000, id="long number"),
+        pytest.param(b"{}", id="no fields"),
+        pytest.param(b'{"' + b"a" * 1_000_000 + b'": 1}', id="long field"),
+        pytest.param(b'{"digest": 1, "digest": 1}', id="doubled field"),
+        pytest.param(line_with().replace(b'null, "plan', b'[], "plan'), id="hash is a list"),
+        pytest.param(line_with(steps="ten"), id="steps in letters"),
+        pytest.param(line_with(steps=10**4000), id="steps beyond floats"),
+        pytest.param(line_with(clip_norm=None), id="no clip norm"),
+        pytest.param(line_with(schedule={"name": {}, "groups": 100}), id="schedule unnamed"),
+        pytest.param(line_with(partition=7), id="partition is a number"),
+        pytest.param(line_with(selection={"law": []}), id="search without fields"),
+        pytest.param(line_with(noise_multiplier=float("nan")), id="noise is not a number"),
+    ],
+)
+def test_a_line_that_nobody_wrote_is_one_error(ledger: Ledger, line: bytes) -> None:
+    write_lines(ledger, line)
+    for use in (ledger.entries, lambda: ledger.record(statement())):
+        with pytest.raises(DataError, match="Line 1 of the ledger") as caught:
+            use()
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 1000
+
+
+ODD = [None, True, -1, 0, 10**400, 1e308, "", "x", "part", [], [[]], {}, {"name": "all"}]
+
+
+def leaves(value: Any) -> list[tuple[Any, ...]]:
+    """The places of a record, as paths of keys; the record itself is the first."""
+    inner = value.items() if isinstance(value, dict) else ()
+    inner = enumerate(value) if isinstance(value, list) else inner
+    return [()] + [(key, *path) for key, item in inner for path in leaves(item)]
+
+
+def test_odd_values_anywhere_in_a_line_are_read_or_refused(ledger: Ledger) -> None:
+    event = {
+        "noise_multiplier": 20.0,
+        "count": 10,
+        "sampling_probability": 1.0,
+        "sensitivity": 1,
+    }
+    search = {
+        "expected_runs": 5.0,
+        "candidates": [event],
+        "score": {**event, "count": 1},
+        "validation_units": 30,
+    }
+    line = line_with(selection=search, accountant="rdp")
+    write_lines(ledger, line)
+    assert len(ledger.entries()) == 1
+    refused = []
+    for path in leaves(json.loads(line))[1:]:
+        for value in ODD:
+            record = json.loads(line)
+            inner = record
+            for key in path[:-1]:
+                inner = inner[key]
+            inner[path[-1]] = value
+            # One line more than the head remembers is read, as its writer was stopped.
+            ledger.path.write_bytes(line + b"\n" + json.dumps(record).encode() + b"\n")
+            try:
+                ledger.entries()
+            except DataError as error:
+                refused.append(str(error))
+    assert len(refused) > 200
+    assert all(words.startswith("Line 2 of the ledger") for words in refused)
