@@ -76,9 +76,12 @@ class Seen(NamedTuple):
         middle = (self.low + self.high) / 2
         _, before, after = _around(middle - sums.ravel()[self.position], lattice)
         narrowest = next_above(middle) - middle
-        fractions = np.maximum(self.high - self.low, narrowest) / ((after - before) / 2)
-        chances = np.bincount(self.position, fractions, len(self.chance))
-        chances = np.minimum(chances, 1.0) * self.chance
+        with np.errstate(divide="ignore"):  # a grid may be finer than floats are here
+            fractions = np.maximum(self.high - self.low, narrowest) / ((after - before) / 2)
+        explained = np.asarray(
+            np.bincount(self.position, fractions, len(self.chance)), np.float64
+        )
+        chances = np.minimum(explained, 1.0) * self.chance
         return -float(np.log2(chances[~self.vague]).sum())
 
 

@@ -86,16 +86,19 @@ class Case:
 
     def groups(self, there: NDArray[np.bool_]) -> Groups:
         """The world that some targets are in."""
+        return Groups.of_plan(self.plan, self.graph(there))
+
+    def graph(self, there: NDArray[np.bool_]) -> DocumentGraph:
+        """The documents of that world."""
         if self.target_of is None:
-            return Groups.of_plan(self.plan, self.present if there[0] else self.absent)
+            return self.present if there[0] else self.absent
         graph = _some(self.present, self.plan.relation, self.target_of, there)
         if self.others is None:
-            return Groups.of_plan(self.plan, graph)
+            return graph
         known = len(self.others)
-        own = graph.features[known:, self.others.width :]
-        rows = _below(self.others.features, own)
+        rows = _below(self.others.features, graph.features[known:, self.others.width :])
         labels = np.concatenate([self.others.labels, graph.labels[known:]])
-        return Groups.of_plan(self.plan, replace(graph, features=rows, labels=labels))
+        return replace(graph, features=rows, labels=labels)
 
 
 def holds_columns(settings: Settings, plan: PrivacyPlan) -> bool:
@@ -136,7 +139,9 @@ def column_case(
     rows = _below(csr_array((known, width)), own).astype(np.float32) if known else own
     numbers = None
     if plan.partition.by == "owner":
-        before = np.zeros(0, np.int64) if others is None else others.owners
+        before = np.zeros(0, np.int64)
+        if others is not None and others.owners is not None:
+            before = others.owners
         numbers = np.concatenate([before, owners + int(before.max(initial=-1)) + 1])
     present = DocumentGraph(
         rows.toarray() if dense else rows,

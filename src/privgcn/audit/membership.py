@@ -109,7 +109,9 @@ def trained_on(
             ),
         }
     )
-    units = len(rows) if own.unit != "person" else len(np.unique(train.owners))
+    units = len(rows)
+    if own.unit == "person" and train.owners is not None:
+        units = len(np.unique(train.owners))
     fewer = plan_for(
         own, units, epochs=settings.training.epochs, seed=settings.seed, columns={}
     )

@@ -1,0 +1,173 @@
+"""Attacks on small models: they work on what memorises and fail on what cannot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from builders import (
+    WORDS,
+    small_corpus,
+    small_edges,
+    small_frame,
+    small_graph,
+    small_settings,
+)
+from privgcn.audit.attacks import NO_MODEL, Attacks, attack, read_attacks
+from privgcn.audit.audit import Target
+from privgcn.audit.bounds import auc
+from privgcn.audit.inference import answers, inferred_column, stolen_edges
+from privgcn.audit.membership import _halves, _ratios, membership, trained_on
+from privgcn.config import MODES, make_settings
+from privgcn.data import Corpus
+from privgcn.errors import ConfigError, DataError
+from privgcn.graph import DocumentGraph
+from privgcn.privacy.plan import plan_for
+from privgcn.runs.prepare import prepare
+
+
+def noisy_graph(documents: int = 160, *, owners: bool = False) -> DocumentGraph:
+    """Labels are random, so that whatever is learned is learned by heart."""
+    graph = small_graph(documents, features=200, classes=3)
+    labels = np.random.default_rng(3).integers(0, 3, documents)
+    split = np.where(np.arange(documents) % 4 == 3, 2, 0).astype(np.int8)
+    own = np.arange(documents) // 8 if owners else None
+    return replace(graph, split=split, owners=own, labels=labels)
+
+
+MEMORISING = {"model.kind": "mlp", "model.dropout": 0.0, "training.patience": 0}
+
+
+# -- membership -------------------------------------------------------------------------
+
+
+def test_each_unit_is_in_one_model_of_each_pair() -> None:
+    inside = _halves(50, 8, 0)
+    assert inside.shape == (8, 50)
+    assert (inside.reshape(4, 2, 50).sum(1) == 1).all()
+    assert 0.3 < inside.mean(1).min() < inside.mean(1).max() < 0.7
+
+
+def test_answers_that_know_nothing_give_no_advantage() -> None:
+    random = np.random.default_rng(0)
+    inside = _halves(4000, 6, 0)
+    ratios = _ratios(random.normal(size=(6, 4000)), inside)
+    told = auc(ratios[inside], ratios[~inside])
+    assert abs(told.value - 0.5) < 0.02
+
+
+def test_a_model_that_learns_by_heart_gives_members_away() -> None:
+    settings = make_settings("plain", changes={**MEMORISING, "training.epochs": 40})
+    told = membership(noisy_graph(), settings, None, shadows=6)
+    assert set(told) == {("document", mode) for mode in MODES}
+    assert auc(*told["document", "alone"]).value > 0.9
+
+
+def test_a_private_model_does_not() -> None:
+    settings = make_settings(epsilon=0.1, changes={"privacy.delta": 1e-4})
+    plan = plan_for(settings.privacy, 120, epochs=30, seed=0, columns={})
+    told = membership(noisy_graph(), settings, plan, shadows=6)
+    rates = auc(*told["document", "alone"])
+    assert abs(rates.value - 0.5) < 0.15
+
+
+def test_people_are_in_or_out_with_all_their_documents() -> None:
+    settings = make_settings("plain", changes={**MEMORISING, "training.epochs": 40})
+    told = membership(noisy_graph(owners=True), settings, None, shadows=4)
+    person, document = told["person", "alone"], told["document", "alone"]
+    assert len(person.inside) + len(person.outside) == 4 * 20
+    assert auc(*person).value >= auc(*document).value > 0.8
+
+
+def test_an_odd_number_of_models_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"even and at least 4. Got 5"):
+        membership(noisy_graph(), make_settings("plain"), None, shadows=5)
+
+
+# -- edges and columns --------------------------------------------------------------------
+
+
+def test_only_a_full_graph_service_sees_edges() -> None:
+    graph = noisy_graph()
+    changes = {"training.epochs": 20, "training.patience": 0}
+    rows = np.flatnonzero(graph.split == 0)
+    released = trained_on(graph, rows, make_settings("plain", changes=changes), None)
+    silent = replace(graph, edges=graph.edges[:, :0])
+    for mode, facts in MODES.items():
+        same = np.array_equal(answers(released, graph, mode), answers(released, silent, mode))
+        assert same == facts.covered
+
+
+def test_edges_are_told_by_vectors_that_share_them() -> None:
+    graph = noisy_graph()
+    random = np.random.default_rng(0)
+    own = random.normal(size=(len(graph), 5))
+    assert abs(auc(*stolen_edges(graph, own)).value - 0.5) < 0.15
+    mixed = own.copy()
+    for first, second in graph.edges.T.tolist():
+        mixed[first] += own[second]
+        mixed[second] += own[first]
+    told = stolen_edges(graph, mixed)
+    assert auc(*told).value > 0.65
+    assert len(told.inside) == len(told.outside)
+
+
+def test_a_column_is_told_where_predictions_hold_it() -> None:
+    graph = noisy_graph(400)
+    random = np.random.default_rng(0)
+    column = random.integers(0, 2, len(graph))
+    blind = random.dirichlet(np.ones(3), len(graph))
+    members, _ = inferred_column(column.astype(object), graph, blind)
+    assert abs(auc(*members).value - 0.5) < 0.1
+    # What is told of members and of others alike is no leak of the training.
+    telling = blind.copy()
+    telling[:, 0] = np.where(column == 1, 0.9, 0.05)
+    members, others = inferred_column(column.astype(object), graph, telling)
+    assert auc(*members).value > 0.95
+    assert auc(*others).value > 0.95
+
+
+def test_a_column_that_is_the_same_everywhere_is_refused() -> None:
+    graph = noisy_graph(40)
+    column, blind = np.array(["same"] * 40, dtype=object), np.full((40, 3), 1 / 3)
+    with pytest.raises(ConfigError, match="two values at least"):
+        inferred_column(column, graph, blind)
+
+
+# -- all together -----------------------------------------------------------------------
+
+
+def test_all_attacks_make_one_record(tmp_path: Path) -> None:
+    frame = small_frame(120, owners=20, split=False)
+    corpus = Corpus.from_frame(frame, edges=small_edges(120), classes=list(WORDS))
+    settings = small_settings(epsilon=2.0, privacy__unit="person", privacy__delta=1e-2)
+    target = Target(prepare(corpus, settings))
+    record = attack(target, shadows=4, column="label")
+    assert {row.model for row in record.rows} == {"without privacy", "epsilon 2", NO_MODEL}
+    # Four attacks in three modes on two kinds of models, and what texts alone tell.
+    assert len(record.rows) == 4 * 3 * 2 + 1
+    assert {row.covered for row in record.rows if row.model == "without privacy"} == {False}
+    private = [row for row in record.rows if row.model == "epsilon 2"]
+    assert {row.inference for row in private if row.covered} == {"alone", "own-graph"}
+    assert all((row.others is not None) == (row.attack == "column") for row in record.rows)
+    path = tmp_path / "attacks.json"
+    path.write_text(record.model_dump_json())
+    assert read_attacks(path) == record
+    path.write_text("{}")
+    with pytest.raises(DataError, match="holds no attacks"):
+        read_attacks(path)
+
+
+def test_a_column_must_be_there() -> None:
+    target = Target(prepare(small_corpus(), small_settings()))
+    with pytest.raises(ConfigError, match=r"must be one of label.* Got 'age'"):
+        attack(target, column="age")
+
+
+def test_a_record_refuses_what_it_does_not_know() -> None:
+    record = {"source": "x", "epsilon": None, "unit": None, "shadows": 4, "column": None}
+    with pytest.raises(ValueError, match="extra"):
+        Attacks.model_validate({**record, "rows": [], "extra": 1})

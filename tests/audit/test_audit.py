@@ -1,0 +1,252 @@
+"""Audits of the engine as it is; those of planted defects are among the known defects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from builders import small_graph
+from privgcn.audit.audit import Audit, Guesses, Trainings, audit, one_run, sureness
+from privgcn.audit.canaries import column_case, holds_columns, single_case, without
+from privgcn.audit.noise_tests import NoiseTests
+from privgcn.audit.observe import twin_sources
+from privgcn.config import Settings, make_settings
+from privgcn.errors import ConfigError
+from privgcn.mechanism.fixed_point import Grid
+from privgcn.privacy.plan import PrivacyPlan, plan_for
+
+# Bounds on secret noise: a test that fails by chance once in 50,000 calls.
+SURE = 0.999
+
+
+def plan_of(settings: Settings, units: int = 100) -> PrivacyPlan:
+    assert settings.privacy is not None
+    epochs = settings.training.epochs
+    return plan_for(settings.privacy, units, epochs=epochs, seed=0, columns={})
+
+
+def made(
+    recipe: str = "auto", *, epsilon: float, **changes: Any
+) -> tuple[Settings, PrivacyPlan]:
+    named = {name.replace("__", "."): value for name, value in changes.items()}
+    optimizer = named.pop("optimizer", None)
+    settings = make_settings(recipe, epsilon=epsilon, optimizer=optimizer, changes=named)
+    return settings, plan_of(settings)
+
+
+def audited(recipe: str = "auto", *, dense: bool = False, runs: int, **changes: Any) -> Audit:
+    settings, plan = made(recipe, **changes)
+    return audit(settings, plan, dense=dense, runs=runs, confidence=SURE)
+
+
+@pytest.mark.parametrize(
+    ("unit", "dense"), [("document", False), ("person", False), ("person", True)]
+)
+def test_a_sound_engine_passes_and_half_of_its_claim_is_reached(unit: str, dense: bool) -> None:
+    result = audited(epsilon=4.0, dense=dense, runs=2_000, privacy__unit=unit)
+    assert result.broken == ()
+    assert 0.5 < result.share <= 1.0
+    # The canary is clipped to the norm that is accounted, in nearly every step.
+    assert 0.9 < result.usual_move <= result.largest_move <= 1.0
+    assert result.claimed_mu == pytest.approx(30**0.5 / result.noise_multiplier)
+    assert 0.85 < result.mu / result.claimed_mu < 1.15
+    assert result.findings[0].adversary == "all releases"
+
+
+CASES: list[tuple[float, int, dict[str, Any]]] = [
+    (2, 2, {"privacy__relation": "replace"}),
+    (2, 2, {"privacy__unit": "person", "privacy__parts": 3, "privacy__sampling": "epoch"}),
+    (1, 1, {"privacy__sampling": "poisson", "privacy__sampling_probability": 0.3}),
+    # The mean over the documents of a group moves by one clip norm; two are accounted.
+    (1, 2, {"privacy__parts": 4}),
+    (1, 2, {"privacy__sampling": "poisson", "privacy__parts": 4}),
+    (1, 1, {"recipe": "paper-split", "optimizer": "sgd"}),
+    (2, 2, {"recipe": "paper-split", "optimizer": "sgd", "privacy__unit": "document"}),
+    (1, 1, {"recipe": "paper-full", "optimizer": "adam"}),
+    (2, 2, {"recipe": "paper-full", "optimizer": "sgd", "privacy__relation": "replace"}),
+]
+
+
+# hazard 12
+@pytest.mark.parametrize(("moved", "sensitivity", "changes"), CASES)
+def test_every_kind_of_plan_has_its_worst_case(
+    moved: float, sensitivity: int, changes: dict[str, Any]
+) -> None:
+    runs = 10 if "recipe" in changes else 40
+    result = audited(epsilon=3.0, runs=runs, **{"training__epochs": 2, **changes})
+    assert result.broken == ()
+    assert result.sensitivity == sensitivity
+    assert 0.99 * moved < result.largest_move <= sensitivity
+    assert all(finding.epsilon <= result.claim for finding in result.findings)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"privacy__sampling": "epoch", "privacy__parts": 3},
+        {"privacy__sampling": "poisson", "privacy__sampling_probability": 1.0},
+    ],
+)
+def test_a_mean_is_audited_under_every_schedule(changes: dict[str, Any]) -> None:
+    result = audited(epsilon=3.0, dense=True, runs=10, training__epochs=3, **changes)
+    assert result.broken == ()
+    assert 0.95 < result.largest_move <= result.sensitivity
+
+
+def test_more_noise_than_planned_breaks_no_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    from privgcn.mechanism import session
+
+    exactly = session.noisy
+    # Three times as much, still on the grid.
+    monkeypatch.setattr(
+        session, "noisy", lambda t, g, s: t / g.unit + 3 * exactly(np.zeros_like(t), g, s)
+    )
+    result = audited(epsilon=1.0, runs=20)
+    assert not any("standard deviation" in reason for reason in result.broken)
+    assert result.usual_noise == pytest.approx(3 * result.noise_multiplier, rel=0.1)
+
+
+def test_room_that_a_claim_leaves_for_a_search_is_not_the_engines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from privgcn.mechanism import session
+
+    exactly = session.noisy
+    monkeypatch.setattr(
+        session, "noisy", lambda t, g, s: 8 * t / g.unit + exactly(np.zeros_like(t), g, s)
+    )
+    settings, plan = made(epsilon=1.0)
+    result = audit(settings, plan, dense=False, runs=400, claim=100.0)
+    assert any(reason.endswith("not 1, by all releases") for reason in result.broken)
+    assert result.claim == 100.0
+
+
+def test_long_plans_are_audited_by_fewer_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privgcn.audit.audit._SECONDS", 0.5)
+    monkeypatch.setattr("privgcn.audit.audit._FEWEST_RUNS", 10)
+    settings, plan = made("paper-full", epsilon=3.0, optimizer="sgd")
+    result = audit(settings, plan, dense=False, confidence=SURE)
+    assert result.broken == ()
+    assert result.runs == 10
+    assert result.steps == plan.steps
+
+
+def test_numbers_out_of_range_are_refused() -> None:
+    settings, plan = made(epsilon=1.0)
+    with pytest.raises(ConfigError, match=r"'runs' of an audit must be at least 10. Got 5"):
+        audit(settings, plan, dense=False, runs=5)
+    with pytest.raises(ConfigError, match="'confidence'"):
+        audit(settings, plan, dense=False, runs=10, confidence=1.0)
+
+
+# -- cases and sessions -----------------------------------------------------------------------
+
+
+def test_sessions_of_one_key_draw_alike_and_no_two_runs_do() -> None:
+    first, second = twin_sources(2)
+    assert first.releasable
+    assert (first.words(50) == second.words(50)).all()
+    assert (first.words(50) != twin_sources(1)[0].words(50)).any()
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("relation", ["remove", "replace"])
+def test_targets_join_the_documents_of_a_corpus_and_change_none(
+    dense: bool, relation: str
+) -> None:
+    settings, plan = made(epsilon=1.0, privacy__relation=relation)
+    train = small_graph(100, sparse=not dense)
+    case = column_case(settings, plan, dense=dense, count=3, others=train)
+    there = np.array([True, False, True])
+    graph = case.graph(there)
+    rows = graph.features if dense else graph.features.toarray()
+    before = train.features if dense else train.features.toarray()
+    assert np.array_equal(rows[:100, :8], before)
+    assert not rows[:100, 8:].any()
+    signs = [1, 0 if relation == "remove" else -1, 1]
+    assert np.array_equal(np.sign(rows[100:, 8:]), np.diag(signs))
+    assert np.array_equal(graph.labels[:100], train.labels)
+    assert (graph.labels[100:] >= 0).tolist() == [True, relation == "replace", True]
+    assert case.plan.composition == plan.composition
+
+
+@pytest.mark.parametrize("epsilon", [80.0, 0.05])
+def test_canaries_of_a_corpus_tell_themselves_where_noise_is_small(epsilon: float) -> None:
+    settings, plan = made(epsilon=epsilon, training__epochs=5)
+    releases, predictions = one_run(settings, plan, small_graph(100, sparse=True), 240)
+    assert (releases.targets, releases.guesses) == (240, 24)
+    assert predictions.guesses == 24
+    if epsilon > 1:
+        assert releases.correct >= 22
+        assert predictions.correct >= 20
+    else:
+        # Six deviations of a coin.
+        assert abs(releases.correct - 12) < 6 * 0.5 * 24**0.5
+
+
+def test_groups_of_several_units_hold_no_columns() -> None:
+    assert holds_columns(*made(epsilon=1.0))
+    assert not holds_columns(*made("paper-split", epsilon=1.0))
+    assert not holds_columns(*made(epsilon=1.0, privacy__sampling="epoch"))
+
+
+def test_a_unit_that_is_gone_leaves_its_index() -> None:
+    settings, plan = made("paper-full", epsilon=1.0, privacy__unit="document")
+    case = single_case(settings, plan, dense=True)
+    gone = np.arange(len(case.present)) == 0
+    other = without(case.present, gone)
+    assert len(other) == len(case.present)
+    assert not other.features[0].any()
+    assert other.labels[0] == -1
+    assert not (other.edges == 0).any()
+    assert np.array_equal(other.features[1:], case.present.features[1:])
+
+
+def test_silence_is_noise_alone() -> None:
+    settings, plan = made(epsilon=1.0, training__epochs=2)
+    case = column_case(settings, plan, dense=False, count=10)
+    trainings = Trainings.of(case)
+    trainings.train(np.zeros(10, bool))
+    assert trainings.noise.samples == 2 * 10 * 8
+    assert not trainings.noise.off_grid
+    assert not trainings.foreign
+
+
+# -- noise and guesses ------------------------------------------------------------------------
+
+
+def noise_tests(values: list[np.ndarray], *, scale: float = 4.0) -> list[str]:
+    tests = NoiseTests(scale, Grid.of(scale, 10))
+    for noise in values:
+        tests.add(np.rint(noise * tests.grid.unit) / tests.grid.unit)
+    return tests.reasons(1 - 1e-6)
+
+
+def test_gaussian_noise_on_the_grid_is_what_was_planned() -> None:
+    random = np.random.default_rng(0)
+    fresh = [4.0 * random.normal(size=500) for _ in range(40)]
+    assert noise_tests(fresh) == []
+    # hazard 3: no sample returns, not negated either
+    assert "sampled before" in noise_tests([*fresh, -fresh[0]])[0]
+    assert "of another one" in noise_tests([np.repeat(fresh[0], 2)])[0]
+    assert "standard deviation" in noise_tests([0.9 * each for each in fresh])[0]
+    # hazard 5: shape and lowest bits
+    uniform = [random.uniform(-8, 8, 500) for _ in range(40)]
+    assert noise_tests(uniform) == ["noise is not Gaussian"]
+    coarse = [each.astype(np.float32).astype(float) for each in fresh]
+    assert noise_tests(coarse) == ["the lowest bits of noise are no coins"]
+
+
+def test_how_sure_a_model_is_are_the_odds_of_a_label() -> None:
+    scores = np.log(np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]]))
+    assert np.allclose(sureness(scores, np.array([0, 2])), np.log([7 / 3, 1 / 9]))
+
+
+def test_the_threshold_of_predictions_is_fixed_by_others() -> None:
+    settings, plan = made(epsilon=1.0)
+    trainings = Trainings.of(single_case(settings, plan, dense=False))
+    trainings.there = [np.array([run % 2 == 0]) for run in range(100)]
+    trainings.predictions = [np.array([-float(run % 2 == 0)]) for run in range(100)]
+    assert trainings.by_predictions() == Guesses("predictions", 80, 80, 80)

@@ -1,0 +1,158 @@
+"""Bounds against identities and against mechanisms whose epsilon is known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+from privgcn.audit.bounds import (
+    auc,
+    epsilon_of_advantage,
+    least_advantage,
+    least_fraction,
+    most_fraction,
+    one_run_chance,
+    one_run_epsilon,
+    true_positives,
+)
+from privgcn.privacy.accounting import GaussianEvent, epsilon_of, gaussian_epsilon
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(1, 10), (7, 10), (990, 1000)])
+def test_a_fraction_is_where_the_binomial_tail_reaches_the_level(
+    successes: int, trials: int
+) -> None:
+    low, high = least_fraction(successes, trials, 0.95), most_fraction(successes, trials, 0.95)
+    assert binom.sf(successes - 1, trials, low) == pytest.approx(0.05)
+    assert binom.cdf(successes, trials, high) == pytest.approx(0.05)
+
+
+def test_the_ends_of_a_fraction() -> None:
+    assert least_fraction(0, 10, 0.95) == 0.0
+    assert most_fraction(10, 10, 0.95) == 1.0
+    assert least_fraction(10, 10, 0.95) == pytest.approx(0.05 ** (1 / 10))
+
+
+def test_guesses_no_better_than_chance_prove_nothing() -> None:
+    assert least_advantage(500, 1000, 0.95) == 0.0
+    assert epsilon_of_advantage(0.0, GaussianEvent(4.0), 1e-5) == 0.0
+    assert one_run_epsilon(1000, 1000, 500, 1e-5, 0.95) == 0.0
+
+
+@pytest.mark.parametrize("ratio", [0.1, 0.27, 1.0, 4.0])
+def test_the_exact_advantage_of_a_gaussian_gives_its_exact_epsilon(ratio: float) -> None:
+    advantage = 2 * norm.cdf(ratio / 2) - 1
+    measured = epsilon_of_advantage(advantage, GaussianEvent(99.0, 7), 1e-5)
+    assert measured == pytest.approx(gaussian_epsilon(ratio, 1e-5), rel=1e-6)
+
+
+@pytest.mark.parametrize(("rate", "sensitivity"), [(0.1, 1), (0.3, 1), (0.1, 2)])
+def test_the_advantage_of_a_sampled_release_gives_its_epsilon(
+    rate: float, sensitivity: int
+) -> None:
+    # One step: the distance between N(0) and the mixture, or between the two mixtures.
+    noise = 1.5
+    at = np.linspace(-30, 30, 600_001)
+    if sensitivity == 1:
+        gap = rate * (norm.pdf(at, 1, noise) - norm.pdf(at, 0, noise))
+    else:
+        gap = rate * (norm.pdf(at, 1, noise) - norm.pdf(at, -1, noise))
+    advantage = np.abs(gap).sum() * (at[1] - at[0]) / 2
+    release = GaussianEvent(77.0, 1, rate, sensitivity)
+    measured = epsilon_of_advantage(float(advantage), release, 1e-5)
+    true = epsilon_of(
+        noise_multiplier=noise, steps=1, sampling_probability=rate, sensitivity=sensitivity
+    )
+    assert 0.98 * true < measured <= 1.001 * true
+
+
+def test_a_gaussian_mechanism_is_measured_from_below_and_closely() -> None:
+    random = np.random.default_rng(0)
+    ratio, runs, above = 1.0, 4000, 0
+    true = gaussian_epsilon(ratio, 1e-5)
+    bounds = []
+    for _ in range(200):
+        hits = int((random.normal(ratio, 1, runs) > ratio / 2).sum())
+        alarms = int((random.normal(0, 1, runs) > ratio / 2).sum())
+        reached = least_advantage(hits + runs - alarms, 2 * runs, 0.95)
+        bounds.append(epsilon_of_advantage(reached, GaussianEvent(1.0), 1e-5))
+        above += bounds[-1] > true
+    # At 95 % confidence ten of 200 are expected at most; twenty would be four deviations.
+    assert above < 20
+    assert np.mean(bounds) > 0.9 * true
+
+
+def test_without_delta_one_run_is_a_binomial_tail() -> None:
+    chance = one_run_chance(50, 40, 30, 1.0, 0.0)
+    assert chance == pytest.approx(binom.sf(29, 40, math.e / (1 + math.e)))
+    # All of a hundred right: the bound is where the tail, a power, reaches the level.
+    right = 0.05 ** (1 / 100)
+    measured = one_run_epsilon(100, 100, 100, 0.0, 0.95)
+    assert measured == pytest.approx(math.log(right / (1 - right)))
+
+
+def test_delta_adds_what_the_paper_says() -> None:
+    # Theorem 5.2 by its own loop.
+    canaries, guesses, correct, epsilon, delta = 100, 60, 45, 0.5, 1e-3
+    right = 1 / (1 + math.exp(-epsilon))
+    total, slope = 0.0, 0.0
+    for wrong in range(1, correct + 1):
+        total += binom.pmf(correct - wrong, guesses, right)
+        slope = max(slope, total / wrong)
+    expected = binom.sf(correct - 1, guesses, right) + 2 * canaries * delta * slope
+    assert one_run_chance(canaries, guesses, correct, epsilon, delta) == pytest.approx(expected)
+    assert one_run_chance(canaries, guesses, 0, epsilon, delta) == 1.0
+
+
+def test_a_larger_delta_proves_less() -> None:
+    bounds = [one_run_epsilon(200, 200, 180, delta, 0.95) for delta in (0.0, 1e-4, 1e-3)]
+    assert bounds == sorted(bounds, reverse=True)
+    assert bounds[0] > bounds[2] > 0.0
+
+
+def test_fewer_observed_releases_count_for_all_of_the_claim() -> None:
+    mu = 0.5
+    advantage = 2 * norm.cdf(mu / 2) - 1
+    event = GaussianEvent(9.0, 4)
+    measured = epsilon_of_advantage(float(advantage), event, 1e-5, count=36)
+    assert measured == pytest.approx(gaussian_epsilon(3 * mu, 1e-5), rel=1e-6)
+
+
+def test_an_area_is_the_fraction_of_pairs_in_order() -> None:
+    random = np.random.default_rng(0)
+    first, second = random.normal(1, 1, 40).round(1), random.normal(0, 1, 50).round(1)
+    pairs = first[:, None] - second
+    told = auc(first, second)
+    assert told.value == pytest.approx(((pairs > 0) + 0.5 * (pairs == 0)).mean())
+    assert told.low < told.value < told.high
+    assert auc(second, first).value == pytest.approx(1 - told.value)
+
+
+def test_an_interval_holds_the_true_area() -> None:
+    random = np.random.default_rng(1)
+    missed = 0
+    for _ in range(200):
+        told = auc(random.normal(0, 1, 60), random.normal(0, 1, 60))
+        missed += not told.low <= 0.5 <= told.high
+    assert missed < 25
+
+
+def test_scores_of_one_target_count_as_one() -> None:
+    random = np.random.default_rng(0)
+    first, second = random.normal(1.0, 1.0, 200), random.normal(0.0, 1.0, 200)
+    once, again = auc(first, second), auc(np.tile(first, 8), np.tile(second, 8), copies=8)
+    assert again == pytest.approx(once)
+    rate = true_positives(first, second, 0.01)
+    copied = true_positives(np.tile(first, 8), np.tile(second, 8), 0.01, copies=8)
+    assert rate.value < 1.0
+    assert (copied.high - copied.low) == pytest.approx(rate.high - rate.low, rel=0.1)
+
+
+def test_true_positives_are_counted_above_the_allowed_false_ones() -> None:
+    negatives = np.arange(1000.0)
+    assert true_positives([995.0, 989.0, 5.0, 998.5], negatives, 0.01).value == 0.5
+    assert true_positives([998.5, 2000.0], negatives, 0.001).value == 1.0
+    assert true_positives([998.0, 2000.0], negatives, 0.0).value == 0.5
