@@ -13,7 +13,7 @@ from it:
 - features are the raw bag of words, the loss is the mean over the masked documents, the
   last iterate is scored, and predictions see the whole graph;
 - non-private runs have weight decay 0.01, stop after 20 epochs without a lower validation
-  loss (``WITHOUT_NOISE``), and keep the iterate at which they stopped.
+  loss, and keep the iterate at which they stopped.
 
 ``sound`` does some of these things as the paper describes them, so that an ablation can tell
 which of them makes the published score. With all of them a run still has no guarantee: its
@@ -33,15 +33,6 @@ from torch.nn.functional import cross_entropy
 
 from privgcn.graph import DocumentGraph
 from privgcn.sgd.gcn import Network, seeded
-
-LEARNING_RATES = {"sgd": 0.01, "adam": 10.0}
-"""Of private runs: SGD's is the paper's, Adam's gives the published score on Cora."""
-
-SPLIT_LEARNING_RATES = {"sgd": 0.01, "adam": 1.0}
-"""The same with several parts: so many more steps of Adam at 10 would wander off."""
-
-WITHOUT_NOISE = {"learning_rate": 0.01, "weight_decay": 0.01, "patience": 20}
-"""What differs in a non-private run."""
 
 SOUND = {
     "clip": "the gradient of a part is clipped to norm 1, all tensors together",
