@@ -15,6 +15,8 @@ from privgcn.errors import DataError, DataNotAvailableError
 def test_an_unknown_source_names_what_is_known() -> None:
     with pytest.raises(DataError, match=r"Did you mean 'cora'\?.*pubmed") as caught:
         load_corpus("corra")
+    with pytest.raises(DataError, match=r"Did you mean 'cora'"):
+        load_corpus(resolved_source("corra"))
     assert caught.value.exit_code == 2
     with pytest.raises(DataError, match=r"one of clinic.*Did you mean 'cora'\?"):
         dataset("corra")

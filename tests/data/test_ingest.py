@@ -77,7 +77,7 @@ def test_jsonl_fields_may_differ_between_lines(tmp_path: Path) -> None:
 def test_more_records_than_are_held_at_once(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("privgcn.data.ingest._ROWS_AT_ONCE", 3)
+    monkeypatch.setattr("privgcn.data.readers._ROWS_AT_ONCE", 3)
     columns: Columns = {
         "id": [str(row) for row in range(10)],
         "text": [f"text {row}" for row in range(10)],

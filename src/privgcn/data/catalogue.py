@@ -236,7 +236,7 @@ def _entry_points() -> dict[str, EntryPoint]:
 
 def _did_you_mean(name: str) -> str:
     """A hint at the dataset whose name is nearest to what was typed; empty if none is near."""
-    near = difflib.get_close_matches(name, dataset_names(), n=1)
+    near = difflib.get_close_matches(os.path.basename(name), dataset_names(), n=1)
     return f" Did you mean '{near[0]}'?" if near else ""
 
 

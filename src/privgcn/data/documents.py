@@ -163,6 +163,14 @@ def document_fields(
     }
 
 
+def without_empty(values: pl.Series) -> pl.Series:
+    """Strings with null where one is empty: a CSV file cannot tell them apart."""
+    import polars as pl
+
+    empty = values == ""
+    return values.set(empty, None) if empty.any() else values.cast(pl.String)
+
+
 def codes(values: pl.Series, names: pl.Series) -> NDArray[np.int64]:
     """The place of every value in ``names``, which are all different; -1 for one not there."""
     import polars as pl
@@ -257,7 +265,7 @@ def owner_codes(table: Table) -> tuple[NDArray[np.int64] | None, Strings | None]
         names = pl.Series(written, dtype=pl.String)
         keys = pl.Series([name.casefold() for name in written], dtype=pl.String)
     spelled = pl.DataFrame({"spelling": spellings, "name": names, "key": keys})
-    missing = values.is_null() | values.is_in(spelled.filter(names == "")["spelling"].implode())
+    missing = values.is_null() | (values.str.strip_chars() == "")
     if missing.any():
         row = int(missing.arg_max() or 0)
         raise DataError(
