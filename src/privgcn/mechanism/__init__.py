@@ -1,7 +1,7 @@
 """The trusted base: all code that touches private rows between the plan and the release.
 
-``Session`` is the door, ``Groups`` are the documents behind it; ``SoftmaxGradient``,
-``Statistics`` and ``ModuleGradient`` are what may be asked.
+``Session`` is the door, ``Groups`` are the documents behind it, and what may be asked are
+``SoftmaxGradient``, ``Statistics`` and ``ModuleGradient``.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 Floats: TypeAlias = NDArray[np.float64]
-Rows: TypeAlias = Any
-"""One row per document: an array, a ``numpy.memmap`` or a ``csr_array``."""
+Rows: TypeAlias = Any  # one per document: an array, a ``numpy.memmap`` or a ``csr_array``
 
 # Shorter rows have no direction: float64 could not square them. What is left of a direction
 # after the mean is taken off may be rounding only.
@@ -26,13 +25,9 @@ _SHORTEST, _NOTHING_LEFT = 1e-140, 1e-6
 class Grid(NamedTuple):
     """How long a step is. It follows from public numbers alone.
 
-    The step is a power of two of the noise's standard deviation, not of the clip norm: so
-    noise can be assembled from random bits, without a float between them and the result.
-
-    Attributes:
-        unit: Steps in a clip norm.
-        noise_bits: The noise's standard deviation is 2^noise_bits steps.
-        row_bits: A row of length one is 2^row_bits steps long; residuals have the rest.
+    A clip norm has ``unit`` steps. The noise's standard deviation is 2^noise_bits steps: so
+    noise can be assembled from random bits, without a float between them and the result. A row
+    of length one is 2^row_bits steps long; residuals have the rest.
     """
 
     unit: float

@@ -18,9 +18,8 @@ from privgcn.privacy.plan import PartitionFacts, PrivacyPlan
 
 # Cells of a dense block, which a core's own cache holds, and rows of a sparse one.
 _CELLS, _SPARSE_ROWS = 1 << 17, 1 << 13
-# Bytes of whole rows that memory holds; more lie in a temporary file. How many there are
-# follows from public numbers: documents of a person, about, and words of a document. How many
-# there really are is private and decides nothing.
+# Bytes of whole rows that memory holds; more lie in a temporary file. How many there are is
+# private and decides nothing: documents of a person and words of a document, about, do.
 _IN_MEMORY, _DOCUMENTS_EACH, _WORDS_EACH = 1 << 29, 16, 64
 
 
@@ -28,13 +27,9 @@ _IN_MEMORY, _DOCUMENTS_EACH, _WORDS_EACH = 1 << 29, 16, 64
 class Groups:
     """The documents of a plan in groups; the vector of each group is clipped as one.
 
-    Attributes:
-        partition: What the groups were made from.
-        units: How many units train: documents, or owners for unit ``person``.
-        width: Features of a document.
-        classes: Number of classes.
-        dense: Whether feature rows are stored without gaps.
-        private: The documents of this rank, for the questions of this package alone.
+    ``partition`` is what they were made from, ``units`` how many units train; ``width``,
+    ``classes`` and ``dense`` are facts of the documents. All of these are public. ``private``
+    are the documents of this rank, for the questions of this package alone.
 
     Guarantees:
         Which group a document is in follows from seed and index, or from a column that was
@@ -64,9 +59,8 @@ class Groups:
             plan: Names unit and partition.
             graph: Holds the documents; a ``numpy.memmap`` of features is read in blocks.
             rows: Those that train, as indices; default: all.
-            columns: Further columns of the documents that train, for a public partition.
-            ranks: The processes that share the work. Each reads the features of the groups
-                that it holds (see ``Ranks.holds``) and no others.
+            columns: Their further columns, for a partition by a public one.
+            ranks: Each reads the features of groups that it holds (``Ranks.holds``) alone.
 
         Raises:
             PrivacyContractError: The plan was made for other documents.
@@ -90,16 +84,15 @@ class Groups:
         labels = np.where((labels >= 0) & (labels < graph.classes), labels, -1)
         about = units * (_DOCUMENTS_EACH if person else 1)
         documents = Documents(graph, rows, labels, group, plan.partition.groups, about)
-        facts = plan.partition, units, graph.width, graph.classes, graph.dense
-        return cls(*facts, private=documents)
+        return cls(plan.partition, units, graph.width, graph.classes, graph.dense, documents)
 
 
 @dataclass(eq=False)
 class Documents:
     """The private side: documents of this rank, their ``labels`` (-1 for none) and ``group``.
 
-    ``rows`` are their indices in the graph, ``count`` is the number of groups on all ranks,
-    and ``about`` a public number of documents that stands in for the private one.
+    ``rows`` are their indices in the graph, ``count`` says how many groups all ranks have, and
+    ``about`` is a public number of documents that stands in for the private one.
     """
 
     graph: DocumentGraph
@@ -138,8 +131,9 @@ class Documents:
         sparse = issparse(features)
         width = _WORDS_EACH if sparse else features.shape[1]
         size = _SPARSE_ROWS if sparse else max(1, _CELLS // max(width, 1))
-        on_disk = 2 * self.about * width > _IN_MEMORY
-        disk, blocks = DiskRows(features, documents) if on_disk else None, []
+        disk, blocks = None, []
+        if 2 * self.about * width > _IN_MEMORY:
+            disk = DiskRows(features, documents)
         for begin in range(0, documents, size):
             own = slice(begin, begin + size)
             block = features[own if self.rows is None else self.rows[own]]

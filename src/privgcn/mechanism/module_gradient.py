@@ -22,7 +22,7 @@ class ModuleGradient:
     """The gradient of a group's mean cross-entropy in all parameters of a module.
 
     The answer is one flat vector over ``module.parameters()`` that require gradients, at their
-    values when it is asked. A module is called on the tensors of one group, in training mode.
+    present values. A module is called on the tensors of one group, in training mode.
 
     Args:
         module: From tensors of a group to scores ``[documents, classes]``.
@@ -34,16 +34,13 @@ class ModuleGradient:
         A group adds v = trunc(unit g / max(|g|, C)) for its gradient g, over all parameters
         together, so |v| <= unit; zero where |g| is not finite, and where no document has a
         label. What float64 rounds is less than what ``shortened`` takes off. v depends on the
-        group's own features, labels and edges, on released parameters and on randomness that
-        is secret and the group's own, so nothing inside a group has to be exact. Whole numbers
-        up to groups * unit <= 2^51 add up exactly, so removing a group moves the sum by v.
+        group's own features, labels and edges, on released parameters and on secret randomness
+        of its own, so nothing inside a group has to be exact. Whole numbers up to groups * unit
+        <= 2^51 add up exactly, so removing a group moves the sum by v.
     Assumes:
         The module and ``inputs`` are trusted code: they read nothing that another group left
         behind. What carries over by accident is refused: changed parameters, buffers,
         attributes, inputs, gradient mode, threads and default type.
-
-    Raises:
-        PrivacyContractError: The module keeps something from one call to the next.
     """
 
     draws: ClassVar[bool] = True
@@ -69,8 +66,7 @@ class ModuleGradient:
                 if subgraphs[number] is not None:
                     gradient = self._gradient(subgraphs[number], int(access.seeds[number]))
                     total += clipped(gradient, access.clip_norm, access.grid)
-        made: Floats = total.cpu().numpy()
-        return made
+        return np.asarray(total.cpu().numpy())
 
     def _subgraph(self, graph: DocumentGraph) -> list[Tensor]:
         known = np.flatnonzero((graph.labels >= 0) & (graph.labels < graph.classes))
@@ -88,9 +84,8 @@ class ModuleGradient:
             if _state(self._module, inputs) != before:
                 raise PrivacyContractError(
                     f"The module '{type(self._module).__qualname__}' keeps something from one "
-                    "call to the next (statistics, caches, shortened weights, settings of the "
-                    "process), which clipping does not bound. Use layers that do not, such as "
-                    "LayerNorm instead of batch normalisation."
+                    "call to the next (statistics, caches, settings of the process), which no "
+                    "clip bounds. Use layers that do not, such as LayerNorm for BatchNorm."
                 )
         if not loss.requires_grad:
             return loss.new_zeros(())

@@ -17,21 +17,16 @@ from numpy.typing import NDArray
 
 from privgcn.mechanism.fixed_point import Floats, Grid
 
-# Candidates that are tried at once: what a core's own cache holds.
-_AT_ONCE = 1 << 13
+_AT_ONCE = 1 << 13  # candidates: what a core's own cache holds
 # Decisions this close to their border are made again in decimal numbers: of k, and of a.
 _CLOSE_TO_WHOLE, _CLOSE_TO_CHANCE = 2.0**-23, 2.0**-32
 
 
 class RandomSource:
-    """An endless stream of random words, each of which is used once.
+    """An endless stream of random words, each of which is used once, and none after a fork.
 
-    ``releasable`` is true only for a key that came from the operating system.
-
-    Guarantees:
-        No two draws overlap, and after a fork nothing is drawn any more.
-    Assumes:
-        The operating system's entropy is secret, and AES-256 cannot be told from chance.
+    ``releasable`` is true only for a key that came from the operating system. The source is as
+    secret as the system's entropy, if AES-256 cannot be told from chance.
     """
 
     def __init__(self, key: bytes, *, releasable: bool) -> None:
@@ -70,10 +65,9 @@ class RandomSource:
 
         Rejection sampling: |N| = s = (k + x) / 8 with k whole, of probability proportional to
         exp(-k/8), and x uniform, accepted with probability a = exp(k/8 - (s^2 + 1)/2), which
-        is 1 at most as k/8 <= s. That takes 1.4 candidates a draw. The bits of x go into the
-        result as they were drawn, never through a float. Three words make a candidate: k =
-        floor(-8 log U) with U = (first + 1/2) 2^-64, x of 64 bits, and u: 63 bits of it
-        decide, by (u + 1/2) 2^-63 < a, and the last is the sign.
+        is 1 at most as k/8 <= s. That takes 1.4 candidates a draw, of three words each: k =
+        floor(-8 log U) with U = (first + 1/2) 2^-64; x, whose bits go into the result as they
+        were drawn; and u: 63 bits decide, by (u + 1/2) 2^-63 < a, and the last is the sign.
 
         Guarantees:
             A draw is within 2^-59 of the stated law in total variation, whatever a processor
@@ -81,14 +75,12 @@ class RandomSource:
             2^-52). Then -8 log U, 361 at most, is known to 2^-25, and a to 2^-33 of itself
             where it is above 2^-65; below, no u is accepted. Float64 decides only where the
             border is further away, 2^-23 and 2^-32 a; elsewhere 100 decimal digits do, once
-            in 2^22 candidates. So k and acceptance are exact functions of the three words.
-            What is left is that words have 64 bits:
-
+            in 2^22 candidates. So k and acceptance are exact functions of the three words,
+            and what is left is that words have 64 bits:
             - P(k) is off by 2^-64, a border being off by 2^-65. Candidates with k are accepted
               with probability exp(-(k - 8)^2 / 128) at most, 18 over all k: 18 * 2^-64.
             - a is taken at the lower end of a cell of s, 2^-67 wide: it changes by 2^-66.
             - 63 bits take a to 2^-64. The sign is a bit of its own.
-
             Less than 20 * 2^-64 of the measure of candidates, of which 0.71 are accepted:
             28 * 2^-64 < 2^-59 after the division.
         """
@@ -128,10 +120,7 @@ def _accepts(k: int, x: int, u: int) -> bool:
 
 
 def sampler_error(draws: int) -> float:
-    """How far so many draws together are from real Gaussian ones, in total variation t.
-
-    It adds (1 + e^epsilon) t to the delta of a mechanism. For 10^8 draws t is 1.7e-10.
-    """
+    """Total variation t of so many draws from real ones; (1 + e^epsilon) t adds to delta."""
     return draws * 2.0**-59
 
 
@@ -145,5 +134,4 @@ def noisy(total: Floats, grid: Grid, source: RandomSource) -> Floats:
         possible whatever the data, and no bit tells more (Mironov 2012).
     """
     steps = source.gaussian_steps(total.size, grid.noise_bits).reshape(total.shape)
-    released: Floats = (total + steps) / grid.unit
-    return released
+    return np.asarray((total + steps) / grid.unit)

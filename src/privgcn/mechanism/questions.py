@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from privgcn.mechanism.fixed_point import Floats, Grid, exact_weights
 from privgcn.mechanism.groups import Groups
 
-FINE = 2.0**25
-"""Probabilities are whole multiples of 2^-25, so that squares of residuals add up exactly."""
+FINE = 2.0**25  # probabilities are multiples of 2^-25, so squares of residuals add up exactly
 
 
 class Access(NamedTuple):
@@ -37,13 +36,10 @@ class Access(NamedTuple):
 class GroupVectors(Protocol):
     """Which vector each group adds; an implementation is part of the trusted base.
 
-    ``draws`` says whether groups need randomness of their own.
-
-    Guarantees:
-        ``clipped_sum`` returns whole numbers of grid steps: the sum over this rank's sampled
-        groups of vectors that are one clip norm long at most, over all coordinates together,
-        each from its own group and released numbers alone; the same bits in any order and
-        block. How many coordinates there are, and what is raised, is public.
+    ``draws`` says whether groups need randomness of their own. ``clipped_sum`` is the sum over
+    this rank's sampled groups, in whole steps, of vectors that are one clip norm long at most,
+    over all coordinates together, each from its own group and released numbers alone; the same
+    bits in any order and block. How many coordinates there are, and what is raised, is public.
     """
 
     draws: ClassVar[bool]
@@ -62,11 +58,10 @@ class SoftmaxGradient:
 
     Guarantees:
         The sensitivity is one clip norm where a group is removed, two where it is replaced.
-        In whole steps (a clip norm has ``unit`` of them; a = row_bits, B = unit / 2^a):
-
-        A row is q = trunc(2^a x), so |q| <= 2^a: cutting toward zero makes nothing longer.
-        A residual is e = trunc(B w r / max(|r|, C)), with w at most 1 / (labelled documents of
-        the group), so |e| <= B w. A group adds v = sum of q e^T over its documents. By the
+        In whole steps (a clip norm has ``unit`` of them; a = row_bits, B = unit / 2^a) a row is
+        q = trunc(2^a x), so |q| <= 2^a: cutting toward zero makes nothing longer. A residual
+        is e = trunc(B w r / max(|r|, C)), with w at most 1 / (labelled documents of the
+        group), so |e| <= B w. A group adds v = sum of q e^T over its documents. By the
         triangle inequality |v| <= sum |q| |e| <= 2^a B sum w <= unit: one clip norm, over all
         classes together. What float64 rounds on the way is less than what ``shortened`` takes
         off rows and w. v depends on its group and on released numbers alone: rows are cut one

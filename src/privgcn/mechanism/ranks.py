@@ -1,8 +1,8 @@
 """Several processes that train one model: each holds whole groups, rank 0 alone adds noise.
 
-Exact sums have no order, so they may be taken anywhere: the model is the same to the bit for
-any number of ranks. Every rank runs the same code and gets the same answers. Sums travel
-before noise is added: ranks and the network between them are trusted (see the threat model).
+Exact sums have no order: the model is the same to the bit for any number of ranks. All run the
+same code and get the same answers. Sums travel before noise is added: ranks and the network
+between them are trusted (see the threat model).
 """
 
 from __future__ import annotations
@@ -18,16 +18,13 @@ from numpy.typing import NDArray
 
 from privgcn.errors import ConfigError, PrivGCNError
 
-TIMEOUT = "PRIVGCN_RANK_TIMEOUT"
-"""Environment variable: seconds without a word after which a rank counts as lost."""
+TIMEOUT = "PRIVGCN_RANK_TIMEOUT"  # seconds without a word after which a rank counts as lost
 
 
 class Ranks:
     """Which of how many processes this is, and their sums; without ``torchrun``, the only one.
 
-    Guarantees:
-        A rank that ends, or is silent for too long, ends the run with a ``PrivGCNError``: no
-        sum is ever taken without it.
+    A rank that ends, or is silent for too long, ends the run: no sum is taken without it.
     """
 
     def __init__(self, number: int = 0, size: int = 1) -> None:
@@ -40,7 +37,7 @@ class Ranks:
         if not all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR")):
             return cls()
         words = os.environ["RANK"], os.environ["WORLD_SIZE"]
-        if not all(word.isdecimal() for word in words) or int(words[0]) >= int(words[1]):
+        if not all(map(str.isdecimal, words)) or int(words[0]) >= int(words[1]):
             raise ConfigError(
                 "The environment variables RANK and WORLD_SIZE must be numbers, RANK the "
                 f"smaller one. Got {words[0]!r} and {words[1]!r}. Start ranks with torchrun."
@@ -62,9 +59,7 @@ class Ranks:
             import torch.distributed  # which one process never pays for
 
             self._gloo = torch.distributed
-            signal.signal(
-                signal.SIGTERM, _lost
-            )  # by which torchrun ends ranks when one is lost
+            signal.signal(signal.SIGTERM, _lost)  # sent by torchrun when a rank is lost
             self._heard(lambda: self._gloo.init_process_group("gloo", timeout=patience))
         return self
 
@@ -93,8 +88,7 @@ class Ranks:
     def _heard(self, talk: Callable[[], object]) -> None:
         try:
             talk()
-        except RuntimeError:
-            # Its words are addresses of sockets and tell nobody which machine it was.
+        except RuntimeError:  # whose words are addresses of sockets
             _lost()
 
 
@@ -108,8 +102,5 @@ def _lost(*_: object) -> NoReturn:
 def _seconds_to_wait() -> int:
     text = os.environ.get(TIMEOUT, "1800")
     if not text.isdecimal() or not 0 < int(text) <= 86400:
-        raise ConfigError(
-            f"The environment variable {TIMEOUT} must be a whole number of seconds, from 1 to "
-            f"86400. Got {text!r}."
-        )
+        raise ConfigError(f"{TIMEOUT} must be whole seconds from 1 to 86400. Got {text!r}.")
     return int(text)

@@ -40,9 +40,6 @@ class Session:
         norm, no error that depends on them. ``plan.epsilon`` holds for all answers together.
     Assumes:
         The questions are those of this package, and nobody else reads the documents.
-
-    Raises:
-        PrivacyContractError: The groups were not made from this plan's partition and units.
     """
 
     def __init__(
@@ -53,8 +50,7 @@ class Session:
         *,
         ranks: Ranks | None = None,
     ) -> None:
-        # A subclass could sample in one way and be accounted in another.
-        if type(plan) is not PrivacyPlan:
+        if type(plan) is not PrivacyPlan:  # a subclass could account for something else
             raise PrivacyContractError(f"A session needs a PrivacyPlan. Got {plan!r}.")
         if (groups.partition, groups.units) != (plan.partition, plan.units):
             raise PrivacyContractError(
@@ -79,21 +75,15 @@ class Session:
         return self.plan.noise_multiplier / self.plan.schedule.expected_groups
 
     def center(self, mean: NDArray[Any] | None) -> None:
-        """From now on takes a released mean off every row; what is left has length one again.
-
-        Dense rows only: sparse ones would be sparse no more.
-        """
+        """From now on takes a released mean off every dense row, and divides by its length."""
         if mean is not None and not (self.dense and np.isfinite(mean).all()):
             raise ValueError("A mean must be finite, and is taken off dense rows only.")
         self._mean = None if mean is None else np.array(mean)
 
     def query(self, question: GroupVectors) -> Floats:
-        """The noisy mean over groups, in clip norms.
+        """The noisy mean over groups, in clip norms; a ``RuntimeError`` if the plan is used up.
 
         The sum is divided by the expected number of groups: how many were sampled is private.
-
-        Raises:
-            RuntimeError: The plan is used up.
         """
         plan, source, share = self.plan, self._source, self._ranks.share
         if self.remaining < 1:
@@ -108,7 +98,7 @@ class Session:
             # For all groups: what one gets must not tell which others take part.
             seeds = source.words(len(seeds)).view(np.int64)
         facts = self._groups, self._mean, plan.clip_norm, self._grid
-        total = question.clipped_sum(Access(*facts, share(sample), share(seeds)))
-        total = self._ranks.sum(total)
+        access = Access(*facts, share(sample), share(seeds))
+        total = self._ranks.sum(question.clipped_sum(access))
         made = np.empty_like(total) if source is None else noisy(total, self._grid, source)
         return share(made) / plan.schedule.expected_groups
