@@ -170,11 +170,11 @@ def run_folder(folder: Path, corpus: Any = None, settings: Any = None) -> Path:
     return folder
 
 
-def two_class_corpus(*, texts: bool = True, **changes: Any) -> Any:
+def two_class_corpus(*, worded: bool = True, **changes: Any) -> Any:
     """Two classes in turn: 60 documents train, 30 validate, 30 test; chains of edges.
 
     Args:
-        texts: Whether documents have texts; else they have vectors of six numbers.
+        worded: Whether documents have texts; else they have vectors of six numbers.
         changes: Other fields of ``Corpus``.
     """
     from privgcn.data import Corpus
@@ -187,8 +187,8 @@ def two_class_corpus(*, texts: bool = True, **changes: Any) -> Any:
     fields: dict[str, Any] = {
         "name": "small",
         "ids": number.astype(str),
-        "texts": tuple(f"{words[i % 2]} letter {i % 7}" for i in number) if texts else None,
-        "vectors": None if texts else vectors,
+        "texts": tuple(f"{words[i % 2]} letter {i % 7}" for i in number) if worded else None,
+        "vectors": None if worded else vectors,
         "labels": labels.astype(np.int64),
         "classes": ("heart", "skin"),
         "edges": np.stack([number[:-4], number[4:]]),

@@ -35,7 +35,7 @@ CHANGES: list[dict[str, Any]] = [
 
 def neighbours(*, texts: bool) -> dict[str, Corpus]:
     """The same index set and classes with other content in the training documents."""
-    corpus = two_class_corpus(texts=texts)
+    corpus = two_class_corpus(worded=texts)
     train = corpus.split == 0
     labels = np.where(train, 0, corpus.labels)
     # Every third text has no word that counts.
@@ -131,7 +131,7 @@ def test_releases_of_neighbours_tell_the_same(tmp_path: Path) -> None:
 def test_how_much_a_person_wrote_is_told_nowhere(tmp_path: Path, texts: bool) -> None:
     """Owners are public with unit person; how many documents each has is not."""
     corpus = two_class_corpus(
-        texts=texts,
+        worded=texts,
         owners=np.arange(120) // 12,
         owner_names=tuple(f"p{i}" for i in range(10)),
         split=np.repeat([0, 1, 2], [72, 24, 24]).astype(np.int8),

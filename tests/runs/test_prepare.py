@@ -119,7 +119,7 @@ def test_rows_on_disk_train_the_same_model_to_the_bit(
 ) -> None:
     split = np.repeat([0, 1, 2], [72, 24, 24]).astype(np.int8)
     owners = {**OWNERS, "owners": np.arange(120) // 3, "split": split}
-    corpus = two_class_corpus(texts=texts, **owners)
+    corpus = two_class_corpus(worded=texts, **owners)
     given = {"features__kind": "static" if texts else "given", "features__options": {}}
     settings = small_settings(recipe, privacy__reproducible=True, **given, **changes)
     near = train(prepare(corpus, settings))
@@ -141,7 +141,7 @@ def test_how_many_documents_people_have_does_not_choose_memory() -> None:
         features__options={},
     )
     for owners in (np.arange(120) % 40, np.zeros(120, dtype=np.int64)):
-        corpus = two_class_corpus(texts=False, **{**OWNERS, "owners": owners})
+        corpus = two_class_corpus(worded=False, **{**OWNERS, "owners": owners})
         featurizer = prepare_features(corpus, settings)
         graph = graph_of(corpus, featurizer, settings)
         assert isinstance(graph.features, np.memmap)

@@ -253,6 +253,8 @@ class _Candidates:
             score=None if noise.score is None else GaussianEvent(noise.score),
             validation_units=0 if public else _validation_units(corpus, plans[0].unit),
         )
+        # What a plan refuses to be chosen by is refused before the first run.
+        self.plans = [replace(plan, selection=self.selection) for plan in plans]
         self.prepared = [
             replace(
                 draft,
@@ -300,8 +302,7 @@ class _Candidates:
     def winner(self, number: int, model: Model) -> Winner:
         """The winner with its statement."""
         prepared = self.prepared[number]
-        plan = replace(model.released.plan, selection=self.selection)  # type: ignore[type-var]
-        model = replace(model, released=replace(model.released, plan=plan))
+        model = replace(model, released=replace(model.released, plan=self.plans[number]))
         public = [
             Fact("search_candidates", detail=str(self.space)),
             *assumed_public(prepared.train, prepared.featurizer),

@@ -1,0 +1,412 @@
+"""A search keeps its budget, scores with bounded influence, and forgets what lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare, poisson
+
+from builders import two_class_corpus
+from privgcn.config import Settings, make_settings
+from privgcn.data import VALIDATION, Corpus
+from privgcn.errors import ConfigError, DataError, PrivacyContractError, PrivGCNError
+from privgcn.mechanism import RandomSource
+from privgcn.mechanism.fixed_point import Grid
+from privgcn.privacy.selection import RunCount
+from privgcn.runs import tune
+from privgcn.runs.model import Model
+from privgcn.runs.tune import SearchSpace, _Candidates, search
+
+COUNT = RunCount(3.0)
+SPACE = SearchSpace({"training.noise_scale": (1.0, 2.0), "training.epochs": (4, 9)})
+
+
+def make_corpus(**changes: Any) -> Corpus:
+    """Forty owners with three documents each, split by owner."""
+    owners = np.repeat(np.arange(40), 3)
+    labels = (owners % 2).astype(np.int64)
+    vectors = np.random.default_rng(0).normal(size=(120, 6)).astype(np.float32)
+    vectors[:, 0] += 3.0 * (2 * labels - 1)
+    rows = np.arange(117)
+    fields: dict[str, Any] = {
+        "vectors": vectors,
+        "labels": labels,
+        "edges": np.stack([rows, rows + 3]),
+        "split": np.select([owners < 24, owners < 32], [0, 1], 2).astype(np.int8),
+        "owners": owners,
+        "owner_names": tuple(f"p{number}" for number in range(40)),
+    }
+    return two_class_corpus(worded=False, **{**fields, **changes})
+
+
+def settings(unit: str = "document", **changes: Any) -> Settings:
+    return make_settings(
+        "auto",
+        epsilon=2.0,
+        changes={"privacy.unit": unit, "privacy.delta": 1e-3, **changes},
+    )
+
+
+def candidates(
+    unit: str = "document",
+    *,
+    corpus: Corpus | None = None,
+    space: SearchSpace = SPACE,
+    public: bool = False,
+) -> _Candidates:
+    corpus = make_corpus() if corpus is None else corpus
+    return _Candidates(corpus, settings(unit), space, COUNT, 2.0, public=public)
+
+
+@pytest.mark.parametrize("unit", ["document", "person"])
+@pytest.mark.parametrize("public", [True, False])
+def test_the_whole_search_costs_its_epsilon(unit: str, public: bool) -> None:
+    winner = search(make_corpus(), settings(unit), SPACE, COUNT, public_validation=public)
+    statement = winner.run.model.statement
+    assert statement is not None
+    statement.verify()
+    assert 1.99 < statement.epsilon <= 2.0
+    assert statement.releasable
+    assert statement.selection is not None
+    assert (statement.selection.score is None) == public
+    units = {"document": 24, "person": 8}[unit]
+    assert statement.selection.validation_units == (0 if public else units)
+    assert len(statement.selection.candidates) == 2
+    assert winner.run.plan == statement.plan
+    assert winner.chosen in SPACE.combinations()
+    scale = winner.run.settings.training.noise_scale
+    assert scale == winner.chosen["training.noise_scale"]
+    words = statement.text()
+    assert "training.noise_scale from 1.0, 2.0" in " ".join(words.split())
+    assert any(fact.code == "public_validation" for fact in statement.assumed_public) == public
+
+
+def test_a_search_buys_less_noise_than_it_would_cost_run_by_run() -> None:
+    plan = candidates(public=True).prepared[0].plan
+    assert plan is not None
+    assert plan.epsilon < 2.0 < 3.0 * plan.epsilon
+
+
+# hazard 14
+def test_as_many_runs_as_drawn_each_with_its_own_noise_and_the_winner_is_one_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[Model] = []
+    scores = iter([3.0, 7.0, 5.0])
+    train = _Candidates.train
+
+    def training(self: _Candidates, number: int) -> Model:
+        made.append(train(self, number))
+        return made[-1]
+
+    monkeypatch.setattr(RunCount, "draw", lambda self, source: 3)
+    monkeypatch.setattr(_Candidates, "train", training)
+    monkeypatch.setattr(_Candidates, "score", lambda *_: next(scores))
+    winner = search(make_corpus(), settings(), SPACE, COUNT)
+    assert len(made) == 3
+    tensors = [model.released.tensors["weight"] for model in made]
+    assert winner.run.model.released.tensors["weight"] is tensors[1]
+    assert not np.array_equal(tensors[0], tensors[2])
+
+
+# hazard 14
+@pytest.mark.parametrize("scored", ["rising", "falling", "all alike", "one perfect"])
+def test_runs_are_drawn_made_and_scored_as_the_bound_assumes(
+    monkeypatch: pytest.MonkeyPatch, scored: str
+) -> None:
+    """Each draws its candidate anew, trains anew and is scored anew, whatever came before."""
+    runs = 600
+    drawn: list[int] = []
+    values: list[float] = []
+
+    def train(self: _Candidates, number: int) -> Any:
+        drawn.append(number)
+        return len(drawn) - 1
+
+    def score(self: _Candidates, number: int, model: Any, source: RandomSource) -> float:
+        assert (number, model) == (drawn[-1], len(drawn) - 1)
+        turn = len(values)
+        perfect = 1e9 if turn == 7 else 0.0
+        each = {"rising": turn, "falling": -turn, "all alike": 0.0, "one perfect": perfect}
+        values.append(float(each[scored]))
+        return values[-1]
+
+    monkeypatch.setattr(RunCount, "draw", lambda self, source: runs)
+    monkeypatch.setattr(_Candidates, "train", train)
+    monkeypatch.setattr(_Candidates, "score", score)
+    monkeypatch.setattr(_Candidates, "winner", lambda self, *chosen: chosen)
+    # The seed of the settings has no say in what is drawn.
+    number, model = search(make_corpus(), settings(seed=3), SPACE, COUNT)  # type: ignore[misc]
+    assert len(drawn) == len(values) == runs
+    assert model == values.index(max(values))
+    assert number == drawn[model]
+    # Uniform over the four candidates, and no candidate follows from the one before.
+    pairs = np.bincount(4 * np.array(drawn[:-1]) + np.array(drawn[1:]), minlength=16)
+    assert chisquare(pairs).pvalue > 1e-6
+
+
+# hazard 14
+def test_the_number_of_runs_follows_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are counted and not made: a search of two hundred runs is not cut short."""
+    each, counts = candidates(), []
+    monkeypatch.setattr(tune, "_Candidates", lambda *_, **__: each)
+    monkeypatch.setattr(_Candidates, "train", lambda self, number: counts.append(1))
+    monkeypatch.setattr(_Candidates, "score", lambda *_: 0.0)
+    monkeypatch.setattr(_Candidates, "winner", lambda *_: None)
+    lengths = []
+    for _ in range(120):
+        counts.clear()
+        search(make_corpus(), settings(), SPACE, COUNT)
+        lengths.append(min(len(counts), 4))
+    first = poisson(COUNT.rate).pmf([1, 2, 3]) / (1 - np.exp(-COUNT.rate))
+    expected = 120 * np.array([*first, 1 - first.sum()])
+    found = Counter(lengths)
+    assert chisquare([found[size] for size in (1, 2, 3, 4)], expected).pvalue > 1e-6
+    counts.clear()
+    search(make_corpus(), settings(), SPACE, RunCount(200.0))
+    assert 120 < len(counts) < 280
+
+
+def scores(corpus: Corpus, unit: str, model: Model | None = None) -> tuple[float, Model]:
+    each = candidates(unit, corpus=corpus)
+    model = each.train(0) if model is None else model
+    each.score_noise = 1e-9
+    return each.score(0, model, RandomSource.secret()), model
+
+
+# hazard 14
+@pytest.mark.parametrize("unit", ["document", "person"])
+def test_one_unit_moves_a_private_score_by_at_most_one(unit: str) -> None:
+    corpus = make_corpus()
+    before, model = scores(corpus, unit)
+    for owner in range(24, 32):
+        own = np.flatnonzero(corpus.owners == owner)[: None if unit == "person" else 1]
+        vectors, labels = np.array(corpus.vectors), corpus.labels.copy()
+        vectors[own] = -100.0 * vectors[own]
+        labels[own] = -1 if owner % 2 else labels[own]
+        touched = np.isin(corpus.edges, own).any(axis=0)
+        changed = make_corpus(vectors=vectors, labels=labels, edges=corpus.edges[:, ~touched])
+        after, _ = scores(changed, unit, model)
+        assert abs(after - before) <= 1.0 + 1e-6
+
+
+def test_private_documents_are_scored_each_by_itself() -> None:
+    """Rows so weak that edges would change many answers."""
+    weak = np.random.default_rng(1).normal(size=(120, 6)).astype(np.float32)
+    corpus = two_class_corpus(worded=False, vectors=weak)
+    together, model = scores(corpus, "document")
+    apart = 0.0
+    for row in np.flatnonzero(corpus.split == VALIDATION):
+        alone = np.where(np.arange(120) == row, VALIDATION, np.minimum(2 * corpus.split, 2))
+        apart += scores(corpus.with_split(alone), "document", model)[0]
+    assert together == pytest.approx(apart, abs=1e-6)
+
+
+def test_the_score_of_a_run_has_the_noise_it_is_accounted_with() -> None:
+    each = candidates()
+    model, source = each.train(0), RandomSource.secret()
+    sample = np.array([each.score(0, model, source) for _ in range(200)])
+    assert each.selection.score is not None
+    assert sample.std() == pytest.approx(each.selection.score.noise_multiplier, rel=0.3)
+
+
+@pytest.mark.parametrize("unit", ["document", "person"])
+def test_a_private_score_lies_on_its_grid(unit: str) -> None:
+    """Also where owners count with two thirds."""
+    labels = make_corpus().labels.copy()
+    labels[::3] = 1 - labels[::3]
+    each = candidates(unit, corpus=make_corpus(labels=labels))
+    model, source = each.train(0), RandomSource.secret()
+    assert each.score_noise is not None
+    grid = Grid.of(each.score_noise, 8 if unit == "person" else 24)
+    for _ in range(20):
+        score = each.score(0, model, source)
+        assert score == round(score * grid.unit) / grid.unit
+
+
+def test_training_other_than_accounted_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    each = candidates(public=True)
+    released = each.train(0).released
+    plan = replace(each.prepared[0].plan, noise_multiplier=1.0)  # type: ignore[type-var]
+    for other in (replace(released, plan=plan), replace(released, releasable=False)):
+        monkeypatch.setattr(tune, "fit", lambda *_, other=other: other)
+        with pytest.raises(PrivacyContractError, match="follow the plan"):
+            each.train(0)
+
+
+# hazard 25
+@pytest.mark.parametrize("number", [0, 1])
+def test_candidates_with_features_that_learn_are_named_whoever_wins(number: int) -> None:
+    texts = tuple(f"word{number % 7} other{number % 2}" for number in range(120))
+    corpus = make_corpus(vectors=None, texts=texts)
+    space = SearchSpace({"features.kind": ("hashing", "tfidf")})
+    each = candidates(corpus=corpus, space=space)
+    statement = each.winner(number, each.train(number)).run.model.statement
+    assert statement is not None
+    learned = [f.detail for f in statement.not_covered if f.code == "learned_features"]
+    assert any("vocabulary" in str(detail) for detail in learned)
+
+
+@pytest.mark.parametrize(
+    ("changes", "values", "words"),
+    [
+        ({"privacy.unit": "part"}, (4, 6), "same units"),
+        ({"privacy.unit": "part"}, ("column:year", "column:place"), "same units"),
+        ({"privacy.unit": "graph", "privacy.parts": 1}, (1, 4), "must have one group"),
+    ],
+)
+def test_what_decides_the_units_is_not_searched_over(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], values: Any, words: str
+) -> None:
+    monkeypatch.setattr(tune, "fit", None)
+    years = np.arange(120) % 4
+    corpus = make_corpus(columns={"year": years, "place": years[::-1].copy()})
+    space = SearchSpace({"privacy.parts": values, "training.noise_scale": (1.0, 2.0)})
+    with pytest.raises(PrivacyContractError, match=words):
+        search(corpus, settings(**changes), space, COUNT, public_validation=True)
+
+
+def test_a_search_over_a_fixed_partition_protects_its_groups() -> None:
+    chosen = settings(**{"privacy.unit": "part", "privacy.parts": 6, "seed": 5})
+    winner = search(make_corpus(), chosen, SPACE, COUNT, public_validation=True)
+    statement = winner.run.model.statement
+    assert statement is not None
+    assert (statement.unit, statement.partition.groups) == ("part", 6)
+    assert statement.partition.seed == 5
+
+
+@pytest.mark.parametrize("unit", ["document", "person"])
+def test_each_candidate_pays_for_the_sensitivity_of_its_own_partition(unit: str) -> None:
+    each = candidates(unit, space=SearchSpace({"privacy.parts": ("each", 4)}))
+    single, four = (prepared.plan for prepared in each.prepared)
+    assert single is not None
+    assert four is not None
+    assert (single.sensitivity, four.sensitivity) == (1, 2)
+    assert four.noise_multiplier == pytest.approx(2 * single.noise_multiplier)
+    assert {one.sensitivity for one in each.selection.candidates} == {1, 2}
+    for number, plan in enumerate((single, four)):
+        assert 1.99 < replace(plan, selection=each.selection).epsilon <= 2.0
+        assert each.train(number).released.plan == plan
+
+
+@pytest.mark.parametrize(
+    ("corpus", "changes", "space", "public", "words"),
+    [
+        ({}, {"privacy.reproducible": True}, SPACE, False, "reproducible"),
+        ({}, {"privacy.accountant": "pld"}, SPACE, False, "must be rdp"),
+        ({"split": np.repeat([0, 2], 60).astype(np.int8)}, {}, SPACE, False, "validation"),
+        ({"owners": np.zeros(120, int)}, {}, SPACE, True, "no owner"),
+        ({}, {"privacy.unit": "part", "privacy.parts": 4}, SPACE, False, "public"),
+        ({}, {}, SearchSpace({"prediction.hops": (2, 3)}), False, "--public-validation"),
+        ({}, {}, SearchSpace({"training.patience": (0, 3)}), False, "stop early"),
+        ({}, {"privacy.noise_multiplier": 3.0}, SPACE, False, "must have an epsilon"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused_before_any_run(
+    monkeypatch: pytest.MonkeyPatch,
+    corpus: Any,
+    changes: Any,
+    space: SearchSpace,
+    public: bool,
+    words: str,
+) -> None:
+    monkeypatch.setattr(tune, "fit", None)
+    with pytest.raises((ConfigError, DataError, PrivGCNError), match=words):
+        search(
+            make_corpus(**corpus), settings(**changes), space, COUNT, public_validation=public
+        )
+
+
+def test_without_an_epsilon_there_is_no_search() -> None:
+    with pytest.raises(ConfigError, match="epsilon"):
+        search(make_corpus(), make_settings("plain"), SPACE, COUNT)
+
+
+# --- search spaces ---------------------------------------------------------------------------
+
+
+def test_values_are_read_as_numbers_and_words() -> None:
+    space = SearchSpace.of(
+        "auto",
+        None,
+        ["training.noise_scale=1,1.5", "features.kind=hashing,minilm", "model.hops=0"],
+    )
+    assert space.choices == {
+        "training.noise_scale": (1, 1.5),
+        "features.kind": ("hashing", "minilm"),
+        "model.hops": (0,),
+    }
+    assert len(space.combinations()) == 4
+    assert str(space).startswith("training.noise_scale from 1, 1.5; features.kind from hashing")
+
+
+def test_a_file_names_lists_and_options_come_on_top(tmp_path: Path) -> None:
+    file = tmp_path / "space.toml"
+    file.write_text("[training]\nnoise_scale = [1, 2]\nepochs = 30\n")
+    space = SearchSpace.of("auto", file, ["training.noise_scale=3,4"])
+    assert space.choices == {"training.noise_scale": (3, 4), "training.epochs": (30,)}
+
+
+@pytest.mark.parametrize("recipe", ["auto", "paper-full", "paper-split"])
+def test_every_private_recipe_has_a_space(recipe: str) -> None:
+    assert len(SearchSpace.of(recipe, None, []).combinations()) >= 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "privacy.epsilon=1,2",
+        "privacy.noise_multiplier=1,2",
+        "privacy.delta=1e-5,1e-4",
+        "privacy.unit=document,person",
+        "privacy.relation=remove,replace",
+        "privacy.accountant=rdp,pld",
+        "privacy.reproducible=true,false",
+        "recipe=auto,paper-split",
+        "seed=1,2,3",
+        "data.source=a,b",
+        "training.noise_scale=1",
+        "training.noise_scale",
+        "training.noise_scale=",
+    ],
+)
+def test_what_must_not_be_searched_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        SearchSpace.of("auto", None, [text])
+
+
+def test_unknown_settings_are_refused() -> None:
+    space = SearchSpace.of("auto", None, ["training.wings=1,2"])
+    with pytest.raises(ConfigError, match="wings"):
+        search(make_corpus(), settings(), space, COUNT)
+
+
+def test_a_space_is_not_too_large() -> None:
+    values = ",".join(map(str, range(1, 102)))
+    with pytest.raises(ConfigError, match="2 to 100 candidates"):
+        SearchSpace.of("auto", None, [f"training.epochs={values}"])
+
+
+def test_what_is_fixed_is_not_searched_over() -> None:
+    space = SearchSpace.of("auto", None, ["privacy.clip_norm=1,2"])
+    with pytest.raises(ConfigError, match=r"'privacy\.clip_norm' must be fixed or searched"):
+        space.check_overrides({"privacy.clip_norm": 0.5})
+    space.check_overrides({"privacy.unit": "person"})
+
+
+def test_a_run_without_privacy_has_no_space() -> None:
+    with pytest.raises(ConfigError, match="epsilon"):
+        SearchSpace.of("plain", None, [])
+
+
+def test_the_words_of_a_space_do_not_tell_where_files_lie(tmp_path: Path) -> None:
+    paths = [str(tmp_path / "clients" / name) for name in ("a.vec", "b.vec")]
+    space = SearchSpace.of("auto", None, [f"features.options.source={','.join(paths)}"])
+    assert str(space) == "features.options.source from a.vec, b.vec"
+    elsewhere = SearchSpace.of("auto", None, ["features.options.source=clients/a.vec,b.vec"])
+    assert str(elsewhere) == str(space)
