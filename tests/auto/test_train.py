@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 
 from auto.planted import accuracy, auto_settings, graph_of, plan_of, planted, trained
 from privgcn.auto import train as train_module
+from privgcn.auto.label_prior import class_bias
 from privgcn.auto.recipe import MatchingConstants, learning_rate
 from privgcn.auto.train import shrunk, text_rows, text_scores, train
 from privgcn.config import MODES
@@ -92,6 +93,9 @@ def test_the_formula_of_the_recipe() -> None:
     np.testing.assert_allclose(
         released.tensors["mean"], shrunk(mean, session.deviation / 0.8), rtol=1e-6
     )
+    statistics, deviation = session.answers[0] / Statistics.LABEL, session.deviation / 0.6
+    bias = class_bias(statistics[-NAMED:], deviation)
+    np.testing.assert_allclose(released.tensors["class_bias"], bias, rtol=1e-5)
     assert released.plan is plan
     assert released.matching == MatchingConstants.of(released).model_dump()
 

@@ -14,7 +14,7 @@ nobody knows beforehand: so its interval is wide enough for four of five runs on
 were not measured.
 
 Examples:
-    >>> small, large = (forecast(documents, 5, 1.0) for documents in (300, 10_000))
+    >>> small, large = (forecast(documents, 5, 1.0) for documents in (100, 10_000))
     >>> small.expected.recovered < 0.75 < large.expected.recovered
     True
     >>> large.advice
@@ -136,9 +136,22 @@ class Setup:
     relation: str | None = None
     kind: str = DEFAULT_KIND
 
+    @functools.lru_cache(maxsize=256)  # noqa: B019 - frozen, and few
     def plan(self, epsilon: float) -> PrivacyPlan:
         """What recipe ``auto`` would run for this epsilon."""
-        return _plan(self, epsilon)
+        asked = {
+            "privacy.delta": self.delta,
+            "privacy.unit": self.unit,
+            "privacy.relation": self.relation,
+            "privacy.epsilon": epsilon,
+        }
+        settings = resolve(Overrides.typed(asked, flags=True))
+        if settings.privacy is None:
+            raise ConfigError(
+                f"The 'epsilon' of a forecast must be given. Got {shown(epsilon)}."
+            )
+        epochs = settings.training.epochs
+        return plan_for(settings.privacy, self.units, epochs=epochs, seed=0, columns={})
 
     def signal(self, epsilon: float, *, features: int | None = None) -> float:
         """How far the mean document of a class stands above the noise."""
@@ -154,21 +167,6 @@ class Setup:
             # Beyond the largest signal, scores stay about as they are.
             curve.least <= signal <= 10 * curve.most,
         )
-
-
-@functools.lru_cache(maxsize=256)
-def _plan(setup: Setup, epsilon: float) -> PrivacyPlan:
-    asked = {
-        "privacy.delta": setup.delta,
-        "privacy.unit": setup.unit,
-        "privacy.relation": setup.relation,
-        "privacy.epsilon": epsilon,
-    }
-    settings = resolve(Overrides.typed(asked, flags=True))
-    if settings.privacy is None:
-        raise ConfigError(f"The 'epsilon' of a forecast must be given. Got {shown(epsilon)}.")
-    epochs = settings.training.epochs
-    return plan_for(settings.privacy, setup.units, epochs=epochs, seed=0, columns={})
 
 
 @dataclass(frozen=True)
