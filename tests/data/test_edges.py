@@ -52,7 +52,7 @@ BAD: dict[str, tuple[Columns, int | None, list[str]]] = {
     "missing": (
         {"source": ["007", "8"], "target": ["8", None]},
         1,
-        ["'target'", "empty", "cut"],
+        ["'target'", "empty"],
     ),
     "spaces": ({"source": ["007"], "target": ["8 "]}, 0, ["'8 '", "Did you mean '8'"]),
     "floats": ({"source": ["10.0"], "target": ["8"]}, 0, ["'10.0'", "Did you mean '10'"]),
@@ -118,6 +118,8 @@ def test_edges_may_be_a_tensor() -> None:
         ({"edges": [("a", "b")]}, "give them ids"),
         ({"edges": [(0, 1, 0.5)]}, "no weights"),
         ({"edges": [(0,)]}, "Edge 0 has 1 values"),
+        ({"edges": [0, 1]}, "Edge 0 has 1 values"),
+        ({"edges": {"source": [0], "target": [1, 2]}}, "each of the 1 edges"),
         ({"edges": [("a", "x")], "ids": list("abcd")}, "id of a document. Got 'x' in row 0"),
         ({"edges": coo_matrix(([1, 2], ([0, 1], [1, 2])), shape=(4, 4))}, "no weights"),
         ({"edges": coo_matrix((3, 3))}, "each of the 4 documents"),
@@ -167,6 +169,12 @@ def test_edges_by_another_name_are_not_ignored(tmp_path: Path, name: str) -> Non
         load_corpus(tmp_path)
     (tmp_path / "edges.csv").write_text("source,target\n007,8\n")
     assert load_corpus(tmp_path).edges.shape[1] == 1
+
+
+def test_the_last_edge_may_have_been_cut(tmp_path: Path) -> None:
+    (folder(tmp_path) / "edges.csv").write_text("source,target\n007,8\n8,1")
+    with pytest.raises(DataError, match="a last line may have been cut"):
+        load_corpus(tmp_path)
 
 
 def test_notes_about_edges_are_no_edges(tmp_path: Path) -> None:

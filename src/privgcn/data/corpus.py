@@ -207,7 +207,7 @@ class Corpus:
         ids: One string for each document.
         texts: One text for each document, or None where ``vectors`` stand in.
         vectors: Float32 vectors in document order (dense, CSR or a ``numpy.memmap``), or
-            None. A view of a memmap reads its rows on access and keeps none.
+            None. A view of a memmap reads its rows on every access and stores none.
         labels: Index into ``classes``; -1 where a document has no label.
         classes: The class names.
         edges: ``[2, m]``, each undirected edge once with the smaller row first.

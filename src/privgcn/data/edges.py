@@ -178,7 +178,5 @@ def _wrong_end(
         near = ids.column.filter(ids.column.str.strip_chars() == bare)
         if len(near):
             remedy = f"Did you mean {shown(near[0])}? Write ids the same way in both"
-    return DataError(
-        f"The '{name}' of an edge {rule} in {table.place(row)}. {remedy}; a last line may have "
-        "been cut."
-    )
+    cut = "; a last line may have been cut" if table.name.startswith("The file") else ""
+    return DataError(f"The '{name}' of an edge {rule} in {table.place(row)}. {remedy}{cut}.")

@@ -167,7 +167,7 @@ def edge_rows(
             return rows_of_array(edges, count, "An edge_index"), ()
         if edges.shape[1] == 2 and ids is None:
             return rows_of_array(edges.T, count, "An array of edges"), ()
-    pairs = [tuple(pair) for pair in edges]
+    pairs = [tuple(pair) if hasattr(pair, "__iter__") else (pair,) for pair in edges]
     for number, pair in enumerate(pairs):
         if len(pair) != 2:
             refuse_weights(["a third value"] * (len(pair) == 3), "A list")
@@ -240,10 +240,11 @@ def table_of_columns(columns: Mapping[str, Any], name: str) -> Table:
         else:
             made[column] = _strings(column, values)
     count = len(made["text"] if "text" in made else next(iter(made.values()), ()))
+    kind = "edges" if set(ENDS) & set(made) else "documents"
     for column, series in made.items():
         if len(series) != count:
             raise DataError(
-                f"The '{column}' must be given for each of the {count} documents, one entry "
+                f"The '{column}' must be given for each of the {count} {kind}, one entry "
                 f"for each. Got {len(series)}."
             )
     return Table(pl.DataFrame(made), name, lambda row: f"row {row}", labels)
