@@ -1,0 +1,174 @@
+"""Scores beyond those of one training: other seeds, other folds, documents added later."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from builders import (
+    HASHING,
+    corpus_folder,
+    run_folder,
+    small_corpus,
+    small_settings,
+    trained,
+    two_class_corpus,
+)
+from privgcn import cross_validate
+from privgcn.config import MODES, make_settings
+from privgcn.data import TEST, TRAIN, load_corpus
+from privgcn.errors import ConfigError, DataError, PrivacyContractError
+from privgcn.runs import evaluate
+from privgcn.runs.classifier import GraphClassifier
+from privgcn.runs.evaluate import composed_epsilon, evaluation_of, repeated_scores
+from privgcn.runs.run import Run, write_run
+from privgcn.runs.train import TrainedRun
+
+SHORT = {"training.epochs": 20, "training.learning_rate": 0.1}
+
+
+def test_every_mode_is_predicted_once_and_the_matrix_built_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from privgcn.graph import DocumentGraph
+    from privgcn.runs.model import Model
+
+    calls: list[str] = []
+    graphs: list[int] = []
+    scores, propagation = Model.scores, DocumentGraph.__dict__["propagation"].func
+
+    def counted(self: Model, graph: Any, rows: Any, mode: Any) -> Any:
+        calls.append(mode)
+        return scores(self, graph, rows, mode)
+
+    def built(self: DocumentGraph) -> Any:
+        graphs.append(len(self))
+        return propagation(self)
+
+    monkeypatch.setattr(Model, "scores", counted)
+    monkeypatch.setattr(DocumentGraph.__dict__["propagation"], "func", built)
+    record = write_run(tmp_path / "run", trained(), lambda *_: "")
+    assert sorted(calls) == sorted(MODES)
+    assert len(graphs) == len(set(graphs)) <= 2
+    assert record["scores"].keys() == MODES.keys()
+    assert record["baselines"]["graph-blind linear"] == record["scores"]["alone"]
+
+
+def test_what_train_prints_is_what_was_written(tmp_path: Path) -> None:
+    run = trained()
+    record = write_run(tmp_path / "run", run, lambda *_: "<html></html>")
+    stored = Run(tmp_path / "run")
+    assert {"run", "dataset", "settings", "statement", "scores"} <= record.keys()
+    for mode, row in record["scores"].items():
+        assert {"micro_f1", "macro_f1", "accuracy"} <= row.keys()
+        assert row.items() <= stored.scores["modes"][mode].items()
+    assert record["statement"] == json.loads((tmp_path / "run" / "statement.json").read_text())
+    assert stored.statement == run.model.statement
+    assert stored.scores["forecast"] == record["forecast"]
+    json.dumps(record)
+
+
+def test_a_plain_run_has_references_and_no_claim(tmp_path: Path) -> None:
+    run = trained(settings=small_settings("plain", epsilon=None, training__epochs=3))
+    record = write_run(tmp_path / "run", run, lambda *_: "")
+    assert record["statement"] is None
+    assert "forecast" not in record
+    for row in record["references"].values():
+        assert row["best"] in row["scores"]
+    assert Run(tmp_path / "run").statement is None
+
+
+def test_documents_that_came_later_are_evaluated_and_trained_ones_are_not(
+    tmp_path: Path,
+) -> None:
+    source = corpus_folder(tmp_path / "corpus")
+    chosen = small_settings(data__source=str(source))
+    run = run_folder(tmp_path / "run", load_corpus(source), chosen)
+    first = evaluation_of(Run(run))
+    assert first.left_out == 0
+    assert first.run.scores == Run(run).scores["modes"]
+    lines = (source / "documents.jsonl").read_text().splitlines()
+    # Somebody calls two training documents test documents, and adds a new one.
+    moved = [line.replace('"train"', '"test"') for line in lines[:2]]
+    new = json.dumps({"id": "z", "text": "late invoice", "label": "billing", "split": "test"})
+    (source / "documents.jsonl").write_text("\n".join([*moved, *lines[2:], new]) + "\n")
+    second = evaluation_of(Run(run))
+    assert second.left_out == 2
+    assert len(second.run.test_rows) == len(first.run.test_rows) + 1
+    GraphClassifier.load(run).save(tmp_path / "model")
+    with pytest.raises(DataError, match="does not know which documents"):
+        evaluation_of(Run(tmp_path / "model"))
+
+
+def test_the_first_seed_is_the_model_whatever_it_scores() -> None:
+    run = trained(settings=small_settings(epsilon=1.0, seed=4, training__epochs=3))
+    before = run.model.released.tensors["weight"].copy()
+    repeats = repeated_scores(run, 3)
+    assert repeats["seeds"] == [4, 5, 6]
+    assert repeats["model"] == 4
+    assert np.array_equal(run.model.released.tensors["weight"], before)
+    for mode, table in run.scores.items():
+        row = repeats["modes"][mode]["micro_f1"]
+        assert row["values"][0] == table["micro_f1"]
+        assert len(row["values"]) == 3
+        low, high = row["interval"]
+        assert low <= row["mean"] <= high
+    plan = run.plan
+    assert repeats["composed_epsilon"] == composed_epsilon(plan, 3)
+    assert plan.epsilon < composed_epsilon(plan, 3) < 3 * plan.epsilon
+    assert composed_epsilon(plan, 1) == pytest.approx(plan.epsilon, rel=1e-6)
+
+
+def test_other_seeds_are_other_runs() -> None:
+    chosen = small_settings(epsilon=0.05, privacy__reproducible=True, training__epochs=3)
+    repeats = repeated_scores(trained(settings=chosen), 4)
+    assert len(set(repeats["modes"]["alone"]["micro_f1"]["values"])) > 1
+
+
+def test_a_plain_run_costs_nothing_however_often() -> None:
+    chosen = make_settings("plain", changes={**HASHING, "training.epochs": 3})
+    assert repeated_scores(trained(settings=chosen), 2)["composed_epsilon"] is None
+
+
+def test_every_document_is_a_test_document_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    splits = []
+    train = evaluate.train_run
+
+    def counted(corpus: Any, settings: Any) -> TrainedRun:
+        splits.append(np.asarray(corpus.split))
+        return train(corpus, settings)
+
+    monkeypatch.setattr(evaluate, "train_run", counted)
+    table = cross_validate(two_class_corpus(worded=False), folds=4, settings=SHORT)
+    tested = np.stack([split == TEST for split in splits])
+    assert tested.sum(0).tolist() == [1] * 120
+    assert all(set(split.tolist()) == {TRAIN, TEST} for split in splits)
+    assert table["documents"] == 120
+    row = table["own-graph"]["micro_f1"]
+    assert len(row["values"]) == 4
+    assert row["mean"] > 0.9
+    assert row["interval"][0] < row["mean"]
+
+
+def test_documents_of_an_owner_stay_together() -> None:
+    corpus = small_corpus(owners=20)
+    folds = evaluate._folds(corpus, 5, 0)
+    for owner in np.unique(corpus.owners):
+        assert len(set(folds[corpus.owners == owner].tolist())) == 1
+    assert sorted(set(folds.tolist())) == list(range(5))
+
+
+def test_a_budget_needs_the_word_that_documents_are_public() -> None:
+    corpus = two_class_corpus(worded=False)
+    with pytest.raises(PrivacyContractError, match="privgcn tune"):
+        cross_validate(corpus, epsilon=1.0)
+    changes = {"privacy.delta": 1e-3, "training.epochs": 2}
+    table = cross_validate(corpus, folds=2, epsilon=1.0, settings=changes, public=True)
+    assert len(table["alone"]["macro_f1"]["values"]) == 2
+    for folds in (1, 121):
+        with pytest.raises(ConfigError, match="between 2 and 120"):
+            cross_validate(corpus, folds=folds)

@@ -1,0 +1,215 @@
+"""A loaded model is the saved one: labels, settings and predictions, to the bit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from safetensors.numpy import load, save
+from sklearn.base import clone
+
+from builders import reseal, small_corpus
+from privgcn.auto import label_prior, moment_matching, recipe, spectrum
+from privgcn.config import MODES
+from privgcn.errors import ConfigError, DataError
+from privgcn.features import words
+from privgcn.runs.classifier import GraphClassifier
+from privgcn.runs.folder import MODEL, WEIGHTS, read_folder
+from privgcn.runs.model import model_files, read_model
+from privgcn.runs.run import Run
+
+SHORT = {"training.epochs": 5}
+PRIVATE: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-3}
+RECIPES: dict[str, dict[str, Any]] = {
+    "auto": PRIVATE,
+    "plain": {"settings": {**SHORT, "training.learning_rate": 0.05}},
+    "paper-full": {**PRIVATE, "settings": SHORT},
+    "paper-split": {**PRIVATE, "settings": SHORT, "optimizer": "sgd"},
+}
+
+
+def vectors(documents: int = 200) -> tuple[np.ndarray, np.ndarray]:
+    """Dense rows that all point one way."""
+    rng = np.random.default_rng(0)
+    codes = np.arange(documents) % 3
+    rows = 5.0 + rng.normal(size=(3, 8))[codes] * 3 + rng.normal(size=(documents, 8))
+    return rows.astype(np.float32), codes
+
+
+def again(model: GraphClassifier, folder: Path) -> GraphClassifier:
+    model.save(folder)
+    return GraphClassifier.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [*((name, "hashing") for name in RECIPES), ("auto", "tfidf"), ("auto", "static")],
+)
+def test_every_recipe_predicts_to_the_bit(tmp_path: Path, name: str, kind: str) -> None:
+    corpus = small_corpus()
+    model = GraphClassifier(recipe=name, features=kind, **RECIPES[name]).fit(corpus.train)
+    read = again(model, tmp_path / "model")
+    for mode in MODES:
+        expected = model.predict_proba(corpus.test, inference=mode)
+        assert np.array_equal(expected, read.predict_proba(corpus.test, inference=mode))
+    assert read.settings_ == model.settings_
+    assert read.n_features_in_ == model.n_features_in_
+    assert read.statement_ == model.statement_
+    assert (read.statement_ is None) == (name == "plain")
+
+
+@pytest.mark.parametrize("made", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("balanced", [True, False])
+def test_given_vectors_predict_to_the_bit(tmp_path: Path, made: Any, balanced: bool) -> None:
+    rows, codes = vectors()
+    model = GraphClassifier(**PRIVATE, balanced=balanced).fit(made(rows), codes)
+    read = again(model, tmp_path / "model")
+    assert read.balanced is balanced
+    for mode in ("alone", "own-graph"):
+        expected = model.predict_proba(made(rows), inference=mode)
+        assert np.array_equal(expected, read.predict_proba(made(rows), inference=mode))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([10, 20, -3]),
+        np.array([0, 1, 255], dtype=np.uint8),
+        np.array([0.0, 1.0, 2.0]),
+        np.array([True, False, True]),
+        np.array(["a", "bc", "ünï"]),
+        np.array(["a", "bc", "d" * 40], dtype=object),
+    ],
+    ids=lambda labels: str(labels.dtype),
+)
+@pytest.mark.parametrize("private", [True, False])
+def test_labels_keep_their_type(tmp_path: Path, labels: np.ndarray, private: bool) -> None:
+    rows, codes = vectors()
+    y = labels[codes]
+    chosen = PRIVATE if private else {"settings": {"training.epochs": 60}}
+    model = GraphClassifier(**chosen).fit(rows, y)
+    read = again(model, tmp_path / "model")
+    predicted = read.predict(rows)
+    assert predicted.dtype == model.predict(rows).dtype
+    assert type(predicted.tolist()[0]) is type(y.tolist()[0])
+    assert np.array_equal(predicted, model.predict(rows))
+    assert read.score(rows, y) == model.score(rows, y) > 0.5
+    assert np.array_equal(read.classes_, model.classes_)
+
+
+def test_labels_that_json_cannot_hold_are_refused() -> None:
+    rows, codes = vectors()
+    model = GraphClassifier(settings=SHORT).fit(rows, codes)
+    with pytest.raises(ConfigError, match="class labels"):
+        model_files(replace(model._model, classes=np.array([1j, 2j])))
+
+
+def test_a_clone_of_a_loaded_model_trains_under_the_same_guarantee(tmp_path: Path) -> None:
+    corpus = small_corpus(owners=20)
+    model = GraphClassifier(
+        epsilon=np.float64(3.0),
+        delta=2e-5,
+        unit="person",
+        relation="replace",
+        features="tfidf",
+        seed=np.int64(4),
+        reproducible=True,
+        settings={"training.noise_scale": 1.2, "privacy.clip_norm": 0.5},
+    ).fit(corpus.train)
+    read = again(model, tmp_path / "model")
+    assert read.settings_ == model.settings_
+    refit = clone(read).fit(corpus.train)
+    assert refit.settings_ == model.settings_
+    assert refit.statement_ == model.statement_
+
+
+def test_column_names_come_back(tmp_path: Path) -> None:
+    rows, codes = vectors()
+    frame = pl.DataFrame(rows, schema=[f"c{i}" for i in range(8)])
+    model = GraphClassifier(settings=SHORT).fit(frame, codes)
+    read = again(model, tmp_path / "model")
+    assert list(read.feature_names_in_) == list(frame.columns)
+    assert np.array_equal(read.predict(frame), model.predict(frame))
+
+
+def test_names_that_were_taken_from_the_labels_are_not_used() -> None:
+    corpus = small_corpus()
+    chosen: dict[str, Any] = {**PRIVATE, "features": "static"}
+    model = GraphClassifier(**chosen).fit(corpus.train)
+    assert "label_direction" in model._model.released.tensors
+    unknown = replace(corpus, facts=replace(corpus.facts, classes_declared=False))
+    model = GraphClassifier(**chosen).fit(unknown.train)
+    assert "label_direction" not in model._model.released.tensors
+
+
+def test_constants_of_another_version_change_no_saved_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = small_corpus()
+    model = GraphClassifier(**PRIVATE, features="hashing").fit(corpus.train)
+    read = again(model, tmp_path / "model")
+    expected = {m: model.predict_proba(corpus.test, inference=m) for m in MODES}
+    moved = 0
+    for module in (recipe, spectrum, label_prior):
+        for name, value in list(vars(module).items()):
+            if name.lstrip("_").isupper() and type(value) in (int, float):
+                monkeypatch.setattr(module, name, type(value)(value * 2 / 3))
+                moved += 1
+    assert moved >= 5
+    constants = moment_matching.MatchingConstants
+    monkeypatch.setattr(
+        constants, "of", classmethod(lambda *_, **__: pytest.fail("constants of this version"))
+    )
+    monkeypatch.setattr("sklearn.feature_extraction.text.ENGLISH_STOP_WORDS", {"invoice"})
+    assert words.stop_list("english") == ["invoice"]
+    for loaded in (read, GraphClassifier.load(tmp_path / "model")):
+        for mode, probabilities in expected.items():
+            predicted = loaded.predict_proba(corpus.test, inference=mode)
+            assert np.array_equal(predicted, probabilities), mode
+
+
+@pytest.mark.parametrize(
+    ("name", "damaged"),
+    [
+        ("mean", None),
+        ("mean", np.zeros(1, np.float32)),
+        ("mean", np.zeros(8)),
+        ("class_bias", np.zeros(2, np.float32)),
+        ("class_bias", np.full(3, np.inf, np.float32)),
+        ("iterates", np.zeros((3, 8, 3), np.float32)),
+        ("weight", np.zeros((3, 8), np.float32)),
+        ("more", np.zeros(1, np.float32)),
+    ],
+)
+def test_a_damaged_tensor_is_refused(tmp_path: Path, name: str, damaged: Any) -> None:
+    """Also where nothing claims that it is whole, as in a run without privacy."""
+    rows, codes = vectors()
+    GraphClassifier(**PRIVATE).fit(rows, codes).save(tmp_path / "model")
+    run = Run(tmp_path / "model")
+    settings, statement = run.settings, run.statement
+    tensors = load(run.stored.content(WEIGHTS))
+    if damaged is None and name == "mean":
+        # A mean is left out where it is not worth subtracting.
+        del tensors["weight"]
+        name = "weight"
+    else:
+        tensors[name] = damaged
+    reseal(tmp_path / "model", {WEIGHTS: save(tensors)})
+    with pytest.raises(DataError, match=name):
+        read_model(read_folder(tmp_path / "model"), settings=settings, statement=statement)
+
+
+def test_a_model_of_another_format_is_refused(tmp_path: Path) -> None:
+    rows, codes = vectors()
+    GraphClassifier(settings=SHORT).fit(rows, codes).save(tmp_path / "model")
+    record = json.loads((tmp_path / "model" / MODEL).read_text())
+    for change in ({"format": 5}, {"width": 9}, {"kind": "linear"}, {"wings": 2}):
+        reseal(tmp_path / "model", {MODEL: json.dumps({**record, **change})})
+        with pytest.raises(DataError, match="cannot be read"):
+            GraphClassifier.load(tmp_path / "model")

@@ -1,0 +1,161 @@
+"""Predictions never take training documents for new ones, nor call themselves covered."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from builders import run_folder, small_frame, small_settings, write_corpus
+from privgcn.config import MODES
+from privgcn.data import TRAIN, load_corpus
+from privgcn.errors import ConfigError, DataError
+from privgcn.runs.classifier import GraphClassifier
+from privgcn.runs.predictions import Predictions, are_predictions, check_format, predict_source
+from privgcn.runs.release import write_release
+from privgcn.runs.run import Run
+
+SEED = 5
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Documents without a split of their own: the seed of the run makes it."""
+    folder = tmp_path_factory.mktemp("house") / "letters"
+    return write_corpus(folder, small_frame(split=False))
+
+
+def trained(letters: Path, folder: Path, epsilon: float | None = 2.0) -> Path:
+    chosen = small_settings(
+        epsilon=epsilon, seed=SEED, data__source=str(letters), training__epochs=2
+    )
+    return run_folder(folder, load_corpus(letters, seed=SEED), chosen)
+
+
+@pytest.fixture(scope="module")
+def run(letters: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained(letters, tmp_path_factory.mktemp("runs") / "run")
+
+
+def test_however_the_runs_own_folder_is_spelled_no_training_document_is_predicted(
+    tmp_path: Path, letters: Path, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = load_corpus(letters, seed=SEED)
+    expected = {str(corpus.ids[row]) for row in np.flatnonzero(corpus.split != TRAIN).tolist()}
+    link = tmp_path / "link"
+    link.symlink_to(letters)
+    monkeypatch.chdir(letters.parent)
+    for source in (letters, f"{letters}/", "letters", "./letters", "letters/../letters", link):
+        predictions = predict_source(run, os.fspath(source), "own-graph")
+        assert set(predictions.ids) == expected, source
+        assert predictions.left_out == 60 - len(expected)
+
+
+# hazard 32
+def test_coverage_says_for_whom(letters: Path, run: Path, tmp_path: Path) -> None:
+    by_mode = {mode: predict_source(run, str(letters), mode) for mode in MODES}
+    covered = {mode: predictions.covered for mode, predictions in by_mode.items()}
+    assert covered == {"alone": True, "own-graph": True, "full-graph": False}
+    words = by_mode["alone"].coverage
+    assert "protects training documents" in words
+    assert "no exact copy of a training document among these" in words
+    assert "none of these documents trained" not in words
+    plain = trained(letters, tmp_path / "plain", None)
+    for mode in MODES:
+        assert predict_source(plain, str(letters), mode).covered is False
+
+
+# hazard 32
+@pytest.mark.parametrize("mode", ["alone", "own-graph"])
+def test_a_copy_of_a_training_document_elsewhere_is_named(
+    letters: Path, run: Path, tmp_path: Path, mode: str
+) -> None:
+    corpus = load_corpus(letters, seed=SEED)
+    row = int(np.flatnonzero(corpus.split == TRAIN)[0])
+    frame = {"id": ["copy", "new"], "text": [f" {corpus.texts[row]}\n", "something else"]}
+    predictions = predict_source(run, str(write_corpus(tmp_path / "new", frame)), mode)
+    assert predictions.trained == ("copy",)
+    assert predictions.covered is False
+    assert "1 of 2 documents" in predictions.coverage
+    assert ("the others are" in predictions.coverage) == (mode == "alone")
+
+
+def test_a_run_makes_the_split_of_its_own_seed_again(letters: Path, run: Path) -> None:
+    """Else evaluation would score training documents as new ones."""
+    split = load_corpus(letters, seed=SEED).split
+    assert (Run(run).corpus().split == split).all()
+    assert (load_corpus(letters, seed=0).split != split).any()
+
+
+def test_where_the_documents_are_is_kept_by_a_saved_model_and_not_released(
+    tmp_path: Path, letters: Path, run: Path
+) -> None:
+    GraphClassifier.load(run).save(tmp_path / "model")
+    saved = Run(tmp_path / "model")
+    assert saved.settings == Run(run).settings
+    assert saved.settings.data.source == str(letters)
+    write_release(saved, tmp_path / "release", {})
+    assert Run(tmp_path / "release").settings.data.source is None
+    for path in (tmp_path / "release").iterdir():
+        assert str(letters).encode() not in path.read_bytes(), path.name
+    release = tmp_path / "release"
+    assert predict_source(release, str(letters), "alone").covered is None
+    with pytest.raises(ConfigError, match="a release does not know which"):
+        predict_source(release, str(letters), "full-graph")
+
+
+def test_there_must_be_something_to_predict(tmp_path: Path, run: Path) -> None:
+    frame = {"id": ["a"], "text": ["a letter"]}
+    new = str(write_corpus(tmp_path / "new", frame))
+    with pytest.raises(ConfigError, match="would be the same as 'own-graph'"):
+        predict_source(run, new, "full-graph")
+    with pytest.raises(ConfigError, match="alone, own-graph, full-graph"):
+        predict_source(run, new, "whole")
+    with pytest.raises(DataError, match="does not exist"):
+        predict_source(tmp_path / "nowhere", new, "alone")
+
+
+# hazard 31
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ""])
+def test_a_table_is_written_for_its_owner_and_no_cell_is_a_formula(
+    tmp_path: Path, suffix: str
+) -> None:
+    predictions = Predictions(
+        ids=["=1+1", "-5", "@x", "plain"],
+        classes=np.array(["+a", "b"]),
+        probabilities=np.array([[0.9, 0.1]] * 4),
+        covered=True,
+        coverage="",
+        trained=(),
+        left_out=0,
+    )
+    path = tmp_path / f"table{suffix}"
+    old = os.umask(0)
+    try:
+        predictions.write(path, all_classes=True)
+    finally:
+        os.umask(old)
+    # hazard 26
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert are_predictions(path)
+    if suffix in ("", ".csv"):
+        rows = list(csv.reader(path.read_text().splitlines()))
+        assert [row[0] for row in rows] == ["id", "'=1+1", "-5", "'@x", "plain"]
+        assert rows[1][1:] == ["'+a", "0.900000", "0.900000", "0.100000"]
+    elif suffix == ".jsonl":
+        assert json.loads(path.read_text().splitlines()[0])["id"] == "=1+1"
+    else:
+        assert pl.read_parquet(path).columns[:3] == ["id", "label", "probability"]
+
+
+def test_another_ending_is_refused_and_somebodys_file_is_known(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="ends with"):
+        check_format(tmp_path / "table.xlsx")
+    for name, content in (("a.csv", b"x,y\n"), ("a.jsonl", b"[[["), ("a.parquet", b"\xff")):
+        (tmp_path / name).write_bytes(content)
+        assert not are_predictions(tmp_path / name)

@@ -1,0 +1,238 @@
+"""What a statement must own up to, through every entrance to a model."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from torch import nn
+
+from builders import two_class_corpus
+from privgcn.config import MODES, Settings, make_settings
+from privgcn.data import Corpus
+from privgcn.errors import ConfigError, PrivacyContractError, PrivacyWarning
+from privgcn.privacy.selection import RunCount
+from privgcn.privacy.statement import Fact, PrivacyStatement
+from privgcn.runs import classifier
+from privgcn.runs.classifier import GraphClassifier
+from privgcn.runs.predictions import predict_source
+from privgcn.runs.prepare import not_covered
+from privgcn.runs.release import releasable_statement
+from privgcn.runs.run import Run
+from privgcn.runs.train import train_run
+from privgcn.runs.tune import SearchSpace, search
+
+EPSILON, DELTA = 2.0, 1e-3
+QUICK = {"training.epochs": 2}
+
+
+def by_classifier(corpus: Corpus, features: str | None) -> PrivacyStatement | None:
+    classifier._earlier.clear()
+    return GraphClassifier(EPSILON, DELTA, features=features).fit(corpus.train).statement_
+
+
+def by_training(corpus: Corpus, features: str | None) -> PrivacyStatement | None:
+    return train_run(corpus, settings(features)).model.statement
+
+
+def by_search(corpus: Corpus, features: str | None) -> PrivacyStatement | None:
+    space, count = SearchSpace({"training.noise_scale": (1.0, 2.0)}), RunCount(2.0)
+    return search(corpus, settings(features), space, count).run.model.statement
+
+
+def settings(features: str | None) -> Settings:
+    changes = {"privacy.delta": DELTA, "features.kind": features}
+    return make_settings("auto", epsilon=EPSILON, changes=changes)
+
+
+Entrance = Callable[[Corpus, str | None], PrivacyStatement | None]
+ENTRANCES: list[Entrance] = [by_classifier, by_training, by_search]
+
+
+def gaps(statement: PrivacyStatement | None) -> dict[str, Fact]:
+    assert statement is not None
+    statement.verify()
+    return {fact.code: fact for fact in statement.not_covered}
+
+
+@pytest.fixture(autouse=True)
+def _no_earlier_fits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(classifier, "_earlier", [])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        yield
+
+
+# hazard 25
+@pytest.mark.parametrize("entrance", ENTRANCES)
+def test_classes_that_were_taken_from_the_labels_are_named(entrance: Entrance) -> None:
+    corpus = two_class_corpus()
+    assert gaps(entrance(corpus, "hashing"))["classes_from_labels"].count == 2
+    declared = replace(corpus, facts=replace(corpus.facts, classes_declared=True))
+    statement = entrance(declared, "hashing")
+    assert "classes_from_labels" not in gaps(statement)
+    assert statement is not None
+    assert Fact("classes_declared", count=2) in statement.assumed_public
+    arrays = two_class_corpus(worded=False).train
+    model = GraphClassifier(EPSILON, DELTA).fit(arrays.vectors, arrays.labels)
+    assert "classes_from_labels" in gaps(model.statement_)
+
+
+# hazard 25
+@pytest.mark.parametrize("entrance", ENTRANCES)
+@pytest.mark.parametrize("features", ["bow", "tfidf"])
+def test_features_that_learn_are_named_and_learn_from_training_documents_only(
+    entrance: Entrance, features: str
+) -> None:
+    corpus = two_class_corpus()
+    assert "learned_features" not in gaps(entrance(corpus, "hashing"))
+    texts = tuple(
+        text if split == 0 else f"{text} unheard{number % 5} elsewhere{number % 3}"
+        for number, (text, split) in enumerate(zip(corpus.texts, corpus.split, strict=True))
+    )
+    facts = [gaps(entrance(c, features)) for c in (corpus, replace(corpus, texts=texts))]
+    assert "vocabulary" in str(facts[0]["learned_features"].detail)
+    assert facts[0] == facts[1]
+
+
+# hazard 25
+@pytest.mark.parametrize("entrance", ENTRANCES)
+def test_what_was_prepared_by_looking_is_named(entrance: Entrance) -> None:
+    corpus = two_class_corpus()
+    facts = replace(corpus.facts, split_origin="stratified", not_covered=("rare words left",))
+    named = gaps(entrance(replace(corpus, facts=facts), "hashing"))
+    assert "split_by_label" in named
+    assert named["other"].detail == "rare words left"
+
+
+def test_what_an_encoder_may_have_seen_is_named_though_it_learns_nothing() -> None:
+    encoder: Any = SimpleNamespace(learns=False, learned="the encoder read it elsewhere")
+    fact = Fact("learned_features", detail="the encoder read it elsewhere")
+    assert fact in not_covered(two_class_corpus(), encoder)
+
+
+# hazard 25
+def test_a_module_of_the_users_own_is_named() -> None:
+    class Own(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(6, 2)
+
+        def forward(self, x: Any, edge_index: Any) -> Any:
+            return self.layer(x)
+
+    corpus = two_class_corpus(worded=False)
+    model = GraphClassifier(EPSILON, DELTA, module=Own(), parts=6, settings=QUICK)
+    statement = model.fit(corpus.train).statement_
+    assert statement is not None
+    named = [fact for fact in statement.assumed_public if fact.code == "own_module"]
+    assert "Own" in str(named[0].detail)
+
+
+def test_a_run_with_learned_features_is_released_on_request_only(tmp_path: Path) -> None:
+    for features in ("bow", "hashing"):
+        classifier._earlier.clear()
+        model = GraphClassifier(EPSILON, DELTA, features=features)
+        model.fit(two_class_corpus().train).save(tmp_path / features)
+    releasable_statement(Run(tmp_path / "hashing"), learned_features=False)
+    releasable_statement(Run(tmp_path / "bow"), learned_features=True)
+    with pytest.raises(PrivacyContractError, match="not covered"):
+        releasable_statement(Run(tmp_path / "bow"), learned_features=False)
+
+
+def test_seeded_noise_is_not_released(tmp_path: Path) -> None:
+    model = GraphClassifier(EPSILON, DELTA, features="hashing", reproducible=True)
+    model.fit(two_class_corpus().train).save(tmp_path / "run")
+    with pytest.raises(PrivacyContractError, match="was seeded"):
+        releasable_statement(Run(tmp_path / "run"), learned_features=True)
+
+
+# hazard 32
+def test_only_predictions_without_training_documents_are_covered(tmp_path: Path) -> None:
+    """The claim is compared with what moves when training documents are others."""
+    corpus = two_class_corpus(worded=False)
+    vectors = np.array(corpus.vectors)
+    vectors[corpus.split == 0] *= -5.0
+    other = two_class_corpus(worded=False, vectors=vectors)
+    model = GraphClassifier(EPSILON, DELTA).fit(corpus.train)
+    model.save(tmp_path / "run")
+    statement = model.statement_
+    assert statement is not None
+    stated = {claim.mode: claim.covered for claim in statement.inference_modes}
+    documents = tmp_path / "new"
+    documents.mkdir()
+    (documents / "documents.csv").write_text("id,text\na,x\nb,y\n")
+    np.save(documents / "features.npy", vectors[:2])
+    for mode in MODES:
+        first = model.predict_proba(corpus.test, inference=mode)
+        same = np.array_equal(first, model.predict_proba(other.test, inference=mode))
+        assert stated[mode] == same
+        if same:
+            # A saved model cannot know whether these documents trained it.
+            assert predict_source(tmp_path / "run", str(documents), mode).covered is None
+        else:
+            with pytest.raises(ConfigError, match="training documents"):
+                predict_source(tmp_path / "run", str(documents), mode)
+
+
+# --- searches that nobody pays for -----------------------------------------------------------
+
+
+def vectors(seed: int = 0) -> tuple[Any, Any]:
+    labels = np.arange(60) % 2
+    return np.random.default_rng(seed).normal(size=(60, 4)) + 3 * labels[:, None], labels
+
+
+def private(**changes: Any) -> GraphClassifier:
+    return GraphClassifier(**{"epsilon": 1.0, "delta": 1e-3, "settings": QUICK, **changes})
+
+
+# hazard 25
+def test_the_winner_of_a_grid_search_claims_nothing(tmp_path: Path) -> None:
+    grid = GridSearchCV(private(), {"epsilon": [1.0, 2.0]}, cv=2)
+    with pytest.warns(PrivacyWarning, match="privgcn tune"):
+        grid.fit(*vectors())
+    statement = grid.best_estimator_.statement_
+    assert [fact.code for fact in statement.void] == ["unpaid_search"]
+    grid.best_estimator_.save(tmp_path / "model")
+    with pytest.raises(PrivacyContractError, match="Nothing can be claimed"):
+        releasable_statement(Run(tmp_path / "model"), learned_features=True)
+
+
+def test_scores_over_folds_are_warned_of_even_with_one_setting() -> None:
+    with pytest.warns(PrivacyWarning, match="model selection"):
+        cross_val_score(private(), *vectors(), cv=2)
+
+
+# hazard 25
+def test_other_settings_on_the_same_documents_are_warned_of_and_stated() -> None:
+    rows, labels = vectors()
+    private().fit(rows[:40], labels[:40])
+    with pytest.warns(PrivacyWarning, match="trained on before, with other settings"):
+        second = private(epsilon=2.0).fit(rows[20:], labels[20:])
+    assert second.statement_ is not None
+    assert not second.statement_.void
+    assert "another private model" in str(gaps(second.statement_)["other"].detail)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [{}, {"reproducible": True, "epsilon": 2.0}, {"epsilon": None, "delta": None}],
+)
+def test_the_same_setting_and_what_is_never_released_are_not(second: dict[str, Any]) -> None:
+    private().fit(*vectors())
+    private(**second).fit(*vectors())
+    private(epsilon=3.0).fit(*vectors(1))  # other documents
+
+
+def test_a_search_without_privacy_is_nobodys_business() -> None:
+    grid = GridSearchCV(GraphClassifier(settings=QUICK), {"optimizer": ["sgd", "adam"]}, cv=2)
+    grid.fit(*vectors())
+    assert grid.best_score_ >= 0.0
