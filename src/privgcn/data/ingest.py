@@ -94,6 +94,7 @@ def load_folder(
         edge_table = table_of_file(edge_path)
         ends, unused = rows_of_table(edge_table, count, fields["ids"], f" in {path.name}")
         files += [edge_path.name] * edge_table.semicolons
+        del edge_table  # the names of both ends are the largest thing in memory
     return _corpus(
         fields,
         table,
