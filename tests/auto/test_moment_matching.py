@@ -382,3 +382,53 @@ def test_many_classes_and_few_documents() -> None:
     scores = matched(model, graph)
     assert scores.shape == (60, 30)
     assert np.isfinite(scores).all()
+
+
+def test_the_spread_counts_noise_labels_and_the_choice_of_documents(released: Released) -> None:
+    """Document by document, as the docstring says it."""
+    _, problem, _ = problem_of(released, planted(50, 7))
+    likely = np.random.default_rng(0).dirichlet(np.ones(CLASSES), 50).T.astype(np.float32)
+    rows, residuals, units = problem.projected.astype(float), problem.residuals, 1500
+    means = np.einsum("km,kjm->mj", likely, residuals)
+    squares = np.einsum("km,kjm->mj", likely, residuals**2)
+    expected = np.full(problem.target.shape, problem.noise_std**2)
+    for j in range(CLASSES):
+        sums = rows * means[:, [j]]
+        expected[j] += units * (rows**2 * (squares - means**2)[:, [j]]).mean(0)
+        expected[j] += units * (1 + units / 50) * sums.var(0)
+    spread = problem.informed(likely).spread
+    np.testing.assert_allclose(spread, np.sqrt(expected), rtol=1e-3)
+
+
+def test_freedom_costs(released: Released) -> None:
+    """An embedding with more directions must match better to be taken."""
+    query, problem, _ = problem_of(released, planted(200, 7))
+    prior_scores = np.zeros((200, CLASSES), np.float32)
+    costs = []
+    for count in (0, 10, 40):
+        informative = (np.arange(len(query.directions.mean)) < count).astype(np.float32)
+        match = _Match(problem, query, _text(query, informative), prior_scores)
+        costs.append(match.cost() - match.objective)
+    assert costs[0] == pytest.approx(0.0, abs=1e-9)
+    assert costs[1] > 1
+    assert costs[2] > costs[1] + 1
+
+
+@pytest.mark.parametrize(("evidence", "taken"), [(1e6, False), (-1e6, True)])
+def test_text_beside_edges_is_taken_on_evidence(
+    strong: Released, evidence: float, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[int] = []
+    run = _Match.run
+
+    def spy(self: _Match, rounds: int, *, sharpening: float) -> None:
+        if sharpening:
+            used.append(self.points.shape[1])
+        run(self, rounds, sharpening=sharpening)
+
+    monkeypatch.setattr(_Match, "run", spy)
+    constants = Moments.of(strong).constants.model_copy(update={"evidence": evidence})
+    monkeypatch.setattr(MatchingConstants, "of", lambda released: constants)
+    matched(strong, planted(300, 10))
+    assert len(used) == 1, "certainty is wanted at the end, and once"
+    assert used[0] == (2 * WIDTH if taken else WIDTH)
