@@ -1,6 +1,6 @@
 """The yardstick of private sums: one document after the other, whole numbers, nothing clever.
 
-Rows are cut with a hundred decimal digits, products and sums are Python's integers, and what the
+Rows are cut with 400 decimal digits, products and sums are Python's integers, and what the
 product computes in float64 for one document is done here one number at a time. Nothing of the
 package is used but the grid and the factor that takes off roundings.
 """

@@ -49,17 +49,16 @@ class Sums:
     """The clipped sums of a module over samples of the groups of a graph."""
 
     def __init__(
-        self, module: nn.Module, graph: DocumentGraph = GRAPH, *, clip_norm: float = 1.0, count=GROUPS
+        self, module: nn.Module, graph: DocumentGraph = GRAPH, *, clip_norm: float = 1.0
     ) -> None:
-        self.plan = plan_of(graph, groups=count, unit="part", clip_norm=clip_norm)
+        self.plan = plan_of(graph, groups=GROUPS, unit="part", clip_norm=clip_norm)
         self.groups, self.graph = Groups.of_plan(self.plan, graph), graph
         self.question = ModuleGradient(module, inputs)
-        self.grid = Grid.of(1.0, count)
+        self.grid = Grid.of(1.0, GROUPS)
 
     def __call__(self, *chosen: int, seeds: Any = None) -> NDArray[np.float64]:
-        count = self.plan.partition.groups
-        sample = np.isin(np.arange(count), chosen) if chosen else np.ones(count, bool)
-        seeds = np.arange(count) if seeds is None else seeds
+        sample = np.isin(np.arange(GROUPS), chosen) if chosen else np.ones(GROUPS, bool)
+        seeds = np.arange(GROUPS) if seeds is None else seeds
         access = Access(self.groups, None, self.plan.clip_norm, self.grid, sample, seeds)
         return self.question.clipped_sum(access)
 
@@ -224,7 +223,8 @@ class Drops(nn.Module):
         self.linear, self.draw = nn.Linear(WIDTH, CLASSES), draw
 
     def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
-        return self.linear(rows * torch.tensor([[self.draw() for _ in r] for r in rows]).round())
+        drawn = torch.tensor([[self.draw() for _ in row] for row in rows])
+        return self.linear(rows * drawn.round())
 
 
 # hazard 15
@@ -323,14 +323,12 @@ def test_a_module_that_keeps_something_of_a_call_is_refused(what: str) -> None:
     ],
 )
 def test_statistics_over_groups_are_refused(layer: nn.Module) -> None:
+    channels = isinstance(layer, nn.InstanceNorm1d)
+
     class Normalised(Net):
         def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
             scores = super().forward(rows, edges)
-            if isinstance(layer, nn.InstanceNorm1d):
-                return layer(scores.T[None])[0].T if len(scores) == CLASSES else layer(
-                    scores[None].transpose(1, 2)
-                )[0].T
-            return layer(scores)
+            return layer(scores.T[None])[0].T if len(scores) < 2 or channels else layer(scores)
 
     module = Normalised()
     module.layer = layer

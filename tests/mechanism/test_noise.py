@@ -297,7 +297,9 @@ def test_at_the_border_of_k_a_hundred_digits_decide(
     assert made[: len(expected)].tolist() == expected
 
 
-@pytest.mark.parametrize(("k", "x"), [(0, 0), (3, 1 << 60), (8, 0), (8, 1), (20, 7), (30, 1 << 63)])
+@pytest.mark.parametrize(
+    ("k", "x"), [(0, 0), (3, 1 << 60), (8, 0), (8, 1), (20, 7), (30, 1 << 63)]
+)
 def test_at_the_border_of_acceptance_a_hundred_digits_decide(
     k: int, x: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -172,7 +172,8 @@ def test_every_question_is_exact_bounded_and_each_groups_own(
     assert all(no_longer_than_a_clip_norm(vector, case.grid) for vector in alone)
     whole = case.sum()
     assert (sum(alone) == whole).all()
-    some = np.array(data.draw(st.lists(st.booleans(), min_size=case.count, max_size=case.count)))
+    lists = st.lists(st.booleans(), min_size=case.count, max_size=case.count)
+    some = np.array(data.draw(lists))
     expected = sum((alone[n] for n in np.flatnonzero(some)), 0 * whole)
     assert (case.sum(some) == expected).all()
 
@@ -242,8 +243,10 @@ def test_rows_that_cancel_have_no_order(kind: str, sparse: bool) -> None:
     rows[100:] = -rows[:100]
     labels = np.concatenate([graph.labels[:100]] * 2)
     graph = replace(graph, features=csr_array(rows) if sparse else rows, labels=labels)
-    question = question_of(kind) if kind != "softmax" else SoftmaxGradient(
-        np.zeros((WIDTH, CLASSES)), np.zeros(CLASSES)
+    question = (
+        question_of(kind)
+        if kind != "softmax"
+        else SoftmaxGradient(np.zeros((WIDTH, CLASSES)), np.zeros(CLASSES))
     )
     case = Case(graph, plan_of(graph, by="owner", noise=0.01), question)
     expected = case.sum()
@@ -337,8 +340,10 @@ def test_how_much_somebody_writes_moves_nobody_else(kind: str, sparse: bool) -> 
     base = random_graph(60, WIDTH, CLASSES, owners=20, edges=0)
     sums = []
     for extra in (0, 1, 2, 5, 500):
-        more = random_graph(extra, WIDTH, CLASSES, seed=9, edges=0) if extra else base.induced(
-            np.empty(0, int)
+        more = (
+            random_graph(extra, WIDTH, CLASSES, seed=9, edges=0)
+            if extra
+            else base.induced(np.empty(0, int))
         )
         place = np.random.default_rng(extra).permutation(60 + extra)
         place = np.concatenate([place[place < 60], place[place >= 60]])

@@ -174,7 +174,13 @@ def test_ranks_give_the_bits_of_one_process(size: int, tmp_path: Path) -> None:
     assert not np.array_equal(made[0]["secret"], secret(Ranks())["secret"])
 
 
-@pytest.mark.parametrize("way", ["killed", "silent", "told to end"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "killed",
+        *(pytest.param(way, marks=pytest.mark.slow) for way in ("silent", "told to end")),
+    ],
+)
 def test_a_lost_rank_ends_the_run_with_one_clear_line(way: str, tmp_path: Path) -> None:
     seconds = 3 if way == "silent" else 120
     with started("lose one", 2, tmp_path, seconds) as (leader, other):
@@ -229,7 +235,7 @@ def test_torchruns_words_are_taken_and_ranks_hold_whole_groups(
     group = np.random.default_rng(0).integers(0, 30, 500)
     held = [Ranks(number, 4).holds(group) for number in range(4)]
     assert (np.sum(held, axis=0) == 1).all()
-    assert len({(int(g), int(np.argmax(h))) for g, h in zip(group, np.array(held).T)}) == 30
+    assert len({*zip(group.tolist(), np.argmax(held, axis=0).tolist(), strict=True)}) == 30
 
 
 @pytest.mark.parametrize("values", [("x", "2"), ("0", "-2"), ("2", "2")])

@@ -64,28 +64,24 @@ def test_a_question_that_fails_is_paid_for() -> None:
 def test_groups_of_another_plan_are_refused() -> None:
     plan = plan_of(GRAPH)
     for other in (plan_of(GRAPH, groups=4), plan_of(GRAPH, by="owner")):
-        with pytest.raises(PrivacyContractError, match="Groups of a session|groups of a session"):
+        with pytest.raises(PrivacyContractError, match="groups of a session"):
             Session(plan, Groups.of_plan(other, GRAPH), RandomSource.secret())
-    seeds = [PartitionFacts(kind="random", groups=4, seed=seed) for seed in (0, 1)]
-    plan = PrivacyPlan.from_dict({**plan_of(GRAPH, groups=4).to_dict()})
-    assert plan.partition == seeds[0]
-    again = {**plan.to_dict(), "partition": {**plan.to_dict()["partition"], "seed": 1}}
+    plan = plan_of(GRAPH, groups=4)
+    seeded = {"partition": PartitionFacts(kind="random", groups=4, seed=1)}
+    groups = Groups.of_plan(replace(plan, **seeded), GRAPH)
     with pytest.raises(PrivacyContractError, match="groups of a session"):
-        Session(
-            plan, Groups.of_plan(PrivacyPlan.from_dict(again), GRAPH), RandomSource.secret()
-        )
+        Session(plan, groups, RandomSource.secret())
 
 
 def test_a_plan_for_other_documents_is_refused() -> None:
-    with pytest.raises(PrivacyContractError, match="60 groups|60 units"):
+    with pytest.raises(PrivacyContractError, match="60 groups"):
         Groups.of_plan(plan_of(GRAPH), GRAPH, rows=np.arange(59))
+    by_owner, by_parts = plan_of(GRAPH, by="owner"), plan_of(GRAPH, groups=4)
     with pytest.raises(PrivacyContractError, match="15"):
-        other = replace(GRAPH, owners=np.arange(60))
-        Groups.of_plan(plan_of(GRAPH, by="owner"), other)
+        Groups.of_plan(by_owner, replace(GRAPH, owners=np.arange(60)))
     with pytest.raises(PrivacyContractError, match="owners"):
-        Groups.of_plan(plan_of(GRAPH, by="owner"), replace(GRAPH, owners=None))
+        Groups.of_plan(by_owner, replace(GRAPH, owners=None))
     with pytest.raises(PrivacyContractError, match="60 units"):
-        by_parts = plan_of(GRAPH, groups=4)
         Groups.of_plan(by_parts, GRAPH, rows=np.arange(40))
 
 
@@ -132,10 +128,6 @@ def test_a_mean_that_the_caller_changes_later_changes_nothing() -> None:
     assert np.array_equal(made, other.query(ZERO))
     bare = session_of(steps=3, source=RandomSource.seeded(0, "t"))
     assert not np.array_equal(made, bare.query(ZERO))
-    bare.center(np.full(8, 0.2))
-    other.center(None)
-    assert np.array_equal(bare._groups.private.blocks(bare._grid, None).__class__,
-                          other._groups.private.blocks(other._grid, None).__class__)
 
 
 def test_groups_may_serve_several_sessions() -> None:
@@ -203,7 +195,9 @@ def test_noise_is_independent_over_steps_and_coordinates() -> None:
 
 
 # hazard 3, 4
-def test_two_sessions_with_secret_sources_share_no_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_sessions_with_secret_sources_share_no_draw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     keys: list[bytes] = []
     urandom = os.urandom
     monkeypatch.setattr(os, "urandom", lambda count: keys.append(urandom(count)) or keys[-1])

@@ -1,0 +1,111 @@
+"""No answer tells by its bits whether a document was there; float32 noise would tell.
+
+The attack of ``scripts/bit_attack.py``, on released tensors and on answers of every question.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import nullcontext
+from typing import Any
+
+import bit_attack
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from brute_force import plan_of, random_graph
+from privgcn.audit.bits import FARTHEST, decide
+from privgcn.mechanism import (
+    Groups,
+    ModuleGradient,
+    RandomSource,
+    Session,
+    SoftmaxGradient,
+    Statistics,
+)
+from privgcn.mechanism.fixed_point import Grid
+
+
+@pytest.mark.parametrize("weak", [True, False])
+def test_float32_noise_put_back_tells_the_document_and_ours_does_not(
+    weak: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--float32-noise"] if weak else []
+    bit_attack.main(["toy", "--epsilon", "1", "--runs", "4", "--json", *options])
+    counts = json.loads(capsys.readouterr().out)
+    assert counts == {"runs": 4, "decided": 4 if weak else 0, "wrong": 0}
+
+
+@pytest.mark.slow
+@pytest.mark.dataset
+@pytest.mark.parametrize("source", ["cora", "toy"])
+def test_no_release_in_a_hundred_tells_the_document(source: str) -> None:
+    counts = bit_attack.attack(source, epsilon=1.0, runs=100)
+    assert counts == {"runs": 100, "decided": 0, "wrong": 0}
+
+
+def question_of(kind: str) -> Any:
+    if kind == "statistics":
+        return Statistics()
+    if kind == "softmax":
+        return SoftmaxGradient(np.zeros((40, 3)), np.zeros(3))
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(40, 8), nn.ReLU(), nn.Linear(8, 3))
+    return ModuleGradient(module, lambda graph: (torch.from_numpy(graph.features),))
+
+
+@pytest.mark.parametrize("kind", ["statistics", "softmax", "module"])
+@pytest.mark.parametrize("weak", [True, False])
+def test_answers_of_every_question(kind: str, weak: bool) -> None:
+    graph = random_graph(64, 40, 3, edges=0, unlabelled=0.0)
+    pair = graph, bit_attack.without(graph, 5)
+    plan = plan_of(graph, noise=3.7, steps=6)
+
+    def session_of(number: int, source: RandomSource) -> Session:
+        return Session(plan, Groups.of_plan(plan, pair[number]), source)
+
+    known = []
+    with bit_attack.noise_from(lambda total, grid, _: known.append(total / grid.unit) or total):
+        for number in (0, 1):
+            session_of(number, RandomSource.secret()).query(question_of(kind))
+    grid, verdicts = Grid.of(3.7, 64), []
+    with bit_attack.noise_from(bit_attack.float32_noisy) if weak else nullcontext():
+        for number in (0, 1):
+            session = session_of(number, RandomSource.secret())
+            for _ in range(6):
+                # 64 is a power of two, so nothing is rounded by the division.
+                released = session.query(question_of(kind)) * 64
+                farthest = FARTHEST * 3.7
+                verdict = decide(released, *known, spacing=1.0 / grid.unit, farthest=farthest)
+                verdicts.append((verdict, number == 0))
+    assert all(verdict in (None, there) for verdict, there in verdicts)
+    decided = sum(verdict is not None for verdict, _ in verdicts)
+    assert decided >= 9 if weak else decided == 0
+
+
+def test_float32_noise_is_float32_noise_of_the_right_size() -> None:
+    grid, source = Grid.of(3.0, 100), RandomSource.seeded(0, "test")
+    total = np.full(20_001, 10.0) * grid.unit
+    first, second = (bit_attack.float32_noisy(total, grid, source) for _ in range(2))
+    for drawn in (first, second):
+        assert np.array_equal(drawn.astype(np.float32), drawn)
+        assert abs(drawn.mean() - 10.0) < 5 * 3.0 / math.sqrt(20_001)
+        assert abs(drawn.std() / 3.0 - 1) < 5 / math.sqrt(2 * 20_001)
+    assert not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_document_that_is_gone_leaves_its_position(sparse: bool) -> None:
+    graph = random_graph(sparse=sparse, unlabelled=0.0)
+    linked = int(graph.edges[0, 0])
+    gone = bit_attack.without(graph, linked)
+    rows = [each.features.toarray() if sparse else each.features for each in (graph, gone)]
+    others = np.arange(len(graph)) != linked
+    assert not rows[1][linked].any()
+    assert rows[0][linked].any()
+    assert np.array_equal(rows[0][others], rows[1][others])
+    assert gone.labels[linked] == -1
+    assert not (gone.edges == linked).any()
