@@ -23,7 +23,7 @@ def main() -> None:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         code = 130
-        # Of several ranks the first speaks for all.
-        if os.environ.get("RANK", "0") == "0":
-            print(STOPPED, file=sys.stderr)
+    # Of several ranks the first speaks for all.
+    if code == 130 and os.environ.get("RANK", "0") == "0":
+        print(STOPPED, file=sys.stderr)
     sys.exit(code)

@@ -1,0 +1,262 @@
+"""Every privacy setting by every entrance: the run that begins carries it, or none begins."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from e2e.letters import letters
+from privgcn import Corpus, GraphClassifier, load_corpus
+from privgcn.auto.forecast import forecast
+from privgcn.cli.app import app
+from privgcn.config import PrivacySettings, to_toml
+from privgcn.errors import PrivacyContractError, PrivGCNError
+from privgcn.runs.prepare import PreparedRun
+
+stopped = pytest.mark.usefixtures("_stopped")
+
+
+@dataclass(frozen=True)
+class Override:
+    """A value that is no recipe's own, and what else it needs to make sense."""
+
+    value: Any
+    beside: dict[str, Any]
+
+
+# One override for every field of the privacy settings.
+OVERRIDES = {
+    "epsilon": Override(3.0, {}),
+    "delta": Override(1e-6, {}),
+    "unit": Override("person", {}),
+    "relation": Override("replace", {}),
+    "parts": Override(7, {}),
+    "sampling": Override("poisson", {"privacy.parts": 7}),
+    "sampling_probability": Override(0.25, {"privacy.sampling": "poisson", "privacy.parts": 7}),
+    "clip_norm": Override(0.5, {}),
+    "noise_multiplier": Override(40.0, {"privacy.epsilon": None}),
+    "accountant": Override("rdp", {}),
+    "reproducible": Override(True, {}),
+}
+# What a search cannot keep, and says so.
+NOT_SEARCHED = {"noise_multiplier": "epsilon", "reproducible": "reproducible"}
+TUNE_FLAGS = {"epsilon", "delta", "unit", "relation"}
+FLAGS = TUNE_FLAGS | {"parts", "sampling", "reproducible"}
+PARAMETERS = TUNE_FLAGS | {"parts", "reproducible"}
+ENTRANCES = {
+    "train flag": FLAGS,
+    "train --set": set(OVERRIDES),
+    "train --config": set(OVERRIDES),
+    "tune flag": TUNE_FLAGS,
+    "tune --set": set(OVERRIDES),
+    "tune --config": set(OVERRIDES),
+    "GraphClassifier parameter": PARAMETERS,
+    "GraphClassifier settings": set(OVERRIDES),
+}
+WALKS = [(way, field) for way, fields in ENTRANCES.items() for field in sorted(fields)]
+
+
+class BegunError(Exception):
+    """A run is about to read private documents."""
+
+    def __init__(self, prepared: PreparedRun) -> None:
+        super().__init__("a run begins")
+        self.prepared = prepared
+
+
+@pytest.fixture
+def _stopped(monkeypatch: Any) -> None:
+    """Runs stop where training would begin, and tell what they were about to do."""
+
+    def begun(prepared: PreparedRun, *_: Any) -> None:
+        raise BegunError(prepared)
+
+    # In this order: importing the second would take its name from the first.
+    monkeypatch.setattr("privgcn.runs.tune.fit", begun)
+    monkeypatch.setattr("privgcn.runs.train.fit", begun)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: Any) -> Path:
+    return letters(tmp_path_factory.mktemp("overrides") / "letters", range(120), owners=120)
+
+
+def begin(*words: object) -> None:
+    done = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
+    raise AssertionError(f"the run went on: {done.output}")
+
+
+def assigned(changes: dict[str, Any]) -> list[str]:
+    pairs = [(name, value) for name, value in changes.items() if value is not None]
+    return [word for name, value in pairs for word in ("--set", f"{name}={json.dumps(value)}")]
+
+
+def filed(folder: Path, changes: dict[str, Any]) -> list[str]:
+    path = folder / "my.toml"
+    settings = {name.removeprefix("privacy."): value for name, value in changes.items()}
+    path.write_text(to_toml({"privacy": settings}))
+    return ["--config", str(path)]
+
+
+def start(way: str, field: str, folder: Path, source: Path) -> None:
+    """Starts a run with one override by one entrance, all else by ``--set``."""
+    chosen = OVERRIDES[field]
+    base = {"privacy.epsilon": 2.0, "features.kind": "hashing", **chosen.beside}
+    base.pop(f"privacy.{field}", None)
+    own = {f"privacy.{field}": chosen.value}
+    verb, entrance = way.split()
+    if verb == "GraphClassifier":
+        by_parameter = entrance == "parameter"
+        settings = {name: value for name, value in base.items() if value is not None}
+        settings |= {} if by_parameter else own
+        parameters = {field: chosen.value} if by_parameter else {}
+        GraphClassifier(**parameters, settings=settings).fit(load_corpus(source).train)
+        raise AssertionError("the fit went on")
+    flag = [f"--{field}"] if chosen.value is True else [f"--{field}", str(chosen.value)]
+    words = {
+        "flag": [*assigned(base), *flag],
+        "--set": assigned({**base, **own}),
+        "--config": [*assigned(base), *filed(folder, own)],
+    }
+    begin(verb, source, *words[entrance], "--out", folder / "run")
+
+
+def options_of(verb: str) -> set[str]:
+    group = typer.main.get_command(app)
+    return {str(option.name) for option in group.get_command(None, verb).params}
+
+
+def test_every_privacy_setting_is_walked() -> None:
+    assert set(OVERRIDES) == set(PrivacySettings.model_fields)
+    assert options_of("train") & set(OVERRIDES) == FLAGS
+    assert options_of("tune") & set(OVERRIDES) == TUNE_FLAGS
+    assert options_of("audit") & set(OVERRIDES) == FLAGS - {"reproducible"}
+    assert options_of("attack") & set(OVERRIDES) == {"epsilon", "delta", "unit"}
+    assert set(GraphClassifier().get_params()) & set(OVERRIDES) == PARAMETERS
+    assert options_of("demo") & set(OVERRIDES) == {"epsilon"}
+    assert options_of("plan") & set(OVERRIDES) == TUNE_FLAGS
+
+
+@stopped
+@pytest.mark.parametrize(("way", "field"), WALKS)
+def test_an_override_of_privacy_reaches_the_run_or_is_refused(
+    tmp_path: Path, source: Path, way: str, field: str
+) -> None:
+    if way.startswith("tune") and field in NOT_SEARCHED:
+        with pytest.raises(PrivGCNError, match=NOT_SEARCHED[field]):
+            start(way, field, tmp_path, source)
+        return
+    with pytest.raises(BegunError) as begun:
+        start(way, field, tmp_path, source)
+    _check(begun.value.prepared, field, searched=way.startswith("tune"))
+
+
+def _check(prepared: Any, field: str, *, searched: bool = False) -> None:
+    plan, privacy = prepared.plan, prepared.settings.privacy
+    value = OVERRIDES[field].value
+    if searched and field == "epsilon":
+        # A search turns its epsilon into the noise of its runs.
+        assert plan.epsilon < value
+        return
+    assert getattr(privacy, field) == value
+    carried = {
+        "parts": plan.partition.groups,
+        "sampling": plan.schedule.name,
+        "sampling_probability": plan.schedule.sampling_probability,
+        "reproducible": privacy.reproducible,
+    }
+    if field == "epsilon":
+        assert 0.98 * value < plan.epsilon <= value
+    elif searched and field == "accountant":
+        assert privacy.accountant == value
+    else:
+        assert carried.get(field, getattr(plan, field, None)) == value
+
+
+@pytest.mark.parametrize("field", sorted(TUNE_FLAGS - {"epsilon"}))
+def test_a_forecast_keeps_every_override(field: str) -> None:
+    value = OVERRIDES[field].value
+    assert getattr(forecast(100, 2, 2.0, **{field: value}).plan, field) == value
+
+
+@stopped
+def test_the_demo_keeps_its_epsilon(tmp_path: Path) -> None:
+    with pytest.raises(BegunError) as begun:
+        begin("demo", "--epsilon", "3", "--out", tmp_path / "run")
+    _check(begun.value.prepared, "epsilon")
+    assert begun.value.prepared.plan.unit == "person"
+
+
+@stopped
+@pytest.mark.parametrize("verb", ["train", "tune"])
+@pytest.mark.parametrize("way", ["--seed", "--set", "--config"])
+def test_a_seed_is_never_ignored(
+    monkeypatch: Any, tmp_path: Path, source: Path, verb: str, way: str
+) -> None:
+    splits: list[int] = []
+
+    def loaded(source: str, **options: Any) -> Corpus:
+        splits.append(options["seed"])
+        return load_corpus(source, **options)
+
+    monkeypatch.setattr("privgcn.data.load_corpus", loaded)
+    (tmp_path / "my.toml").write_text("seed = 9\n")
+    words = {
+        "--seed": ["--seed", "9"],
+        "--set": ["--set", "seed=9"],
+        "--config": ["--config", tmp_path / "my.toml"],
+    }
+    more = ["--epsilon", "2", "--features", "hashing", "--out", tmp_path / "run"]
+    with pytest.raises(BegunError) as begun:
+        begin(verb, source, *words[way], *more)
+    assert (begun.value.prepared.settings.seed, splits) == (9, [9])
+
+
+@pytest.mark.parametrize("verb", ["train", "tune"])
+def test_contradictions_of_a_command_line_are_refused(
+    tmp_path: Path, source: Path, verb: str
+) -> None:
+    config = filed(tmp_path, {"privacy.unit": "person"})
+    words = r"--unit document and privacy\.unit = 'person'"
+    with pytest.raises(PrivacyContractError, match=words):
+        begin(verb, source, "--epsilon", "2", "--unit", "document", *config)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "settings", "words"),
+    [
+        ({"unit": "document"}, {"privacy.unit": "person"}, ["unit='document'", "'person'"]),
+        ({"delta": 1e-5}, {"privacy": {"delta": 1e-6}}, ["delta=1e-05", "1e-06"]),
+        ({"reproducible": False}, {"privacy.reproducible": True}, ["reproducible=False"]),
+    ],
+)
+def test_a_classifier_refuses_contradictions(
+    source: Path, parameters: dict[str, Any], settings: dict[str, Any], words: list[str]
+) -> None:
+    model = GraphClassifier(2.0, **parameters, settings=settings)
+    with pytest.raises(PrivacyContractError, match="must have one value") as refused:
+        model.fit(load_corpus(source).train)
+    assert all(word in str(refused.value) for word in words)
+
+
+@pytest.mark.parametrize("verb", ["train", "tune"])
+def test_the_statement_of_a_run_carries_every_override(
+    tmp_path: Path, source: Path, verb: str
+) -> None:
+    config = filed(tmp_path, {"relation": "replace", "delta": 1e-6, "clip_norm": 0.5})
+    more = ["--epsilon", "8", *config, "--set", "privacy.unit=person", "--set", "seed=9"]
+    words = [verb, source, *more, "--features", "hashing", "--out", tmp_path / "run", "--json"]
+    done = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
+    record = json.loads(done.stdout)
+    plan = record["statement"]["plan"]
+
+    assert record["statement"]["epsilon"] <= 8
+    assert (plan["unit"], plan["relation"]) == ("person", "replace")
+    assert (plan["delta"], plan["clip_norm"]) == (1e-6, 0.5)
+    assert record["settings"]["seed"] == 9

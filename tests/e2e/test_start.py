@@ -1,0 +1,242 @@
+"""How the program starts, speaks and stops: help, imports, terminals, interrupts."""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from e2e.letters import PRIVATE, RUN, call, ended, notes_of
+from privgcn import __version__
+from privgcn.cli.app import VERBS, app
+from privgcn.cli.train import with_unit
+from privgcn.config import make_settings
+from terminal import Terminal
+
+ACCOUNT = ["account", "--noise-multiplier", "4", "--steps", "100"]
+
+
+IMPORTED = """
+import sys
+from privgcn.cli import main
+sys.argv = ["privgcn", *{words!r}]
+try:
+    main()
+except SystemExit as stopped:
+    assert stopped.code == 0
+print(*sys.modules, file=sys.stderr)
+"""
+
+
+def imported(*words: str) -> set[str]:
+    """The modules that a command imports."""
+    code = IMPORTED.format(words=words)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("verb", [None, *VERBS])
+def test_help_has_two_names_and_every_verb_speaks_alike(verb) -> None:
+    words = [] if verb is None else [verb]
+    short, long = (CliRunner().invoke(app, [*words, flag]) for flag in ("-h", "--help"))
+
+    assert short.exit_code == long.exit_code == 0
+    assert short.stdout == long.stdout
+    assert "Usage" in short.stdout
+    if verb is not None:
+        for option in ("--json", "--quiet", "--verbose"):
+            assert option in short.stdout, option
+
+
+def test_help_lists_verbs_of_other_packages_without_importing_them() -> None:
+    shown = call("--help")
+
+    assert all(f"\n  {verb} " in shown for verb in (*VERBS, "reproduce"))
+    assert not {name for name in imported("--help") if name.startswith("privgcn_paper")}
+    assert CliRunner().invoke(app, []).output.strip() == shown.strip()
+
+
+def test_help_imports_little() -> None:
+    modules = imported("--help")
+
+    assert "privgcn.cli.train" in modules
+    assert not modules & {"numpy", "pydantic", "torch", "rich", "rich.console", "polars"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ACCOUNT,
+        ["calibrate", "--epsilon", "1", "--steps", "100"],
+        ["plan", "--documents", "300", "--classes", "10"],
+        ["verify", "{run}"],
+        ["datasets"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_needs_no_training_imports_no_torch(shelf, words) -> None:
+    modules = imported(*(word.format(run=shelf / "run") for word in words))
+
+    assert "privgcn.cli.app" in modules
+    assert "torch" not in modules
+
+
+@pytest.mark.slow
+def test_starting_takes_little_processor_time(shelf) -> None:
+    """Twice what was measured, because machines differ."""
+    for words, most in (
+        (["--help"], 0.4),
+        (ACCOUNT, 1.5),
+        (["verify", str(shelf / "run")], 1.6),
+    ):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([*RUN, *words], capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        assert spent < most, words
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    done = subprocess.run([*RUN, "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"privgcn {__version__}\n")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_the_verbs(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_PRIVGCN_COMPLETE", f"complete_{shell}")
+    monkeypatch.setenv("COMP_WORDS", "privgcn tr")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "privgcn tr")
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+    done = CliRunner().invoke(app, [], prog_name="privgcn")
+
+    assert "train" in done.stdout
+    assert "verify" not in done.stdout
+
+
+def test_quiet_says_nothing_beside_the_result_and_verbose_all_settings(shelf) -> None:
+    words = ["train", shelf / "letters", *PRIVATE, "--dry-run"]
+
+    assert notes_of(*words, "--quiet") == ""
+    assert "[training]" in notes_of(*words, "--verbose")
+
+
+@pytest.mark.parametrize(("answer", "unit"), [("person", "person"), ("\n", "document")])
+def test_at_a_terminal_the_unit_is_asked_for(answer: str, unit: str, monkeypatch) -> None:
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(
+        "typer.prompt", lambda *_, **more: more["value_proc"](answer.strip() or "document")
+    )
+    changed = with_unit(make_settings(epsilon=1.0), asks=True)
+
+    assert changed.privacy is not None
+    assert changed.privacy.unit == unit
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+@pytest.mark.parametrize("verb", ["predict", "evaluate", "report"])
+def test_at_a_terminal_every_long_verb_says_what_it_does(
+    verb: str, quiet: bool, shelf: Path, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    words = {
+        "predict": [shelf / "letters", "--out", tmp_path / "p.csv"],
+        "evaluate": [],
+        "report": ["--out", tmp_path / "r.html"],
+    }
+    assert ended(monkeypatch, verb, shelf / "run", *words[verb], *["--quiet"] * quiet) == 0
+    stage = "report" if verb == "report" else "prediction"
+    assert (stage in sys.stderr.getvalue()) != quiet  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_answers_an_interrupt(verb: str, capsys, monkeypatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("privgcn.cli.app._own_verb", lambda name: interrupted)
+    assert ended(monkeypatch, verb) == 130
+    assert capsys.readouterr().err == "Stopped. Nothing unfinished was left behind.\n"
+
+
+ENDLESS = (*PRIVATE, "--recipe", "paper-split", "--set", "training.epochs=100000")
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.2, 0.3, 0.6])
+def test_an_interrupt_while_it_starts_is_one_line(tmp_path, shelf, seconds: float) -> None:
+    words = ["train", str(shelf / "letters"), *ENDLESS]
+    process = subprocess.Popen(
+        [*RUN, *words], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+
+    assert process.returncode == 130, errors
+    assert errors.splitlines()[-1] == "Stopped. Nothing unfinished was left behind."
+    assert "Traceback" not in errors
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def _read_until(terminal: int, sign: bytes, seconds: float = 60.0) -> bytes:
+    """What a program wrote to a terminal until a sign appears, or until it closed it."""
+    text, deadline = b"", time.monotonic() + seconds
+    while sign not in text and time.monotonic() < deadline:
+        if select.select([terminal], [], [], 0.1)[0]:
+            try:
+                more = os.read(terminal, 4096)
+            except OSError:
+                break
+            if not more:
+                break
+            text += more
+    return text
+
+
+@contextmanager
+def _on_a_terminal(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The program with a terminal for its errors, and our end of that terminal."""
+    ours, theirs = os.openpty()
+    environment = {**os.environ, "TERM": "xterm"}
+    process = subprocess.Popen([*RUN, *words], cwd=folder, stderr=theirs, env=environment)
+    os.close(theirs)
+    try:
+        yield process, ours
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def test_an_interrupt_gives_the_cursor_back_and_leaves_no_folder(tmp_path, shelf) -> None:
+    words = ["train", str(shelf / "letters"), *ENDLESS]
+    with _on_a_terminal(tmp_path, *words) as (process, terminal):
+        seen = _read_until(terminal, b"training")
+        assert b"training" in seen, seen
+        process.send_signal(signal.SIGINT)
+        seen += _read_until(terminal, b"left behind.")
+        assert process.wait(timeout=60) == 130, seen
+    assert b"Stopped. Nothing unfinished was left behind." in seen
+    assert seen.rindex(b"\x1b[?25h") > seen.rindex(b"\x1b[?25l")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_a_mistake_does_not_touch_the_terminal(tmp_path) -> None:
+    with _on_a_terminal(tmp_path, "fetch", "typo") as (process, terminal):
+        seen = _read_until(terminal, b"'typo'.")
+        assert process.wait(timeout=60) == 2, seen
+    assert b"Error: " in seen
+    assert b"\x1b[?25l" not in seen
