@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import os
 import resource
-import sys
 import tracemalloc
-import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from privgcn.errors import ConfigError, DataError
-from privgcn.files import check_output, flush_folder, lock, read_bounded, write_atomically
+from privgcn.files import check_output, read_bounded, write_atomically
 
 
 @contextmanager
@@ -64,39 +62,30 @@ def test_only_a_regular_file_of_bounded_size_is_read(tmp_path) -> None:
         read_bounded(tmp_path / ("x" * 1000), most=9)
 
 
-def test_a_lock_keeps_others_out_until_the_file_is_closed(tmp_path) -> None:
-    path = tmp_path / "locked"
-    with path.open("w") as first, path.open("r") as second:
-        lock(first.fileno(), wait=False)
-        with pytest.raises(BlockingIOError):
-            lock(second.fileno(), wait=False)
-        with pytest.raises(BlockingIOError):
-            lock(second.fileno(), shared=True, wait=False)
-        first.close()
-        lock(second.fileno(), shared=True, wait=False)
-        with path.open("r") as third:
-            lock(third.fileno(), shared=True, wait=False)
+# hazard 26
+@pytest.mark.parametrize("umask", [0, 0o022])
+def test_a_file_is_born_with_its_permissions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umask: int
+) -> None:
+    modes: list[int] = []
+    replace = os.replace
 
+    def watched(draft: Path, path: Path) -> None:
+        modes.append(draft.stat().st_mode & 0o777)
+        replace(draft, path)
 
-def test_on_windows_the_lock_lies_beyond_the_content(tmp_path, monkeypatch) -> None:
-    """There is no Windows here: what its library would be asked is recorded."""
-    asked: list[tuple[int, int]] = []
-
-    def locking(handle: int, mode: int, size: int) -> None:
-        asked.append((os.lseek(handle, 0, os.SEEK_CUR), size))
-        if len(asked) == 1:
-            raise PermissionError(13, "in use")
-
-    library = types.SimpleNamespace(LK_NBLCK=2, locking=locking)
-    monkeypatch.setitem(sys.modules, "msvcrt", library)
-    monkeypatch.setattr(sys, "platform", "win32")
-    with (tmp_path / "file").open("w") as file:
-        lock(file.fileno())
-        assert asked == [(1 << 30, 1)] * 2
-        asked.clear()
-        with pytest.raises(BlockingIOError):
-            lock(file.fileno(), wait=False)
-    flush_folder(tmp_path / "nowhere")
+    old = os.umask(umask)
+    monkeypatch.setattr(os, "umask", lambda _: pytest.fail("a moment with another umask"))
+    monkeypatch.setattr(os, "replace", watched)
+    try:
+        write_atomically(tmp_path / "usual", "x")
+        write_atomically(tmp_path / "private", "x", mode=0o600)
+    finally:
+        monkeypatch.undo()
+        os.umask(old)
+    assert modes == [0o666 & ~umask, 0o600]
+    for name, mode in zip(("usual", "private"), modes, strict=True):
+        assert (tmp_path / name).stat().st_mode & 0o777 == mode
 
 
 def test_a_small_file_takes_little_memory_whatever_is_allowed(tmp_path: Path) -> None:
@@ -118,11 +107,11 @@ def test_only_a_file_of_ours_or_an_empty_one_is_replaced(tmp_path) -> None:
     path.touch()
     check_output(path, lambda _: False)
     path.write_text("mine")
-    check_output(path, lambda found: found.read_text() == "mine")
+    check_output(path, lambda file: file.read_text() == "mine")
     with pytest.raises(ConfigError, match="holds something else, and will not be replaced"):
         check_output(path, lambda _: False)
-    for place, words in ((tmp_path, "must not be a folder"), ("/dev/null", "regular file")):
+    for folder, words in ((tmp_path, "must not be a folder"), ("/dev/null", "regular file")):
         with pytest.raises(ConfigError, match=words):
-            check_output(Path(place), lambda _: True)
+            check_output(Path(folder), lambda _: True)
     with pytest.raises(ConfigError, match="cannot be written"):
         check_output(path / "below", lambda _: True)

