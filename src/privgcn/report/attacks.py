@@ -11,8 +11,6 @@ from privgcn.report.tables import Cell, Table
 
 Attacks = Mapping[str, Any]
 
-WITHOUT_MODEL = "no model"
-
 
 def table(attacks: Attacks) -> Table:
     """One row for each attack, model and inference mode."""
@@ -26,6 +24,8 @@ def table(attacks: Attacks) -> Table:
 
 def figure(attacks: Attacks) -> Figure:
     """The AUC of each attack as bars, one series for each kind of model."""
+    from privgcn.audit.attacks import NO_MODEL
+
     rows = attacks["rows"]
     return Figure(
         f"Attacks on models of {attacks['source']}",
@@ -33,7 +33,7 @@ def figure(attacks: Attacks) -> Figure:
             Series(
                 model,
                 [_point(row) for row in rows if row["model"] == model],
-                "reference" if model == WITHOUT_MODEL else "data",
+                "reference" if model == NO_MODEL else "data",
             )
             for model in dict.fromkeys(row["model"] for row in rows)
         ],

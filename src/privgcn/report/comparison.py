@@ -53,7 +53,7 @@ def folders_page(paths: Sequence[Path], *, evidence: Path | None = None) -> str:
         if evidence is not None:
             from privgcn.audit.attacks import read_attacks
 
-            attacks = read_attacks(evidence)
+            attacks = read_attacks(evidence).model_dump()
         return run_page(**vars(runs[0]), attacks=attacks)
     if evidence is not None:
         raise ConfigError(f"A report with evidence must be of one run. Got {len(runs)} runs.")
