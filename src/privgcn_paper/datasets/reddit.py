@@ -1,9 +1,9 @@
 """Reddit: posts of September 2014, joined where one user commented on both.
 
 From the GraphSAGE files in PyTorch Geometric's raw layout to a tenth of the posts with the
-paper's sizes, in which every class keeps its fraction. The paper says that its tenth is a few days
-of the month; the files hold no dates. The archives are read in pieces: of 114 million edges
-only those among the chosen posts stay in memory.
+paper's sizes, in which every class keeps its fraction. The paper says that its tenth is a few
+days of the month; the files hold no dates. The archives are read in pieces: of 114 million
+edges only those among the chosen posts stay in memory.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ def _edges(path: Path, position: NDArray[np.int32]) -> NDArray[np.int64]:
             for name, values in (("row", row), ("col", col)):
                 if values.min() < 0 or values.max() >= len(position):
                     raise DataError(
-                        f"The '{name}' of {path} must be posts from 0 to {len(position) - 1}. Got "
-                        f"values from {values.min()} to {values.max()}."
+                        f"The '{name}' of {path} must be posts from 0 to {len(position) - 1}. "
+                        f"Got values from {values.min()} to {values.max()}."
                     )
             source, target = position[row], position[col]
             keep = (source >= 0) & (target >= 0)
