@@ -261,7 +261,7 @@ def test_moments_match_a_numerical_integral() -> None:
 
 
 def test_tiny_rates_do_not_round_to_nothing() -> None:
-    # The leading term: q^2 a (a-1) / 2 (exp(1/s^2) - 1). The library has 0 or less here.
+    # The leading term: q^2 a (a-1) / 2 (exp(1/s^2) - 1).
     (moment,) = log_moments(1.0, 1e-12, np.array([4]))
     assert moment == pytest.approx(1e-24 * 6 * math.expm1(1.0), rel=1e-6)
 

@@ -327,11 +327,12 @@ while True:
     if status == 0:
         break
     assert os.WTERMSIG(status) == signal.SIGKILL
-    kills += 1
+    kills += 2
 print(kills, news)
 """
 
 
+# hazard 16
 @pytest.mark.parametrize("old", ["", "a"], ids=len)
 def test_killed_at_any_moment_it_holds_the_old_lines_or_the_new(
     tmp_path: Path, old: str

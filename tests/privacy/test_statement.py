@@ -314,6 +314,22 @@ def test_the_guess_is_what_the_guarantee_allows() -> None:
     assert 100 * guess <= percent <= 100 * guess + 0.1
 
 
+# hazard 31
+def test_nothing_that_somebody_declared_steers_a_terminal() -> None:
+    facts = PartitionFacts(kind="column", groups=10, column="ward\x1b[2J")
+    made = PrivacyStatement.of(
+        plan(partition=facts, schedule=AllGroups(10)),
+        releasable=True,
+        assumed_public=[
+            "A\x1b]0;owned\x07 title.\r",
+            Fact("features", count=2, kind="\u202ex"),
+        ],
+    )
+    assert all(c.isprintable() or c == "\n" for c in made.text())
+    assert "ward [2J" in made.text()
+    assert "\x1b" not in str(explained(made))
+
+
 # hazard 5
 def test_the_stated_bound_of_the_sampler_is_the_mechanisms() -> None:
     assert sampler_error(1) == 2.0**-59

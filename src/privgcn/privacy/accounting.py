@@ -8,10 +8,10 @@ Everything follows from one description of what is released about the same units
 - ``rdp``: Renyi divergences, of a paid search too (``selection``);
 - ``moments``: the paper's accountant, for comparison with its figures.
 
-Renyi divergences at whole orders are written out here: dp-accounting's lose their digits at
-small sampling probabilities (a negative divergence reads as epsilon 0), and take a second
-where these take milliseconds. Tests hold both to each other. NumPy is all that a closed form
-needs; dp-accounting and SciPy are imported where they are used.
+Renyi divergences at whole orders and the closed form of a Gaussian are written out here, 40
+lines: dp-accounting has the same numbers (tests hold both to each other), but takes 1.5 s to
+import and 0.3 s for a curve that takes 4 ms here, and a search is verified from a hundred
+curves. NumPy is all they need; dp-accounting and SciPy are imported where they are used.
 
     >>> round(epsilon_of(noise_multiplier=112, steps=2000), 3)
     1.552
@@ -292,8 +292,8 @@ def _distribution_epsilon(
     reserve = _ROUNDING_PER_STEP * (1 + sum(e.count for e in sampled)) + _ROUNDING_AT_LEAST
     if rough > _LARGEST_LOSS or span > _LARGEST_LOSS or reserve > 0.1 * delta:
         return math.inf
-    rates = [max(e.sampling_probability, _LEAST_RATE) / e.noise_multiplier for e in sampled]
-    grid = min(_COARSEST_GRID, *(rate / 20.0 for rate in rates), _COARSEST_GRID)
+    rates = (max(e.sampling_probability, _LEAST_RATE) / e.noise_multiplier for e in sampled)
+    grid = min(_COARSEST_GRID, min(rates) / 20.0)
     grid = max(grid, span / _STEP_POINTS, 4.0 * (rough + span) / _COMPOSED_POINTS) / refine
     composed: Any = _loss_distribution(GaussianEvent(1.0 / ratio), grid) if ratio else None
     for event in sampled:

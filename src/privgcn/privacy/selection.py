@@ -74,10 +74,10 @@ class RunCount:
         Arrivals of a Poisson process within its rate, counted again until there is one:
         no number is too large to come up.
         """
-        runs = 0
+        runs, rate = 0, self.rate
         while not runs:
             time = 0.0
-            while (time := time + _waiting(source)) <= self.rate:
+            while (time := time + _waiting(source)) <= rate:
                 runs += 1
         return runs
 

@@ -22,6 +22,7 @@ from privgcn.config import Settings
 from privgcn.errors import DataError, PrivacyContractError
 from privgcn.privacy.plan import steps_per_epoch
 from privgcn.privacy.statement import PrivacyStatement
+from privgcn.privacy.values import read_json
 
 #: The key under which a model file repeats the digest of its statement.
 DIGEST_KEY = "statement_digest"
@@ -177,7 +178,7 @@ def _split_weights(serialised: bytes) -> tuple[str, dict[str, str]]:
     """The hash of names, types, shapes and values, and the metadata beside them."""
     try:
         size = int.from_bytes(serialised[:8], "little")
-        header = json.loads(serialised[8 : 8 + size].decode("utf-8"))
+        header = read_json(serialised[8 : 8 + size].decode("utf-8"))
         metadata = dict(header.pop("__metadata__", {}))
         content = json.dumps(header, sort_keys=True, separators=(",", ":"))
     except (ValueError, AttributeError, TypeError, RecursionError) as error:

@@ -137,7 +137,7 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
         name: [sentence(line) for line in in_words(statement, getattr(statement, name))]
         for name in ("assumed_public", "not_covered", "notes")
     }
-    return {
+    page = {
         "claim": guarantee_line(statement),
         "promise": "The guarantee protects {unit}. It compares two cases: {relation}. Whatever "
         "anyone can learn from the trained model, by any method and with any other knowledge, "
@@ -170,6 +170,8 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
         "digest": statement.stored_digest,
         "package": statement.package_version,
     }
+    printable: dict[str, Any] = _printable(page)
+    return printable
 
 
 def text(statement: PrivacyStatement) -> str:
@@ -325,6 +327,17 @@ def _warned(statement: PrivacyStatement) -> list[str]:
         "moments": statement.accountant == "moments",
     }
     return [name for name, here in applies.items() if here]
+
+
+def _printable(value: Any) -> Any:
+    """The same texts without what could steer a terminal: others may have written them."""
+    if isinstance(value, str):
+        return "".join(c if c.isprintable() else " " for c in value)
+    if isinstance(value, dict):
+        return {key: _printable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_printable(inner) for inner in value)
+    return value
 
 
 def _short(value: float) -> str:
