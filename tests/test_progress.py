@@ -46,14 +46,6 @@ def test_a_run_tells_its_stages_in_order_and_counts_its_steps(tmp_path: Path) ->
     assert notes.done["features"][1] == len(run.corpus)
 
 
-def test_things_are_counted_now_and_then() -> None:
-    notes = Notes()
-    with progress.watched(notes):
-        progress.begin("texts")
-        assert list(progress.counted(range(2500))) == list(range(2500))
-    assert notes.done["texts"] == (2000, 2500)
-
-
 def test_nobody_watches_by_default_nor_after_the_block() -> None:
     notes = Notes()
     with pytest.raises(ValueError, match="stop"), progress.watched(notes):

@@ -6,13 +6,10 @@ asked to (:func:`watched`), and then telling costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol, TypeVar
-
-_T = TypeVar("_T")
-_EVERY = 1000
+from typing import Protocol
 
 
 class Watcher(Protocol):
@@ -40,14 +37,6 @@ def advance(done: int, total: int) -> None:
     watcher = _watcher.get()
     if watcher is not None:
         watcher.advance(done, total)
-
-
-def counted(things: Sequence[_T]) -> Iterator[_T]:
-    """The same things, telling now and then how many of them were taken."""
-    for number, thing in enumerate(things):
-        if number % _EVERY == 0:
-            advance(number, len(things))
-        yield thing
 
 
 @contextmanager

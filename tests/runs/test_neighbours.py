@@ -183,3 +183,32 @@ def test_before_and_while_it_trains_a_run_tells_public_facts_only(
     assert public[0][1] is not None
     assert caplog.records == []
     assert capfd.readouterr() == ("", "")
+
+
+# hazard 16
+def test_a_run_that_was_stopped_leaves_nothing_and_is_trained_with_other_noise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sum is never released twice: there is no state on disk from which to go on."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    query = Session.query
+    answers: list[Any] = []
+
+    def stopping(self: Session, question: Any) -> Any:
+        if len(answers) == 3:
+            raise KeyboardInterrupt
+        answers.append(query(self, question))
+        return answers[-1]
+
+    monkeypatch.setattr(Session, "query", stopping)
+    settings = small_settings(seed=1)
+    with pytest.raises(KeyboardInterrupt):
+        train(prepare(two_class_corpus(), settings))
+    assert list(tmp_path.iterdir()) == []
+    before = answers[:]
+    answers.clear()
+    with pytest.raises(KeyboardInterrupt):
+        train(prepare(two_class_corpus(), settings))
+    for first, second in zip(before, answers, strict=True):
+        assert not np.isclose(first, second, rtol=1e-9, atol=0).any()

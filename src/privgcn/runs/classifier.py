@@ -72,8 +72,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Examples:
         >>> from privgcn import GraphClassifier, load_corpus
         >>> corpus = load_corpus("clinic")
-        >>> model = GraphClassifier(epsilon=1.0, unit="person").fit(corpus.train)
-        >>> labels = model.predict(corpus.test, inference="own-graph")
+        >>> model = GraphClassifier(epsilon=1.0, unit="person", features="static")
+        >>> labels = model.fit(corpus.train).predict(corpus.test, inference="own-graph")
 
         >>> texts, topics = ["the invoice", "a lost parcel"] * 50, ["billing", "delivery"] * 50
         >>> model = GraphClassifier(epsilon=2.0, delta=1e-4, features="static")

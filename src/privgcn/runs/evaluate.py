@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,16 +31,20 @@ class Evaluation(NamedTuple):
     left_out: int
 
 
-def evaluation_of(run: Run) -> Evaluation:
+def evaluation_of(run: Run, *, encoder: Path | None = None) -> Evaluation:
     """The model of a run beside the test documents that it was not trained on.
 
     A random split would be made anew, and differently where documents came or went. So the
     run's memory decides: what it was not trained on and did not validate with.
 
+    Args:
+        run: A run folder.
+        encoder: Where the encoder of the features lies, if it is not installed.
+
     Raises:
         DataError: The folder does not know, or there are no such documents.
     """
-    model, corpus, seen = run.model(), run.corpus(), run.documents_seen
+    model, corpus, seen = run.model(path=encoder), run.corpus(), run.documents_seen
     if seen is None:
         raise DataError(
             f"The {run.stored.kind} {run.folder} does not know which documents it was "

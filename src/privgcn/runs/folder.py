@@ -36,6 +36,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, V
 
 from privgcn.errors import ConfigError, DataError, reason
 from privgcn.files import check_room, flush_folder, read_bounded, write_synced, writing
+from privgcn.privacy.values import read_json
 
 MANIFEST = "manifest.json"
 MODEL, WEIGHTS, SETTINGS = "model.json", "model.safetensors", "settings.toml"
@@ -203,23 +204,12 @@ def json_object(text: str, path: Path) -> dict[str, Any]:
         DataError: It holds something else, or a name twice, or a number that is not finite.
     """
     try:
-        record = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        record = read_json(text)
+    except ValueError as error:
         raise DataError(f"The file {path} is not valid JSON: {reason(error)}.") from None
     if not isinstance(record, dict):
         raise DataError(f"The file {path} must hold one JSON object.")
     return record
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(pairs)
-    if len(record) != len(pairs):
-        raise ValueError("a name is there twice")
-    return record
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
 
 
 def _manifest(folder: Path) -> _Manifest:
