@@ -24,10 +24,8 @@ class ModuleGradient:
     The answer is one flat vector over ``module.parameters()`` that require gradients, at their
     present values. A module is called on the tensors of one group, in training mode.
 
-    Args:
-        module: From tensors of a group to scores ``[documents, classes]``.
-        inputs: Makes these tensors of a subgraph, once for each group.
-        device: Where the module and the tensors are.
+    ``inputs`` makes these tensors of a subgraph, once for each group; they go to ``device``,
+    where the module is. Scores are ``[documents, classes]``.
 
     Guarantees:
         The sensitivity is one clip norm where a group is removed, two where it is replaced.
@@ -74,7 +72,9 @@ class ModuleGradient:
         return [tensor.to(self._device) for tensor in (*labels, *self._inputs(graph))]
 
     def _gradient(self, subgraph: list[Tensor], seed: int) -> Tensor:
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
+        if self._device.type == "cuda":
+            torch.cuda.manual_seed_all(seed)
         random.seed(seed)
         np.random.seed([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF])
         known, labels, *inputs = subgraph
