@@ -133,18 +133,26 @@ class Chosen:
         return Overrides.command_line({**self.flags, **named}, self.assignments, self.config)
 
     @property
+    def by_name(self) -> dict[str, Any]:
+        """The flags by the last part of their setting's name."""
+        return {name.rpartition(".")[2]: value for name, value in self.flags.items()}
+
+    @property
     def words(self) -> list[str]:
         """The options that were typed, by name."""
-        typed = [n.rpartition(".")[2] for n, value in self.flags.items() if value is not None]
+        typed = [name for name, value in self.by_name.items() if value is not None]
         typed += ["set"] * bool(self.assignments) + ["config"] * bool(self.config)
         return [f"--{name}" for name in typed]
 
 
-def settings(*names: str, **helps: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a verb the flags of these settings, ``--set`` and ``--config``, as ``chosen``.
+def settings(
+    *names: str, files: bool = True, **helps: str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a verb the flags of these settings as ``chosen``.
 
     Args:
         names: Of the flags, in the order of the help.
+        files: Whether there are ``--set`` and ``--config`` too.
         helps: What a flag means for this verb, by name.
     """
 
@@ -154,6 +162,7 @@ def settings(*names: str, **helps: str) -> Callable[[Callable[..., None]], Calla
         flags += [
             inspect.Parameter(name, _KEYWORD, default=None, annotation=kind)
             for name, kind in (("config", _Config), ("assignments", _Set))
+            if files
         ]
         parameters = [
             new.replace(kind=_KEYWORD)
@@ -167,7 +176,7 @@ def settings(*names: str, **helps: str) -> Callable[[Callable[..., None]], Calla
             if "classes" in typed:
                 typed["classes"] = names_in(typed["classes"])
             by_setting = {_FLAGS[name].setting: value for name, value in typed.items()}
-            assignments, config = options.pop("assignments"), options.pop("config")
+            assignments, config = options.pop("assignments", None), options.pop("config", None)
             verb(chosen=Chosen(by_setting, assignments, config), **options)
 
         return _signed(collected, parameters)

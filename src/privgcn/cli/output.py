@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -154,8 +154,7 @@ def shown_progress() -> Iterator[None]:
     On stderr; nothing where that is no terminal.
     """
     if not sys.stderr.isatty() or verbosity() == "quiet" or not leads():
-        with nullcontext():
-            yield
+        yield
         return
     from rich.progress import (
         BarColumn,

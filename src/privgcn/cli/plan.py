@@ -6,23 +6,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privgcn.cli.flags import AsJson
+from privgcn.cli.flags import AsJson, Chosen, settings
 from privgcn.cli.output import print_json, say
 
 if TYPE_CHECKING:
     from privgcn.auto.forecast import Forecast
 
 
+@settings(
+    *("delta", "unit", "relation"), files=False, unit="What is protected: document or person."
+)
 def plan(
+    chosen: Chosen,
     documents: Annotated[
         int,
         typer.Option(help="Number of training documents; of owners for unit person.", min=1),
     ],
     classes: Annotated[int, typer.Option(help="Number of classes.", min=2)],
     epsilon: Annotated[float, typer.Option(help="Privacy budget epsilon.")] = 1.0,
-    delta: Annotated[
-        float | None, typer.Option(help="Delta of the guarantee (default: 1e-5).")
-    ] = None,
     features: Annotated[
         int | None,
         typer.Option(help="Number of features (default: that of the kind).", min=1),
@@ -30,12 +31,6 @@ def plan(
     kind: Annotated[
         str | None,
         typer.Option(help="Kind of features, such as minilm (default), static or hashing."),
-    ] = None,
-    unit: Annotated[
-        str | None, typer.Option(help="What is protected: document or person.")
-    ] = None,
-    relation: Annotated[
-        str | None, typer.Option(help="How neighbouring data differ: remove or replace.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -48,9 +43,7 @@ def plan(
         epsilon,
         features=features,
         kind=kind,
-        delta=delta,
-        unit=unit,
-        relation=relation,
+        **chosen.by_name,
     )
     if as_json:
         print_json(_record(result))

@@ -40,7 +40,6 @@ def figure(attacks: Attacks) -> Figure:
         x_label="attack",
         y_label="AUC (0.5 is chance)",
         kind="bar",
-        notes=notes(attacks),
     )
 
 

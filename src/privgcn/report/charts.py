@@ -325,7 +325,8 @@ def _bars(figure: Figure, drawn: Sequence[tuple[_Look, Series]]) -> tuple[Markup
             marks.append(_text(_shortened(group, _PHONE), "0", y + 13, weight="600"))
             y += _LINE
         for look, series, point in bars:
-            name = group if len(bars) == 1 else series.name
+            name = group if series.name == group else f"{group} ({series.name})"
+            name = series.name if len(bars) > 1 else name
             marks.append(_text(_shortened(name, _PHONE), "0", y + 13))
             marks.append(_bar(figure, look, series, point, scale, y + _LINE))
             y += _LINE + _BAR + (5 if len(bars) > 1 else 9)
