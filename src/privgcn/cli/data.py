@@ -59,6 +59,7 @@ def _record(card: DatasetCard, folder: Path) -> dict[str, Any]:
     missing, where = card.missing(folder), _PLACES[0]
     if card.files:
         where = _PLACES[1] if missing else str((folder / card.files[0].path).parent)
+    sizes = ("documents", "edges", "classes", "features", "language", "licence")
     return {
         "name": card.name,
         "title": card.title,
@@ -67,12 +68,7 @@ def _record(card: DatasetCard, folder: Path) -> dict[str, Any]:
         "available": not missing,
         "where": where,
         "downloadable": bool(card.files) and all(file.url for file in card.files),
-        "documents": card.documents,
-        "edges": card.edges,
-        "classes": card.classes,
-        "features": card.features,
-        "language": card.language,
-        "licence": card.licence,
+        **{name: getattr(card, name) for name in sizes},
     }
 
 

@@ -54,19 +54,14 @@ def plan(
 
 def _record(result: Forecast) -> dict[str, Any]:
     made, expected, setup = result.plan, result.expected, result.setup
+    names = ("unit", "relation", "epsilon", "delta", "noise_multiplier", "steps", "clip_norm")
     return {
         "recipe": "auto",
         "documents": made.units,
         "classes": setup.classes,
         "features": setup.features,
         "kind": setup.kind,
-        "unit": made.unit,
-        "relation": made.relation,
-        "epsilon": made.epsilon,
-        "delta": made.delta,
-        "noise_multiplier": made.noise_multiplier,
-        "steps": made.steps,
-        "clip_norm": made.clip_norm,
+        **{name: getattr(made, name) for name in names},
         "noise_for_each_unit": result.noise_for_each_unit,
         "signal": result.signal,
         "expected": {"micro_f1": list(expected.interval), "recovered": expected.recovered},

@@ -20,6 +20,7 @@ def print_run(record: Mapping[str, Any], statement: PrivacyStatement | None) -> 
         statement: Of the run; ``None`` without privacy.
     """
     from privgcn.privacy.wording import guarantee_line
+    from privgcn.report.scores import forecast_notes
 
     modes = record["scores"]
     if any(row["documents"] for row in modes.values()):
@@ -29,7 +30,7 @@ def print_run(record: Mapping[str, Any], statement: PrivacyStatement | None) -> 
     for line in (
         *_reference_lines(record),
         *_repeat_lines(record),
-        *_forecast_lines(record),
+        *forecast_notes(record),
         *record["baselines_left_out"],
         guarantee_line(statement),
     ):
@@ -97,19 +98,6 @@ def _repeat_lines(record: Mapping[str, Any]) -> list[str]:
             f"{round_up(repeats['composed_epsilon'])} together. Keep these scores to yourself."
         )
     return lines
-
-
-def _forecast_lines(record: Mapping[str, Any]) -> list[str]:
-    """Whether a score is what was forecast."""
-    forecast = record.get("forecast")
-    if forecast is None:
-        return []
-    (low, high), value = forecast["interval"], forecast["score"]
-    where = {-1: "below", 0: "within", 1: "above"}[(value > high) - (value < low)]
-    return [
-        f"The micro-F1 of {value:.3f} ({forecast['mode']}) lies {where} the forecast, "
-        f"{low:.3f} to {high:.3f}."
-    ]
 
 
 def _figures(row: Mapping[str, Any]) -> list[str]:

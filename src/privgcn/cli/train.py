@@ -50,6 +50,7 @@ def train(
     from privgcn.cli.scores import print_run
     from privgcn.config import merged, resolve
     from privgcn.mechanism.ranks import Ranks
+    from privgcn.runs.train import train as train_model
 
     begun = time.perf_counter()
     overrides = chosen.overrides(data__source=source)
@@ -74,7 +75,7 @@ def train(
                     f"The model is that of seed {resolved.seed}, whatever it scores. Seeds up "
                     f"to {resolved.seed + seeds - 1} only show how far the score varies."
                 )
-            run = _trained(prepared)
+            run = train_model(prepared)
             if not ranks.leads:
                 return
             # Other seeds are trained by this process alone.
@@ -88,12 +89,6 @@ def train(
         say("Dry run: nothing was trained or written.")
     else:
         print_run(record, statement)
-
-
-def _trained(prepared: PreparedRun) -> TrainedRun:
-    from privgcn.runs.train import train
-
-    return train(prepared)
 
 
 def read(

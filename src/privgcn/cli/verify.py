@@ -25,19 +25,10 @@ def verify(
     verification = verify_run(run)
     statement = verification.statement
     if as_json:
-        print_json(
-            {
-                "verified": True,
-                "epsilon": statement.epsilon,
-                "delta": statement.delta,
-                "unit": statement.unit,
-                "relation": statement.relation,
-                "accountant": statement.accountant,
-                "releasable": statement.releasable,
-                "checked": list(verification.checked),
-                "digest": statement.digest(),
-            }
-        )
+        names = ("epsilon", "delta", "unit", "relation", "accountant", "releasable")
+        record = {name: getattr(statement, name) for name in names}
+        checked = {"checked": list(verification.checked), "digest": statement.digest()}
+        print_json({"verified": True, **record, **checked})
         return
     say(
         f"verified: epsilon <= {round_up(statement.epsilon)} at delta = {statement.delta:g}, "
