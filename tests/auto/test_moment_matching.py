@@ -432,3 +432,42 @@ def test_text_beside_edges_is_taken_on_evidence(
     matched(strong, planted(300, 10))
     assert len(used) == 1, "certainty is wanted at the end, and once"
     assert used[0] == (2 * WIDTH if taken else WIDTH)
+
+
+def test_a_match_begins_with_the_class_bias_and_then_knows_its_spread(
+    released: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[_Problem, Any, Any]] = []
+    begin = _Match.__init__
+
+    def spy(self: _Match, problem: _Problem, *rest: Any, start: Any = None) -> None:
+        made.append((problem, rest[2], start))
+        begin(self, problem, *rest, start=start)
+
+    monkeypatch.setattr(_Match, "__init__", spy)
+    matched(released, planted(100, 7, edges=0))
+    (first, prior_scores, no_start), (second, _, start) = made
+    bias = released.tensors["class_bias"]
+    np.testing.assert_array_equal(prior_scores, np.tile(bias, (100, 1)))
+    assert no_start is None
+    assert start is not None
+    assert not np.allclose(first.spread, second.spread, rtol=1e-3)
+
+
+def test_balanced_takes_the_bias_off_the_match(released: Released) -> None:
+    new, usual = planted(100, 7, edges=0), with_constants(released, blend=0.0)
+    settings = released.settings.changed({"training.balanced": True})
+    taken_off = matched(usual, new) - matched(replace(usual, settings=settings), new)
+    bias = released.tensors["class_bias"]
+    np.testing.assert_allclose(taken_off, np.tile(bias, (100, 1)), atol=1e-5)
+
+
+def test_documents_without_text_lie_at_zero(released: Released) -> None:
+    new = planted(30, 7)
+    rows = new.features.copy()
+    rows[4] = 0.0
+    query, _, moments = problem_of(released, replace(new, features=rows))
+    lengths = np.linalg.norm(query.coordinates(np.arange(30)), axis=1)
+    assert (lengths == 0).tolist() == [row == 4 for row in range(30)]
+    # Each residual is taken at the weights before its step.
+    np.testing.assert_array_equal(moments.iterates, released.tensors["iterates"][:-1])
