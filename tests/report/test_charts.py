@@ -98,7 +98,7 @@ def test_a_line_does_not_guess_a_named_place_that_has_no_value():
 
 
 @pytest.mark.parametrize(
-    ("places", "ticks"),
+    ("positions", "ticks"),
     [
         ([0.5, 1, 2, 4, 8], ["0.5", "1", "2", "4", "8"]),
         ([1, 2, 3], ["1", "2", "3"]),
@@ -107,11 +107,11 @@ def test_a_line_does_not_guess_a_named_place_that_has_no_value():
         ([], ["everywhere"]),
     ],
 )
-def test_places_have_their_own_ticks_in_order(places, ticks):
-    scale = Scale.of_places(places)
+def test_places_have_their_own_ticks_in_order(positions, ticks):
+    scale = Scale.of_positions(positions)
 
     assert [words for _, words in scale.ticks] == ticks
-    at = [scale.at(place) for place in places]
+    at = [scale.at(position) for position in positions]
     assert at == sorted(at)
     assert all(0 <= here <= 1 for here in at)
 

@@ -88,7 +88,7 @@ def calibrate(
 def _named(
     steps: int, sampling_probability: float, sensitivity: int, delta: float, accountant: str
 ) -> dict[str, Any]:
-    """What both verbs are told of a mechanism, as both functions take it and JSON prints it."""
+    """What both verbs know of a mechanism, as both functions take it and JSON prints it."""
     return {
         "steps": steps,
         "sampling_probability": sampling_probability,

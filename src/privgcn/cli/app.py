@@ -77,11 +77,11 @@ class Verbs(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The verb that was typed, if this many processes may run it."""
-        if args[:1] != ["train"] and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        processes = os.environ.get("WORLD_SIZE", "1")
+        if args[:1] != ["train"] and processes != "1":
             raise ConfigError(
                 f"'privgcn {args[0]}' runs in one process; of all verbs only 'train' shares "
-                f"its work. Got {os.environ['WORLD_SIZE']} processes of torchrun. Run it "
-                "without torchrun."
+                f"its work. Got {processes} processes of torchrun. Run it without torchrun."
             )
         return super().resolve_command(ctx, args)
 
@@ -131,7 +131,7 @@ def _every_verb(
 
 
 def run(words: list[str]) -> int:
-    """Runs one command; what is wrong is told in one line, and the exit code returned."""
+    """Runs one command; what is wrong is said in one line, and the exit code returned."""
     # Threads of a busy machine must sleep, not spin, while they wait for each other.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     if "RANK" in os.environ:
@@ -172,6 +172,6 @@ def _other(error: Exception) -> int:
         raise error
     if verbosity() == "verbose":
         traceback.print_exc()
-    told = f"{str(error) or repr(error)} (a bug of privgcn; --verbose shows where it arose)"
-    print_error(type(error).__name__, told, 1)
+    words = f"{str(error) or repr(error)} (a bug of privgcn; --verbose shows where it arose)"
+    print_error(type(error).__name__, words, 1)
     return 1

@@ -47,7 +47,7 @@ def release(
     from privgcn.runs.run import Run
 
     if budget is not None and ledger is None:
-        raise ConfigError("The option --budget needs --ledger: a budget is kept in a ledger.")
+        raise ConfigError("The option --budget needs --ledger, which counts what was spent.")
     if (budget is None) != (delta is None):
         raise ConfigError(
             "A budget is an epsilon at a delta. Give --budget and --delta together, and the "

@@ -78,8 +78,8 @@ def _text(measured: Any) -> str:
 
 
 def _point(row: Mapping[str, Any]) -> Point:
-    place = (
+    position = (
         row["attack"] if row["inference"] is None else f"{row['attack']}, {row['inference']}"
     )
     value, low, high = row["auc"]
-    return Point(place, value, ends=(low, high))
+    return Point(position, value, ends=(low, high))

@@ -1,7 +1,7 @@
 """Charts as SVG: one drawing that is as wide as the page lets it be.
 
-Places along the width are percentages and text has a fixed size, so the same drawing serves a
-desk and a phone. Pointing at a mark shows its value (``<title>``); the values also stand in a
+Positions along the width are percentages and text has a fixed size, so that a drawing serves a
+desk and a phone alike. Pointing at a mark shows its value (``<title>``); the values also stand in a
 table beside the drawing, for keyboards and screen readers. Colours are those of Okabe and Ito,
 safe for colour-blind readers; markers and dashes differ too, and each bar has its name.
 """
@@ -70,7 +70,7 @@ class Point(NamedTuple):
     ends: tuple[float, float] | None = None
 
     @property
-    def place(self) -> str:
+    def position(self) -> str:
         """Where the point lies, in words."""
         return "everywhere" if self.x is None else number(self.x)
 
@@ -119,7 +119,11 @@ class Figure:
     def values_table(self) -> Table:
         """The same values as a table, for readers who do not see the drawing."""
         rows = [
-            (one.name, point.place, between(point.ends) if one.role == "range" else str(point))
+            (
+                one.name,
+                point.position,
+                between(point.ends) if one.role == "range" else str(point),
+            )
             for one in self.series
             for point in one.points
         ]
@@ -164,12 +168,12 @@ class Scale:
         return cls(first * step, last * step, ticks)
 
     @classmethod
-    def of_places(cls, places: Sequence[float | str]) -> Scale:
+    def of_positions(cls, positions: Sequence[float | str]) -> Scale:
         """Numbers, or names in their order; numbers are names where an axis holds both."""
-        if not places or any(isinstance(place, str) for place in places):
-            names = list(dict.fromkeys(map(number, places))) or ["everywhere"]
+        if not positions or any(isinstance(position, str) for position in positions):
+            names = list(dict.fromkeys(map(number, positions))) or ["everywhere"]
             return cls(0, 1, (), names)
-        own = sorted({float(place) for place in places})
+        own = sorted({float(position) for position in positions})
         low, high = own[0], own[-1]
         if low == high:
             return cls(low - 1, high + 1, [(low, number(low))])
@@ -272,8 +276,8 @@ class Painter:
 
 def _lines(figure: Figure, drawn: Sequence[tuple[_Look, Series]]) -> tuple[Markup, float]:
     """Lines with markers, and whiskers for the spread."""
-    places = [p.x for s in figure.series for p in s.points if p.x is not None]
-    across, vertical = Scale.of_places(places), Scale.of_values(_reach(figure))
+    positions = [p.x for s in figure.series for p in s.points if p.x is not None]
+    across, vertical = Scale.of_positions(positions), Scale.of_values(_values(figure))
     top = 30.0 if figure.y_label else 8.0
     bottom = top + _HEIGHT
 
@@ -295,7 +299,7 @@ def _lines(figure: Figure, drawn: Sequence[tuple[_Look, Series]]) -> tuple[Marku
         spots.sort(key=lambda spot: spot[0])
         step = 1.5 / len(across.names) if across.names else 2
         for (x1, y1, _), (x2, y2, _) in itertools.pairwise(spots):
-            # A named place between two points that has none: a line must not guess it.
+            # A named position between two points that has none: a line must not guess it.
             if x2 - x1 < step:
                 parts.append(look.line(_percent(x1), y1, _percent(x2), y2))
         for x, here, point in spots:
@@ -315,12 +319,12 @@ def _lines(figure: Figure, drawn: Sequence[tuple[_Look, Series]]) -> tuple[Marku
 
 def _bars(figure: Figure, drawn: Sequence[tuple[_Look, Series]]) -> tuple[Markup, float]:
     """Horizontal bars under their names, so that names of any length fit, also on a phone."""
-    scale = Scale.of_values(_reach(figure))
-    groups = dict.fromkeys(point.place for _, series in drawn for point in series.points)
+    scale = Scale.of_values(_values(figure))
+    groups = dict.fromkeys(point.position for _, series in drawn for point in series.points)
     y = 4.0
     marks: list[Markup] = []
     for group in groups:
-        bars = [(k, s, p) for k, s in drawn for p in s.points if p.place == group]
+        bars = [(k, s, p) for k, s in drawn for p in s.points if p.position == group]
         if len(bars) > 1:
             marks.append(_text(_shortened(group, _PHONE), "0", y + 13, weight="600"))
             y += _LINE
@@ -367,7 +371,7 @@ def _bar(
     return element("g", *parts)
 
 
-def _reach(figure: Figure) -> list[float]:
+def _values(figure: Figure) -> list[float]:
     """Every value that an axis must hold, whiskers included."""
     points = [point for series in figure.series for point in series.points]
     return [value for point in points for value in (point.y, *(point.span or ()))]
@@ -378,7 +382,9 @@ def _said(figure: Figure, series: Series, point: Point) -> Markup:
     value = between(point.ends) if series.role == "range" else str(point)
     # What stands in brackets explains an axis; a value does not repeat it.
     axis = "" if figure.kind == "bar" else (figure.x_label.split(" (")[0] or "x") + " "
-    where = "" if point.x is None or point.place == series.name else f", {axis}{point.place}"
+    where = (
+        "" if point.x is None or point.position == series.name else f", {axis}{point.position}"
+    )
     return element("title", f"{series.name}{where}: {value}")
 
 

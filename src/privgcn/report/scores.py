@@ -199,9 +199,9 @@ def score_figure(scores: Scores, *, private: bool) -> Figure | None:
     forecast = scores.get("forecast")
     if series and forecast is not None:
         low, high = forecast["interval"]
-        place = f"forecast for {forecast['mode']}"
-        point = Point(place, (low + high) / 2, ends=(low, high))
-        series.append(Series(place, [point], "range"))
+        position = f"forecast for {forecast['mode']}"
+        point = Point(position, (low + high) / 2, ends=(low, high))
+        series.append(Series(position, [point], "range"))
     for name, row in baselines_of(scores).items():
         series += _bar("baseline", name, row, "reference")
     if not series:
@@ -217,12 +217,12 @@ def score_figure(scores: Scores, *, private: bool) -> Figure | None:
     )
 
 
-def _bar(name: str, place: str, row: Mapping[str, Any], role: Any) -> list[Series]:
+def _bar(name: str, position: str, row: Mapping[str, Any], role: Any) -> list[Series]:
     value, ends = row.get("micro_f1"), row.get("intervals", {}).get("micro_f1")
     if value is None:
         return []
     return [
-        Series(name, [Point(place, value, ends=None if ends is None else tuple(ends))], role)
+        Series(name, [Point(position, value, ends=None if ends is None else tuple(ends))], role)
     ]
 
 
