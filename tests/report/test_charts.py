@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from privgcn.report.charts import Figure, Painter, Point, Scale, Series
+from privgcn.report.charts import Figure, Painter, Point, Scale, Series, save_svg
 
 HOSTILE = "<b>\x00&\"'"
 
@@ -136,3 +136,15 @@ def test_the_values_are_a_table_too():
         ("level", "everywhere", "0.250"),
         ("range", "2", "0.300 to 0.500"),
     ]
+
+
+def test_a_file_of_its_own_has_a_legend_and_a_ground(tmp_path):
+    figure = lines(
+        Series(HOSTILE, [Point(1, 0.5), Point(2, 0.7)]), Series("b", [Point(1, 0.6)])
+    )
+    tree = ElementTree.parse(save_svg(figure, tmp_path / "figure.svg")).getroot()
+    words = [node.text for node in tree.iter("{http://www.w3.org/2000/svg}text")]
+
+    assert "b" in words
+    assert tree.get("width") == "720"
+    assert "prefers-color-scheme" in (tmp_path / "figure.svg").read_text()

@@ -1,9 +1,9 @@
 """Charts as SVG: one drawing that is as wide as the page lets it be.
 
 Positions along the width are percentages and text has a fixed size, so that a drawing serves a
-desk and a phone alike. Pointing at a mark shows its value (``<title>``); the values also stand in a
-table beside the drawing, for keyboards and screen readers. Colours are those of Okabe and Ito,
-safe for colour-blind readers; markers and dashes differ too, and each bar has its name.
+desk and a phone alike. Pointing at a mark shows its value (``<title>``); the values also stand
+in a table beside the drawing, for keyboards and screen readers. Colours are those of Okabe and
+Ito, safe for colour-blind readers; markers and dashes differ too, and each bar has its name.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from markupsafe import Markup
 
+from privgcn.files import write_atomically
 from privgcn.report.tables import MeanStd, Table
 from privgcn.report.text import between, clean, coordinate, element, joined, number, score
 
@@ -264,14 +267,49 @@ class Painter:
 
     def svg(self, figure: Figure) -> Markup:
         """The drawing; its label is what a screen reader announces."""
+        return self.drawn(figure)[0]
+
+    def drawn(self, figure: Figure) -> tuple[Markup, float]:
+        """The drawing and its height."""
         draw = _lines if figure.kind == "line" else _bars
         parts, height = draw(figure, list(self._looks(figure)))
-        return element(
+        drawing = element(
             "svg", parts, xmlns="http://www.w3.org/2000/svg", width="100%", height=height,
             role="img", aria_label=figure.title, class_=f"chart {figure.kind}",
             font_family="system-ui, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif",
             font_size=_FONT, overflow="visible",
         )  # fmt: skip
+        return drawing, height
+
+
+_GROUND = """
+:root { --ink: #1c2128; --muted: #565d67; --rule: #dfe2e6; --paper: #ffffff; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e8eaed; --muted: #a9b1bb; --rule: #343a43; --paper: #14171b; }
+}
+.ground { fill: var(--paper); }
+"""
+
+
+def save_svg(figure: Figure, path: Path, *, width: float = 720.0) -> Path:
+    """Writes a drawing to a file of its own, light or dark as the reader's system is."""
+    painter, top, head = Painter(), 12.0, []
+    for swatch, name in painter.legend(figure):
+        head += [element("svg", swatch, x=12, y=top), _text(name, "48", top + 12)]
+        top += _LINE
+    drawing, height = painter.drawn(figure)
+    left, right = (48, 24) if figure.kind == "line" else (16, 150)
+    rules = resources.files("privgcn.report").joinpath("templates/chart.css").read_text("utf-8")
+    content = element(
+        "svg", element("title", figure.title), element("style", Markup(_GROUND + rules)),
+        element("rect", class_="ground", fill="#ffffff", width="100%", height="100%", rx=6),
+        element("g", *head, class_="chart"),
+        element("svg", drawing, x=left, y=top + 4, width=width - left - right, **_VISIBLE),
+        xmlns="http://www.w3.org/2000/svg", width=width, height=top + height + 12,
+        viewBox=f"0 0 {width:g} {top + height + 12:g}",
+    )  # fmt: skip
+    write_atomically(path, f'<?xml version="1.0" encoding="UTF-8"?>\n{content}\n')
+    return path
 
 
 def _lines(figure: Figure, drawn: Sequence[tuple[_Look, Series]]) -> tuple[Markup, float]:
