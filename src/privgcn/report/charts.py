@@ -303,7 +303,7 @@ def save_svg(figure: Figure, path: Path, *, width: float = 720.0) -> Path:
     content = element(
         "svg", element("title", figure.title), element("style", Markup(_GROUND + rules)),
         element("rect", class_="ground", fill="#ffffff", width="100%", height="100%", rx=6),
-        element("g", *head, class_="chart"),
+        element("g", *head, class_="chart", font_size=_FONT, font_family="system-ui"),
         element("svg", drawing, x=left, y=top + 4, width=width - left - right, **_VISIBLE),
         xmlns="http://www.w3.org/2000/svg", width=width, height=top + height + 12,
         viewBox=f"0 0 {width:g} {top + height + 12:g}",
