@@ -21,6 +21,8 @@ test: lint types unit
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/size.py
 
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy

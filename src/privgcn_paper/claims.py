@@ -93,7 +93,9 @@ class Compared(NamedTuple):
             return "not run"
         if self.agrees:
             return "agrees"
-        return "differs; the released code's behaviour gives it" if self.explained else "differs"
+        return (
+            "differs; the released code's behaviour gives it" if self.explained else "differs"
+        )
 
 
 def compared(runs: Runs) -> list[Compared]:
@@ -129,7 +131,9 @@ def _noise(runs: Runs, leaf: str, path: list[str], value: Any) -> Compared | Non
         return None
     row = published()["noise_to_epsilon"][int(path[0])]["sgd"]
     again = moments_epsilon(row["noise_multiplier"], row["steps"])
-    return Compared(leaf, "-", f"epsilon of noise {row['noise_multiplier']}, SGD", value, again, exact=True)
+    return Compared(
+        leaf, "-", f"epsilon of noise {row['noise_multiplier']}, SGD", value, again, exact=True
+    )
 
 
 def _table1(runs: Runs, leaf: str, path: list[str], value: Any) -> Compared:
@@ -155,7 +159,9 @@ def _pokec(runs: Runs, leaf: str, path: list[str], value: Any) -> Compared:
     if path[1] == "non_private":
         return _pair(runs, leaf, "pokec", {**point, "recipe": "plain"}, value)
     epsilon = int(path[2].removeprefix("eps"))
-    return _pair(runs, leaf, "pokec", {**point, "recipe": "paper-full", "epsilon": epsilon}, value)
+    return _pair(
+        runs, leaf, "pokec", {**point, "recipe": "paper-full", "epsilon": epsilon}, value
+    )
 
 
 def mnist_point(row: Mapping[str, Any], recipe: str) -> Point:
@@ -189,7 +195,9 @@ def _text(runs: Runs, leaf: str, path: list[str], value: Any) -> Compared | None
             value, point = 0.7, {**point, "recipe": "as-released", "epsilon": 2}
         else:
             point["fraction"] = int(numbers[0]) / 100
-        return Compared(leaf, "cora", _words(point) + ", hard cases", value, runs.score("hard", **point))
+        return Compared(
+            leaf, "cora", _words(point) + ", hard cases", value, runs.score("hard", **point)
+        )
     named = re.fullmatch(r"non_private_(\w+)_sgd(_splits)?", path[0])
     if named is None:
         return None

@@ -84,7 +84,9 @@ def reproduce(
     seconds, failures = 0.0, []
     with shown_progress():
         for title, experiment in picked.items():
-            wanted = named or (experiment.quick if quick else {}).get("datasets", experiment.datasets)
+            wanted = named or (experiment.quick if quick else {}).get(
+                "datasets", experiment.datasets
+            )
             here, notes = available(list(wanted), named=named is not None)
             for line in notes:
                 note(line)
@@ -110,7 +112,11 @@ def reproduce(
     tables = [table for made, points in plans for table in page.view_tables(made, points, runs)]
     runs.write(folder / "runs.csv")
     if write_docs is not None:
-        page.write_reproduction(write_docs, runs, f"privgcn reproduce {label} --only-show --out {folder} --write-docs {write_docs}")
+        page.write_reproduction(
+            write_docs,
+            runs,
+            f"privgcn reproduce {label} --only-show --out {folder} --write-docs {write_docs}",
+        )
     if as_json:
         print_json(
             {
@@ -127,7 +133,9 @@ def reproduce(
     else:
         for table in tables:
             typer.echo(table.markdown())
-        typer.echo(f"{done} runs made, {stored} stored before, {len(failures)} failed; {seconds:.0f} s.")
+        typer.echo(
+            f"{done} runs made, {stored} stored before, {len(failures)} failed; {seconds:.0f} s."
+        )
         for task, why in failures:
             typer.echo(f"Failed: {task.label}, seed {task.seed}: {why}", err=True)
         typer.echo(f"Table of runs: {folder / 'runs.csv'}")

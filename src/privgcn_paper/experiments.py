@@ -83,7 +83,9 @@ class Experiment(BaseModel):
     show: list[View] = Field(default_factory=list)
     grid: Annotated[list[dict[str, Any]], Field(min_length=1)]
 
-    def points(self, datasets: Sequence[str] | None = None, *, quick: bool = False) -> list[Point]:
+    def points(
+        self, datasets: Sequence[str] | None = None, *, quick: bool = False
+    ) -> list[Point]:
         """Every run, none twice.
 
         Args:
@@ -109,7 +111,9 @@ def _combinations(
     grid: Mapping[str, Any], datasets: Sequence[str], quick: Mapping[str, Sequence[Any]]
 ) -> Iterator[Point]:
     axes = {name: v if isinstance(v, list) else [v] for name, v in grid.items()}
-    axes["dataset"] = [name for name in axes.get("dataset", datasets) if not datasets or name in datasets]
+    axes["dataset"] = [
+        name for name in axes.get("dataset", datasets) if not datasets or name in datasets
+    ]
     for name, kept in quick.items():
         if name in axes:
             axes[name] = [value for value in axes[name] if value in kept]
@@ -170,7 +174,9 @@ def read_experiment(path: Path) -> Experiment:
     except ValidationError as error:
         raise refusal(error, f"the experiment in {path}") from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"The experiment {path} is not valid TOML: {reason(error)}.") from None
+        raise ConfigError(
+            f"The experiment {path} is not valid TOML: {reason(error)}."
+        ) from None
     for grid in made.grid:
         _check_axes(grid, path)
     size = sum(
@@ -198,7 +204,9 @@ def _check_axes(grid: Mapping[str, Any], path: Path) -> None:
     recipes = grid.get("recipe")
     for needed in ("dataset", "recipe"):
         if needed not in grid:
-            raise ConfigError(f"Each grid in {path} must have the axis '{needed}'. One has none.")
+            raise ConfigError(
+                f"Each grid in {path} must have the axis '{needed}'. One has none."
+            )
     for recipe in recipes if isinstance(recipes, list) else [recipes]:
         if recipe not in RECIPES:
             raise ConfigError(

@@ -6,9 +6,8 @@ of the whole reproduction, ``docs/reproduction.md``, with its figures and the ta
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from privgcn_paper.claims import (
 )
 from privgcn_paper.experiments import Experiment, View, experiments
 from privgcn_paper.experiments import Point as Run
-from privgcn_paper.results import MODES, PAPER_MODE, Runs
+from privgcn_paper.results import MODES, Runs
 
 NAMES = {
     "citeseer": "CiteSeer",
@@ -103,7 +102,11 @@ def _note(experiment: Experiment, view: View) -> str:
 def _values(points: Sequence[Run], axis: str) -> list[Any]:
     values = {point.get(axis, _USUAL.get(axis)): None for point in points}
     numbers = sorted(v for v in values if isinstance(v, int | float))
-    return [*(v for v in values if v is None), *numbers, *(v for v in values if isinstance(v, str))]
+    return [
+        *(v for v in values if v is None),
+        *numbers,
+        *(v for v in values if isinstance(v, str)),
+    ]
 
 
 def view_figures(experiment: Experiment, points: Sequence[Run], runs: Runs) -> list[Figure]:
@@ -156,13 +159,23 @@ def covered_table(runs: Runs) -> Table:
             if any(scores):
                 budget = "without privacy" if epsilon is None else f"auto, epsilon {epsilon}"
                 rows.append((shown(name), budget, *scores))
-    return Table("Scores by what a prediction may see", ("dataset", "training", *MODES), rows, notes=(MODE_NOTE,))
+    return Table(
+        "Scores by what a prediction may see",
+        ("dataset", "training", *MODES),
+        rows,
+        notes=(MODE_NOTE,),
+    )
 
 
 def table_1(runs: Runs) -> Table:
     """The paper's main table: published, as released, done soundly."""
     columns = ("non_private", "dp_full_eps2", "dp_split_eps1", "dp_split_eps2")
-    names = ("without privacy", "full graph, epsilon 2", "ten parts, epsilon 1", "ten parts, epsilon 2")
+    names = (
+        "without privacy",
+        "full graph, epsilon 2",
+        "ten parts, epsilon 1",
+        "ten parts, epsilon 2",
+    )
     rows: list[tuple[Cell, ...]] = []
     for dataset in GRAPHS:
         majority = runs.fact(dataset, "majority")
@@ -173,8 +186,26 @@ def table_1(runs: Runs) -> Table:
                 released = runs.score(**{**point, "recipe": "as-released"})
                 ours = runs.score(**point)
                 if ours is not None or released is not None:
-                    rows.append((shown(dataset), name, optimizer.upper(), number, released, ours, majority))
-    heads = ("dataset", "setting", "optimiser", "published", "as released", "done soundly", "majority class")
+                    rows.append(
+                        (
+                            shown(dataset),
+                            name,
+                            optimizer.upper(),
+                            number,
+                            released,
+                            ours,
+                            majority,
+                        )
+                    )
+    heads = (
+        "dataset",
+        "setting",
+        "optimiser",
+        "published",
+        "as released",
+        "done soundly",
+        "majority class",
+    )
     return Table(
         "Table 1 of the paper (its protocol, full-graph, which no guarantee covers)",
         heads,
@@ -192,13 +223,25 @@ def compared_table(runs: Runs) -> Table:
     kinds: dict[str, Counter[str]] = {}
     for row in compared(runs):
         section = row.leaf.split(".")[0]
-        kind = f"{section}, private" if "epsilon" in row.setting and section == "table1" else section
+        kind = (
+            f"{section}, private"
+            if "epsilon" in row.setting and section == "table1"
+            else section
+        )
         kinds.setdefault(kind, Counter())[row.verdict] += 1
-    verdicts = ("agrees", "differs; the released code's behaviour gives it", "differs", "not run")
+    verdicts = (
+        "agrees",
+        "differs; the released code's behaviour gives it",
+        "differs",
+        "not run",
+    )
     return Table(
         "Published numbers, by whether ours agree",
         ("kind", *verdicts),
-        [(kind.replace("_", " "), *(count[v] for v in verdicts)) for kind, count in kinds.items()],
+        [
+            (kind.replace("_", " "), *(count[v] for v in verdicts))
+            for kind, count in kinds.items()
+        ],
         notes=(
             f"Scores within {NEAR} agree, epsilons and sizes to the printed digits. The released "
             f"code's behaviour gives a score where its emulation comes within {GIVES}.",
@@ -215,7 +258,15 @@ def noise_table() -> Table:
             again = round(moments_epsilon(noise, steps), 2)
             exact = [_exact_epsilon(noise, steps, sensitivity) for sensitivity in (1, 2)]
             rows.append((optimizer.upper(), noise, steps, row["epsilon"], again, *exact))
-    heads = ("optimiser", "noise", "steps", "published", "moments", "exact, removal", "exact, replacement")
+    heads = (
+        "optimiser",
+        "noise",
+        "steps",
+        "published",
+        "moments",
+        "exact, removal",
+        "exact, replacement",
+    )
     return Table("Noise and epsilon on the full graph, delta 1e-5", heads, rows)
 
 
@@ -239,7 +290,15 @@ def mnist_table(runs: Runs) -> Table:
         if any(scores) or auto:
             head = (row["lot_size"], row["noise_multiplier"], row["epsilon"])
             rows.append((*head, MeanStd(row["f1"], row["std"]), *scores, auto))
-    heads = ("lot", "noise", "epsilon", "published", "as released", "done soundly", "auto at that epsilon")
+    heads = (
+        "lot",
+        "noise",
+        "epsilon",
+        "published",
+        "as released",
+        "done soundly",
+        "auto at that epsilon",
+    )
     return Table("MNIST", heads, rows)
 
 
@@ -258,7 +317,11 @@ def takeaways(runs: Runs) -> list[str]:
     Only datasets that were run are named; the verdict on each stands in ``claims.toml``.
     """
     lines: list[str] = []
-    here = [name for name in GRAPHS if runs.score(dataset=name, recipe="paper-full", optimizer="sgd", epsilon=2)]
+    here = [
+        name
+        for name in GRAPHS
+        if runs.score(dataset=name, recipe="paper-full", optimizer="sgd", epsilon=2)
+    ]
 
     def each(write: Any) -> str:
         parts = [text for name in here if (text := write(name)) is not None]
@@ -273,7 +336,10 @@ def takeaways(runs: Runs) -> list[str]:
         return f"{shown(name)} {low.mean:.2f} at epsilon 2{more} (majority class {runs.fact(name, 'majority'):.2f})"
 
     def adam(name: str) -> str | None:
-        scores = [runs.score(dataset=name, recipe="paper-full", optimizer=o, epsilon=2) for o in OPTIMIZERS]
+        scores = [
+            runs.score(dataset=name, recipe="paper-full", optimizer=o, epsilon=2)
+            for o in OPTIMIZERS
+        ]
         if not all(scores):
             return None
         return f"{shown(name)} SGD {scores[0].mean:.2f}, Adam {scores[1].mean:.2f}"  # type: ignore[union-attr]
@@ -296,19 +362,33 @@ def takeaways(runs: Runs) -> list[str]:
         kinds = ("bow", "minilm")
         values = []
         for kind in kinds:
-            plain = best(runs, f"micro own-graph", dataset=name, features=kind, recipe="plain")
-            auto = runs.score("micro own-graph", dataset=name, features=kind, recipe="auto", epsilon=2)
+            plain = best(runs, "micro own-graph", dataset=name, features=kind, recipe="plain")
+            auto = runs.score(
+                "micro own-graph", dataset=name, features=kind, recipe="auto", epsilon=2
+            )
             if plain is None or auto is None:
                 return None
             values.append(f"{kind} {auto.mean / plain.score.mean:.0%}")
         return f"{shown(name)} keeps " + ", ".join(values)
 
-    lines.append(f"SGD-DP is robust to noise, even at epsilon 1. With clipping: {each(robust)}.")
-    lines.append(f"Adam-DP works better than SGD-DP, at high rates. With clipping at epsilon 2: {each(adam)}.")
-    texts = "; ".join(t for n in ("cora-text", "citeseer-text") if (t := richer(n))) or "not run"
-    lines.append(f"Richer representations lose less. Of its non-private score in own-graph, auto at epsilon 2 on {texts}.")
-    lines.append(f"More training data does not necessarily help. Recipe auto at epsilon 2: {each(data)}.")
-    lines.append(f"Splitting improves the scores and allows epsilon 1. Full graph to ten parts at epsilon 2: {each(splits)}.")
+    lines.append(
+        f"SGD-DP is robust to noise, even at epsilon 1. With clipping: {each(robust)}."
+    )
+    lines.append(
+        f"Adam-DP works better than SGD-DP, at high rates. With clipping at epsilon 2: {each(adam)}."
+    )
+    texts = (
+        "; ".join(t for n in ("cora-text", "citeseer-text") if (t := richer(n))) or "not run"
+    )
+    lines.append(
+        f"Richer representations lose less. Of its non-private score in own-graph, auto at epsilon 2 on {texts}."
+    )
+    lines.append(
+        f"More training data does not necessarily help. Recipe auto at epsilon 2: {each(data)}."
+    )
+    lines.append(
+        f"Splitting improves the scores and allows epsilon 1. Full graph to ten parts at epsilon 2: {each(splits)}."
+    )
     return lines
 
 
@@ -321,8 +401,16 @@ def write_reproduction(path: Path, runs: Runs, command: str) -> Path:
     text += [f"Versions of the code that made the runs: {', '.join(runs.codes)}.\n"]
     text += ["## What the guarantee covers, and what the paper's protocol gives\n"]
     text += [covered_table(runs).markdown(), table_1(runs).markdown()]
-    text += ["## The five take-aways\n", *(f"{n}. {line}" for n, line in enumerate(takeaways(runs), 1)), ""]
-    text += ["## Published numbers and ours\n", compared_table(runs).markdown(), noise_table().markdown()]
+    text += [
+        "## The five take-aways\n",
+        *(f"{n}. {line}" for n, line in enumerate(takeaways(runs), 1)),
+        "",
+    ]
+    text += [
+        "## Published numbers and ours\n",
+        compared_table(runs).markdown(),
+        noise_table().markdown(),
+    ]
     text += [mnist_table(runs).markdown()]
     for name, experiment in experiments().items():
         points = [p for p in experiment.points() if runs.of(**p)]

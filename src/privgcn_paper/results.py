@@ -13,7 +13,7 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from privgcn.errors import DataError
 from privgcn.files import write_atomically
 from privgcn.report.tables import MeanStd
-from privgcn_paper.experiments import AXES, Point
+from privgcn_paper.experiments import AXES
 
 MODES = ("alone", "own-graph", "full-graph")
 PAPER_MODE = "full-graph"
@@ -137,9 +137,7 @@ class Runs:
             reader = csv.DictReader(file)
             if tuple(reader.fieldnames or ()) != COLUMNS:
                 raise DataError(f"The file {path} is no table of runs: its columns differ.")
-            return cls(
-                tuple({n: _value(n, v) for n, v in row.items() if v} for row in reader)
-            )
+            return cls(tuple({n: _value(n, v) for n, v in row.items() if v} for row in reader))
 
     def write(self, path: Path) -> None:
         """Writes the table."""
@@ -159,9 +157,7 @@ class Runs:
         wanted = {name: value for name, value in point.items() if value is not None}
         return self._index.get(_frozen(wanted), [])
 
-    def score(
-        self, measure: str = f"micro {PAPER_MODE}", **point: Any
-    ) -> MeanStd | None:
+    def score(self, measure: str = f"micro {PAPER_MODE}", **point: Any) -> MeanStd | None:
         """Mean and deviation over the seeds of a run; ``None`` where it was not run."""
         values = [row[measure] for row in self.of(**point) if measure in row]
         return MeanStd.of(values) if values else None
