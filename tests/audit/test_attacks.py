@@ -161,6 +161,14 @@ def test_all_attacks_make_one_record(tmp_path: Path) -> None:
         read_attacks(path)
 
 
+def test_without_edges_none_are_attacked() -> None:
+    corpus = small_corpus()
+    corpus = replace(corpus, edges=corpus.edges[:, :0])
+    record = attack(Target(prepare(corpus, small_settings())), shadows=4)
+    assert {row.attack for row in record.rows} == {"document membership"}
+    assert {row.inference for row in record.rows} == {"alone", "own-graph"}
+
+
 def test_a_column_must_be_there() -> None:
     target = Target(prepare(small_corpus(), small_settings()))
     with pytest.raises(ConfigError, match=r"must be one of label.* Got 'age'"):

@@ -19,6 +19,7 @@ from privgcn.audit.bounds import FALSE_POSITIVES, Measured, auc, true_positives
 from privgcn.audit.inference import answers, inferred_column, stolen_edges
 from privgcn.audit.membership import Members, membership
 from privgcn.config import MODES, Mode, Settings, make_settings
+from privgcn.data import TRAIN
 from privgcn.errors import ConfigError, DataError
 from privgcn.files import read_bounded
 from privgcn.runs.prepare import prepare
@@ -107,6 +108,7 @@ def attack(target: Target, *, shadows: int = 16, column: str | None = None) -> A
     """
     values = None if column is None else _column(target, column)
     privacy, graph = target.settings.privacy, target.graph
+    connected = bool((graph.split[graph.edges] == TRAIN).all(0).any())
     plain = make_settings("plain", changes=_shared(target.settings))
     kinds: dict[str, Settings] = {"without privacy": plain}
     claim = None if privacy is None else target.claim
@@ -130,13 +132,15 @@ def attack(target: Target, *, shadows: int = 16, column: str | None = None) -> A
             released = fit(prepared, graph)
         for mode in MODES:
             vectors = answers(released, graph, mode)
-            rows.append(_row("edges", name, mode, settings, stolen_edges(graph, vectors)))
+            if connected:
+                rows.append(_row("edges", name, mode, settings, stolen_edges(graph, vectors)))
             if values is not None:
                 scores, others = inferred_column(values, graph, vectors)
                 rows.append(_row("column", name, mode, settings, scores, others))
-    texts = graph.features.toarray() if issparse(graph.features) else graph.features
-    alike = stolen_edges(graph, np.asarray(texts, np.float64))
-    rows.append(_row("edges", NO_MODEL, None, target.settings, alike))
+    if connected:
+        texts = graph.features.toarray() if issparse(graph.features) else graph.features
+        alike = stolen_edges(graph, np.asarray(texts, np.float64))
+        rows.append(_row("edges", NO_MODEL, None, target.settings, alike))
     return Attacks(
         source=target.corpus.name,
         epsilon=claim,

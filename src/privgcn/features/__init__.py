@@ -9,7 +9,7 @@ Examples:
     (2, 64)
     >>> words.learned is None
     True
-    >>> featurizer_from_state(words.state()) == words
+    >>> featurizer_from_state(words.state()).state() == words.state()
     True
 """
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-import tempfile
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from privgcn import progress
 from privgcn.errors import ConfigError, DataError
 from privgcn.features.base import FITTED, Featurizer, chunks, texts_of
-from privgcn.files import writing
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -26,9 +22,6 @@ DEFAULT_DIMENSION = 4096
 
 DEFAULT_PREFIX = 6
 """One to four points at epsilon 1 on the validation sets of raw-text Cora and CiteSeer."""
-
-ON_DISK = 1 << 20
-"""Documents from which on sparse rows are kept in files instead of in memory."""
 
 _CHUNK = 4096
 _PUNCTUATION = re.compile(r"[^\w\s]|_")
@@ -109,11 +102,12 @@ class HashingWords(WithoutStopWords):
         return self
 
     def transform(self, corpus: Corpus) -> csr_matrix:
-        """One sparse row of length one for each document; many are kept on disk.
+        """One sparse row of length one for each document.
 
         Guarantees:
             A row depends on its own text alone, to the bit.
         """
+        from scipy.sparse import csr_matrix, vstack
         from sklearn.feature_extraction.text import HashingVectorizer
         from sklearn.preprocessing import normalize
 
@@ -132,64 +126,16 @@ class HashingWords(WithoutStopWords):
         hasher = HashingVectorizer(
             n_features=self.dimension, analyzer=tokens, norm=None, dtype=np.float32
         )
-        rows = _SparseRows(len(texts), self.dimension)
+        # By chunks, whose counts are added up at once, so that memory holds no single words.
+        rows = [csr_matrix((0, self.dimension), dtype=np.float32)]
         for chunk in chunks(texts, _CHUNK):
             counts = hasher.transform(chunk)
             # Of words that cancelled.
             counts.eliminate_zeros()
             counts.data = np.sign(counts.data) * np.log1p(np.abs(counts.data))
-            rows.add(normalize(counts, copy=False))
-        return rows.matrix()
-
-
-class _SparseRows:
-    """Collects sparse rows by chunks; of many documents, in files without a name."""
-
-    def __init__(self, count: int, width: int) -> None:
-        self._shape = (count, width)
-        self._ends = np.zeros(count + 1, dtype=np.int64)
-        self._done = 0
-        with writing(Path(tempfile.gettempdir())):
-            self._files = [
-                tempfile.TemporaryFile()  # noqa: SIM115
-                for _ in range(2 if count >= ON_DISK else 0)
-            ]
-        self._parts: tuple[list[npt.NDArray[Any]], ...] = ([], [])
-
-    def add(self, rows: csr_matrix) -> None:
-        begin, self._done = self._done, self._done + rows.shape[0]
-        self._ends[begin + 1 : self._done + 1] = self._ends[begin] + rows.indptr[1:]
-        arrays = rows.data, rows.indices.astype(np.int32, copy=False)
-        if self._files:
-            with writing(Path(tempfile.gettempdir())):
-                for file, array in zip(self._files, arrays, strict=True):
-                    file.write(array.data)
-        else:
-            for part, array in zip(self._parts, arrays, strict=True):
-                part.append(array)
-        progress.advance(self._done, self._shape[0])
-
-    def matrix(self) -> csr_matrix:
-        from scipy.sparse import csr_matrix
-
-        types = (np.float32, np.int32)
-        if self._files and self._ends[-1]:
-            for file in self._files:
-                file.flush()
-            arrays: list[npt.NDArray[Any]] = [
-                np.memmap(file, dtype=dtype, mode="r+", shape=int(self._ends[-1]))
-                for file, dtype in zip(self._files, types, strict=True)
-            ]
-        else:
-            arrays = [
-                np.concatenate([np.empty(0, dtype), *part])
-                for part, dtype in zip(self._parts, types, strict=True)
-            ]
-        for file in self._files:
-            file.close()
-        small = self._ends[-1] < 2**31
-        ends = self._ends.astype(np.int32) if small else self._ends
-        return csr_matrix((*arrays, ends), shape=self._shape)
+            rows.append(normalize(counts, copy=False))
+            progress.advance(min(_CHUNK * (len(rows) - 1), len(texts)), len(texts))
+        return vstack(rows, format="csr")
 
 
 class _Vocabulary(Featurizer):
