@@ -64,6 +64,9 @@ def ended(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
     from privgcn.cli import main
 
     monkeypatch.setattr(sys, "argv", ["privgcn", *map(str, words)])
+    monkeypatch.setattr("os._exit", sys.exit)
+    # Once the program is stopped it hears no further signal.
+    monkeypatch.setattr("signal.signal", lambda *_: None)
     with pytest.raises(SystemExit) as stopped:
         main()
     return int(stopped.value.code or 0)

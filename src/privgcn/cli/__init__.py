@@ -1,4 +1,4 @@
-"""The command line: one file per verb, parsing only.
+"""The command line: parsing only; verbs of one concept share a file.
 
 Nothing is imported before :func:`main` guards it: Ctrl-C ends in one line from the beginning.
 """
@@ -23,7 +23,18 @@ def main() -> None:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         code = 130
-    # Of several ranks the first speaks for all.
-    if code == 130 and os.environ.get("RANK", "0") == "0":
-        print(STOPPED, file=sys.stderr)
-    sys.exit(code)
+    if code != 130:
+        sys.exit(code)
+    import signal
+    from contextlib import suppress
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(OSError):
+        # Of several ranks the first speaks for all.
+        if os.environ.get("RANK", "0") == "0":
+            print(STOPPED, file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    # Everything is unwound. Where the interrupt met an 'exec', as in the making of a dataclass,
+    # Python would end by the signal and not with the exit code.
+    os._exit(130)
