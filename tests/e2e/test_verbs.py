@@ -97,7 +97,7 @@ class TestTrain:
     def test_it_forecasts_a_score_and_says_whether_it_came(self, shelf, tmp_path):
         out = tmp_path / "r"
         notes = notes_of("train", shelf / "letters", *PRIVATE, "--out", out)
-        low, high = forecast(160, 2, 8.0, kind="hashing", delta=1e-4).expected.interval
+        low, high = forecast(160, 2, 8.0, kind="hashing", delta=1e-4).interval
         stored = json.loads((out / "scores.json").read_text())["forecast"]
 
         assert f"Expect a micro-F1 of {low:.2f} to {high:.2f} (own-graph)" in notes

@@ -85,7 +85,7 @@ def test_a_run_has_one_plan_and_its_epsilon_is_computed_while_calibrating_only(
     assert len(set(plans)) == 2
     assert run.plan == prepared.plan == run.model.statement.plan
     assert accounting._epsilon.cache_info().misses == calibrated
-    assert table["forecast"]["interval"] == list(prepared.forecast.expected.interval)
+    assert table["forecast"]["interval"] == list(prepared.forecast.interval)
 
 
 def test_another_seed_is_another_partition_at_the_same_cost() -> None:

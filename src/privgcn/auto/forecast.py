@@ -7,15 +7,14 @@
     score      log odds = w0 + w1 log q + w2 log(classes), with an interval around it
 
 The noise follows from the plan. What it does to a score cannot be computed: it was measured on
-many corpora, and ``forecast.toml`` has the runs beside the curve that was fitted to them
-(``scripts/measure_outlook.py``). How much is recovered hardly depends on the corpus, and says
-whether a budget is worth it. The score itself also depends on how hard the corpus is, which
-nobody knows beforehand: so its interval is wide enough for four of five runs on corpora that
-were not measured.
+many corpora, and ``forecast.toml`` has the runs beside the curve that was fitted to them. How
+much is recovered hardly depends on the corpus, and says whether a budget is worth it. The score
+itself also depends on how hard the corpus is, which nobody knows beforehand: so its interval is
+wide enough for four of five runs on corpora that were not measured.
 
 Examples:
     >>> small, large = (forecast(documents, 5, 1.0) for documents in (100, 10_000))
-    >>> small.expected.recovered < 0.75 < large.expected.recovered
+    >>> small.recovered < 0.75 < large.recovered
     True
     >>> large.advice
     ()
@@ -23,23 +22,17 @@ Examples:
 
 from __future__ import annotations
 
-import functools
 import math
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cache, cached_property
 from importlib import resources
 from typing import Any
 
-import numpy as np
-from pydantic import BaseModel, ConfigDict
-
 from privgcn.auto.recipe import noise_over_steps
-from privgcn.config import Mode, Overrides, resolve
+from privgcn.config import Overrides, resolve
 from privgcn.errors import ConfigError, shown
 from privgcn.privacy.plan import PrivacyPlan, plan_for
-
-MODE: Mode = "own-graph"
-"""The inference mode whose score is forecast."""
 
 COVERED = 0.8
 """The fraction of runs on corpora not measured that lie in the interval."""
@@ -56,7 +49,8 @@ _EPSILONS = (0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 15, 20)
 _MOST_TIMES = 1000
 
 
-class Curve(BaseModel):
+@dataclass(frozen=True)
+class Curve:
     """From signal and number of classes to what is recovered, and to the score.
 
     Attributes:
@@ -72,8 +66,6 @@ class Curve(BaseModel):
         most: The largest one.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     top: float
     half: float
     slope: float
@@ -88,6 +80,10 @@ class Curve(BaseModel):
         """How much of the way from guessing to the score without privacy a run goes."""
         return self.top / (1 + math.exp(-self.slope * (math.log(signal) - self.half)))
 
+    def signal(self, recovered: float) -> float:
+        """The signal that recovers so much."""
+        return math.exp(self.half - math.log(self.top / recovered - 1) / self.slope)
+
     def interval(self, signal: float, classes: int) -> tuple[float, float]:
         """Where four of five scores on other corpora lie."""
         recovered = self.recovered(signal)
@@ -100,97 +96,92 @@ class Curve(BaseModel):
 
 
 @dataclass(frozen=True)
-class Expectation:
-    """What is expected of a run.
+class Forecast:
+    """What to expect of recipe ``auto``; it follows from public numbers.
 
     Attributes:
-        recovered: How much of the way from guessing to the score without privacy it goes.
-        interval: Four of five micro F1 scores, in mode ``own-graph``.
-        measured: Whether runs with such a signal were measured.
-    """
-
-    recovered: float
-    interval: tuple[float, float]
-    measured: bool
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What a forecast is made for; each of these numbers is public.
-
-    Attributes:
-        units: Training documents; training owners for unit ``person``.
+        plan: What is run.
         classes: Number of classes.
         features: Number of features.
-        delta: Delta of the guarantee; the recipe's where it is ``None``.
-        unit: ``document`` or ``person``.
-        relation: ``remove`` or ``replace``.
         kind: Kind of the features, for advice.
     """
 
-    units: int
+    plan: PrivacyPlan
     classes: int
     features: int
-    delta: float | None = None
-    unit: str | None = None
-    relation: str | None = None
-    kind: str = DEFAULT_KIND
-
-    @functools.lru_cache(maxsize=256)  # noqa: B019 - frozen, and few
-    def plan(self, epsilon: float) -> PrivacyPlan:
-        """What recipe ``auto`` would run for this epsilon."""
-        asked = {
-            "privacy.delta": self.delta,
-            "privacy.unit": self.unit,
-            "privacy.relation": self.relation,
-            "privacy.epsilon": epsilon,
-        }
-        settings = resolve(Overrides.typed(asked, flags=True))
-        if settings.privacy is None:
-            raise ConfigError(
-                f"The 'epsilon' of a forecast must be given. Got {shown(epsilon)}."
-            )
-        epochs = settings.training.epochs
-        return plan_for(settings.privacy, self.units, epochs=epochs, seed=0, columns={})
-
-    def signal(self, epsilon: float, *, features: int | None = None) -> float:
-        """How far the mean document of a class stands above the noise."""
-        noise = noise_over_steps(self.plan(epsilon))
-        return self.units / (self.classes * noise * math.sqrt(features or self.features))
-
-    def expectation(self, epsilon: float) -> Expectation:
-        """What is expected at this epsilon."""
-        curve, signal = stored_curve(), self.signal(epsilon)
-        return Expectation(
-            curve.recovered(signal),
-            curve.interval(signal, self.classes),
-            # Beyond the largest signal, scores stay about as they are.
-            curve.least <= signal <= 10 * curve.most,
-        )
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What to expect of recipe ``auto``.
-
-    Attributes:
-        setup: What the forecast is for.
-        plan: What would be run.
-        signal: The quantity by which runs are compared.
-        expected: What is expected of the score.
-        advice: What to change, in words; empty where nothing needs to change.
-    """
-
-    setup: Setup
-    plan: PrivacyPlan
-    signal: float
-    expected: Expectation
-    advice: tuple[str, ...]
+    kind: str
 
     @property
     def noise_for_each_unit(self) -> float:
         """Noise of the mean gradient over all steps, for each unit that is averaged."""
-        return noise_over_steps(self.plan) / self.plan.units
+        return noise_over_steps(self.plan) / self.plan.schedule.expected_groups
+
+    @property
+    def signal(self) -> float:
+        """How far the mean document of a class stands above the noise."""
+        groups, noise = self.plan.schedule.expected_groups, noise_over_steps(self.plan)
+        return groups / (self.classes * noise * math.sqrt(self.features))
+
+    @property
+    def recovered(self) -> float:
+        """How much of the way from guessing to the score without privacy a run goes."""
+        return stored_curve().recovered(self.signal)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Four of five micro F1 scores, in mode ``own-graph``."""
+        return stored_curve().interval(self.signal, self.classes)
+
+    @property
+    def measured(self) -> bool:
+        """Whether runs with such a signal were; beyond the largest, scores stay as they are."""
+        return stored_curve().least <= self.signal <= 10 * stored_curve().most
+
+    @cached_property
+    def advice(self) -> tuple[str, ...]:
+        """What to change, in words; empty where nothing needs to change."""
+        lines = []
+        if self.recovered < USEFUL:
+            counted = "people" if self.plan.unit == "person" else "documents"
+            here = f"{self.plan.units:,} {counted} at epsilon {self.plan.epsilon:.3g}"
+            way = f"{self.recovered:.0%} of the way from guessing to the score without privacy"
+            verdict = f"{here}: expect only {way}"
+            if self.recovered < GUESSING:
+                verdict = f"{here}: expect no better than guessing ({way})"
+            need = ", or ".join(self._remedies(counted))
+            need = f"; you need {need}" if need else ""
+            lines.append(f"{verdict}{need}.{self._encoder()}")
+        if not self.measured:
+            lines.append(
+                "This is outside the range of our measurements: the estimate may be far off."
+            )
+        return tuple(lines)
+
+    def _remedies(self, counted: str) -> list[str]:
+        """How many units, or which epsilon, would do; the signal grows with the units."""
+        useful, remedies = stored_curve().signal(USEFUL), []
+        if useful < _MOST_TIMES * self.signal:
+            count = math.ceil(self.plan.units * useful / self.signal)
+            digits = 10 ** max(0, len(str(count)) - 2)
+            remedies.append(f"about {math.ceil(count / digits) * digits:,} {counted}")
+        names = {field.name for field in fields(self.plan)} - {"noise_multiplier"}
+        given = {name: getattr(self.plan, name) for name in names}
+        for epsilon in _EPSILONS:
+            if epsilon > 1.01 * self.plan.epsilon:
+                larger = PrivacyPlan.for_epsilon(epsilon, **given)
+                less_noise = noise_over_steps(self.plan) / noise_over_steps(larger)
+                if self.signal * less_noise >= useful:
+                    return [*remedies, f"epsilon {epsilon:g}"]
+        return remedies
+
+    def _encoder(self) -> str:
+        """What a public encoder would bring, where the features are not one already."""
+        usual = FEATURES[DEFAULT_KIND]
+        if self.kind in _ENCODERS or self.features <= usual:
+            return ""
+        better = stored_curve().recovered(self.signal * math.sqrt(self.features / usual))
+        name = f"a public encoder (--features {DEFAULT_KIND})"
+        return f" Of English texts, {name} would go {better:.0%} of that way."
 
 
 def forecast(
@@ -213,7 +204,7 @@ def forecast(
         features: Number of features; by default that of the kind.
         kind: Kind of the features; by default the usual encoder, or, where another number of
             features is given, vectors of unknown origin.
-        delta: Delta of the guarantee.
+        delta: Delta of the guarantee; the recipe's where it is ``None``.
         unit: ``document`` or ``person``.
         relation: ``remove`` or ``replace``.
 
@@ -222,88 +213,34 @@ def forecast(
         PrivacyContractError: The delta is too large for so many units.
     """
     if kind is None:
-        usual = features in (None, FEATURES[DEFAULT_KIND])
-        kind = DEFAULT_KIND if usual else "given"
+        kind = DEFAULT_KIND if features in (None, FEATURES[DEFAULT_KIND]) else "given"
     if features is None and kind not in FEATURES:
         raise ConfigError(
             f"The 'features' of a forecast must be given for the kind {shown(kind)}. Known "
             f"without: {', '.join(FEATURES)}."
         )
-    features = FEATURES[kind] if features is None else features
-    counts = {"documents": (units, 1), "classes": (classes, 2), "features": (features, 1)}
-    for name, (count, least) in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < least:
-            raise ConfigError(
-                f"The '{name}' of a forecast must be a whole number of at least {least}. Got "
-                f"{shown(count)}."
-            )
     if unit not in (None, "document", "person"):
         raise ConfigError(
             "The 'unit' of a forecast must be document or person, as recipe 'auto' has it. "
             f"Got {shown(unit)}."
         )
-    setup = Setup(int(units), int(classes), int(features), delta, unit, relation, kind)
-    expected = setup.expectation(epsilon)
-    advice = _advice(setup, epsilon, expected)
-    return Forecast(setup, setup.plan(epsilon), setup.signal(epsilon), expected, advice)
+    asked = {"epsilon": epsilon, "delta": delta, "unit": unit, "relation": relation}
+    named = {f"privacy.{name}": value for name, value in asked.items()}
+    settings = resolve(Overrides.typed(named, flags=True))
+    if settings.privacy is None:
+        raise ValueError("A forecast needs an epsilon.")
+    epochs = settings.training.epochs
+    plan = plan_for(settings.privacy, units, epochs=epochs, seed=settings.seed, columns={})
+    return Forecast(plan, classes, features or FEATURES[kind], kind)
 
 
-def _advice(setup: Setup, epsilon: float, expected: Expectation) -> tuple[str, ...]:
-    lines = []
-    if expected.recovered < USEFUL:
-        counted = "people" if setup.unit == "person" else "documents"
-        here = f"{setup.units:,} {counted} at epsilon {epsilon:g}"
-        way = f"{expected.recovered:.0%} of the way from guessing to the score without privacy"
-        verdict = f"{here}: expect only {way}"
-        if expected.recovered < GUESSING:
-            verdict = f"{here}: expect no better than guessing ({way})"
-        remedies = [_documents(setup, epsilon, counted), _epsilon(setup, epsilon)]
-        known = [remedy for remedy in remedies if remedy]
-        need = f"; you need {', or '.join(known)}" if known else ""
-        lines.append(f"{verdict}{need}.{_encoder(setup, epsilon)}")
-    if not expected.measured:
-        lines.append(
-            "This is outside the range of our measurements: the estimate may be far off."
-        )
-    return tuple(lines)
-
-
-def _documents(setup: Setup, epsilon: float, counted: str) -> str | None:
-    """How many units are useful: their number enters the signal as a factor."""
-    curve, signal = stored_curve(), setup.signal(epsilon)
-    factors = (float(times) for times in np.arange(1.1, _MOST_TIMES, 0.1))
-    enough = next((t for t in factors if curve.recovered(signal * t) >= USEFUL), None)
-    if enough is None:
-        return None
-    count = math.ceil(setup.units * enough)
-    digits = 10 ** max(0, len(str(count)) - 2)
-    return f"about {math.ceil(count / digits) * digits:,} {counted}"
-
-
-def _epsilon(setup: Setup, epsilon: float) -> str | None:
-    for larger in _EPSILONS:
-        if larger > epsilon and stored_curve().recovered(setup.signal(larger)) >= USEFUL:
-            return f"epsilon {larger:g}"
-    return None
-
-
-def _encoder(setup: Setup, epsilon: float) -> str:
-    """What a public encoder would bring, where the features are not one already."""
-    usual = FEATURES[DEFAULT_KIND]
-    if setup.kind in _ENCODERS or setup.features <= usual:
-        return ""
-    better = stored_curve().recovered(setup.signal(epsilon, features=usual))
-    name = f"a public encoder (--features {DEFAULT_KIND})"
-    return f" Of English texts, {name} would go {better:.0%} of that way."
-
-
-@functools.cache
+@cache
 def stored_curve() -> Curve:
     """The curve that was fitted to the measured runs."""
-    return Curve.model_validate(stored_table()["curve"])
+    return Curve(**stored_table()["curve"])
 
 
-@functools.cache
+@cache
 def stored_table() -> dict[str, Any]:
     """All of ``forecast.toml``: the curve, and the measured runs that it comes from."""
     text = resources.files("privgcn.auto").joinpath("forecast.toml").read_text("utf-8")

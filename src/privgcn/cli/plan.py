@@ -53,19 +53,19 @@ def plan(
 
 
 def _record(result: Forecast) -> dict[str, Any]:
-    made, expected, setup = result.plan, result.expected, result.setup
+    made = result.plan
     names = ("unit", "relation", "epsilon", "delta", "noise_multiplier", "steps", "clip_norm")
     return {
         "recipe": "auto",
         "documents": made.units,
-        "classes": setup.classes,
-        "features": setup.features,
-        "kind": setup.kind,
+        "classes": result.classes,
+        "features": result.features,
+        "kind": result.kind,
         **{name: getattr(made, name) for name in names},
         "noise_for_each_unit": result.noise_for_each_unit,
         "signal": result.signal,
-        "expected": {"micro_f1": list(expected.interval), "recovered": expected.recovered},
-        "measured": expected.measured,
+        "expected": {"micro_f1": list(result.interval), "recovered": result.recovered},
+        "measured": result.measured,
         "advice": list(result.advice),
     }
 
@@ -73,7 +73,7 @@ def _record(result: Forecast) -> dict[str, Any]:
 def _lines(result: Forecast) -> list[str]:
     from privgcn.privacy.wording import round_up
 
-    made, (low, high) = result.plan, result.expected.interval
+    made, (low, high) = result.plan, result.interval
     counted = "people" if made.unit == "person" else "documents"
     rows = [
         (
@@ -97,7 +97,7 @@ def _lines(result: Forecast) -> list[str]:
         ),
         (
             "",
-            f"about {result.expected.recovered:.0%} of the way from guessing to the score "
+            f"about {result.recovered:.0%} of the way from guessing to the score "
             "without privacy",
         ),
     ]

@@ -137,7 +137,7 @@ def read(
             f"Features: the {prepared.featurizer.dimension:,} numbers given for each document."
         )
     if prepared.forecast is not None:
-        low, high = prepared.forecast.expected.interval
+        low, high = prepared.forecast.interval
         note(
             f"Expect a micro-F1 of {low:.2f} to {high:.2f} (own-graph) at this size and "
             "epsilon: so it was in four of five runs on other corpora."

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from privgcn import progress
-from privgcn.auto.forecast import Forecast, forecast
+from privgcn.auto.forecast import Forecast
 from privgcn.config import Settings
 from privgcn.data import TRAIN, Corpus
 from privgcn.errors import ConfigError, PrivacyContractError
@@ -281,13 +281,4 @@ def _forecast(
         or (featurizer.learns and featurizer.kind != "given")
     ):
         return None
-    return forecast(
-        plan.units,
-        classes,
-        privacy.epsilon,
-        features=featurizer.dimension,
-        kind=featurizer.kind,
-        delta=privacy.delta,
-        unit=privacy.unit,
-        relation=privacy.relation,
-    )
+    return Forecast(plan, classes, featurizer.dimension, featurizer.kind)

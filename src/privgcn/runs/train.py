@@ -243,7 +243,7 @@ def score_table(run: TrainedRun) -> dict[str, Any]:
     expected = run.forecast
     score = run.scores["own-graph"]["micro_f1"]
     if expected is not None and score is not None:
-        interval = list(expected.expected.interval)
+        interval = list(expected.interval)
         table["forecast"] = {"mode": "own-graph", "interval": interval, "score": score}
     return table
 
