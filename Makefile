@@ -11,7 +11,7 @@ export OMP_WAIT_POLICY ?= passive
 # Python keeps what it compiles; otherwise each process would compile PyTorch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test lint types unit docs mutations bench second-python evidence format clean
+.PHONY: install demo test lint types unit docs bench second-python faults format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/privgcn demo
@@ -34,27 +34,20 @@ unit: $(VENV)/.installed-dev
 # Needs no network once the packages are there, and fails on a link that leads nowhere.
 docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
-	$(BIN)/python scripts/check_site.py site
 
-mutations: $(VENV)/.installed-dev
-	$(BIN)/python scripts/mutations.py
-
-# Ten minutes on two quiet cores; PRIVGCN_DATA names the folder of raw data. QUICK=--quick is
-# for trying it out.
+# Ten minutes on two quiet cores; PRIVGCN_DATA names the folder of raw data.
 bench: $(VENV)/.installed-dev
 	mkdir -p bench
-	$(BIN)/python benchmarks/steps.py $(QUICK) --json bench/steps.json --page docs/performance.md
-	$(BIN)/python benchmarks/growth.py $(QUICK) --json bench/growth.json \
-		--figure docs/figures/cost.svg --page docs/performance.md
-	$(BIN)/python benchmarks/end_to_end.py 20000 100000 --rounds 1 --json bench/end_to_end.json
+	$(BIN)/python benchmarks/steps.py --json bench/steps.json
+	$(BIN)/python benchmarks/end_to_end.py 1000 10000 100000 --rounds 1 --json bench/end_to_end.json
 
 # Another Python of 3.11 to 3.13 that is on this machine.
 second-python:
 	.ci/second-python
 
-# Hours on two cores; ONLY=faults,fuzz makes some parts and keeps the others.
-evidence: $(VENV)/.installed-dev
-	$(BIN)/python scripts/evidence.py $(if $(ONLY),--only $(ONLY)) $(if $(JOBS),--jobs $(JOBS))
+# Kills commands at random moments and looks at what they left.
+faults: $(VENV)/.installed-dev
+	$(BIN)/python scripts/faults.py
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .

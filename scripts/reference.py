@@ -2,7 +2,7 @@
 
     python scripts/reference.py             # writes docs/reference/*.md
 
-``tests/unit/test_site.py`` fails when a page is out of date.
+``tests/test_site.py`` fails when a page is out of date.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from privgcn.cli import app
+from privgcn.cli.app import app
 from privgcn.config import RECIPES, PrivacySettings, Settings, flattened, make_settings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -147,7 +147,8 @@ def command_line_page() -> str:
         "Ctrl-C, and 1 for a bug. `privgcn --install-completion` completes words in your "
         "shell.",
     ]
-    for verb, command in group.commands.items():
+    for verb in group.list_commands(None):
+        command = group.get_command(None, verb)
         words = [_name(p) for p in command.params if p.param_type_name == "argument"]
         usage = " ".join(["privgcn", verb, *words, "[OPTIONS]"])
         blocks += [f"## `{verb}`", _help(command.help), f"```text\n{usage}\n```"]
