@@ -22,7 +22,7 @@ account for random ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -77,11 +77,8 @@ def sensitivity_in_clips(unit: str, relation: str, *, group_is_unit: bool) -> in
     Assumes:
         One unit lies in one group, and the clip is joint over all tensors.
     """
-    checked(unit, Unit, "unit", _OWNER)
-    checked(relation, Relation, "relation", _OWNER)
-    if relation == "replace":
-        return 2
-    return 1 if group_is_unit is True or unit in ("part", "graph") else 2
+    vanishes = group_is_unit is True or unit in ("part", "graph")
+    return 1 if relation == "remove" and vanishes else 2
 
 
 @strict("a partition", kw_only=True)
@@ -128,34 +125,36 @@ class Composition:
     count: Count
 
 
-@strict(_SCHEDULE)
-class AllGroups:
-    """Every step uses every group: the Gaussian mechanism, once for each step.
+class _Schedule:
+    """What schedules have in common: by default, every step uses every group."""
 
-    As for every schedule, ``sample`` says which groups are in a step, ``composition`` what
-    steps cost, and ``expected_groups`` is the divisor of the noisy sum.
-    """
-
-    groups: Count
-    name: Literal["all"] = "all"
-    sampling_probability = 1.0
+    groups: int
+    sampling_probability: float = 1.0
 
     @property
     def expected_groups(self) -> float:
-        """All of them."""
-        return float(self.groups)
+        """The divisor of a noisy sum; never the size of a realised sample, which is private."""
+        return self.groups * self.sampling_probability
 
     def sample(self, step: int, source: RandomSource | None) -> NDArray[np.bool_]:
-        """Always all groups."""
+        """Which groups are in a step."""
         return np.ones(self.groups, np.bool_)
 
     def composition(self, steps: int) -> Composition:
-        """One unsampled release for each step."""
-        return Composition(1.0, steps)
+        """What steps cost: one release for each, at the rate of the samples."""
+        return Composition(self.sampling_probability, steps)
 
 
 @strict(_SCHEDULE)
-class PoissonGroups:
+class AllGroups(_Schedule):
+    """Every step uses every group: the Gaussian mechanism, once for each step."""
+
+    groups: Count
+    name: Literal["all"] = "all"
+
+
+@strict(_SCHEDULE)
+class PoissonGroups(_Schedule):
     """Each group joins a step independently with ``sampling_probability``.
 
     Assumes:
@@ -166,11 +165,6 @@ class PoissonGroups:
     sampling_probability: Probability
     name: Literal["poisson"] = "poisson"
 
-    @property
-    def expected_groups(self) -> float:
-        """The expectation, never the size of a realised sample: that size is private."""
-        return self.groups * self.sampling_probability
-
     def sample(self, step: int, source: RandomSource | None) -> NDArray[np.bool_]:
         """A fresh independent sample, possibly empty; ``step`` has no influence."""
         if source is None:
@@ -178,13 +172,9 @@ class PoissonGroups:
         sample: NDArray[np.bool_] = source.sample(self.groups, self.sampling_probability)
         return sample
 
-    def composition(self, steps: int) -> Composition:
-        """One Poisson-sampled release for each step."""
-        return Composition(self.sampling_probability, steps)
-
 
 @strict(_SCHEDULE)
-class EpochGroups:
+class EpochGroups(_Schedule):
     """One group after the other, each once per epoch; no amplification is claimed.
 
     Groups are disjoint, so a unit is touched once per epoch begun. Given the past, a step on
@@ -194,7 +184,6 @@ class EpochGroups:
 
     groups: Count
     name: Literal["epoch"] = "epoch"
-    sampling_probability = 1.0
 
     @property
     def expected_groups(self) -> float:
@@ -212,7 +201,7 @@ class EpochGroups:
 
 
 Schedule: TypeAlias = AllGroups | PoissonGroups | EpochGroups
-SCHEDULES: dict[str, type[Schedule]] = {
+SCHEDULES: dict[str, Callable[..., Schedule]] = {
     "all": AllGroups,
     "poisson": PoissonGroups,
     "epoch": EpochGroups,
@@ -228,18 +217,19 @@ def make_schedule(
         ConfigError: A probability for a schedule that has none, or none for one group, where
             the default would silently mean ``all``.
     """
-    if name not in tuple(SCHEDULES):
+    if name not in SCHEDULES:
         raise ConfigError(
             f"The 'sampling' of {_SCHEDULE} must be one of {', '.join(SCHEDULES)}. "
             f"Got {name!r}."
         )
-    if name != "poisson" and sampling_probability is not None:
-        raise ConfigError(
-            f"The 'sampling_probability' of {_SCHEDULE} must be left out for sampling "
-            f"'{name}'. Got {sampling_probability!r}. Use sampling 'poisson' for random groups."
-        )
     if name != "poisson":
-        return AllGroups(groups) if name == "all" else EpochGroups(groups)
+        if sampling_probability is not None:
+            raise ConfigError(
+                f"The 'sampling_probability' of {_SCHEDULE} must be left out for sampling "
+                f"'{name}'. Got {sampling_probability!r}. Use sampling 'poisson' for random "
+                "groups."
+            )
+        return SCHEDULES[name](groups)
     if sampling_probability is None:
         if groups == 1:
             raise ConfigError(
@@ -324,18 +314,63 @@ class PrivacyPlan:
     selection: Selection | None = None
 
     def __post_init__(self) -> None:
-        self._check_partition()
-        self._check_accountant()
-        self._check_selection()
         # Whatever an accountant would refuse is refused before any data are touched.
+        for broken, rule in self._rules():
+            if broken:
+                raise PrivacyContractError(rule)
         self._event(self.noise_multiplier)
-        if self.delta_times_units > 1.0:
-            units = self.protected_units
-            raise PrivacyContractError(
-                f"The 'delta' of {_OWNER} must be at most one over the number of units, "
-                f"1/{units} = {1.0 / units:.3g}. Got {self.delta:g}: that allows publishing "
-                f"a unit outright. Use {0.1 / units:.1g} or less."
-            )
+
+    def _rules(self) -> Iterator[tuple[bool, str]]:
+        """Which fields together break the guarantee, and the sentence that says so."""
+        facts, search, units = self.partition, self.selection, self.units
+        yield (
+            self.unit == "person" and facts.by != "owner",
+            "The 'partition' of a plan for unit 'person' must keep each owner's documents "
+            f"in one group (by 'owner'). Got by '{facts.by}'. Partition by owner, or "
+            "protect unit 'document'.",
+        )
+        yield (
+            self.unit == "graph" and facts.groups != 1,
+            "The 'partition' of a plan for unit 'graph' must have one group. "
+            f"Got {facts.groups}. Use unit 'part' to protect one of several groups.",
+        )
+        yield (
+            facts.groups > units or (self.group_is_unit and facts.groups != units),
+            f"The 'partition' of a plan over {units} units must have at most as many groups, "
+            f"and as many if each unit is a group. Got {facts.groups}. Use parts 'each' for "
+            "the finest partition.",
+        )
+        yield (
+            self.schedule.groups != facts.groups,
+            f"The 'schedule' of {_OWNER} must have as many groups as the partition. "
+            f"Got {self.schedule.groups} and {facts.groups}.",
+        )
+        sampled = self.composition.sampling_probability < 1.0
+        yield (
+            self.accountant == "moments" and sampled and self.sensitivity != 1,
+            "The 'accountant' of a plan with Poisson sampling and a sensitivity of two clip "
+            f"norms (unit '{self.unit}', relation '{self.relation}') must be pld or rdp. Got "
+            "moments, whose bound covers one clip norm only.",
+        )
+        yield (
+            search is not None and self.accountant != "rdp",
+            f"The 'accountant' of a plan with a search must be rdp. Got {self.accountant}.",
+        )
+        # Validation documents are whole units for these only.
+        scored = search is not None and search.score is not None
+        yield (
+            scored and self.unit not in ("document", "person"),
+            "A search that scores on private validation documents must protect unit document "
+            f"or person. Got '{self.unit}', of which validation documents are no part. Declare "
+            "them public with --public-validation.",
+        )
+        units = self.protected_units
+        yield (
+            self.delta_times_units > 1.0,
+            f"The 'delta' of {_OWNER} must be at most one over the number of units, "
+            f"1/{units} = {1.0 / units:.3g}. Got {self.delta:g}: that allows publishing "
+            f"a unit outright. Use {0.1 / units:.1g} or less.",
+        )
 
     @property
     def group_is_unit(self) -> bool:
@@ -392,11 +427,6 @@ class PrivacyPlan:
     @classmethod
     def for_epsilon(cls, epsilon: float, **fields: Any) -> PrivacyPlan:
         """The plan with the least noise whose epsilon is at most this; the rest is given."""
-        if "noise_multiplier" in fields:
-            raise ConfigError(
-                "The 'noise_multiplier' of PrivacyPlan.for_epsilon must be left out. "
-                f"Got {fields['noise_multiplier']!r}. It follows from epsilon."
-            )
         # Every rule is checked on a draft before any search begins.
         draft = cls(noise_multiplier=1.0, **fields)
         calibrated = calibrate_event(
@@ -431,66 +461,11 @@ class PrivacyPlan:
             )
         return self.selection.event
 
-    def _check_partition(self) -> None:
-        facts = self.partition
-        if self.unit == "person" and facts.by != "owner":
-            raise PrivacyContractError(
-                "The 'partition' of a plan for unit 'person' must keep each owner's documents "
-                f"in one group (by 'owner'). Got by '{facts.by}'. Partition by owner, or "
-                "protect unit 'document'."
-            )
-        if self.unit == "graph" and facts.groups != 1:
-            raise PrivacyContractError(
-                "The 'partition' of a plan for unit 'graph' must have one group. "
-                f"Got {facts.groups}. Use unit 'part' to protect one of several groups."
-            )
-        if facts.groups > self.units:
-            raise PrivacyContractError(
-                f"The 'partition' of a plan over {self.units} units must have at most as many "
-                f"groups. Got {facts.groups}. Use parts 'each' for the finest partition."
-            )
-        if self.group_is_unit and facts.groups != self.units:
-            raise PrivacyContractError(
-                "The 'partition' of a plan that makes each unit a group must have as many "
-                f"groups as units. Got {facts.groups} groups for {self.units} units."
-            )
-        if self.schedule.groups != facts.groups:
-            raise PrivacyContractError(
-                f"The 'schedule' of {_OWNER} must have as many groups as the partition. "
-                f"Got {self.schedule.groups} and {facts.groups}."
-            )
-
-    def _check_accountant(self) -> None:
-        # Two clip norms under sampling are out of the paper's accountant's reach.
-        sampled = self.composition.sampling_probability < 1.0
-        if self.accountant == "moments" and sampled and self.sensitivity != 1:
-            raise PrivacyContractError(
-                "The 'accountant' of a plan with Poisson sampling and a sensitivity of two "
-                f"clip norms (unit '{self.unit}', relation '{self.relation}') must be pld or "
-                "rdp. Got moments, whose bound covers one clip norm only."
-            )
-
-    def _check_selection(self) -> None:
-        search = self.selection
-        if search is None:
-            return
-        if self.accountant != "rdp":
-            raise PrivacyContractError(
-                f"The 'accountant' of a plan with a search must be rdp. Got {self.accountant}."
-            )
-        # Validation documents are whole units for these only.
-        if search.score is not None and self.unit not in ("document", "person"):
-            raise PrivacyContractError(
-                "A search that scores on private validation documents must protect unit "
-                f"document or person. Got '{self.unit}', of which validation documents are no "
-                "part. Declare them public with --public-validation."
-            )
-
 
 # --- from settings --------------------------------------------------------------------------
 
 
-def member_of(privacy: PrivacySettings | None) -> str:
+def member_of(privacy: PrivacySettings | None) -> Literal["document", "owner"]:
     """What is counted: owners where persons are protected, else documents."""
     return "owner" if privacy is not None and privacy.unit == "person" else "document"
 
@@ -517,7 +492,29 @@ def plan_for(
             "The privacy settings must have either 'epsilon' or 'noise_multiplier'. "
             f"Got {privacy.epsilon} and {privacy.noise_multiplier}."
         )
-    facts = _partition_facts(privacy, units, seed, columns)
+    parts, by = privacy.parts, member_of(privacy)
+    divided: dict[str, Any] = {"kind": "each", "groups": units}
+    if isinstance(parts, str) and parts.startswith(_COLUMN):
+        from privgcn.graph import column_groups
+
+        name = parts.removeprefix(_COLUMN)
+        groups = column_groups(columns, name)[1]
+        divided = {"kind": "column", "groups": groups, "column": name}
+    elif isinstance(parts, int):
+        if not 1 <= parts <= units:
+            raise PrivacyContractError(
+                f"The 'parts' of the privacy settings must be between 1 and {units}, the "
+                f"number of training {by}s. Got {parts}."
+            )
+        divided = {"kind": "random", "groups": parts, "seed": seed}
+        if parts == 1:
+            divided = {"kind": "single", "groups": 1}
+    elif parts != "each":
+        raise ConfigError(
+            "The 'parts' of the privacy settings must be a number, 'each' or "
+            f"'column:NAME'. Got {parts!r}."
+        )
+    facts = PartitionFacts(by=by, **divided)
     schedule = make_schedule(privacy.sampling, facts.groups, privacy.sampling_probability)
     fields: dict[str, Any] = {
         "unit": privacy.unit,
@@ -533,32 +530,3 @@ def plan_for(
     if privacy.noise_multiplier is not None:
         return PrivacyPlan(noise_multiplier=privacy.noise_multiplier, **fields)
     return PrivacyPlan.for_epsilon(float(privacy.epsilon or 0), **fields)
-
-
-def _partition_facts(
-    privacy: PrivacySettings, units: int, seed: int, columns: Mapping[str, Any]
-) -> PartitionFacts:
-    parts, by = privacy.parts, member_of(privacy)
-    values: dict[str, Any] = {"by": by}
-    if isinstance(parts, str) and parts.startswith(_COLUMN):
-        from privgcn.graph import column_groups
-
-        name = parts.removeprefix(_COLUMN)
-        values |= {"kind": "column", "groups": column_groups(columns, name)[1], "column": name}
-    elif parts == "each":
-        values |= {"kind": "each", "groups": units}
-    elif isinstance(parts, int):
-        if parts < 1 or parts > units:
-            raise PrivacyContractError(
-                f"The 'parts' of the privacy settings must be between 1 and {units}, the "
-                f"number of training {'owners' if by == 'owner' else 'documents'}. Got {parts}."
-            )
-        single = parts == 1
-        values |= {"kind": "single" if single else "random", "groups": parts}
-        values |= {} if single else {"seed": seed}
-    else:
-        raise ConfigError(
-            "The 'parts' of the privacy settings must be a number, 'each' or "
-            f"'column:NAME'. Got {parts!r}."
-        )
-    return PartitionFacts(**values)
