@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from auto.planted import graph_of
-from privgcn.auto.spectrum import Axes, personalised_pagerank, principal_directions
+from privgcn.auto.spectrum import personalised_pagerank, principal_axes, principal_directions
 
 RANDOM = np.random.default_rng(0)
 
@@ -45,7 +45,7 @@ def test_axes_are_found_where_many_directions_are_empty() -> None:
         values = (RANDOM.normal(size=(400, 100)) * np.logspace(0, -3, 100)).astype(np.float32)
         values[:, RANDOM.random(100) < empty] = 0.0
         told = values[:, np.abs(values).max(0) > 0]
-        turned, alone = (Axes.of(rows, 0.0)(rows) for rows in (values, told))
+        turned, alone = (principal_axes(rows, 0.0)(rows) for rows in (values, told))
         # Axes may be turned and mirrored; how documents lie to each other may not.
         np.testing.assert_allclose(turned @ turned.T, alone @ alone.T, atol=1e-4)
 
@@ -53,11 +53,11 @@ def test_axes_are_found_where_many_directions_are_empty() -> None:
 def test_short_rows_stay_shorter_along_the_axes() -> None:
     values = RANDOM.normal(size=(100, 5)).astype(np.float32)
     values[0] *= 1e-4
-    lengths = np.linalg.norm(Axes.of(values, 0.25)(values), axis=1)
+    lengths = np.linalg.norm(principal_axes(values, 0.25)(values), axis=1)
     np.testing.assert_allclose(lengths[1:], 1.0, atol=0.1)
     assert lengths[0] < 0.1
     nothing = np.zeros((4, 3), np.float32)
-    assert not Axes.of(nothing, 0.25)(nothing).any()
+    assert not principal_axes(nothing, 0.25)(nothing).any()
 
 
 def test_pagerank_is_its_own_recursion() -> None:

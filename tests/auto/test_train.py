@@ -13,8 +13,7 @@ from scipy.sparse import csr_array
 
 from auto.planted import accuracy, auto_settings, graph_of, plan_of, planted, trained
 from privgcn.auto import train as train_module
-from privgcn.auto.label_prior import class_bias
-from privgcn.auto.recipe import MatchingConstants, learning_rate
+from privgcn.auto.recipe import MatchingConstants, class_bias, learning_rate
 from privgcn.auto.train import shrunk, text_rows, text_scores, train
 from privgcn.config import MODES
 from privgcn.errors import ConfigError, PrivacyContractError
@@ -353,14 +352,3 @@ def test_settings_of_another_recipe_are_refused() -> None:
     with pytest.raises(PrivacyContractError, match="stop early"):
         train(session, auto_settings(training__patience=5))
     assert session.remaining == plan.steps
-
-
-@pytest.mark.parametrize(
-    "changes", [{}, {"privacy__relation": "replace"}, {"training__epochs": 7}], ids=str
-)
-def test_noise_over_all_steps_moves_a_score_by_the_noise_scale(changes: dict[str, Any]) -> None:
-    plan = plan_of(planted(300, 0), auto_settings(**changes))
-    for scale in (0.8, 1.5):
-        moved = learning_rate(plan, scale) * plan.noise_std / 300 * plan.steps**0.5
-        assert moved == pytest.approx(scale)
-    assert learning_rate(plan, 1e9) * plan.clip_norm == pytest.approx(2000.0)

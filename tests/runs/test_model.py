@@ -15,7 +15,7 @@ from safetensors.numpy import load, save
 from sklearn.base import clone
 
 from builders import reseal, small_corpus
-from privgcn.auto import label_prior, recipe, spectrum
+from privgcn.auto import recipe, spectrum
 from privgcn.config import MODES
 from privgcn.errors import ConfigError, DataError
 from privgcn.features import words
@@ -156,7 +156,7 @@ def test_constants_of_another_version_change_no_saved_model(
     read = again(model, tmp_path / "model")
     expected = {m: model.predict_proba(corpus.test, inference=m) for m in MODES}
     moved = 0
-    for module in (recipe, spectrum, label_prior):
+    for module in (recipe, spectrum):
         for name, value in list(vars(module).items()):
             if name.lstrip("_").isupper() and type(value) in (int, float):
                 monkeypatch.setattr(module, name, type(value)(value * 2 / 3))

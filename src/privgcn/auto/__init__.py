@@ -2,12 +2,11 @@
 
 To be read in this order:
 
-1. :mod:`privgcn.auto.recipe`: its step size, and the constants of its prediction;
-2. :mod:`privgcn.auto.label_prior`: what class names and class priors add to a linear model;
-3. :mod:`privgcn.auto.train`: thirty noisy gradients, and what is made of them;
-4. :mod:`privgcn.auto.spectrum`: main directions of documents, and propagation along edges;
-5. :mod:`privgcn.auto.moment_matching`: prediction of documents that are seen together;
-6. :mod:`privgcn.auto.forecast`: what a budget will buy, before any document is touched.
+1. :mod:`privgcn.auto.recipe`: step size, class priors and names, constants of prediction;
+2. :mod:`privgcn.auto.train`: thirty noisy gradients, and what is made of them;
+3. :mod:`privgcn.auto.spectrum`: main directions of documents, and propagation along edges;
+4. :mod:`privgcn.auto.moment_matching`: prediction of documents that are seen together;
+5. :mod:`privgcn.auto.forecast`: what a budget will buy, before any document is touched.
 
 Everything here sees answers of a ``privgcn.mechanism.Session``, public numbers and the
 documents to predict: it is post-processing of what the session released.

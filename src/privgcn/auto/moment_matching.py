@@ -33,13 +33,12 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 from threadpoolctl import threadpool_limits
 
-from privgcn.auto.label_prior import BiasFactors, Floats, along, undone
-from privgcn.auto.recipe import MatchingConstants
+from privgcn.auto.recipe import Floats, MatchingConstants, along, undone
 from privgcn.auto.spectrum import (
-    Axes,
     Table,
     fixed_choice,
     personalised_pagerank,
+    principal_axes,
     principal_directions,
 )
 from privgcn.auto.train import blocks, text_rows
@@ -71,33 +70,39 @@ def matched_scores(released: Released, graph: DocumentGraph, rows: Rows) -> Tabl
     if len(rows) == 0:
         return np.zeros((0, moments.weight.shape[1]), np.float32)
     constants = moments.constants
-    query = _Query(released, graph, rows, constants)
+    query = _Query(released, graph, constants)
     problem = _Problem.of(moments, query)
-    informative = problem.informative()
-    text = _text(query, informative)
+    informative = _informative(problem, query)
     prior_scores = query.product(moments.prior_weights) + moments.class_bias
+    text = _text(query, informative, prior_scores)
     # The first answer tells how far the sum over other documents may stray.
-    first = _Match(problem, query, text, prior_scores)
-    problem = problem.informed(first.probabilities())
-    best = _Match(problem, query, text, prior_scores, start=first)
+    first = _Match(problem, query, text)
+    problem = problem.informed(softmax(first.scores_matched(), axis=0))
+    best = _Match(problem, query, text, start=first)
     chosen = graph.edges[:, _some(graph.edges.shape[1], constants.most_matched)]
     ends, edges = np.unique(chosen, return_inverse=True)
     propagates = False
     if edges_help(softmax(best.scores(ends), axis=1), edges.reshape(2, -1), constants):
-        edged = _propagated(query, informative)
+        edged = _propagated(query, informative, prior_scores, rows)
         both = _combined(edged, text, constants.propagated_fraction)
-        best, combined = (
-            _Match(problem, query, each, each.carried(prior_scores)) for each in (edged, both)
-        )
+        best, combined = (_Match(problem, query, each) for each in (edged, both))
         # Of two that match almost alike, the simpler one: chance moves costs that much.
         if combined.cost() + constants.evidence < best.cost():
             best = combined
         propagates = _edges_inform(problem, moments, query)
     best.run(constants.rounds // 2, sharpening=constants.sharpening)
 
-    matched = best.scores(rows) + moments.matched_bias
+    matched_bias: Table = np.float32(constants.matched_bias) * moments.class_bias
+    matched = best.scores(rows) + matched_bias
     own = query.product(moments.weight, rows) + moments.own_bias
-    blend = _blend(best, moments, query)
+    # The trained weights' own scores count the more, the less noise they carry, the fewer query
+    # documents there are to match, and the more often both agree: where they do not, at most
+    # one of them is right.
+    sample = np.asarray(query.features @ moments.weight) + moments.own_bias
+    apart = sample.argmax(axis=1) != (best.scores_matched().T + matched_bias).argmax(axis=1)
+    trust = constants.signal * moments.units / len(graph)
+    trust /= float(apart.mean()) + constants.least_disagreement
+    blend = min(constants.most_blend, constants.blend * math.pow(trust, constants.blend_power))
     if propagates:
         moved = query.propagate(query.product(moments.weight) + moments.own_bias)[rows]
         # A small blend is worth most as it is: the match has used the edges already, and well
@@ -144,7 +149,6 @@ class Moments:
         prior_weights: How far training moved along the label direction; zero without one.
         class_bias: What training added to the scores of each class; zero without one.
         own_bias: How much of it scores of the trained weights have.
-        matched_bias: How much more than all of it the match has.
         constants: What matching computes with.
     """
 
@@ -156,7 +160,6 @@ class Moments:
     prior_weights: Table
     class_bias: Table
     own_bias: Table
-    matched_bias: Table
     constants: MatchingConstants
 
     @classmethod
@@ -180,7 +183,6 @@ class Moments:
         sums *= plan.schedule.expected_groups / steps
         sums -= sums.mean(axis=1, keepdims=True)
         bias = tensors.get("class_bias", np.zeros(iterates.shape[2], np.float32))
-        factors = BiasFactors.of(balanced=released.settings.training.balanced)
         return cls(
             iterates[:-1],
             tensors["weight"],
@@ -189,31 +191,24 @@ class Moments:
             plan.units,
             prior_weights.astype(np.float32),
             bias,
-            np.float32(factors.weights) * bias,
-            np.float32(factors.matched) * bias,
+            np.float32(constants.own_bias) * bias,
             constants,
         )
 
 
 class _Query:
-    """What the query documents look like, whatever was released.
+    """The query documents, whatever was released.
 
-    Those in the match are all, or a fixed random choice of many; ``directions`` are their main
-    directions, and ``projected`` are these documents in them.
+    ``matched`` are those in the match, all or a fixed random choice of many, ``features`` their
+    text rows, ``directions`` their main directions, and ``projected`` the rows in these.
     """
 
     def __init__(
-        self,
-        released: Released,
-        graph: DocumentGraph,
-        asked: Rows,
-        constants: MatchingConstants,
+        self, released: Released, graph: DocumentGraph, constants: MatchingConstants
     ) -> None:
-        self.graph, self.asked, self.constants = graph, asked, constants
-        self._mean, self._prediction = (
-            released.tensors.get("mean"),
-            released.settings.prediction,
-        )
+        self.graph, self.constants = graph, constants
+        self._mean = released.tensors.get("mean")
+        self._prediction = released.settings.prediction
         # What fits into memory is made ready once; what lies on disk, whenever it is read.
         self._on_disk = isinstance(graph.features, np.memmap)
         self._ready = graph.features
@@ -264,38 +259,36 @@ def _some(count: int, most: int) -> Rows:
 
 
 class _Embedding(NamedTuple):
-    """Where documents lie among the others: by text, by what is propagated, or by both.
+    """Where documents lie among the others, and what is known of their classes there.
 
     Attributes:
-        matched: Of the documents in the match.
         of: Of some documents, one row each.
-        carried: Values of all documents, propagated as the embedding was.
+        prior_scores: Of all documents, before any match.
     """
 
-    matched: Table
     of: Callable[[Rows], Table]
-    carried: Callable[[Table], Table]
+    prior_scores: Table
 
 
-def _text(query: _Query, informative: Table) -> _Embedding:
+def _text(query: _Query, informative: Table, prior_scores: Table) -> _Embedding:
     """By a document's own text, in the directions that tell classes apart."""
-    values = query.coordinates(query.matched) * informative
-    axes = Axes.of(values, query.constants.axis_power)
+    matched = query.coordinates(query.matched) * informative
+    along_axes = principal_axes(matched, query.constants.axis_power)
     return _Embedding(
-        axes(values),
-        lambda rows: axes(query.coordinates(rows) * informative),
-        lambda values: values,
+        lambda rows: along_axes(query.coordinates(rows) * informative), prior_scores
     )
 
 
-def _propagated(query: _Query, informative: Table) -> _Embedding:
+def _propagated(
+    query: _Query, informative: Table, prior_scores: Table, asked: Rows
+) -> _Embedding:
     """By what is propagated along the edges, for the matched and the asked documents.
 
     Few columns at a time: the tables that hops gather from stay small.
     """
     count, rank = len(query.graph), len(query.directions.mean)
     selected = np.zeros(count, bool)
-    selected[query.matched] = selected[query.asked] = True
+    selected[query.matched] = selected[asked] = True
     position = np.cumsum(selected) - 1
     table = np.empty((int(selected.sum()), rank), np.float32)
     columns = min(_MOST_COLUMNS, max(_LEAST_COLUMNS, _NUMBERS_AT_ONCE // count))
@@ -305,22 +298,19 @@ def _propagated(query: _Query, informative: Table) -> _Embedding:
         values = np.concatenate([query.coordinates(some, own) for some in blocks(count)])
         table[:, own] = query.propagate(values)[selected]
     table *= informative
-    values = table[position[query.matched]]
-    axes = Axes.of(values, query.constants.axis_power)
-    return _Embedding(axes(values), lambda rows: axes(table[position[rows]]), query.propagate)
+    along_axes = principal_axes(table[position[query.matched]], query.constants.axis_power)
+    return _Embedding(
+        lambda rows: along_axes(table[position[rows]]), query.propagate(prior_scores)
+    )
 
 
 def _combined(propagated: _Embedding, text: _Embedding, fraction: float) -> _Embedding:
     """By both, weighted."""
     first, second = np.float32(fraction**0.5), np.float32((1 - fraction) ** 0.5)
-
-    def joined(propagated: Table, text: Table) -> Table:
-        return np.hstack([first * propagated, second * text])
-
+    moved = np.float32(fraction) * (propagated.prior_scores - text.prior_scores)
     return _Embedding(
-        joined(propagated.matched, text.matched),
-        lambda rows: joined(propagated.of(rows), text.of(rows)),
-        lambda values: values + np.float32(fraction) * (propagated.carried(values) - values),
+        lambda rows: np.hstack([first * propagated.of(rows), second * text.of(rows)]),
+        text.prior_scores + moved,
     )
 
 
@@ -335,7 +325,6 @@ class _Problem:
         spread: Standard deviation of its difference to a sum over other documents.
         noise_std: The noise alone.
         scale: Training units for each document in the match.
-        variances: Of the documents in the match, in each main direction.
         constants: What else is computed with.
     """
 
@@ -345,7 +334,6 @@ class _Problem:
     spread: Table
     noise_std: float
     scale: float
-    variances: Table
     constants: MatchingConstants
 
     @classmethod
@@ -356,7 +344,6 @@ class _Problem:
         chance = units * (1 + units / documents) * clip_norm**2 / classes
         squares = np.square(query.projected).mean(axis=0)
         spread = np.sqrt(moments.noise_std**2 + chance * squares).astype(np.float32)
-        centered = query.projected[:, :-1] - query.directions.mean
         return cls(
             query.projected,
             mean_residuals(moments.iterates, query.features, clip_norm, moments.class_bias),
@@ -364,7 +351,6 @@ class _Problem:
             np.tile(spread, (classes, 1)),
             moments.noise_std,
             units / documents,
-            np.square(centered).mean(axis=0),
             moments.constants,
         )
 
@@ -384,36 +370,37 @@ class _Problem:
         spread = np.sqrt(self.noise_std**2 + self.scale * documents * (labels + choice))
         return replace(self, spread=spread.astype(np.float32))
 
-    def informative(self) -> Table:
-        """Which main directions tell classes apart: one, or zero where they do not.
-
-        Documents that follow a few templates differ most in which one they follow, whatever
-        their class. Embeddings in such directions would keep apart what belongs together.
-        There the released sum is hardly more than noise, where elsewhere it grows with the
-        variance of the documents: of the two, what is more likely, given how many are expected
-        to be uninformative.
-        """
-        constants, freedom = self.constants, len(self.target) - 1
-        energy = np.square(self.target[:, :-1].astype(np.float64)).sum(axis=0)
-        energy /= self.noise_std**2
-        relative = self.variances * len(self.variances)
-        relative /= max(float(self.variances.sum()), 1e-30)
-        signal = np.logspace(-4, 4, 41)[:, None] * relative
-
-        def likelihood(signal: Floats) -> Floats:
-            return np.asarray(-0.5 * (energy / (1 + signal) + freedom * np.log1p(signal)))
-
-        told = likelihood(signal) + math.log1p(-constants.uninformative)
-        untold = likelihood(constants.uninformative_signal * signal)
-        untold += math.log(constants.uninformative)
-        best = int(np.logaddexp(told, untold).sum(axis=1).argmax())
-        return np.asarray(told[best] >= untold[best], np.float32)
-
     def gap(self, probabilities: Table) -> Table:
         """By how many standard deviations the sum over query documents misses the target."""
         expected = np.einsum("km,kjm->jm", probabilities, self.residuals)
         total = np.float32(self.scale) * (expected @ self.projected)
         return np.asarray((total - self.target) / self.spread)
+
+
+def _informative(problem: _Problem, query: _Query) -> Table:
+    """Which main directions tell classes apart: one, or zero where they do not.
+
+    Documents that follow a few templates differ most in which one they follow, whatever their
+    class. Embeddings in such directions would keep apart what belongs together. There the
+    released sum is hardly more than noise, where elsewhere it grows with the variance of the
+    documents: of the two, what is more likely, given how many are expected to be uninformative.
+    """
+    constants, freedom = problem.constants, len(problem.target) - 1
+    energy = np.square(problem.target[:, :-1].astype(np.float64)).sum(axis=0)
+    energy /= problem.noise_std**2
+    variances = np.square(query.projected[:, :-1] - query.directions.mean).mean(axis=0)
+    relative = variances * len(variances)
+    relative /= max(float(variances.sum()), 1e-30)
+    signal = np.logspace(-4, 4, 41)[:, None] * relative
+
+    def likelihood(signal: Floats) -> Floats:
+        return np.asarray(-0.5 * (energy / (1 + signal) + freedom * np.log1p(signal)))
+
+    informs = likelihood(signal) + math.log1p(-constants.uninformative)
+    not_so = likelihood(constants.uninformative_signal * signal)
+    not_so += math.log(constants.uninformative)
+    best = int(np.logaddexp(informs, not_so).sum(axis=1).argmax())
+    return np.asarray(informs[best] >= not_so[best], np.float32)
 
 
 class _Match:
@@ -424,13 +411,12 @@ class _Match:
         problem: _Problem,
         query: _Query,
         embedding: _Embedding,
-        prior_scores: Table,
         start: _Match | None = None,
     ) -> None:
-        self.problem, self._embedding, self._prior_scores = problem, embedding, prior_scores
+        self.problem, self.embedding = problem, embedding
         self._unit = np.float32(problem.constants.prior_variance**0.5)
-        self.points = self._unit * embedding.matched
-        self.prior_scores = np.ascontiguousarray(prior_scores[query.matched].T)
+        self.points = self._unit * embedding.of(query.matched)
+        self.prior_scores = np.ascontiguousarray(embedding.prior_scores[query.matched].T)
         classes = len(problem.target)
         self.weights = np.zeros((classes, self.points.shape[1]), np.float32)
         self.bias = np.zeros(classes, np.float32)
@@ -479,17 +465,14 @@ class _Match:
     def cost(self) -> float:
         """The objective, and how much freedom the embedding gave: half a Laplace evidence."""
         problem, classes = self.problem, len(self.problem.target)
-        doubt = float((1 - np.square(self.probabilities()).sum(axis=0)).mean())
+        likely = softmax(self.scores_matched(), axis=0)
+        doubt = float((1 - np.square(likely).sum(axis=0)).mean())
         slope = doubt / ((classes - 1) * math.sqrt(1 - 1 / classes)) * problem.scale
         whitened = problem.projected / problem.spread.mean(axis=0)
         change = (np.float32(slope) * (whitened.T @ self.points)).astype(np.float64)
         strengths = np.maximum(np.linalg.eigvalsh(change @ change.T), 0.0)
         freedom = (classes - 1) / 2 * float(np.log1p(strengths).sum())
         return self.objective + problem.constants.complexity * freedom
-
-    def probabilities(self) -> Table:
-        """Of the classes, for the documents in the match, ``[classes, documents]``."""
-        return np.asarray(softmax(self.scores_matched(), axis=0))
 
     def scores_matched(self) -> Table:
         """Scores of the documents in the match, ``[classes, documents]``."""
@@ -499,8 +482,9 @@ class _Match:
         """Scores ``[rows, classes]`` of some documents, also of those outside the match."""
         out = np.empty((len(rows), len(self.weights)), np.float32)
         for own in blocks(len(rows)):
-            points = self._unit * self._embedding.of(rows[own])
-            out[own] = points @ self.weights.T + self.bias + self._prior_scores[rows[own]]
+            points = self._unit * self.embedding.of(rows[own])
+            prior_scores = self.embedding.prior_scores[rows[own]]
+            out[own] = points @ self.weights.T + self.bias + prior_scores
         return out
 
 
@@ -520,21 +504,6 @@ def mean_residuals(
             total[label, label] -= shortened[label]
     total /= np.float32(len(iterates))
     return total
-
-
-def _blend(best: _Match, moments: Moments, query: _Query) -> float:
-    """How much the trained weights' own scores count beside those of the match.
-
-    The more, the less noise they carry, the fewer query documents there are to match, and the
-    more often both agree: where they do not, at most one of them is right.
-    """
-    constants = moments.constants
-    own = np.asarray(query.features @ moments.weight) + moments.own_bias
-    matched = best.scores_matched().T + moments.matched_bias
-    apart = float((own.argmax(axis=1) != matched.argmax(axis=1)).mean())
-    strength = constants.signal * moments.units / len(query.graph)
-    trust = strength / (apart + constants.least_disagreement)
-    return min(constants.most_blend, constants.blend * math.pow(trust, constants.blend_power))
 
 
 def _edges_inform(problem: _Problem, moments: Moments, query: _Query) -> bool:

@@ -1,30 +1,51 @@
-"""The numbers of recipe ``auto``: its step size, and what moment matching computes with.
+"""The numbers of recipe ``auto``: step size, class priors and names, constants of prediction.
 
-    noise         n = noise multiplier / sqrt(steps): of the mean over all steps' sums
-    learning rate   = min(noise_scale * expected groups / (n * steps), 2000) / clip norm
-    signal          = units / (20 n sqrt(features))
-    prior variance  = sqrt(3000 / features) * max(1, log(classes) / log 7)^2, in [0.75, 2.5]
+    noise            n = noise multiplier / sqrt(steps): of the mean over all steps' sums
+    learning rate    = min(noise_scale * expected groups / (n * steps), 2000) / clip norm
+    class bias       b_k = (log p_k - mean of log p) / 2,  p = released class priors
+                     added to all scores in training, and in part when predicting
+    label direction  D = centered vectors of the class names / their length  [features, classes]
+                     a step moves by  rate (g + <g, d> d),  d = D sqrt(longer / rate)
+    signal           = units / (20 n sqrt(features))
+    prior variance   = sqrt(3000 / features) * max(1, log(classes) / log 7)^2, in [0.75, 2.5]
 
-All of them follow from the plan, the settings and the shape of the model. The constants were
-chosen on validation documents of Cora and PubMed, and checked on corpora that had no say
-(``docs/decisions/0007-recipe-auto.md``).
+All of them follow from the plan, the settings, the shape of the model and what was released or
+is public. The constants were chosen on validation documents of Cora and PubMed, and checked on
+corpora that had no say (``docs/decisions/0007-recipe-auto.md``).
+
+Names of classes may say nothing about the documents: codes do not. So they are no first guess
+but one direction of the weights in which steps are longer. It is a single number, for all
+classes together, that each noisy gradient moves: noise hardly reaches it, names that say
+nothing leave it near zero, and a rare class profits from what the others have shown.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from privgcn.errors import ConfigError
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.released import Released
 
+Floats = NDArray[np.float64]
+
 # Longer steps, with very many documents or little noise, would only throw weights about.
 _LONGEST_STEP = 2000.0
 _CALM = 20.0
 _FEW_CLASSES = 7
+# How much of the logarithm of a class prior training adds to scores.
+_OF_LOGARITHM = 0.5
+# How far the noise of all steps may carry the weight of the label direction, and its longest
+# step.
+_LABEL_NOISE_SCALE = 1.0
+_LONGEST_LABEL_STEP = 20.0
+# Names whose vectors are closer than this tell no class from another.
+_ALIKE = 1e-6
 
 
 def noise_over_steps(plan: PrivacyPlan) -> float:
@@ -37,6 +58,49 @@ def learning_rate(plan: PrivacyPlan, noise_scale: float) -> float:
     groups = plan.schedule.expected_groups
     step = noise_scale * groups / (noise_over_steps(plan) * plan.steps)
     return min(step, _LONGEST_STEP) / plan.clip_norm
+
+
+def class_bias(priors: Floats, deviation: float) -> Floats:
+    """The bias that frequent classes begin with, from the noisy priors of a session.
+
+    Args:
+        priors: Of each class, as they were released.
+        deviation: Standard deviation of their noise: so much is added, and none is zero.
+    """
+    positive = np.maximum(priors, 0.0) + deviation
+    logarithms = _OF_LOGARITHM * np.log(positive / positive.sum())
+    return np.asarray(logarithms - logarithms.mean())
+
+
+def label_direction(vectors: NDArray[Any], rate: float, noise_scale: float) -> Floats | None:
+    """The direction ``[features, classes]`` in which steps are longer.
+
+    Args:
+        vectors: A vector for the name of each class, ``[classes, features]``.
+        rate: Learning rate of all other directions.
+        noise_scale: From which the rate follows.
+
+    Returns:
+        As long as its steps ask for; ``None`` where the names tell no class from another.
+    """
+    rows = vectors.astype(np.float64)
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    direction = (rows - rows.mean(axis=0)).T
+    length = float(np.linalg.norm(direction))
+    if length < _ALIKE:
+        return None
+    longer = min(_LABEL_NOISE_SCALE * rate / (noise_scale * length), _LONGEST_LABEL_STEP)
+    return np.asarray(direction * math.sqrt(longer / rate))
+
+
+def along(values: Floats, direction: Floats) -> Floats:
+    """What the label direction adds to a gradient."""
+    return float((values * direction).sum()) * direction
+
+
+def undone(moved: Floats, direction: Floats) -> Floats:
+    """The gradient that became ``moved`` when ``along`` was added to it."""
+    return moved - along(moved, direction) / (1.0 + float(np.square(direction).sum()))
 
 
 def prior_variance(features: int, classes: int) -> float:
@@ -82,6 +146,9 @@ class MatchingConstants(BaseModel):
         worth: Of all agreement beyond chance there could be, how much there must be.
         uninformative: Fraction of main directions expected to tell no classes apart.
         uninformative_signal: How much signal such a direction has, of what others have.
+        own_bias: How often the weights' own scores have the class bias.
+        matched_bias: How much more often than once the match has it. ``balanced`` takes it off
+            both, which divides by the square root of a prior: there macro F1 is best.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -110,6 +177,8 @@ class MatchingConstants(BaseModel):
     worth: float = Field(0.15, ge=0, le=1e6)
     uninformative: float = Field(0.02, gt=0, lt=1)
     uninformative_signal: float = Field(0.05, ge=0, le=1)
+    own_bias: float = Field(0.5, ge=-1, le=1)
+    matched_bias: float = Field(0.0, ge=-1, le=1)
 
     @classmethod
     def of(cls, released: Released) -> Self:
@@ -127,9 +196,12 @@ class MatchingConstants(BaseModel):
                 "released (training.noise_scale). Use prediction.method 'direct'."
             )
         features, classes = released.tensors["weight"].shape
+        balanced = released.settings.training.balanced
         return cls(
             rate=learning_rate(plan, scale),
             signal=plan.units / (_CALM * noise_over_steps(plan) * math.sqrt(features)),
             clip_norm=plan.clip_norm,
             prior_variance=prior_variance(features, classes),
+            own_bias=-0.5 if balanced else 0.5,
+            matched_bias=-1.0 if balanced else 0.0,
         )

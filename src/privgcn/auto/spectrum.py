@@ -10,6 +10,7 @@ Random choices are fixed: the same documents give the same directions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,16 +57,15 @@ def principal_directions(
     def transposed_times(table: Table) -> Table:
         return np.asarray(transposed @ table - np.outer(mean, table.sum(axis=0)))
 
-    def orthonormal(table: Table) -> Table:
-        return np.asarray(linalg.qr(table, mode="economic", check_finite=False)[0])
-
     columns = min(rank + oversampling, documents, width)
     start = fixed_choice().standard_normal((width, columns)).astype(np.float32)
     # Threads would wait for each other most of the time.
     with threadpool_limits(1):
-        range_of = orthonormal(times(start))
+        range_of = times(start)
         for _ in range(iterations):
-            range_of = orthonormal(times(transposed_times(range_of)))
+            range_of = linalg.qr(range_of, mode="economic", check_finite=False)[0]
+            range_of = times(transposed_times(range_of))
+        range_of = linalg.qr(range_of, mode="economic", check_finite=False)[0]
         _, strengths, right = linalg.svd(
             transposed_times(range_of).T, full_matrices=False, check_finite=False
         )
@@ -88,32 +88,25 @@ def personalised_pagerank(matrix: csr_array, values: Table, restart: float, hops
     return values
 
 
-class Axes(NamedTuple):
+def principal_axes(values: Table, power: float) -> Callable[[Table], Table]:
     """The principal axes of some rows, each stretched by its variance to a power.
 
-    Attributes:
-        stretched: ``[r, r]``, the axes.
-        typical: Mean squared length of the rows along them.
+    Returns:
+        What turns rows along the axes, each of length about one; much shorter rows stay
+        shorter.
     """
+    # In float32 the library may fail where many directions are empty.
+    square = (values.T @ values).astype(np.float64) / max(len(values), 1)
+    variances, axes = np.linalg.eigh(square)
+    variances = np.maximum(variances, 0.0)
+    relative = variances / max(float(variances[-1:].sum()), 1e-30)
+    stretched = (axes * relative**power).astype(np.float32)
+    typical = float(np.square(values @ stretched).sum()) / max(len(values), 1)
 
-    stretched: Table
-    typical: float
-
-    @classmethod
-    def of(cls, values: Table, power: float) -> Axes:
-        """The axes of these rows."""
-        # In float32 the library may fail where many directions are empty.
-        square = (values.T @ values).astype(np.float64) / max(len(values), 1)
-        variances, axes = np.linalg.eigh(square)
-        variances = np.maximum(variances, 0.0)
-        relative = variances / max(float(variances[-1:].sum()), 1e-30)
-        stretched = (axes * relative**power).astype(np.float32)
-        typical = float(np.square(values @ stretched).sum()) / max(len(values), 1)
-        return cls(stretched, typical)
-
-    def __call__(self, values: Table) -> Table:
-        """Rows along the axes, of length about one; much shorter rows stay shorter."""
-        turned = values @ self.stretched
+    def along(rows: Table) -> Table:
+        turned = rows @ stretched
         squares = np.einsum("ij,ij->i", turned, turned)
-        turned /= np.sqrt(squares + np.float32(1e-3 * self.typical + 1e-30))[:, None]
+        turned /= np.sqrt(squares + np.float32(1e-3 * typical + 1e-30))[:, None]
         return np.asarray(turned)
+
+    return along

@@ -25,8 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from privgcn.auto.label_prior import BiasFactors, Floats, along, class_bias, label_direction
-from privgcn.auto.recipe import MatchingConstants, learning_rate
+from privgcn.auto.recipe import (
+    Floats,
+    MatchingConstants,
+    along,
+    class_bias,
+    label_direction,
+    learning_rate,
+)
 from privgcn.config import Settings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.graph import Features
@@ -147,8 +153,7 @@ def text_scores(released: Released, features: Features) -> Floats:
             rows = np.rint(rows * 2.0**_ROW_BITS)
         scores[own] = rows @ weights
     if "class_bias" in released.tensors:
-        factor = BiasFactors.of(balanced=released.settings.training.balanced).weights
-        scores += factor * released.tensors["class_bias"]
+        scores += MatchingConstants.of(released).own_bias * released.tensors["class_bias"]
     return scores
 
 
