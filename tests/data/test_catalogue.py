@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
-from privgcn.data import catalogue, load_corpus, resolved_source
-from privgcn.data.catalogue import dataset, dataset_names
+from privgcn.data import load_corpus, resolved_source
+from privgcn.data.catalogue import dataset
 from privgcn.errors import DataError, DataNotAvailableError
 
 
@@ -55,7 +54,6 @@ def test_a_name_wins_over_a_folder_unless_it_is_a_path(
     assert len(load_corpus("./cora")) == 1
     assert len(load_corpus(folder)) == 1
     assert resolved_source("cora") == "cora"
-    assert resolved_source("pyg:Planetoid/Cora") == "pyg:Planetoid/Cora"
     assert resolved_source("./cora") == str(folder)
 
 
@@ -68,16 +66,6 @@ def test_classes_of_a_dataset_are_declared_all_or_not_at_all() -> None:
     ]
     with pytest.raises(DataError, match=f"'{corpus.classes[0]}' is missing"):
         load_corpus("clinic", classes=corpus.classes[1:])
-
-
-def test_an_entry_point_that_is_no_card_is_a_programmers_mistake(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    point = EntryPoint("odd", "privgcn.data:NO_LABEL", "privgcn.datasets")
-    monkeypatch.setattr(catalogue, "_entry_points", lambda: {"odd": point})
-    assert dataset_names() == ("clinic", "odd")
-    with pytest.raises(ValueError, match="must name a DatasetCard"):
-        dataset("odd")
 
 
 def test_importing_the_package_and_loading_letters_is_cheap() -> None:

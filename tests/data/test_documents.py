@@ -124,7 +124,7 @@ def test_content_moves_no_split_and_no_owner_number(way: str, tmp_path: Path) ->
         edges = {"source": [columns["id"][number]], "target": [columns["id"][-1]]}
         columns["label"] = ["abc"[row % (number + 1)] for row in range(len(columns["id"]))]
         columns["text"] = [f"{number} {row}" for row in range(len(columns["id"]))]
-        corpus = read(way, tmp_path / str(number), columns, edges, require_labels=False)
+        corpus = read(way, tmp_path / str(number), columns, edges)
         assert corpus.owners is not None
         assert corpus.owner_names is not None
         pairs = zip(corpus.owners.tolist(), corpus.split.tolist(), strict=True)

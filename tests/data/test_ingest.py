@@ -128,8 +128,6 @@ def test_large_vectors_stay_in_their_file(
     np.save(tmp_path / "features.npy", np.asfortranarray(rows.astype(np.float64)))
     assert not isinstance(load_corpus(tmp_path).vectors, np.memmap)
     np.testing.assert_array_equal(load_corpus(tmp_path).vectors, rows)
-    monkeypatch.setattr("privgcn.data.ingest._MOST_CONVERTED", 10)
-    refused(tmp_path, "features.npy", "as float32", "float64")
     rows[3, 1] = np.nan
     np.save(tmp_path / "features.npy", rows)
     refused(tmp_path, "Row 3", "finite")
@@ -212,19 +210,19 @@ def test_semicolons_beside_commas_belong_to_a_name(tmp_path: Path, header: str) 
 
 
 def test_gaps_and_one_class_matter_for_training_only(tmp_path: Path) -> None:
-    (tmp_path / "documents.csv").write_text("id,text,label\n1,a,x\n2,b,\n")
-    refused(tmp_path, "'label'", "'2'", "line 3")
-    assert load_corpus(tmp_path, require_labels=False).labels.tolist() == [0, -1]
+    table = "id,text,label,split\n1,a,x,train\n2,b,,{}\n3,c,{},train\n"
+    for side, label, words in (
+        ("train", "y", "'label' for every training document. Document '2' has none"),
+        ("test", "x", "at least two classes"),
+    ):
+        (tmp_path / "documents.csv").write_text(table.format(side, label))
+        corpus = load_corpus(tmp_path)
+        with pytest.raises(DataError, match=words):
+            corpus.check_trainable()
 
 
 # Mistakes that only a file can make: its name, content, words of the message.
 BAD: dict[str, tuple[str, str, list[str]]] = {
-    "missing training label": (
-        "documents.csv",
-        "id,text,label,split\n1,a,x,train\n2,b,,train\n3,c,y,train\n4,d,,test\n",
-        ["'label'", "'2'", "line 3", "1 in all"],
-    ),
-    "one class": ("documents.csv", "id,text,label\n1,a,x\n2,b,x\n", ["two classes", "'x'"]),
     "no id column": ("documents.csv", "key,text\n1,a\n", ["'id'", "'key'"]),
     "column twice": ("documents.csv", "id,text,text\n1,a,b\n", ["'text' twice"]),
     "no documents": ("documents.csv", "id,text\n", ["at least one document"]),
@@ -250,18 +248,22 @@ BAD: dict[str, tuple[str, str, list[str]]] = {
     "semicolons and commas": (
         "documents.csv",
         "id;text,label\n1;a,x\n",
-        ["separated by semicolons: use commas"],
+        ["Got 'id;text', 'label'", "separated by commas"],
     ),
-    "bars": ("documents.csv", "id|text\n1|a, b, c\n", ["'id|text'", "bars: use commas"]),
+    "bars": ("documents.csv", "id|text\n1|a, b, c\n", ["line 2", "1 fields", "separator"]),
     "semicolons in some lines": (
         "documents.csv",
         "id;text\n1;a\n2,b\n",
         ["2 fields", "Line 3", "';'"],
     ),
-    "tabs": ("documents.csv", "id\ttext\n1\ta\n", ["separated by tabs", ".tsv"]),
+    "tabs": ("documents.csv", "id\ttext\n1\ta\n", ["'id\\ttext'", "by tabs in a .tsv file"]),
     "edges cut in a row": ("edges.csv", "source,target\n1,2\n3", ["line 3", "cut"]),
     "edges under commas": ("edges.csv", "source;target\n1,2\n", ["2 fields", "line 2"]),
-    "edges with commas": ("edges.csv", "source;target,a\n1;2,1\n", ["semicolons: use commas"]),
+    "edges with commas": (
+        "edges.csv",
+        "source;target,a\n1;2,1\n",
+        ["Got 'source;target', 'a'", "separated by commas"],
+    ),
     "edges with more": ("edges.csv", "source,target\n1,2,1\n", ["line 2", "2 fields"]),
     "edges in quotes": ("edges.csv", 'source,target\n1,"2\n', ["CSV", "line 2"]),
     "edges of nothing": ("edges.csv", "", ["empty", "header"]),

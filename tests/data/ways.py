@@ -44,9 +44,8 @@ def read(
     """The corpus of the columns, whichever way they come."""
     if way in FRAMES:
         make = FRAMES[way]
-        links = None if edges is None else make(edges)
-        options.pop("require_labels", None)
-        return Corpus.from_frame(make(columns), edges=links, **options)
+        own = None if edges is None else make(edges)
+        return Corpus.from_frame(make(columns), edges=own, **options)
     write(folder, "documents", way, columns)
     if edges is not None:
         write(folder, "edges", way, edges)

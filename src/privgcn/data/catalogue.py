@@ -30,7 +30,6 @@ from privgcn.errors import DataError, DataNotAvailableError, shown
 from privgcn.files import read_bounded
 
 _GROUP = "privgcn.datasets"
-_PYG = "pyg:"
 _MOST_CHECKED_BYTES = 1 << 30
 
 
@@ -159,9 +158,7 @@ def dataset(name: str) -> DatasetCard:
             f"The name of a dataset must be one of {', '.join(dataset_names())}. Got "
             f"{shown(name)}.{_did_you_mean(name)}"
         )
-    card = _entry_points()[name].load()
-    if not isinstance(card, DatasetCard):
-        raise ValueError(f"the entry point {name!r} of {_GROUP} must name a DatasetCard")
+    card: DatasetCard = _entry_points()[name].load()
     return card
 
 
@@ -171,13 +168,11 @@ def load_corpus(
     classes: Sequence[str] | None = None,
     seed: int = 0,
     data_dir: str | os.PathLike[str] | None = None,
-    require_labels: bool = True,
 ) -> Corpus:
     """Loads a user's folder of documents, or a dataset that is known by name.
 
     A plain word that names a dataset means that dataset; write ``./cora`` for a folder of
-    that name. ``pyg:Planetoid/Cora`` is a dataset of PyTorch Geometric whose raw files are in
-    the data folder.
+    that name.
 
     Args:
         source: A folder, or the name of a dataset.
@@ -185,8 +180,6 @@ def load_corpus(
             read off the labels, and a privacy statement says so.
         seed: Of the random split, where the source has none of its own.
         data_dir: Where raw datasets are; default ``PRIVGCN_DATA`` or the user cache.
-        require_labels: Whether a ``label`` column with gaps among the training documents,
-            or with one class only, is a mistake. Pass False for documents to predict on.
 
     Raises:
         DataError: The input breaks a rule; the message names file, line or id, rule and
@@ -197,14 +190,8 @@ def load_corpus(
 
     progress.begin("reading")
     name = os.fspath(source)
-    if _is_name(name):
-        folder = data_folder(data_dir)
-        if name.startswith(_PYG):
-            from privgcn.data.pyg import load_pyg_dataset
-
-            corpus = load_pyg_dataset(name, folder)
-        else:
-            corpus = dataset(name).load(folder, seed)
+    if name in dataset_names():
+        corpus = dataset(name).load(data_folder(data_dir), seed)
         return corpus if classes is None else _declare(corpus, classes)
     # Unlike those of pathlib, these two raise nothing on a name that no file could have.
     path = os.path.expanduser(name)
@@ -217,16 +204,13 @@ def load_corpus(
         )
     from privgcn.data.ingest import load_folder
 
-    return load_folder(Path(path), classes=classes, seed=seed, require_labels=require_labels)
+    return load_folder(Path(path), classes=classes, seed=seed)
 
 
 def resolved_source(source: str) -> str:
     """A source that means the same documents from anywhere on this machine."""
-    return source if _is_name(source) else os.path.realpath(os.path.expanduser(source))
-
-
-def _is_name(source: str) -> bool:
-    return source in dataset_names() or source.startswith(_PYG)
+    known = source in dataset_names()
+    return source if known else os.path.realpath(os.path.expanduser(source))
 
 
 @cache

@@ -481,9 +481,9 @@ class Corpus:
         missing = np.flatnonzero(training & (self.labels == NO_LABEL))
         if len(missing):
             raise DataError(
-                f"{where} must have a label for every training document. Document "
-                f"{shown(self.ids[int(missing[0])])} has none ({len(missing)} in all). Fill in "
-                "the 'label' column, or give those documents the split 'test'."
+                f"{where} must have a 'label' for every training document. Document "
+                f"{shown(self.ids[int(missing[0])])} has none ({len(missing)} in all). Fill it "
+                "in, or add a 'split' column that puts unlabelled documents in test."
             )
         if self.num_classes < 2:
             raise DataError(

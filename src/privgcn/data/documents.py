@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privgcn.data.corpus import NO_LABEL, SPLIT_NAMES, TRAIN, Strings, random_split
+from privgcn.data.corpus import NO_LABEL, SPLIT_NAMES, Strings, random_split
 from privgcn.errors import DataError, shown
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ class Table:
         name: What it is, to begin a sentence about it: "The file letters.csv".
         place: Where a row stands: "line 7 of letters.csv", "row 7".
         labels: The different labels with their own type, where they were no strings.
-        hint: What the header suggests when a column is missing, as a sentence.
         semicolons: Whether semicolons separate the fields, not commas.
     """
 
@@ -48,7 +47,6 @@ class Table:
     name: str
     place: Callable[[int], str]
     labels: tuple[Any, ...] | None = None
-    hint: str = ""
     semicolons: bool = False
 
     def __len__(self) -> int:
@@ -95,9 +93,12 @@ class Table:
         rename = f"Rename {shown(near[0])} to '{missing[0]}'" if near else "Rename the column"
         wanted = " and ".join(f"'{name}'" for name in names)
         got = ", ".join(shown(column) for column in columns[:_TOLD_COLUMNS])
+        odd = any(mark in column for column in columns for mark in ",;|\t")
         raise DataError(
-            f"{self.name} must have the column{'s' * (len(names) > 1)} {wanted}. Got {got}."
-            f"{self.hint or f' {rename}, or add it.'}"
+            f"{self.name} must have the column{'s' * (len(names) > 1)} {wanted}. Got {got}. "
+            f"{rename}, or add it."
+            + odd
+            * " Fields are separated by commas, or by tabs in a .tsv file."
         )
 
 
@@ -108,7 +109,6 @@ def document_fields(
     seed: int,
     needs_ids: bool = False,
     needs_texts: bool = True,
-    require_labels: bool = False,
 ) -> dict[str, Any]:
     """The fields of a ``Corpus`` that a table of documents has.
 
@@ -118,7 +118,6 @@ def document_fields(
         seed: Of the random split, where there is no column ``split``.
         needs_ids: Whether documents must have ids; otherwise their row can stand in.
         needs_texts: Whether every document must have a text.
-        require_labels: Whether gaps in the labels and a single class are mistakes.
 
     Raises:
         DataError: A rule is broken.
@@ -145,8 +144,6 @@ def document_fields(
     given = "split" in frame.columns
     split = _given_split(table) if given else random_split(len(table), seed, owners)
     names, labels = _labels(table, classes)
-    if require_labels and "label" in frame.columns:
-        _check_labels(table, names, labels, split if given else None)
     return {
         "ids": Strings(ids),
         "texts": None if texts is None else Strings(texts),
@@ -257,13 +254,8 @@ def owner_codes(table: Table) -> tuple[NDArray[np.int64] | None, Strings | None]
     spellings = values.drop_nulls().unique().sort()
     if not len(spellings):
         return None, None
-    if (spellings.str.len_bytes() == spellings.str.len_chars()).all():
-        names = spellings.str.strip_chars().str.replace_all(r"\s+", " ")
-        keys = names.str.to_lowercase()
-    else:
-        written = [unicodedata.normalize("NFC", " ".join(name.split())) for name in spellings]
-        names = pl.Series(written, dtype=pl.String)
-        keys = pl.Series([name.casefold() for name in written], dtype=pl.String)
+    names = [unicodedata.normalize("NFC", " ".join(name.split())) for name in spellings]
+    keys = [name.casefold() for name in names]
     spelled = pl.DataFrame({"spelling": spellings, "name": names, "key": keys})
     missing = values.is_null() | (values.str.strip_chars() == "")
     if missing.any():
@@ -362,28 +354,3 @@ def _labels(
             "class."
         )
     return names, labels
-
-
-def _check_labels(
-    table: Table,
-    names: tuple[str, ...],
-    labels: NDArray[np.int64],
-    split: NDArray[np.int8] | None,
-) -> None:
-    """Gaps and a single class, as far as the documents say that they are for training."""
-    if not names:
-        return
-    # A random split may send any document to training, whatever this seed does.
-    needed = np.ones(len(table), dtype=bool) if split is None else split == TRAIN
-    gaps = np.flatnonzero(needed & (labels == NO_LABEL))
-    if len(gaps):
-        raise DataError(
-            "The 'label' of a training document must not be empty. "
-            f"{table.who(int(gaps[0]))} has none ({len(gaps)} in all). Fill it in, or add a "
-            "'split' column that puts unlabelled documents in test."
-        )
-    if len(names) < 2:
-        raise DataError(
-            f"{table.name} must have at least two classes in the column 'label'. Got only "
-            f"{shown(names[0])}. Add documents of another class, or declare the classes."
-        )

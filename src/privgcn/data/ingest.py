@@ -44,7 +44,6 @@ _OTHER_NAMES = ("edge", "link", "links")
 _MOST_VECTOR_BYTES = 64 << 30
 # Numbers of a file that are taken into memory; those of larger files stay on disk.
 _MOST_IN_MEMORY = 1 << 24
-_MOST_CONVERTED = 1 << 28
 _BYTES_AT_ONCE = 1 << 24
 
 
@@ -53,7 +52,6 @@ def load_folder(
     *,
     classes: Sequence[str] | None = None,
     seed: int = 0,
-    require_labels: bool = True,
 ) -> Corpus:
     """Loads a folder of documents.
 
@@ -61,7 +59,6 @@ def load_folder(
         folder: Where the files are.
         classes: The class set, where it is public; read off the labels otherwise.
         seed: Of the random split, used when there is no ``split`` column.
-        require_labels: Whether gaps in the ``label`` column and a single class are errors.
 
     Raises:
         DataError: A file breaks a rule.
@@ -75,17 +72,12 @@ def load_folder(
     table = table_of_file(path)
     vectors = None if vector_path is None else _vectors(vector_path, len(table))
     fields = document_fields(
-        table,
-        classes=classes,
-        seed=seed,
-        needs_ids=True,
-        needs_texts=vectors is None,
-        require_labels=require_labels,
+        table, classes=classes, seed=seed, needs_ids=True, needs_texts=vectors is None
     )
     progress.begin("reading edges")
     count = len(table)
     unused: tuple[str, ...] = ()
-    files = [path.name] * table.semicolons
+    files = [path.name] if table.semicolons else []
     if edge_path is None:
         ends = no_edges()
     elif edge_path.suffix == ".npy":
@@ -93,14 +85,14 @@ def load_folder(
     else:
         edge_table = table_of_file(edge_path)
         ends, unused = rows_of_table(edge_table, count, fields["ids"], f" in {path.name}")
-        files += [edge_path.name] * edge_table.semicolons
+        files += [edge_path.name] if edge_table.semicolons else []
         del edge_table  # the names of both ends are the largest thing in memory
     return _corpus(
         fields,
-        table,
         ends,
         unused,
         tuple(files),
+        given_split="split" in table.frame.columns,
         name=folder.resolve().name,
         vectors=vectors,
         source=str(folder),
@@ -118,12 +110,11 @@ def corpus_of_frame(
     seed: int = 0,
 ) -> Corpus:
     """The documents of a frame; see ``Corpus.from_frame``."""
-    names = column_names(frame)
-    columns = {name: raw_column(frame, name) for name in names}
+    columns = columns_of(frame)
     for name, values in {"label": labels, "owner": owners}.items():
         if values is None:
             continue
-        if name in names:
+        if name in columns:
             raise DataError(
                 f"The '{name}' must be given once. Got a column and an argument. Leave one of "
                 "them out."
@@ -134,7 +125,13 @@ def corpus_of_frame(
     ids = fields["ids"] if "id" in table.frame.columns else None
     ends, unused = edge_rows(edges, len(table), ids)
     return _corpus(
-        fields, table, ends, unused, (), name="frame", source="", declared=classes is not None
+        fields,
+        ends,
+        unused,
+        given_split="split" in columns,
+        name="frame",
+        source="",
+        declared=classes is not None,
     )
 
 
@@ -160,8 +157,7 @@ def edge_rows(
     if hasattr(edges, "detach"):
         return rows_of_array(edges.detach().cpu().numpy(), count, "An edge_index"), ()
     if is_frame(edges):
-        columns = {name: raw_column(edges, name) for name in column_names(edges)}
-        table = table_of_columns(columns, "The frame of edges")
+        table = table_of_columns(columns_of(edges), "The frame of edges")
         return rows_of_table(table, count, ids)
     if isinstance(edges, np.ndarray) and edges.ndim == 2 and edges.dtype.kind in "iu":
         if edges.shape[0] == 2 != edges.shape[1]:
@@ -193,14 +189,21 @@ def is_frame(value: Any) -> bool:
     return isinstance(value, Mapping) or (named and hasattr(value, "__getitem__"))
 
 
+def columns_of(frame: Any) -> dict[str, Any]:
+    """The columns of a frame by name, each as its library has it."""
+    # A pyarrow table has columns without names, beside their names.
+    named = getattr(frame, "column_names", None) or getattr(frame, "columns", frame)
+    return {str(name): frame[name] for name in named}
+
+
 def column_names(frame: Any) -> list[str]:
     """The names of the columns of a frame."""
-    return [str(name) for name in _names(frame)]
+    return list(columns_of(frame))
 
 
 def raw_column(frame: Any, name: str) -> Any:
     """A column of a frame as its library has it."""
-    return frame[next(key for key in _names(frame) if str(key) == name)]
+    return columns_of(frame)[name]
 
 
 def plain_list(values: Any) -> list[Any]:
@@ -233,13 +236,11 @@ def table_of_columns(columns: Mapping[str, Any], name: str) -> Table:
     """
     import polars as pl
 
-    made: dict[str, pl.Series] = {}
+    made = {column: _strings(column, plain_list(given)) for column, given in columns.items()}
     labels: tuple[Any, ...] | None = None
-    for column, values in columns.items():
-        if column == "label":
-            made[column], labels = _label_strings(plain_list(values))
-        else:
-            made[column] = _strings(column, values)
+    if "label" in columns:
+        values = plain_list(columns["label"])
+        labels = tuple(dict.fromkeys(value for value in values if value not in (None, "")))
     count = len(made["text"] if "text" in made else next(iter(made.values()), ()))
     kind = "edges" if set(ENDS) & set(made) else "documents"
     for column, series in made.items():
@@ -253,16 +254,16 @@ def table_of_columns(columns: Mapping[str, Any], name: str) -> Table:
 
 def _corpus(
     fields: dict[str, Any],
-    table: Table,
     ends: NDArray[np.int64],
     unused: tuple[str, ...],
-    semicolons: tuple[str, ...],
+    semicolons: tuple[str, ...] = (),
     *,
+    given_split: bool,
     source: str,
     declared: bool,
     **others: Any,
 ) -> Corpus:
-    count, read = len(table), ends.shape[1]
+    count, read = len(fields["ids"]), ends.shape[1]
     to_self = int((ends[0] == ends[1]).sum())
     edges = canonical_edges(ends[0], ends[1], count)
     names = fields["owner_names"]
@@ -273,7 +274,7 @@ def _corpus(
         facts=CorpusFacts(
             source=source,
             classes_declared=declared,
-            split_origin="given" if "split" in table.frame.columns else "random",
+            split_origin="given" if given_split else "random",
         ),
         read_report=ReadReport(
             documents=count,
@@ -289,51 +290,24 @@ def _corpus(
     )
 
 
-def _names(frame: Any) -> list[Any]:
-    if isinstance(frame, Mapping):
-        return list(frame)
-    # A pyarrow table has columns without names, beside their names.
-    return list(frame.column_names if hasattr(frame, "column_names") else frame.columns)
+def _strings(name: str, values: list[Any]) -> pl.Series:
+    import polars as pl
 
-
-def _label_strings(values: list[Any]) -> tuple[pl.Series, tuple[Any, ...]]:
-    """Labels as strings, and the different ones with their own type."""
-    for value in values:
-        if isinstance(value, list | tuple | dict | set | np.ndarray):
+    for row, value in enumerate(values):
+        text = value is None or isinstance(value, str)
+        if name == "text" and not text:
+            raise DataError(
+                f"The 'text' of a document must be a string. Got {shown(value)}, of type "
+                f"{type(value).__name__}, in row {row}. Write it as one."
+            )
+        if name == "label" and isinstance(value, list | tuple | dict | set | np.ndarray):
             raise DataError(
                 f"The 'label' of a document must be a single value. Got {shown(value)}. Give "
                 "one class for each document."
             )
-    different = tuple(dict.fromkeys(value for value in values if value not in (None, "")))
-    return _series("label", [None if v is None else str(v) for v in values]), different
-
-
-def _strings(name: str, values: Any) -> pl.Series:
-    import polars as pl
-
-    if isinstance(values, pl.Series):
-        dtype = values.dtype
-        text = dtype in (pl.String, pl.Categorical, pl.Enum)
-        if text or (name != "text" and (dtype.is_numeric() or dtype == pl.Boolean)):
-            if dtype.is_float():
-                values = values.fill_nan(None)
-            return without_empty(values.cast(pl.String))
-    plain = plain_list(values)
-    if name == "text":
-        for row, value in enumerate(plain):
-            if value is not None and not isinstance(value, str):
-                raise DataError(
-                    f"The 'text' of a document must be a string. Got {shown(value)}, of type "
-                    f"{type(value).__name__}, in row {row}. Write it as one."
-                )
-    return _series(name, [None if value is None else str(value) for value in plain])
-
-
-def _series(name: str, values: list[str | None]) -> pl.Series:
-    import polars as pl
-
+    strings = [None if value is None else str(value) for value in values]
     try:
-        return without_empty(pl.Series(name, values, dtype=pl.String))
+        return without_empty(pl.Series(name, strings, dtype=pl.String))
     except UnicodeEncodeError as error:
         raise DataError(
             f"The '{name}' must be text that can be written as UTF-8. Got half a character "
@@ -353,44 +327,40 @@ def _one_of(
     allowed = [stem + suffix for suffix in suffixes]
     exact = [name for name in near if name in allowed]
     if len(exact) == 1:
-        path = folder / exact[0]
-        if path.is_symlink():
+        if (folder / exact[0]).is_symlink():
             raise DataError(
-                f"The file {path} must be a regular file of this folder. Got a symbolic link. "
-                "Copy the file into the folder, or name the folder that it lies in."
+                f"The file {folder / exact[0]} must be a regular file of this folder. Got a "
+                "symbolic link. Copy the file into the folder, or name the folder that it "
+                "lies in."
             )
-        return path
-    for name in names:
-        bare, _, ending = name.partition(".")
-        if not near and bare.casefold() in others and f".{ending.casefold()}" in suffixes:
-            raise DataError(
-                f"The folder {folder} must call this file {stem}.{ending}. Got {shown(name)}. "
-                "Rename it, or move it away if it holds something else."
-            )
+        return folder / exact[0]
     if near:
         raise DataError(
             f"The folder {folder} must have one of {', '.join(allowed)}. Got "
             f"{' and '.join(shown(name) for name in (exact or near)[:5])}. Remove all but one, "
             "or write it again in one of these formats."
         )
+    for name in names:
+        bare, _, ending = name.casefold().partition(".")
+        if bare in others and f".{ending}" in suffixes:
+            raise DataError(
+                f"The folder {folder} must call this file {stem}.{ending}. Got {shown(name)}. "
+                "Rename it, or move it away if it holds something else."
+            )
     return None
 
 
 def _vectors(path: Path, count: int) -> NDArray[np.float32]:
+    """Finite float32 rows: of a large file that holds such, mapped and not in memory."""
     array = _array(path, "fiub")
     if array.shape[0] != count or array.shape[1] == 0:
         raise DataError(
             f"The file {path} must have one row of numbers for each of the {count} documents, "
             f"in their order. Got the shape {array.shape}. Save it again from the same files."
         )
-    on_disk = array.size > _MOST_IN_MEMORY
-    ready = array.dtype == np.float32 and array.flags.c_contiguous
-    if on_disk and not ready and array.size > _MOST_CONVERTED:
-        raise DataError(
-            f"The file {path} must hold float32 in the order of C, as it is too large to be "
-            f"converted in memory. Got {array.dtype}. Save it again, as float32."
-        )
-    made = None if on_disk and ready else np.empty(array.shape, dtype=np.float32)
+    mapped = array.size > _MOST_IN_MEMORY and array.dtype == np.float32
+    mapped = mapped and array.flags.c_contiguous
+    made = array if mapped else np.empty(array.shape, dtype=np.float32)
     size = max(1, _BYTES_AT_ONCE // (8 * array.shape[1]))
     for begin in range(0, count, size):
         # Mapped anew for each block, so that its pages leave memory with it.
@@ -404,9 +374,9 @@ def _vectors(path: Path, count: int) -> NDArray[np.float32]:
                 f"{begin + bad[0]} (counted from 0) does not. Replace NaN and infinity before "
                 "saving."
             )
-        if made is not None:
+        if not mapped:
             made[begin : begin + size] = rows
-    return array if made is None else made
+    return made
 
 
 def _array(path: Path, kinds: str) -> NDArray[Any]:

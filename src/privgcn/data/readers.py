@@ -14,12 +14,12 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privgcn import progress
 from privgcn.data.documents import RESERVED, Table, without_empty
@@ -29,10 +29,9 @@ from privgcn.errors import DataError, reason, shown
 from privgcn.files import read_bounded
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 FORMATS = (".jsonl", ".csv", ".tsv", ".parquet")
-_SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _QUOTED = re.compile('"[^"]*"')
 _MOST_BYTES = 4 << 30
 _MOST_RECORD = 64 << 20
@@ -45,6 +44,9 @@ _FREE_CELLS = 1 << 20
 _FREE_BYTES = 128 << 20
 _MOST_GROWTH = 100
 
+# The line on which a record begins, and its fields.
+Records = Iterator[tuple[int, dict[str, str | None]]]
+
 
 def table_of_file(path: Path) -> Table:
     """Reads a file in one of the ``FORMATS``.
@@ -52,74 +54,72 @@ def table_of_file(path: Path) -> Table:
     Raises:
         DataError: The file is broken; the message names the place.
     """
-    if path.suffix == ".parquet":
-        return _of_parquet(path)
     data = read_bounded(path, most=_MOST_BYTES)
-    return (_of_jsonl if path.suffix == ".jsonl" else _of_csv)(path, data)
-
-
-class _Rows:
-    """Records of a file on their way into a frame, some thousand at a time."""
-
-    def __init__(self, path: Path, size: int) -> None:
-        self.path = path
-        self.columns: dict[str, None] = {}
-        self._most_cells = 2 * size + _FREE_CELLS
-        self._pending: dict[str, list[str | None]] = {}
-        self._lines: list[int] = []
-        self._frames: list[pl.DataFrame] = []
-        self._line_blocks: list[NDArray[np.int64]] = []
-        self._count = 0
-
-    def add(self, line: int, values: Mapping[str, str | None]) -> None:
-        """One more record, which may have other columns than the others."""
-        waiting = len(self._lines)
-        for name in values:
-            if name not in self._pending:
-                self._pending[name] = [None] * waiting
-        if len(self._pending) > len(self.columns):
-            self.columns |= dict.fromkeys(self._pending)
-            if len(self.columns) > _MOST_COLUMNS:
-                _check_columns(self.path, list(self.columns))
-        for name, column in self._pending.items():
-            column.append(values.get(name))
-        self._lines.append(line)
-        self._count += 1
-        if len(self._lines) == _ROWS_AT_ONCE:
-            self._pack()
-
-    def table(self, hint: str = "", semicolons: bool = False) -> Table:
-        """All records."""
-        import polars as pl
-
-        self._pack()
-        frame = pl.concat(self._frames, how="diagonal")
-        for name in self.columns:
-            if name not in frame.columns:
-                frame = frame.with_columns(pl.lit(None, pl.String).alias(name))
-        lines = np.concatenate(self._line_blocks)
-        return Table(
-            frame.select(list(self.columns)),
-            f"The file {self.path}",
-            lambda row: f"line {lines[row]} of {self.path}",
-            hint=hint,
-            semicolons=semicolons,
+    if path.suffix == ".parquet":
+        return _of_parquet(path, data)
+    if path.suffix == ".jsonl":
+        # A file without records can name no columns.
+        columns = ENDS if path.stem == "edges" else ("id", "text")
+        return _packed(path, len(data), _json_records(path, data), columns)
+    separator = _separator(path, data)
+    records = _csv_records(path, data, separator)
+    header = next(records, None)
+    if header is None:
+        raise DataError(
+            f"The file {path} must not be empty. It may have been cut: write it again, with a "
+            "header line."
         )
+    return _packed(path, len(data), records, tuple(header[1]), separator == ";")
 
-    def _pack(self) -> None:
-        import polars as pl
 
+def _packed(
+    path: Path,
+    size: int,
+    records: Records,
+    columns: tuple[str, ...],
+    semicolons: bool = False,
+) -> Table:
+    """Records as a table, some thousand at a time: Python strings take ten times the memory."""
+    import polars as pl
+
+    names: dict[str, None] = {}
+    frames, lines = [], [np.empty(0, dtype=np.int64)]
+    count = 0
+    while some := list(islice(records, _ROWS_AT_ONCE)):
+        present = dict.fromkeys(chain.from_iterable(values for _, values in some))
+        names |= present
+        _check_columns(path, list(names))
+        count += len(some)
         # Absent fields cost memory too: a file of empty records and one wide one is small.
-        if self._count * len(self.columns) > self._most_cells:
+        if count * len(names) > 2 * size + _FREE_CELLS:
             raise DataError(
-                f"The file {self.path} must not leave most of its fields out. Got "
-                f"{len(self.columns)} columns for {self._count} records that are almost empty. "
-                "Remove rare columns."
+                f"The file {path} must not leave most of its fields out. Got {len(names)} "
+                f"columns for {count} records that are almost empty. Remove rare columns."
             )
-        schema = dict.fromkeys(self._pending, pl.String)
-        self._frames.append(pl.DataFrame(self._pending, schema=schema))
-        self._line_blocks.append(np.array(self._lines, dtype=np.int64))
-        self._pending, self._lines = {}, []
+        fields = {name: [values.get(name) for _, values in some] for name in present}
+        frames.append(pl.DataFrame(fields, schema=dict.fromkeys(present, pl.String)))
+        lines.append(np.array([line for line, _ in some], dtype=np.int64))
+    empty = pl.DataFrame(schema=dict.fromkeys(names or columns, pl.String))
+    line_of = np.concatenate(lines)
+    return Table(
+        pl.concat([empty, *frames], how="diagonal"),
+        f"The file {path}",
+        lambda row: f"line {line_of[row]} of {path}",
+        semicolons=semicolons,
+    )
+
+
+def _check_columns(path: Path, names: list[str]) -> None:
+    if len(names) > _MOST_COLUMNS:
+        raise DataError(
+            f"The file {path} must have at most {_MOST_COLUMNS} columns. Got {len(names)}."
+        )
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise DataError(
+            f"The file {path} must name each column once. Got {shown(twice[0])} twice. Rename "
+            "one."
+        )
 
 
 def _lines(path: Path, data: bytes) -> Iterator[tuple[int, str]]:
@@ -155,8 +155,7 @@ def _integer(digits: str) -> int:
 _JSON = json.JSONDecoder(parse_constant=_no_constant, parse_int=_integer)
 
 
-def _of_jsonl(path: Path, data: bytes) -> Table:
-    rows = _Rows(path, len(data))
+def _json_records(path: Path, data: bytes) -> Records:
     for number, line in _lines(path, data):
         if not line.strip():
             continue
@@ -179,10 +178,7 @@ def _of_jsonl(path: Path, data: bytes) -> Table:
                 f"one ({why}). Correct the line; if it is the last one, the file may have "
                 "been cut: write it again."
             ) from error
-        rows.add(number, values)
-    if not rows.columns:
-        rows.columns = dict.fromkeys(_expected(path))
-    return rows.table()
+        yield number, values
 
 
 def _json_text(value: Any, place: str, name: str) -> str | None:
@@ -195,130 +191,77 @@ def _json_text(value: Any, place: str, name: str) -> str | None:
     if value is None:
         return None
     whole = isinstance(value, int) and not isinstance(value, bool)
-    if name == "text" or (name in ("id", "owner", *ENDS) and not whole):
-        allowed = "a string" if name == "text" else "a string or an integer"
+    allowed = ""
+    if name == "text":
+        allowed = "a string"
+    elif name in ("id", "owner", *ENDS) and not whole:
+        allowed = "a string or an integer"
+    elif name in ("label", "split") and isinstance(value, list | dict):
+        allowed = "a single value"
+    if allowed:
         raise DataError(
-            f"The '{name}' must be {allowed}. Got {shown(json.dumps(value))} in {place}. Put "
-            "it in quotes."
-        )
-    if name in ("label", "split") and isinstance(value, list | dict):
-        raise DataError(
-            f"The '{name}' must be a single value. Got {shown(json.dumps(value))} in {place}. "
-            "Write one string."
+            f"The '{name}' must be {allowed}. Got {shown(json.dumps(value))} in {place}. Write "
+            "one string, in quotes."
         )
     return json.dumps(value, allow_nan=False)
 
 
-def _of_csv(path: Path, data: bytes) -> Table:
-    if not data.strip():
-        raise DataError(
-            f"The file {path} must not be empty. It may have been cut: write it again, with a "
-            "header line."
-        )
-    lines = _lines(path, data)
-    first = next((line for line in lines if line[1].strip("\r\n")), (1, ""))
-    separator = _separator(path, first[1])
-    begun = [0]
-
-    def pieces() -> Iterator[str]:
-        # The csv module takes a carriage return for the end of a line, wherever it stands.
-        for begun[0], line in _chained(first, lines):
-            yield from io.StringIO(line, newline="") if "\r" in line[:-2] else (line,)
-
-    rows, names, start = _Rows(path, len(data)), None, first[0]
-    # Long texts exceed the module's default limit of 128 KiB for a field.
-    limit = csv.field_size_limit(_MOST_RECORD)
-    try:
-        for record in csv.reader(pieces(), strict=True, delimiter=separator):
-            begin, start = start, begun[0] + 1
-            if not record:
-                continue
-            if names is None:
-                names = [name.strip() for name in record]
-                _check_columns(path, names)
-                rows.columns = dict.fromkeys(names)
-                continue
-            if len(record) != len(names):
-                raise _ragged(path, names, len(record), begin, separator)
-            rows.add(
-                begin, {name: value or None for name, value in zip(names, record, strict=True)}
-            )
-    except csv.Error as error:
-        raise DataError(
-            f"The file {path} must be a well-formed CSV file. The record at line {start} is "
-            f"not ({error}). Close its quotes, doubling those inside a text; if it is the last "
-            "one, the file may have been cut: write it again."
-        ) from error
-    finally:
-        csv.field_size_limit(limit)
-    return rows.table(_separator_hint(path, names or []), separator == ";")
-
-
-def _chained(
-    first: tuple[int, str], rest: Iterator[tuple[int, str]]
-) -> Iterator[tuple[int, str]]:
-    yield first
-    yield from rest
-
-
-def _ragged(path: Path, names: list[str], fields: int, line: int, separator: str) -> DataError:
-    hint = _separator_hint(path, names)
-    if hint and len(names) == 1:
-        return DataError(
-            f"The file {path} has one column, {shown(names[0])}, and {fields} fields in line "
-            f"{line}.{hint}"
-        )
-    return DataError(
-        f"The file {path} must have {len(names)} fields in each record. Line {line} has "
-        f"{fields}. Put a text that contains the separator {shown(separator)} in double "
-        "quotes; if it is the last line, the file may have been cut."
-    )
-
-
-def _separator(path: Path, header: str) -> str:
+def _separator(path: Path, data: bytes) -> str:
     """What separates the fields of a text.
 
     Spreadsheets write semicolons to CSV files where a comma marks decimals. A header with
     semicolons and no commas, quoted names apart, can mean nothing else.
     """
-    bare = _QUOTED.sub("", header)
-    if path.suffix == ".csv" and ";" in bare and "," not in bare:
-        return ";"
-    return _SEPARATORS[path.suffix]
+    if path.suffix == ".tsv":
+        return "\t"
+    header = next((line for line in io.BytesIO(data) if line.strip()), b"")
+    bare = _QUOTED.sub("", header.decode("utf-8", "replace"))
+    return ";" if ";" in bare and "," not in bare else ","
 
 
-def _separator_hint(path: Path, columns: list[str]) -> str:
-    """What a header suggests that has another separator inside a name; empty otherwise."""
-    for mark, name in ((";", "semicolons"), ("\t", "tabs"), (",", "commas"), ("|", "bars")):
-        if mark != _SEPARATORS[path.suffix] and any(mark in column for column in columns):
-            wanted = "commas" if path.suffix == ".csv" else "tabs"
-            other = " or rename it to .tsv" if mark == "\t" else ""
-            return f" Its fields seem to be separated by {name}: use {wanted}{other}."
-    return ""
-
-
-def _expected(path: Path) -> tuple[str, ...]:
-    """The columns of a file without records, which can name none."""
-    return ENDS if path.stem == "edges" else ("id", "text")
-
-
-def _check_columns(path: Path, names: list[str]) -> None:
-    if len(names) > _MOST_COLUMNS:
+def _csv_records(path: Path, data: bytes, separator: str) -> Records:
+    """The header, as a record without values, and then the records."""
+    # The csv module takes a carriage return for the end of a line, wherever it stands.
+    pieces = (
+        piece
+        for _, line in _lines(path, data)
+        for piece in (io.StringIO(line, newline="") if "\r" in line[:-2] else (line,))
+    )
+    # Long texts exceed the module's default limit of 128 KiB for a field.
+    limit = csv.field_size_limit(_MOST_RECORD)
+    reader, names, line = csv.reader(pieces, strict=True, delimiter=separator), None, 1
+    try:
+        for record in reader:
+            begin, line = line, reader.line_num + 1
+            if not record:
+                continue
+            if names is None:
+                names = [name.strip() for name in record]
+                _check_columns(path, names)
+                yield begin, dict.fromkeys(names)
+            elif len(record) == len(names):
+                values = [value or None for value in record]
+                yield begin, dict(zip(names, values, strict=True))
+            else:
+                raise DataError(
+                    f"The file {path} must have {len(names)} fields in each record. Line "
+                    f"{begin} has {len(record)}. Put a text that contains the separator "
+                    f"{shown(separator)} in double quotes; if it is the last line, the file "
+                    "may have been cut."
+                )
+    except csv.Error as error:
         raise DataError(
-            f"The file {path} must have at most {_MOST_COLUMNS} columns. Got {len(names)}."
-        )
-    for name in names:
-        if names.count(name) > 1:
-            raise DataError(
-                f"The file {path} must name each column once. Got {shown(name)} twice. Rename "
-                "one."
-            )
+            f"The file {path} must be a well-formed CSV file. The record at line {line} is "
+            f"not ({error}). Close its quotes, doubling those inside a text; if it is the last "
+            "one, the file may have been cut: write it again."
+        ) from error
+    finally:
+        csv.field_size_limit(limit)
 
 
-def _of_parquet(path: Path) -> Table:
+def _of_parquet(path: Path, data: bytes) -> Table:
     import polars as pl
 
-    data = read_bounded(path, most=_MOST_BYTES)
     try:
         needed = memory_needed(data)
         if needed > _FREE_BYTES + _MOST_GROWTH * len(data):
@@ -333,28 +276,19 @@ def _of_parquet(path: Path) -> Table:
             f"The file {path} must be a well-formed Parquet file. It cannot be read "
             f"({reason(error)}). It may have been cut: write it again."
         ) from error
-    del data
-    names = [name.strip() for name in frame.columns] if path.stem == "edges" else frame.columns
-    _check_columns(path, names)
-    frame.columns = names
-    single = (*RESERVED, *ENDS)
-    columns = [_plain_column(path, frame[name], name in single) for name in names]
+    _check_columns(path, frame.columns)
+    columns = []
+    for values in frame:
+        if not values.dtype.is_nested() and values.dtype not in (pl.Object, pl.Binary):
+            columns.append(without_empty(values.cast(pl.String)))
+            continue
+        if values.name in (*RESERVED, *ENDS):
+            raise DataError(
+                f"The column '{values.name}' of {path} must hold strings, single values. Got "
+                f"{values.dtype}."
+            )
+        written = [None if v is None else json.dumps(v, default=str) for v in values.to_list()]
+        columns.append(pl.Series(values.name, written, dtype=pl.String))
     return Table(
         pl.DataFrame(columns), f"The file {path}", lambda row: f"row {row + 1} of {path}"
     )
-
-
-def _plain_column(path: Path, values: pl.Series, single: bool) -> pl.Series:
-    import polars as pl
-
-    if not values.dtype.is_nested() and values.dtype not in (pl.Object, pl.Binary):
-        return without_empty(values.cast(pl.String))
-    if single:
-        raise DataError(
-            f"The column '{values.name}' of {path} must hold strings, single values. Got "
-            f"{values.dtype}."
-        )
-    written = [
-        None if value is None else json.dumps(value, default=str) for value in values.to_list()
-    ]
-    return pl.Series(values.name, written, dtype=pl.String)

@@ -156,7 +156,7 @@ def predict_source(
     run = Run(folder)
     model = GraphClassifier.of_run(run, encoder=encoder)
     documents_seen, own = run.documents_seen, run.is_own_source(source)
-    corpus = load_corpus(source, seed=run.settings.seed, require_labels=False)
+    corpus = load_corpus(source, seed=run.settings.seed)
     trained = np.zeros(len(corpus), dtype=bool)
     if documents_seen is not None:
         trained = documents_seen.among(corpus, own=own)
