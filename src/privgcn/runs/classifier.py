@@ -14,7 +14,14 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from privgcn.config import Overrides, Settings, check_mode, make_settings, resolve
+from privgcn.config import (
+    Overrides,
+    Settings,
+    check_mode,
+    flattened,
+    recipe_settings,
+    resolve,
+)
 from privgcn.data import TRAIN, VALIDATION, Corpus
 from privgcn.data.ingest import is_missing
 from privgcn.errors import ConfigError, DataError, PrivacyWarning
@@ -30,7 +37,20 @@ from privgcn.runs.train import train
 if TYPE_CHECKING:
     from torch import nn
 
-_SECTIONS = ("features", "model", "training", "prediction", "privacy")
+# The setting that each parameter of the constructor names.
+_PARAMETERS = {
+    "epsilon": "privacy.epsilon",
+    "delta": "privacy.delta",
+    "unit": "privacy.unit",
+    "relation": "privacy.relation",
+    "parts": "privacy.parts",
+    "recipe": "recipe",
+    "optimizer": "training.optimizer",
+    "balanced": "training.balanced",
+    "features": "features.kind",
+    "seed": "seed",
+    "reproducible": "privacy.reproducible",
+}
 _SEARCH = "sklearn.model_selection"
 # Hashes of the documents of this process's private fits, and the settings of each.
 _earlier: list[tuple[frozenset[int], Settings]] = []
@@ -302,20 +322,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _make_settings(self) -> Settings:
-        parameters = {
-            "recipe": self.recipe,
-            "seed": self.seed,
-            "training.optimizer": self.optimizer,
-            "training.balanced": self.balanced,
-            "model.kind": None if self.module is None else "module",
-            "features.kind": self.features,
-            "privacy.parts": self.parts,
-            "privacy.epsilon": self.epsilon,
-            "privacy.delta": self.delta,
-            "privacy.unit": self.unit,
-            "privacy.relation": self.relation,
-            "privacy.reproducible": self.reproducible,
-        }
+        parameters = {setting: getattr(self, name) for name, setting in _PARAMETERS.items()}
+        parameters["model.kind"] = None if self.module is None else "module"
         overrides = Overrides.mapping(self.settings, "settings")
         return resolve(Overrides.typed(parameters), overrides)
 
@@ -338,40 +346,11 @@ def parameters_of(settings: Settings) -> dict[str, Any]:
 
     What the recipe does not choose by itself and no parameter says is in ``settings``.
     """
-    privacy = settings.privacy
-    parameters: dict[str, Any] = {
-        "recipe": settings.recipe,
-        "optimizer": settings.training.optimizer,
-        "balanced": settings.training.balanced,
-        "features": settings.features.kind,
-        "seed": settings.seed,
-    }
-    changes: dict[str, Any] = {
-        "features.kind": settings.features.kind,
-        "training.balanced": settings.training.balanced,
-    }
-    if privacy is not None:
-        said = ("epsilon", "delta", "unit", "relation", "reproducible")
-        parameters |= {name: getattr(privacy, name) for name in said}
-        changes |= {f"privacy.{name}": getattr(privacy, name) for name in said[1:]}
-        if privacy.noise_multiplier is not None:
-            changes["privacy.noise_multiplier"] = privacy.noise_multiplier
-    usual = make_settings(
-        settings.recipe,
-        epsilon=None if privacy is None else privacy.epsilon,
-        optimizer=settings.training.optimizer,
-        seed=settings.seed,
-        changes=changes,
-    )
-    rest = {
-        f"{section}.{name}": value
-        for section in _SECTIONS
-        if getattr(settings, section) is not None
-        for name, value in getattr(settings, section).model_dump().items()
-        if value != getattr(getattr(usual, section), name)
-    }
-    if privacy is not None and privacy.noise_multiplier is not None:
-        rest["privacy.noise_multiplier"] = privacy.noise_multiplier
+    values = flattened(settings.model_dump(exclude={"data"}))
+    parameters = {name: values.pop(setting, None) for name, setting in _PARAMETERS.items()}
+    own = recipe_settings(settings.recipe, settings.training.optimizer)
+    usual = flattened(own.model_dump())
+    rest = {name: value for name, value in values.items() if value != usual.get(name)}
     return {**parameters, "settings": rest or None}
 
 
