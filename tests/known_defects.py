@@ -245,7 +245,7 @@ def searches_are_paid() -> None:
     cheap = Selection(expected_runs=10.0, candidates=events[:1], score=None, validation_units=0)
     costs = [plan_of(selection=each, accountant="rdp").epsilon for each in (found, cheap)]
     assert costs[0] > costs[1] > plan_of(accountant="rdp").epsilon
-    assert set(found.event.alternatives) == {*events, score}
+    assert set(found.alternatives) == {*events, score}
 
 
 def releases_add_up() -> None:
@@ -721,20 +721,11 @@ defect(COSTS, "a fixed number of runs", searches_are_paid)(
     put(RunCount, "draw", lambda self, source: 10)
 )
 defect(COSTS, "the first candidate counts for all", searches_are_paid)(
-    put(
-        Selection,
-        "event",
-        property(lambda s: selected(replace(s, candidates=s.candidates[:1]))),
-    )
+    put(Selection, "alternatives", property(lambda s: s.candidates[:1]))
 )
 defect(COSTS, "scores of a search are free", searches_are_paid)(
-    put(
-        Selection,
-        "event",
-        property(lambda s: selected(replace(s, score=None, validation_units=0))),
-    )
+    put(Selection, "alternatives", property(lambda s: s.candidates))
 )
-selected = Selection.event.fget  # type: ignore[attr-defined]
 defect(COSTS, "a search costs what its winner costs", searches_are_paid)(
     put(RunCount, "bound", lambda self, curve, deltas: curve)
 )

@@ -29,7 +29,6 @@ from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.selection import (
     MOST_CANDIDATES,
     RunCount,
-    SearchEvent,
     Selection,
     calibrate_search,
 )
@@ -40,6 +39,11 @@ MEANS = (1.3, 3.0, 10.0, 200.0)
 # Orders at which divergences are computed by brute force.
 TRIED = [int(np.argmin(np.abs(ORDERS - order))) for order in (1.1, 1.5, 2, 4, 8, 16, 32)]
 MOST = 800
+
+
+def search_over(*candidates: GaussianEvent, mean: float) -> Selection:
+    """A search with public validation."""
+    return Selection(expected_runs=mean, candidates=candidates, score=None, validation_units=0)
 
 
 def chances(runs: RunCount) -> Array:
@@ -105,7 +109,7 @@ def test_the_number_of_runs_has_the_stated_law(mean: float) -> None:
 @pytest.mark.parametrize("ratio", [0.2, 1.0])
 def test_no_gaussian_winner_exceeds_the_bound(mean: float, ratio: float) -> None:
     runs = RunCount(mean)
-    claimed = SearchEvent((GaussianEvent(1.0 / ratio),), runs).curve()[TRIED]
+    claimed = search_over(GaussianEvent(1.0 / ratio), mean=runs.expected).curve()[TRIED]
     worst = np.zeros(len(TRIED))
     for order in ("largest", "smallest", "outermost"):
         here, grid = gaussian_winner(runs, 0.0, ratio, order)
@@ -155,7 +159,7 @@ def test_no_pair_of_outcomes_exceeds_the_bound() -> None:
 
 def test_the_claimed_epsilon_holds_for_the_winner() -> None:
     runs, ratio, delta = RunCount(5.0), 0.5, 1e-3
-    search = SearchEvent((GaussianEvent(1.0 / ratio),), runs)
+    search = search_over(GaussianEvent(1.0 / ratio), mean=runs.expected)
     epsilon = epsilon_of_events([search], delta=delta, accountant="rdp")
     alone = epsilon_of_events([GaussianEvent(1.0 / ratio)], delta=delta, accountant="rdp")
     here, grid = gaussian_winner(runs, 0.0, ratio, "largest")
@@ -195,7 +199,7 @@ def test_deltas_of_a_curve_agree_with_the_library() -> None:
 
 
 def test_sampling_makes_a_search_cheaper_and_a_search_makes_it_dearer() -> None:
-    search = SearchEvent((GaussianEvent(4.0, 100, 0.1),), RunCount(5.0))
+    search = search_over(GaussianEvent(4.0, 100, 0.1), mean=5.0)
     sampled = epsilon_of_events([search], delta=1e-5, accountant="rdp")
     plain = epsilon_of_events([search.without_amplification()], delta=1e-5, accountant="rdp")
     alone = epsilon_of_events([GaussianEvent(4.0, 100, 0.1)], delta=1e-5, accountant="rdp")
@@ -208,16 +212,15 @@ def test_the_worst_alternative_counts_at_every_order() -> None:
     curves = [renyi_curve((one,)) for one in (rare, frequent)]
     assert curves[0][0] < curves[1][0]
     assert curves[0][-1] > curves[1][-1]
-    runs = RunCount(5.0)
-    both = SearchEvent((rare, frequent), runs).curve()
-    assert both == pytest.approx(SearchEvent((frequent, rare), runs).curve())
+    both = search_over(rare, frequent, mean=5.0).curve()
+    assert both == pytest.approx(search_over(frequent, rare, mean=5.0).curve())
     for one in (rare, frequent):
-        assert (both >= SearchEvent((one,), runs).curve() - 1e-12).all()
+        assert (both >= search_over(one, mean=5.0).curve() - 1e-12).all()
 
 
 def test_equal_searches_cost_as_often_as_they_were_made() -> None:
     """Two searches with the same settings, in one ledger, are two."""
-    one, training = SearchEvent((GaussianEvent(5.0, 10),), RunCount(4.0)), GaussianEvent(5.0)
+    one, training = search_over(GaussianEvent(5.0, 10), mean=4.0), GaussianEvent(5.0)
     costs = [
         epsilon_of_events(events, delta=1e-5, accountant="rdp")
         for events in ([one], [one, training], [one, one], [one, training, one])
@@ -228,7 +231,7 @@ def test_equal_searches_cost_as_often_as_they_were_made() -> None:
 def test_more_runs_cost_more() -> None:
     costs = [
         epsilon_of_events(
-            [SearchEvent((GaussianEvent(5.0),), RunCount(mean))], delta=1e-5, accountant="rdp"
+            [search_over(GaussianEvent(5.0), mean=mean)], delta=1e-5, accountant="rdp"
         )
         for mean in (1.5, 3.0, 10.0, 100.0, 500.0)
     ]
@@ -237,7 +240,7 @@ def test_more_runs_cost_more() -> None:
 
 @pytest.mark.parametrize("accountant", ["pld", "moments"])
 def test_other_accountants_refuse_a_search(accountant: str) -> None:
-    search = SearchEvent((GaussianEvent(5.0),), RunCount(2.0))
+    search = search_over(GaussianEvent(5.0), mean=2.0)
     with pytest.raises(PrivacyContractError, match="must be rdp"):
         epsilon_of_events([search], delta=1e-5, accountant=accountant)
 
@@ -367,7 +370,7 @@ def test_calibration_keeps_the_budget(private_score: bool) -> None:
         score=None if found.score is None else GaussianEvent(found.score),
         validation_units=int(private_score),
     )
-    again = epsilon_of_events([made.event], delta=1e-5, accountant="rdp")
+    again = epsilon_of_events([made], delta=1e-5, accountant="rdp")
     assert again == pytest.approx(found.epsilon, rel=1e-9)
 
 

@@ -8,10 +8,9 @@ Everything follows from one description of what is released about the same units
 - ``rdp``: Renyi divergences, of a paid search too (``selection``);
 - ``moments``: the paper's accountant, for comparison with its figures.
 
-Renyi divergences at whole orders and the closed form of a Gaussian are written out here, 40
-lines: dp-accounting has the same numbers (tests hold both to each other), but takes 1.5 s to
-import and 0.3 s for a curve that takes 4 ms here, and a search is verified from a hundred
-curves. NumPy is all they need; dp-accounting and SciPy are imported where they are used.
+Renyi divergences and the closed form of a Gaussian are written out here: dp-accounting has the
+same numbers (tests hold both to each other), but takes 1.5 s to import and 0.3 s for a curve,
+and a search is verified from a hundred curves. It is imported where it is used.
 
     >>> round(epsilon_of(noise_multiplier=112, steps=2000), 3)
     1.552
@@ -33,11 +32,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from privgcn.errors import ConfigError, NotCalibratedError, PrivacyContractError
+from privgcn.errors import ConfigError, NotCalibratedError, PrivacyContractError, shown
 from privgcn.privacy.values import Count, Real, Whole, checked, strict
 
 if TYPE_CHECKING:
-    from privgcn.privacy.selection import SearchEvent
+    from privgcn.privacy.selection import Selection
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -94,7 +93,8 @@ class GaussianEvent:
         return replace(self, sampling_probability=1.0)
 
 
-Event: TypeAlias = "GaussianEvent | SearchEvent"
+Event: TypeAlias = "GaussianEvent | Selection"
+_Events: TypeAlias = tuple[Event, ...]
 _Gaussians: TypeAlias = tuple[GaussianEvent, ...]
 
 
@@ -137,14 +137,9 @@ def epsilon_of_events(
         PrivacyContractError: A search with another accountant than ``rdp``; its bound is one
             on Renyi divergences.
     """
-    from privgcn.privacy.selection import SearchEvent
-
     checked(accountant, Accountant, "accountant", _OWNER)
     delta = checked(delta, Delta, "delta", _OWNER)
-    # A subclass could account one thing and equal another.
-    if any(type(event) not in (GaussianEvent, SearchEvent) for event in events):
-        raise ValueError(f"events must be GaussianEvent or SearchEvent objects, not {events!r}")
-    if accountant != "rdp" and any(type(event) is SearchEvent for event in events):
+    if accountant != "rdp" and not all(isinstance(event, GaussianEvent) for event in events):
         raise PrivacyContractError(
             f"The 'accountant' of a search must be rdp. Got {accountant}: what a search costs "
             "is known as a bound on Renyi divergences."
@@ -154,20 +149,13 @@ def epsilon_of_events(
 
 # Events are values: a plan, its statement and its calibration ask for the same epsilon.
 @lru_cache(maxsize=1024)
-def _epsilon(events: tuple[Event, ...], delta: float, accountant: str) -> float:
-    gaussians = tuple(event for event in events if isinstance(event, GaussianEvent))
-    if len(gaussians) < len(events):
-        curve = renyi_curve(gaussians)
-        for event in events:
-            curve = curve if isinstance(event, GaussianEvent) else curve + event.curve()
-        epsilon = _of_curve(curve, delta)
-    else:
-        epsilon = ACCOUNTANTS[accountant](gaussians, delta)
+def _epsilon(events: _Events, delta: float, accountant: str) -> float:
+    epsilon = ACCOUNTANTS[accountant](events, delta)
     if not math.isfinite(epsilon) or epsilon < 0.0:
         raise ConfigError(
             "The 'noise_multiplier' of an account must be large enough for a finite epsilon. "
-            f"Got {[event.noise_multiplier for event in gaussians]} with accountant "
-            f"'{accountant}'. Use more noise, fewer steps or a larger delta."
+            f"Got {shown(events)} with accountant '{accountant}'. Use more noise, fewer steps or "
+            "a larger delta."
         )
     return epsilon and epsilon * (1.0 + _ROUND_UP) + _ROUND_UP_BY
 
@@ -204,8 +192,8 @@ _STEP_POINTS, _COMPOSED_POINTS = 200_000, 2_500_000
 _LARGEST_LOSS = 600.0
 #: Mass that rounding may add over all steps before another bound is the better one.
 _MOST_EXCESS = 0.1
-#: Steps that are composed in one round.
-_ONE_ROUND = 250_000
+#: Of more steps than this the library makes far too wide a range.
+_MOST_STEPS = 250_000
 #: What rounding can take from delta: several times what was measured, for any number of steps.
 _ROUNDING_PER_STEP, _ROUNDING_AT_LEAST = 2e-15, 1e-11
 
@@ -239,11 +227,7 @@ def gaussian_epsilon(ratio: float, delta: float) -> float:
     """
 
     def too_small(epsilon: float) -> bool:
-        above = _log_normal_mass(ratio / 2.0 - epsilon / ratio)
-        below = epsilon + _log_normal_mass(-ratio / 2.0 - epsilon / ratio)
-        if below >= above:
-            return False
-        return above + math.log(-math.expm1(below - above)) > math.log(delta)
+        return log_gaussian_delta(ratio, epsilon) > math.log(delta)
 
     if not too_small(0.0):
         return 0.0
@@ -251,6 +235,13 @@ def gaussian_epsilon(ratio: float, delta: float) -> float:
     while too_small(high):
         high *= 2.0
     return root(too_small, 0.0, high)
+
+
+def log_gaussian_delta(ratio: float, epsilon: float) -> float:
+    """The logarithm of the delta at ``epsilon`` of one Gaussian release with this ratio."""
+    above = _log_normal_mass(ratio / 2.0 - epsilon / ratio)
+    below = epsilon + _log_normal_mass(-ratio / 2.0 - epsilon / ratio)
+    return above + math.log(-math.expm1(below - above)) if below < above else -math.inf
 
 
 def _log_normal_mass(point: float) -> float:
@@ -288,9 +279,15 @@ def _distribution_epsilon(
         An upper bound: losses round up, cut tails count as infinite loss, and rounding is
         paid out of ``delta``.
     """
-    span = max([_largest_loss(event) for event in sampled] + [ratio * (10.0 + ratio)])
+    span = ratio * (10.0 + ratio)
+    for event in sampled:
+        noise, rate = event.noise_multiplier, event.sampling_probability
+        # About the largest loss that is not counted as infinite: log(1 - rate + rate exp(at)).
+        at = (10.0 * noise + event.sensitivity) / (noise * noise)
+        span = max(span, float(np.logaddexp(math.log1p(-rate), math.log(rate) + at)))
     reserve = _ROUNDING_PER_STEP * (1 + sum(e.count for e in sampled)) + _ROUNDING_AT_LEAST
-    if rough > _LARGEST_LOSS or span > _LARGEST_LOSS or reserve > 0.1 * delta:
+    too_long = any(event.count > _MOST_STEPS for event in sampled)
+    if too_long or max(rough, span) > _LARGEST_LOSS or reserve > 0.1 * delta:
         return math.inf
     rates = (max(e.sampling_probability, _LEAST_RATE) / e.noise_multiplier for e in sampled)
     grid = min(_COARSEST_GRID, min(rates) / 20.0)
@@ -301,12 +298,7 @@ def _distribution_epsilon(
         # All mass counts at a loss this far below; rounding only ever adds to it.
         if event.count * (one.get_delta_for_epsilon(-_LARGEST_LOSS) - 1.0) > _MOST_EXCESS:
             return math.inf
-        # In one round the library makes far too wide a range for very many steps.
-        rounds = math.isqrt(event.count) if event.count > _ONE_ROUND else 1
-        inner, rest = divmod(event.count, rounds)
-        many = one.self_compose(inner)
-        many = many.self_compose(rounds) if rounds > 1 else many
-        many = many.compose(one.self_compose(rest)) if rest else many
+        many = one.self_compose(event.count)
         composed = many if composed is None else composed.compose(many)
     epsilon = float(composed.get_epsilon_for_delta(delta - reserve))
     return math.inf if math.isnan(epsilon) else epsilon
@@ -331,14 +323,6 @@ def _loss_distribution(event: GaussianEvent, grid: float) -> Any:
     )
 
 
-def _largest_loss(event: GaussianEvent) -> float:
-    """About the largest loss that is not counted as infinite: it sizes the grid."""
-    noise, rate = event.noise_multiplier, event.sampling_probability
-    at = (10.0 * noise + event.sensitivity) / (noise * noise)
-    # log(1 - rate + rate exp(at)) without overflow.
-    return float(np.logaddexp(math.log1p(-rate), math.log(rate) + at))
-
-
 # --- rdp and moments ------------------------------------------------------------------------
 
 #: Twice the Renyi orders: half orders come at no cost, and 2C needs the pair 2a, 2a - 1.
@@ -352,22 +336,29 @@ _HALF_ORDERS = _DOUBLED / 2.0
 ORDERS: Array = np.concatenate([_LOW_ORDERS, _HALF_ORDERS])
 
 
-def _rdp(events: _Gaussians, delta: float) -> float:
-    return _of_curve(renyi_curve(events), delta)
+def _rdp(events: _Events, delta: float) -> float:
+    """Epsilon from Renyi divergences at the best order.
+
+    Canonne, Kamath and Steinke (2020), proposition 12.
+    """
+    curve = renyi_curve(events)
+    epsilons = curve + np.log1p(-1.0 / ORDERS) - np.log(delta * ORDERS) / (ORDERS - 1.0)
+    return max(0.0, float(epsilons.min()))
 
 
-def renyi_curve(events: _Gaussians) -> Array:
+def renyi_curve(events: _Events) -> Array:
     """Upper bounds on the Renyi divergences of events about the same units, at ``ORDERS``.
 
     Guarantees:
         A sensitivity of two clip norms is never read as one: unsampled it halves the noise
         multiplier, sampled it pays the Renyi group bound.
     """
-    ratio, sampled = merged(events)
+    ratio, sampled = merged(tuple(e for e in events if isinstance(e, GaussianEvent)))
+    searches = [e.curve() for e in events if not isinstance(e, GaussianEvent)]
     curve: Array = ORDERS * (0.5 * ratio * ratio)
-    for event in sampled:
-        curve = curve + event.count * _sampled_curve(event)
-    return curve
+    for one in sampled:
+        curve = curve + one.count * _sampled_curve(one)
+    return sum(searches, curve)
 
 
 def _sampled_curve(event: GaussianEvent) -> Array:
@@ -413,31 +404,12 @@ def log_moments(noise: float, rate: float, orders: NDArray[np.int64]) -> Array:
     return result
 
 
-def _of_curve(curve: Array, delta: float) -> float:
-    """The epsilon at ``delta`` of whatever has these Renyi divergences at ``ORDERS``.
-
-    Canonne, Kamath and Steinke (2020), proposition 12, at the best order.
-    """
-    epsilons = curve + np.log1p(-1.0 / ORDERS) - np.log(delta * ORDERS) / (ORDERS - 1.0)
-    return max(0.0, float(epsilons.min()))
-
-
 def curve_deltas(curve: Array, epsilons: Array) -> Array:
     """The deltas at some epsilons of whatever has these Renyi divergences at ``ORDERS``."""
     gaps = curve - epsilons[:, None]
     logs = (ORDERS - 1.0) * (gaps + np.log1p(-1.0 / ORDERS)) - np.log(ORDERS)
     deltas: Array = np.exp(np.minimum(logs.min(axis=1), 0.0))
     return deltas
-
-
-def gaussian_deltas(ratio: float, epsilons: Array) -> Array:
-    """The deltas at some epsilons of one Gaussian release, rounded up."""
-    found = [
-        math.exp(_log_normal_mass(ratio / 2.0 - e / ratio))
-        - math.exp(e + _log_normal_mass(-ratio / 2.0 - e / ratio))
-        for e in epsilons
-    ]
-    return np.minimum(np.maximum(found, 0.0) + 1e-15, 1.0)
 
 
 def _moments(events: _Gaussians, delta: float) -> float:
@@ -462,7 +434,7 @@ def _moments(events: _Gaussians, delta: float) -> float:
     return float(np.min((totals - math.log(delta)) / orders))
 
 
-ACCOUNTANTS: dict[str, Callable[[_Gaussians, float], float]] = {
+ACCOUNTANTS: dict[str, Callable[[Any, float], float]] = {
     "pld": _pld,
     "rdp": _rdp,
     "moments": _moments,
@@ -498,11 +470,12 @@ def calibrate(
     Raises:
         NotCalibratedError: Too small for any noise, or so large that none is needed.
     """
-
-    def event(noise_multiplier: float) -> GaussianEvent:
-        return GaussianEvent(noise_multiplier, steps, sampling_probability, sensitivity)
-
-    return calibrate_event(epsilon, event, delta=delta, accountant=accountant)
+    return calibrate_event(
+        epsilon,
+        lambda noise: GaussianEvent(noise, steps, sampling_probability, sensitivity),
+        delta=delta,
+        accountant=accountant,
+    )
 
 
 def calibrate_event(

@@ -459,7 +459,7 @@ class PrivacyPlan:
                 "The training of a plan with a search must be one of the candidates that "
                 f"the search is accounted with. Got {training!r}."
             )
-        return self.selection.event
+        return self.selection
 
 
 # --- from settings --------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -28,13 +29,13 @@ from pydantic import Field
 
 from privgcn.errors import ConfigError
 from privgcn.privacy.accounting import (
+    LEAST_NOISE,
     ORDERS,
     Array,
     GaussianEvent,
-    calibrate,
     calibrate_event,
     curve_deltas,
-    gaussian_deltas,
+    log_gaussian_delta,
     merged,
     renyi_curve,
     root,
@@ -77,7 +78,11 @@ class RunCount:
         runs, rate = 0, self.rate
         while not runs:
             time = 0.0
-            while (time := time + _waiting(source)) <= rate:
+            while True:
+                chance = (float(source.words(1)[0] >> np.uint64(11)) + 0.5) * 2.0**-53
+                time -= math.log(chance)
+                if time > rate:
+                    break
                 runs += 1
         return runs
 
@@ -97,46 +102,6 @@ class RunCount:
         result = curve + math.log(self.expected) / (ORDERS - 1.0) + self.rate * deltas
         # A divergence of a lower order is never larger.
         return np.minimum.accumulate(result[::-1])[::-1]
-
-
-def _waiting(source: RandomSource) -> float:
-    """An exponential time."""
-    return -math.log((float(source.words(1)[0] >> np.uint64(11)) + 0.5) * 2.0**-53)
-
-
-@strict(_OWNER)
-class SearchEvent:
-    """The best of a secret number of runs; what the accountant ``rdp`` reads of a search.
-
-    Attributes:
-        alternatives: What one unit may be touched by in one run: the training of one or the
-            other candidate (a run trains one), or a score on validation documents (a unit
-            trains or validates, never both). The worst of them counts at every order.
-        runs: The law of the number of runs.
-    """
-
-    alternatives: Annotated[
-        tuple[GaussianEvent, ...], Field(min_length=1, max_length=MOST_CANDIDATES + 1)
-    ]
-    runs: RunCount
-
-    def curve(self) -> Array:
-        """Upper bounds on the Renyi divergences of the winner at ``ORDERS``."""
-        curves = [renyi_curve((event,)) for event in self.alternatives]
-        deltas = [_deltas(e, curve) for e, curve in zip(self.alternatives, curves, strict=True)]
-        return self.runs.bound(np.max(curves, axis=0), np.max(deltas, axis=0))
-
-    def without_amplification(self) -> SearchEvent:
-        """The same search for someone who knows every sample of every run."""
-        known = dict.fromkeys(event.without_amplification() for event in self.alternatives)
-        return SearchEvent(tuple(known), self.runs)
-
-
-def _deltas(event: GaussianEvent, curve: Array) -> Array:
-    """Deltas of one run at the epsilons log(1 + 1/(order - 1))."""
-    epsilons = np.log1p(1.0 / (ORDERS - 1.0))
-    ratio, sampled = merged((event,))
-    return curve_deltas(curve, epsilons) if sampled else gaussian_deltas(ratio, epsilons)
 
 
 @strict(_OWNER, kw_only=True)
@@ -177,11 +142,40 @@ class Selection:
             )
 
     @property
-    def event(self) -> SearchEvent:
-        """The search as the accountant sees it."""
+    def alternatives(self) -> tuple[GaussianEvent, ...]:
+        """What one unit may be touched by in one run, each kind once.
+
+        The training of one candidate (a run trains one), or a score on validation documents
+        (a unit trains or validates, never both). The worst of them counts at every order.
+        """
         score = () if self.score is None else (self.score,)
-        alternatives = tuple(dict.fromkeys((*self.candidates, *score)))
-        return SearchEvent(alternatives, RunCount(self.expected_runs))
+        return tuple(dict.fromkeys((*self.candidates, *score)))
+
+    def curve(self) -> Array:
+        """Upper bounds on the Renyi divergences of the winner at ``ORDERS``."""
+        # One run's deltas at these epsilons are what the bound needs.
+        epsilons = np.log1p(1.0 / (ORDERS - 1.0))
+        curves, deltas = [], []
+        for event in self.alternatives:
+            curves.append(renyi_curve((event,)))
+            ratio, sampled = merged((event,))
+            if sampled:
+                deltas.append(curve_deltas(curves[-1], epsilons))
+            else:
+                exact = np.exp([log_gaussian_delta(ratio, epsilon) for epsilon in epsilons])
+                deltas.append(np.minimum(exact + 1e-15, 1.0))
+        return RunCount(self.expected_runs).bound(
+            np.max(curves, axis=0), np.max(deltas, axis=0)
+        )
+
+    def without_amplification(self) -> Selection:
+        """The same search for someone who knows every sample of every run."""
+        known = dict.fromkeys(event.without_amplification() for event in self.candidates)
+        return replace(self, candidates=tuple(known))
+
+
+def _with_noise(event: GaussianEvent, noise_multiplier: float) -> GaussianEvent:
+    return replace(event, noise_multiplier=noise_multiplier)
 
 
 @dataclass(frozen=True)
@@ -221,24 +215,25 @@ def calibrate_search(
     """
     shapes = [*trainings, *([GaussianEvent(1.0)] if private_score else [])]
     alone = [
-        calibrate(
-            epsilon=epsilon,
-            steps=one.count,
-            sampling_probability=one.sampling_probability,
-            sensitivity=one.sensitivity,
-            delta=delta,
-            accountant="rdp",
+        calibrate_event(
+            epsilon, partial(_with_noise, one), delta=delta, accountant="rdp"
         ).noise_multiplier
         for one in shapes
     ]
     most = max(alone)
 
-    def scaled(noise: float) -> SearchEvent:
-        events = (
-            replace(one, noise_multiplier=max(noise * own / most, 0.01))
+    def scaled(noise: float) -> Selection:
+        events = [
+            _with_noise(one, max(noise * own / most, LEAST_NOISE))
             for one, own in zip(shapes, alone, strict=True)
+        ]
+        score = events.pop() if private_score else None
+        return Selection(
+            expected_runs=runs.expected,
+            candidates=tuple(dict.fromkeys(events)),
+            score=score,
+            validation_units=int(private_score),
         )
-        return SearchEvent(tuple(dict.fromkeys(events)), runs)
 
     search = calibrate_event(epsilon, scaled, delta=delta, accountant="rdp")
     noises = [search.noise_multiplier * own / most for own in alone]
