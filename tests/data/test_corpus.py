@@ -100,6 +100,7 @@ def test_a_view_of_mapped_vectors_reads_them_on_access_only(tmp_path: Path) -> N
     assert view.vectors is not view.vectors
     held = [value for value in vars(view).values() if isinstance(value, np.ndarray)]
     assert all(value.nbytes <= 16 for value in held)
+    assert corpus.vector_length == view.vector_length == 3
     # Rows in a row are a piece of the file.
     assert np.shares_memory(corpus.train.vectors, array)
     assert corpus.with_split(2).vectors is array

@@ -1,36 +1,33 @@
-"""What feature kinds read of a corpus."""
+"""Corpora that have nothing but what feature kinds read."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-
-@dataclass
-class Documents:
-    """Documents with texts, with vectors, or with both."""
-
-    texts: tuple[str, ...] | None
-    vectors: Any = None
-    public_vectors: str | None = None
-    name: str = "small"
-    facts: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.facts = SimpleNamespace(public_vectors=self.public_vectors)
-
-    def __len__(self) -> int:
-        return len(self.vectors if self.texts is None else self.texts)
+from privgcn.data import Corpus, CorpusFacts
+from privgcn.data.edges import no_edges
 
 
-def of_texts(*texts: str) -> Any:
+def documents(count: int, **fields: Any) -> Corpus:
+    """So many documents, which have neither labels nor edges."""
+    return Corpus(
+        name="small",
+        ids=tuple(map(str, range(count))),
+        labels=np.full(count, -1),
+        classes=(),
+        edges=no_edges(),
+        split=np.zeros(count, dtype=np.int8),
+        **fields,
+    )
+
+
+def of_texts(*texts: str) -> Corpus:
     """Documents with these texts."""
-    return Documents(texts)
+    return documents(len(texts), texts=texts)
 
 
-def of_vectors(vectors: np.ndarray, public: str | None = None) -> Any:
+def of_vectors(vectors: np.ndarray, public: str | None = None) -> Corpus:
     """Documents with these vectors."""
-    return Documents(None, vectors, public)
+    return documents(len(vectors), vectors=vectors, facts=CorpusFacts(public_vectors=public))

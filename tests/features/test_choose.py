@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.features.documents import of_texts, of_vectors
+from tests.features.documents import documents, of_texts, of_vectors
 
+from privgcn.data import Corpus
 from privgcn.errors import ConfigError
 from privgcn.features import (
     choose,
@@ -84,8 +86,8 @@ def test_persons_who_write_more_choose_no_other_kind() -> None:
 
 
 def test_text_can_be_asked_for_where_there_are_vectors() -> None:
-    both = of_texts("kernels", "graphs")
-    both.vectors = np.zeros((2, 2), dtype=np.float32)
+    vectors = np.zeros((2, 2), dtype=np.float32)
+    both = documents(2, texts=("kernels", "graphs"), vectors=vectors)
     assert make_featurizer(None, None, both).kind == "given"
     assert make_featurizer("hashing", None, both).fit(both).transform(both).nnz
 
@@ -121,3 +123,18 @@ def test_options_without_paths() -> None:
     assert without_paths("transformer", options) == {"model": "bert", "average": "lines"}
     assert without_paths(None, {"cache_dir": "/tmp/x"}) == {}
     assert without_paths("word-vectors", {"source": "/a/b.vec"}) == {"source": "b.vec"}
+
+
+def test_choosing_and_fitting_read_no_vectors_of_a_view(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save(tmp_path / "rows.npy", np.zeros((4, 3), dtype=np.float32))
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="c")
+    view = documents(4, vectors=mapped).select([3, 1])
+
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("rows were read")
+
+    monkeypatch.setattr(type(vars(Corpus)["vectors"]), "__get__", refuse)
+    made = make_featurizer(None, None, view).fit(view)
+    assert (made.kind, made.dimension) == ("given", 3)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,6 @@ from privgcn.errors import DataError, shown
 
 if TYPE_CHECKING:
     import polars as pl
-    from scipy.sparse import csr_matrix
 
 SplitOrigin = Literal["given", "random", "benchmark", "stratified"]
 
@@ -74,8 +73,6 @@ class Strings(Sequence[str]):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, int | np.integer):
             return self.column[int(index)]
-        if isinstance(index, slice):
-            return Strings(self.column[index])
         return Strings(self.column.gather(np.arange(len(self))[index]))
 
     def __iter__(self) -> Iterator[str]:
@@ -88,42 +85,23 @@ class Strings(Sequence[str]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __repr__(self) -> str:
-        return f"<{len(self)} strings>"
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         values = np.empty(len(self), dtype=object)
         values[:] = self.column.to_list()
         return values if dtype is None else values.astype(dtype)
 
 
-@dataclass(frozen=True)
-class _MappedRows:
-    """Rows of a mapped file that nobody has asked for yet."""
-
-    array: NDArray[np.float32]
-    rows: NDArray[np.int64]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.rows), self.array.shape[1]
-
-    def read(self) -> NDArray[np.float32]:
-        rows = self.rows
-        if len(rows) and bool((np.diff(rows) == 1).all()):
-            return self.array[int(rows[0]) : int(rows[-1]) + 1]
-        return self.array[rows]
-
-
-Vectors: TypeAlias = "csr_matrix | NDArray[np.float32] | None"
-
-
 class _VectorsField:
-    """The field ``Corpus.vectors``: rows of a mapped file are read on every access."""
+    """The field ``Corpus.vectors``; a view of a mapped file holds the file and its own rows."""
 
     def __get__(self, corpus: Corpus | None, owner: type | None = None) -> Any:
-        held = None if corpus is None else corpus.__dict__.get("_held")
-        return held.read() if isinstance(held, _MappedRows) else held
+        held = None if corpus is None else corpus.__dict__["_held"]
+        if not isinstance(held, tuple):
+            return held
+        array, rows = held
+        if len(rows) and bool((np.diff(rows) == 1).all()):
+            return array[int(rows[0]) : int(rows[-1]) + 1]
+        return array[rows]
 
     def __set__(self, corpus: Corpus, value: Any) -> None:
         corpus.__dict__["_held"] = value
@@ -238,34 +216,42 @@ class Corpus:
     rows: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        count = len(self.ids)
-        lengths = {
-            "labels": len(self.labels),
-            "split": len(self.split),
-            **{f"column {name!r}": len(values) for name, values in self.columns.items()},
+        count, edges, labels = len(self.ids), self.edges, self.labels
+        fields = {
+            "labels": labels,
+            "split": self.split,
+            "texts": self.texts,
+            "vectors": self._held[1] if isinstance(self._held, tuple) else self._held,
+            "owners": self.owners,
+            **{f"column {name!r}": values for name, values in self.columns.items()},
         }
-        if self.texts is not None:
-            lengths["texts"] = len(self.texts)
-        if self._held is not None:
-            lengths["vectors"] = self._held.shape[0]
-        if self.owners is not None:
-            lengths["owners"] = len(self.owners)
-        for name, length in lengths.items():
+        if fields["texts"] is None and fields["vectors"] is None:
+            raise DataError("A Corpus must have 'texts' or 'vectors'. Got neither.")
+        for name, values in fields.items():
+            if values is None:
+                continue
+            length = values.shape[0] if hasattr(values, "shape") else len(values)
             if length != count:
                 raise DataError(
                     f"The '{name}' of Corpus must have one entry for each of the {count} ids. "
                     f"Got {length}."
                 )
-        if self.texts is None and self._held is None:
-            raise DataError("A Corpus must have 'texts' or 'vectors'. Got neither.")
-        _check_edges(self.edges, count)
-        if count and not -1 <= int(self.labels.min()) <= int(self.labels.max()) < len(
-            self.classes
+        if edges.ndim != 2 or edges.shape[0] != 2:
+            raise DataError(
+                f"The 'edges' of Corpus must have the shape [2, edges]. Got {edges.shape}."
+            )
+        if edges.size and not (
+            edges[0].min() >= 0 and edges[1].max() < count and (edges[0] < edges[1]).all()
         ):
             raise DataError(
+                f"The 'edges' of Corpus must be rows of its {count} documents, the smaller "
+                "first. Use canonical_edges to make them so."
+            )
+        if count and not -1 <= labels.min() <= labels.max() < len(self.classes):
+            raise DataError(
                 "The 'labels' of Corpus must be -1 or an index into its "
-                f"{len(self.classes)} classes. Got values from {self.labels.min()} to "
-                f"{self.labels.max()}."
+                f"{len(self.classes)} classes. Got values from {labels.min()} to "
+                f"{labels.max()}."
             )
 
     @classmethod
@@ -375,6 +361,12 @@ class Corpus:
         return self.__dict__["_held"]
 
     @property
+    def vector_length(self) -> int | None:
+        """How many numbers a vector has, told without reading any; None without vectors."""
+        held = self._held[0] if isinstance(self._held, tuple) else self._held
+        return None if held is None else int(held.shape[1])
+
+    @property
     def num_classes(self) -> int:
         """How many classes there are."""
         return len(self.classes)
@@ -438,13 +430,22 @@ class Corpus:
         position[chosen] = np.arange(len(chosen), dtype=np.int64)
         if int((position >= 0).sum()) != len(chosen):
             raise DataError("The 'rows' of Corpus.select must not repeat. Got a row twice.")
+        held = self._held
+        if isinstance(held, tuple):
+            held = held[0], held[1][chosen]
+        elif isinstance(held, np.memmap):
+            held = held, chosen
+        elif held is not None:
+            held = held[chosen]
+        edges = position[self.edges]
+        edges = np.sort(edges[:, (edges >= 0).all(axis=0)], axis=0)
         return replace(
             self,
             ids=_taken(self.ids, chosen),
             texts=None if self.texts is None else _taken(self.texts, chosen),
-            vectors=_rows_of(self._held, chosen),
+            vectors=held,
             labels=self.labels[chosen],
-            edges=_induced(self.edges, position),
+            edges=edges,
             split=self.split[chosen],
             owners=None if self.owners is None else self.owners[chosen],
             columns={name: _taken(values, chosen) for name, values in self.columns.items()},
@@ -496,33 +497,3 @@ def _taken(values: Any, rows: NDArray[np.int64]) -> Any:
     if isinstance(values, Strings | np.ndarray):
         return values[rows]
     return tuple(values[row] for row in rows)
-
-
-def _rows_of(held: Any, rows: NDArray[np.int64]) -> Any:
-    if isinstance(held, _MappedRows):
-        return _MappedRows(held.array, held.rows[rows])
-    if isinstance(held, np.memmap):
-        return _MappedRows(held, rows)
-    return None if held is None else held[rows]
-
-
-def _induced(edges: NDArray[np.int64], position: NDArray[np.int64]) -> NDArray[np.int64]:
-    ends = position[edges[:, (position[edges] >= 0).all(axis=0)]]
-    ends.sort(axis=0)
-    return ends
-
-
-def _check_edges(edges: NDArray[np.int64], count: int) -> None:
-    if edges.ndim != 2 or edges.shape[0] != 2:
-        raise DataError(
-            f"The 'edges' of Corpus must have the shape [2, edges]. Got {edges.shape}."
-        )
-    if edges.size and not (
-        int(edges[0].min()) >= 0
-        and int(edges[1].max()) < count
-        and bool((edges[0] < edges[1]).all())
-    ):
-        raise DataError(
-            f"The 'edges' of Corpus must be rows of its {count} documents, the smaller first. "
-            "Use canonical_edges to make them so."
-        )

@@ -236,7 +236,7 @@ class GivenVectors(Featurizer):
 
     def fit(self, corpus: Corpus) -> Self:
         """Remembers the length of the vectors and what is known about them."""
-        self.dimension = int(self._vectors(corpus).shape[1])
+        self.dimension = self._length(corpus)
         self.learned = "the vectors themselves: " + (
             corpus.facts.public_vectors
             or "they came with the documents, and what they learned from them is unknown"
@@ -249,21 +249,23 @@ class GivenVectors(Featurizer):
         Raises:
             DataError: It has none, or of another length than the fitted ones.
         """
-        vectors = self._vectors(corpus)
-        if vectors.shape[1] != self.dimension:
+        length = self._length(corpus)
+        if length != self.dimension:
             raise DataError(
                 f"The vectors of the corpus '{corpus.name}' must have {self.dimension} "
-                f"numbers, as in training. Got {vectors.shape[1]}. Make them the same way."
+                f"numbers, as in training. Got {length}. Make them the same way."
             )
+        vectors: Matrix = corpus.vectors
         return vectors
 
-    def _vectors(self, corpus: Corpus) -> Matrix:
-        if corpus.vectors is None:
+    def _length(self, corpus: Corpus) -> int:
+        length = corpus.vector_length
+        if length is None:
             raise DataError(
                 f"The features 'given' need vectors. The corpus '{corpus.name}' has texts "
                 "only. Add features.npy to the folder, or use the features 'hashing'."
             )
-        return corpus.vectors
+        return length
 
 
 def texts_of(corpus: Corpus, kind: str) -> Sequence[str]:

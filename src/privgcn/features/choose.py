@@ -150,7 +150,7 @@ def make_featurizer(
         ConfigError: The kind or an option is unknown, or an option breaks its rule.
     """
     wanted = dict(options or {})
-    if kind is None and corpus.vectors is not None:
+    if kind is None and corpus.vector_length is not None:
         kind = "given"
     elif kind is None:
         choice = choose(len(corpus) if documents is None else documents, language=language)
