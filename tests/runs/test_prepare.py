@@ -35,6 +35,7 @@ def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"privacy__delta": 0.2}, "at most one over the number of units"),
         ({"privacy__parts": "column:year"}, "not in the corpus"),
         ({"privacy__noise_multiplier": 2.0}, "either 'epsilon' or 'noise_multiplier'"),
+        ({"training__patience": 5}, "must not stop early"),
         ({"features__kind": "elsewhere"}, "must be one of"),
         ({"features__options": {"wings": 2}}, "no option 'wings'"),
     ],
@@ -48,7 +49,7 @@ def test_what_cannot_be_promised_is_refused_before_any_text_is_encoded(
 
 def test_nobody_trains_on_documents_without_labels() -> None:
     corpus = small_corpus()
-    with pytest.raises(DataError, match="label for every training document"):
+    with pytest.raises(DataError, match="every training document"):
         prepare(replace(corpus, labels=np.full(60, -1)), small_settings())
 
 

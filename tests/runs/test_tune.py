@@ -60,7 +60,7 @@ def candidates(
     public: bool = False,
 ) -> _Candidates:
     corpus = make_corpus() if corpus is None else corpus
-    return _Candidates(corpus, settings(unit), space, COUNT, 2.0, public=public)
+    return _Candidates(corpus, settings(unit), space, COUNT, public=public)
 
 
 @pytest.mark.parametrize("unit", ["document", "person"])
@@ -252,25 +252,6 @@ def test_candidates_with_features_that_learn_are_named_whoever_wins(number: int)
     assert any("vocabulary" in str(detail) for detail in learned)
 
 
-@pytest.mark.parametrize(
-    ("changes", "values", "words"),
-    [
-        ({"privacy.unit": "part"}, (4, 6), "same units"),
-        ({"privacy.unit": "part"}, ("column:year", "column:place"), "same units"),
-        ({"privacy.unit": "graph", "privacy.parts": 1}, (1, 4), "must have one group"),
-    ],
-)
-def test_what_decides_the_units_is_not_searched_over(
-    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], values: Any, words: str
-) -> None:
-    monkeypatch.setattr(tune, "fit", None)
-    years = np.arange(120) % 4
-    corpus = make_corpus(columns={"year": years, "place": years[::-1].copy()})
-    space = SearchSpace({"privacy.parts": values, "training.noise_scale": (1.0, 2.0)})
-    with pytest.raises(PrivacyContractError, match=words):
-        search(corpus, settings(**changes), space, COUNT, public_validation=True)
-
-
 def test_a_search_over_a_fixed_partition_protects_its_groups() -> None:
     chosen = settings(**{"privacy.unit": "part", "privacy.parts": 6, "seed": 5})
     winner = search(make_corpus(), chosen, SPACE, COUNT, public_validation=True)
@@ -278,20 +259,6 @@ def test_a_search_over_a_fixed_partition_protects_its_groups() -> None:
     assert statement is not None
     assert (statement.unit, statement.partition.groups) == ("part", 6)
     assert statement.partition.seed == 5
-
-
-@pytest.mark.parametrize("unit", ["document", "person"])
-def test_each_candidate_pays_for_the_sensitivity_of_its_own_partition(unit: str) -> None:
-    each = candidates(unit, space=SearchSpace({"privacy.parts": ("each", 4)}))
-    single, four = (prepared.plan for prepared in each.prepared)
-    assert single is not None
-    assert four is not None
-    assert (single.sensitivity, four.sensitivity) == (1, 2)
-    assert four.noise_multiplier == pytest.approx(2 * single.noise_multiplier)
-    assert {one.sensitivity for one in each.selection.candidates} == {1, 2}
-    for number, plan in enumerate((single, four)):
-        assert 1.99 < replace(plan, selection=each.selection).epsilon <= 2.0
-        assert each.train(number).released.plan == plan
 
 
 @pytest.mark.parametrize(
@@ -303,7 +270,6 @@ def test_each_candidate_pays_for_the_sensitivity_of_its_own_partition(unit: str)
         ({"owners": np.zeros(120, int)}, {}, SPACE, True, "no owner"),
         ({}, {"privacy.unit": "part", "privacy.parts": 4}, SPACE, False, "public"),
         ({}, {}, SearchSpace({"prediction.hops": (2, 3)}), False, "--public-validation"),
-        ({}, {}, SearchSpace({"training.patience": (0, 3)}), False, "stop early"),
         ({}, {"privacy.noise_multiplier": 3.0}, SPACE, False, "must have an epsilon"),
     ],
 )
@@ -367,6 +333,9 @@ def test_every_private_recipe_has_a_space(recipe: str) -> None:
         "privacy.relation=remove,replace",
         "privacy.accountant=rdp,pld",
         "privacy.reproducible=true,false",
+        "privacy.parts=1,2",
+        "privacy.sampling=all,poisson",
+        "privacy.clip_norm=1,2",
         "recipe=auto,paper-split",
         "seed=1,2,3",
         "data.source=a,b",
@@ -390,13 +359,6 @@ def test_a_space_is_not_too_large() -> None:
     values = ",".join(map(str, range(1, 102)))
     with pytest.raises(ConfigError, match="2 to 100 candidates"):
         SearchSpace.of("auto", None, [f"training.epochs={values}"])
-
-
-def test_what_is_fixed_is_not_searched_over() -> None:
-    space = SearchSpace.of("auto", None, ["privacy.clip_norm=1,2"])
-    with pytest.raises(ConfigError, match=r"'privacy\.clip_norm' must be fixed or searched"):
-        space.check_overrides({"privacy.clip_norm": 0.5})
-    space.check_overrides({"privacy.unit": "person"})
 
 
 def test_a_run_without_privacy_has_no_space() -> None:

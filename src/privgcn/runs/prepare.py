@@ -85,6 +85,7 @@ def prepare(
     *,
     module: nn.Module | None = None,
     ranks: Ranks | None = None,
+    featurizer: Featurizer | None = None,
     classes: NDArray[Any] | None = None,
     feature_names: tuple[str, ...] | None = None,
     gaps: tuple[Fact, ...] = (),
@@ -96,6 +97,7 @@ def prepare(
         settings: Everything that decides the run.
         module: The user's own model, where ``model.kind`` is ``module``.
         ranks: The processes that share the training; every one of them calls this.
+        featurizer: One that was made for these documents and features before.
         classes: The class labels with their type; by default the texts of the corpus.
         feature_names: Names of the columns of vectors.
         gaps: What the guarantee says nothing about, beyond what the corpus tells.
@@ -113,6 +115,11 @@ def prepare(
             "Training without privacy runs in one process. Leave out torchrun, or add "
             "--epsilon 1."
         )
+    if privacy is not None and settings.training.patience > 0:
+        raise PrivacyContractError(
+            "A private run must not stop early: the validation loss would be one more query. "
+            f"Got patience {settings.training.patience}. Set training.patience to 0."
+        )
     if settings.training.device == "cuda":
         from privgcn.sgd.train import training_device
 
@@ -122,13 +129,14 @@ def prepare(
     if privacy is not None:
         plan = plan_for(
             privacy,
-            training_units(corpus, privacy.unit),
+            units_in(corpus, TRAIN, privacy.unit),
             epochs=settings.training.epochs,
             seed=settings.seed,
             columns=train.columns,
         )
-    progress.begin("features")
-    featurizer = make_features(corpus, settings)
+    if featurizer is None:
+        progress.begin("features")
+        featurizer = make_features(corpus, settings)
     return PreparedRun(
         settings=settings,
         corpus=corpus,
@@ -162,12 +170,12 @@ def public_size(corpus: Corpus, settings: Settings) -> int:
     return len(corpus)
 
 
-def training_units(corpus: Corpus, unit: str) -> int:
-    """How many documents train, or how many owners where the unit is a person."""
-    train = corpus.split == TRAIN
+def units_in(corpus: Corpus, split: int, unit: str) -> int:
+    """How many documents a split has, or how many owners where the unit is a person."""
+    rows = corpus.split == split
     if unit == "person" and corpus.owners is not None:
-        return len(np.unique(corpus.owners[train]))
-    return int(train.sum())
+        return len(np.unique(corpus.owners[rows]))
+    return int(rows.sum())
 
 
 def check_owners(corpus: Corpus, unit: str | None) -> None:

@@ -18,10 +18,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privgcn.config import (
     PAPER_LEARNING_RATES,
@@ -32,13 +31,12 @@ from privgcn.config import (
 )
 from privgcn.data import TRAIN, VALIDATION, Corpus
 from privgcn.errors import ConfigError, DataError, PrivacyContractError, shown
-from privgcn.features import Featurizer
 from privgcn.graph import DocumentGraph
 from privgcn.mechanism import RandomSource
 from privgcn.mechanism.fixed_point import Grid
 from privgcn.mechanism.noise import noisy
 from privgcn.privacy.accounting import GaussianEvent
-from privgcn.privacy.plan import PrivacyPlan, plan_for
+from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.selection import (
     MOST_CANDIDATES,
     RunCount,
@@ -50,22 +48,16 @@ from privgcn.runs.model import Model
 from privgcn.runs.prepare import (
     PreparedRun,
     assumed_public,
-    check_owners,
     graph_of,
-    make_features,
     not_covered,
-    training_units,
+    prepare,
+    units_in,
 )
 from privgcn.runs.train import TrainedRun, fit, stated
 
-# Settings that a search may vary. The others decide what is promised, or what is read.
+# Settings that a search may vary. The others decide what is promised, or what is read: all
+# candidates protect the same units, divided into the same groups.
 _SECTIONS = ("features.", "model.", "training.", "prediction.")
-_OTHERS = (
-    "privacy.parts",
-    "privacy.sampling",
-    "privacy.sampling_probability",
-    "privacy.clip_norm",
-)
 
 DEFAULT_SPACES: dict[str, dict[str, tuple[Any, ...]]] = {
     "auto": {"training.noise_scale": (0.4, 0.8, 1.6)},
@@ -85,15 +77,12 @@ class SearchSpace:
     choices: Mapping[str, tuple[Any, ...]]
 
     def __post_init__(self) -> None:
-        for name, values in self.choices.items():
-            if not name.startswith(_SECTIONS) and name not in _OTHERS:
+        for name in self.choices:
+            if not name.startswith(_SECTIONS):
                 raise ConfigError(
                     f"The setting {shown(name)} must not be searched over: it decides what is "
-                    f"promised or read. Search over {', '.join(s + '*' for s in _SECTIONS)} or "
-                    f"{', '.join(_OTHERS)}."
+                    f"promised or read. Search over {', '.join(s + '*' for s in _SECTIONS)}."
                 )
-            if not values:
-                raise ConfigError(f"The values to try for {shown(name)} must be at least one.")
         size = math.prod(len(values) for values in self.choices.values())
         if not 2 <= size <= MOST_CANDIDATES:
             raise ConfigError(
@@ -122,19 +111,6 @@ class SearchSpace:
         lists = {n: v if isinstance(v, list | tuple) else (v,) for n, v in choices.items()}
         return cls({name: tuple(values) for name, values in lists.items()})
 
-    def check_overrides(self, said: Mapping[str, Any]) -> None:
-        """Refuses settings of privacy that are fixed and searched over: one would be dropped.
-
-        Args:
-            said: What the user named, by dotted name.
-        """
-        for name, values in self.choices.items():
-            if name in said and name.startswith("privacy."):
-                raise ConfigError(
-                    f"The setting '{name}' must be fixed or searched over, not both. Got "
-                    f"{said[name]!r} and the values {', '.join(map(str, values))} to try."
-                )
-
     def combinations(self) -> list[dict[str, Any]]:
         """What each candidate changes."""
         return [
@@ -156,8 +132,7 @@ def _without_path(value: Any) -> str:
     return re.split(r"[/\\]", value.rstrip("/"))[-1] if isinstance(value, str) else str(value)
 
 
-@dataclass(frozen=True, eq=False)
-class Winner:
+class Winner(NamedTuple):
     """All that is left of a search.
 
     Attributes:
@@ -193,8 +168,8 @@ def search(
         training documents and, unless public, validation documents. The winner is the run
         that was scored; it is not trained again.
     """
-    epsilon = _checked_epsilon(corpus, settings, space, public_validation)
-    candidates = _Candidates(corpus, settings, space, count, epsilon, public=public_validation)
+    _check_search(corpus, settings, space, public_validation)
+    candidates = _Candidates(corpus, settings, space, count, public=public_validation)
     source = RandomSource.secret()
     best: tuple[float, Model, int] | None = None
     for _ in range(count.draw(source)):
@@ -207,8 +182,7 @@ def search(
             best = (score, model, number)
     if best is None:
         raise RuntimeError("a law of the number of runs gives at least one")
-    _, model, number = best
-    return candidates.winner(number, model)
+    return candidates.winner(best[2], best[1])
 
 
 class _Candidates:
@@ -224,50 +198,65 @@ class _Candidates:
         settings: Settings,
         space: SearchSpace,
         count: RunCount,
-        epsilon: float,
         *,
         public: bool,
     ) -> None:
-        self.corpus, self.space, self.public = corpus, space, public
+        privacy = settings.privacy
+        if privacy is None or privacy.epsilon is None:
+            raise ValueError("a search has an epsilon")
+        self.space, self.public = space, public
         self.choices = space.combinations()
-        self.graphs: dict[str, DocumentGraph] = {}
-        self.featurizers: dict[str, Featurizer] = {}
-        drafts = [self._draft(settings.changed(changes)) for changes in self.choices]
-        plans = [draft.plan for draft in drafts if draft.plan is not None]
-        _check_same_units(plans)
+        drafts: list[PreparedRun] = []
+        self.graphs: list[DocumentGraph] = []
+        for choice in self.choices:
+            candidate = settings.changed({**choice, **_noise_changes(1.0)})
+            alike = [
+                (draft.featurizer, graph)
+                for draft, graph in zip(drafts, self.graphs, strict=True)
+                if draft.settings.features == candidate.features
+            ]
+            if alike:
+                featurizer, graph = alike[0]
+                draft = prepare(corpus, candidate, featurizer=featurizer)
+            else:
+                draft = prepare(corpus, candidate)
+                graph = graph_of(corpus, draft.featurizer, candidate)
+            drafts.append(draft)
+            self.graphs.append(graph)
+        trainings = [_training(draft.plan) for draft in drafts]
         noise = calibrate_search(
-            epsilon,
-            [_training(plan) for plan in plans],
+            privacy.epsilon,
+            trainings,
             count,
             private_score=not public,
-            delta=plans[0].delta,
+            delta=privacy.delta,
         )
-        plans = [
-            replace(plan, noise_multiplier=each)
-            for plan, each in zip(plans, noise.training, strict=True)
-        ]
         self.score_noise = noise.score
-        self.selection = Selection(
-            expected_runs=count.expected,
-            candidates=tuple(dict.fromkeys(_training(plan) for plan in plans)),
-            score=None if noise.score is None else GaussianEvent(noise.score),
-            validation_units=0 if public else _validation_units(corpus, plans[0].unit),
-        )
-        # What a plan refuses to be chosen by is refused before the first run.
-        self.plans = [replace(plan, selection=self.selection) for plan in plans]
         self.prepared = [
             replace(
                 draft,
-                plan=plan,
-                settings=draft.settings.changed(_noise_changes(plan.noise_multiplier)),
+                plan=draft.plan and replace(draft.plan, noise_multiplier=each),
+                settings=draft.settings.changed(_noise_changes(each)),
             )
-            for draft, plan in zip(drafts, plans, strict=True)
+            for draft, each in zip(drafts, noise.training, strict=True)
+        ]
+        trainings = [_training(prepared.plan) for prepared in self.prepared]
+        self.selection = Selection(
+            expected_runs=count.expected,
+            candidates=tuple(dict.fromkeys(trainings)),
+            score=None if noise.score is None else GaussianEvent(noise.score),
+            validation_units=0 if public else units_in(corpus, VALIDATION, privacy.unit),
+        )
+        # What a plan refuses to be chosen by is refused before the first run.
+        self.plans = [
+            prepared.plan and replace(prepared.plan, selection=self.selection)
+            for prepared in self.prepared
         ]
 
     def train(self, number: int) -> Model:
         """One run of a candidate, with fresh noise."""
         prepared = self.prepared[number]
-        released = fit(prepared, self.graph(number))
+        released = fit(prepared, self.graphs[number])
         if released.plan != prepared.plan or not released.releasable:
             raise PrivacyContractError(
                 "A run of a search must follow the plan that the search is accounted with."
@@ -282,7 +271,7 @@ class _Candidates:
             one moves the sum by at most 1, and so does an owner, who counts by the fraction
             of own documents that are right. It is the same for removing and for replacing.
         """
-        graph = self.graph(number)
+        graph = self.graphs[number]
         rows = np.flatnonzero(graph.split == VALIDATION)
         mode: Mode = "own-graph" if self.public else "alone"
         guesses = model.scores(graph, rows, mode).argmax(-1)
@@ -293,11 +282,9 @@ class _Candidates:
         if plan is not None and plan.unit == "person" and graph.owners is not None:
             _, owner = np.unique(graph.owners[rows], return_inverse=True)
             right = np.bincount(owner, right) / np.bincount(owner)
-        return _noisy_sum(right, self.score_noise, source)
-
-    def graph(self, number: int) -> DocumentGraph:
-        """The documents as a candidate reads them."""
-        return self.graphs[_feature_key(self.prepared[number].settings)]
+        grid = Grid.of(self.score_noise, len(right))
+        whole = np.floor(right * grid.unit)
+        return float(noisy(whole.sum(keepdims=True), grid, source)[0])
 
     def winner(self, number: int, model: Model) -> Winner:
         """The winner with its statement."""
@@ -310,82 +297,17 @@ class _Candidates:
         # What a candidate's features learned may have decided the search, winner or not.
         learned = {id(each.featurizer): each.featurizer for each in self.prepared}
         gaps = [gap for each in learned.values() for gap in not_covered(prepared.train, each)]
-        model = stated(model, public, gaps)
-        run = TrainedRun(model, self.corpus, self.graph(number), prepared)
+        run = TrainedRun(
+            stated(model, public, gaps), prepared.corpus, self.graphs[number], prepared
+        )
         return Winner(run, self.choices[number])
 
-    def _draft(self, candidate: Settings) -> PreparedRun:
-        """The candidate with noise still to be set."""
-        privacy = candidate.changed(_noise_changes(1.0)).privacy
-        if privacy is None or candidate.training.patience > 0:
-            raise PrivacyContractError(
-                "Every candidate of a search must be a private run that does not stop early. "
-                f"Got training.patience {candidate.training.patience}."
-            )
-        plan = plan_for(
-            privacy,
-            training_units(self.corpus, privacy.unit),
-            epochs=candidate.training.epochs,
-            seed=candidate.seed,
-            columns=self.corpus.train.columns,
-        )
-        key = _feature_key(candidate)
-        if key not in self.featurizers:
-            featurizer = make_features(self.corpus, candidate)
-            self.featurizers[key] = featurizer
-            self.graphs[key] = graph_of(self.corpus, featurizer, candidate)
-        return PreparedRun(
-            settings=candidate,
-            corpus=self.corpus,
-            classes=np.asarray(self.corpus.classes),
-            plan=plan,
-            featurizer=self.featurizers[key],
-            forecast=None,
-        )
 
-
-def _noisy_sum(values: NDArray[np.float64], noise: float, source: RandomSource) -> float:
-    """A sum of values between 0 and 1, of which each unit has one, with Gaussian noise."""
-    grid = Grid.of(noise, len(values))
-    whole = np.floor(values * grid.unit)
-    return float(noisy(whole.sum(keepdims=True), grid, source)[0])
-
-
-def _feature_key(settings: Settings) -> str:
-    return settings.features.model_dump_json()
-
-
-def _validation_units(corpus: Corpus, unit: str) -> int:
-    documents = corpus.validation
-    if unit == "person" and documents.owners is not None:
-        return len(np.unique(documents.owners))
-    return len(documents)
-
-
-def _check_same_units(plans: Sequence[PrivacyPlan]) -> None:
-    """Refuses candidates that do not all protect the very same units.
-
-    Groups of two partitions are different units: whoever is one unit of a candidate may touch
-    every unit of another one, and no bound for one run holds for both.
-    """
-    first = plans[0]
-    of_groups = first.unit in ("part", "graph")
-    for plan in plans:
-        protected = [(p.unit, p.relation, p.units, p.delta) for p in (first, plan)]
-        if protected[0] != protected[1] or (of_groups and plan.partition != first.partition):
-            raise PrivacyContractError(
-                "Every candidate of a search must protect the same units: unit "
-                f"'{first.unit}' is decided by the partition, so 'privacy.parts' must not be "
-                f"searched over. Got {first.partition.groups} and {plan.partition.groups} "
-                f"parts. Fix it with --set privacy.parts={first.partition.groups}."
-            )
-
-
-def _training(plan: PrivacyPlan) -> GaussianEvent:
-    event = plan.event
-    if not isinstance(event, GaussianEvent):
-        raise PrivacyContractError("A candidate of a search must not be a search itself.")
-    return event
+def _training(plan: PrivacyPlan | None) -> GaussianEvent:
+    """What one run of a candidate releases."""
+    if plan is None or not isinstance(plan.event, GaussianEvent):
+        raise ValueError("a candidate of a search is one private run")
+    return plan.event
 
 
 def _noise_changes(noise_multiplier: float) -> dict[str, Any]:
@@ -396,10 +318,8 @@ def _noise_changes(noise_multiplier: float) -> dict[str, Any]:
     }
 
 
-def _checked_epsilon(
-    corpus: Corpus, settings: Settings, space: SearchSpace, public: bool
-) -> float:
-    """The epsilon of the search, once everything that forbids a search is ruled out."""
+def _check_search(corpus: Corpus, settings: Settings, space: SearchSpace, public: bool) -> None:
+    """Refuses what forbids a search, beyond what forbids a run."""
     privacy = settings.privacy
     if privacy is None or privacy.epsilon is None or privacy.noise_multiplier is not None:
         raise ConfigError(
@@ -417,13 +337,11 @@ def _checked_epsilon(
             f"The 'privacy.accountant' of a search must be rdp, the only one that bounds a "
             f"choice among runs. Got {privacy.accountant!r}. Leave it out."
         )
-    corpus.check_trainable()
     if len(corpus.validation) == 0:
         raise DataError(
             f"A search must have validation documents to choose by. '{corpus.name}' has none. "
             "Mark some with 'validation' in the column 'split'."
         )
-    check_owners(corpus, privacy.unit)
     if public and corpus.owners is not None:
         training = corpus.owners[corpus.split == TRAIN]
         if np.isin(corpus.owners[corpus.split == VALIDATION], training).any():
@@ -438,4 +356,3 @@ def _checked_epsilon(
             f"The setting '{varied[0]}' can be searched over with --public-validation only: "
             "private validation documents are scored one by one, where it has no influence."
         )
-    return privacy.epsilon
