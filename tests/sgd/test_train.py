@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from privgcn.config import Settings
-from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.errors import ConfigError
 from privgcn.graph import random_groups
 from privgcn.released import Released
 from privgcn.sgd.gcn import Network, network_scores
@@ -103,13 +103,6 @@ def test_the_same_seeds_give_the_same_bits(
     if kind != "linear":
         other = train_private(make_session(graph), chosen.changed({"seed": 3}))
         assert not same(first, other)
-
-
-def test_a_private_run_never_stops_early(make_graph: Any, make_session: Any) -> None:
-    session = make_session(make_graph())
-    with pytest.raises(PrivacyContractError, match="stop early"):
-        train_private(session, settings(**{"training.patience": 5}))
-    assert session.remaining == 4
 
 
 def test_settings_that_do_not_fit_are_refused(make_graph: Any, make_session: Any) -> None:

@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from torch import Tensor, nn
 
-from privgcn.graph import DocumentGraph, Features
-from privgcn.sgd.module import brought_module, module_scores
+from privgcn.graph import DocumentGraph
+from privgcn.sgd.module import brought_module, module_inputs
 
 if TYPE_CHECKING:
     from privgcn.config import ModelSettings
@@ -154,26 +154,31 @@ def network_scores(
     Raises:
         ConfigError: The network is a user's own module, and ``module`` is no such module.
     """
+    network: nn.Module
+    inputs: tuple[Tensor, ...]
+    scores = [np.empty((0, graph.classes), np.float32)]
     if released.kind == "module":
-        own = brought_module(released, module, graph.width, graph.classes)
-        return module_scores(own, graph, alone=alone)
-    if alone:
-        blocks = range(0, len(graph), _ROWS)
-        scores = [_alone(released, graph.features[at : at + _ROWS]) for at in blocks]
-        return np.concatenate([*scores, np.empty((0, graph.classes), np.float32)])
-    network = Network.trained(released)
+        network = brought_module(released, module, graph.width, graph.classes)
+        rows, edges = inputs = module_inputs(graph)
+        if alone:
+            with torch.no_grad():
+                scores += [network(row[None], edges[:, :0]).float().numpy() for row in rows]
+            return np.concatenate(scores)
+    elif alone:
+        for begin in range(0, len(graph), _ROWS):
+            values: Any = graph.features[begin : begin + _ROWS]
+            for number, (weight, bias) in enumerate(_layers_of(released.tensors)):
+                values = np.maximum(values, 0.0) if number else values
+                # SciPy adds up the products of a sparse row in the row's order.
+                values = csr_array(values).astype(np.float32) @ weight + bias
+            scores.append(np.asarray(values, np.float32))
+        return np.concatenate(scores)
+    else:
+        network = Network.trained(released)
+        inputs = network.inputs(graph)
     with torch.no_grad():
-        scored: NDArray[np.float32] = network(*network.inputs(graph)).numpy()
+        scored: NDArray[np.float32] = network(*inputs).float().numpy()
     return scored
-
-
-def _alone(released: Released, features: Features) -> NDArray[np.float32]:
-    """Scores without edges: SciPy adds up the products of a sparse row in the row's order."""
-    values: Any = features
-    for number, (weight, bias) in enumerate(_layers_of(released.tensors)):
-        values = np.maximum(values, 0.0) if number else values
-        values = csr_array(values).astype(np.float32) @ weight + bias
-    return np.asarray(values, np.float32)
 
 
 def _layers_of(tensors: Mapping[str, NDArray[np.float32]]) -> Iterator[tuple[Any, Any]]:

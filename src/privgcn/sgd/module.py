@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
@@ -47,9 +46,11 @@ def checked_copy(module: nn.Module, features: int, classes: int) -> nn.Module:
         PrivacyContractError: It keeps statistics or documents.
     """
     own = copy.deepcopy(module)
-    title = class_of(module)
+    title = type(module).__qualname__
     _check_layers(own)
-    rows, edges = torch.rand(_PROBED, features, generator=torch.Generator()), _chain()
+    rows = torch.rand(_PROBED, features, generator=torch.Generator())
+    chain = torch.arange(_PROBED - 1)
+    edges = torch.stack([torch.cat([chain, chain + 1]), torch.cat([chain + 1, chain])])
     with torch.random.fork_rng(devices=[]):
         if any(is_lazy(parameter) for parameter in own.parameters()):
             with torch.no_grad():
@@ -76,11 +77,6 @@ def checked_copy(module: nn.Module, features: int, classes: int) -> nn.Module:
     return own
 
 
-def class_of(module: nn.Module) -> str:
-    """The name of a module's class."""
-    return type(module).__qualname__
-
-
 def brought_module(
     released: Released, module: nn.Module | None, features: int, classes: int
 ) -> nn.Module:
@@ -96,10 +92,8 @@ def brought_module(
             "Load it in Python, with such a module: GraphClassifier.load(FOLDER, module=...)."
         )
     own = checked_copy(module, features, classes)
-    if class_of(module) != released.title:
-        raise ConfigError(
-            f"The module must be of the class '{released.title}'. Got '{class_of(module)}'."
-        )
+    if (title := type(module).__qualname__) != released.title:
+        raise ConfigError(f"The module must be of the class '{released.title}'. Got '{title}'.")
     expected = {name: tuple(value.shape) for name, value in own.state_dict().items()}
     given = {name: tuple(value.shape) for name, value in released.tensors.items()}
     if expected != given:
@@ -113,23 +107,10 @@ def brought_module(
     return own.eval()
 
 
-def module_scores(
-    trained: nn.Module, graph: DocumentGraph, *, alone: bool
-) -> NDArray[np.float32]:
-    """Scores of all documents; ``alone`` calls the module on one document after the other."""
-    rows, edges = module_inputs(graph)
-    with torch.no_grad():
-        if not alone:
-            scores: NDArray[np.float32] = trained(rows, edges).float().numpy()
-            return scores
-        each = [trained(row[None], edges[:, :0]).float().numpy() for row in rows]
-    return np.concatenate([*each, np.empty((0, graph.classes), np.float32)])
-
-
 def _check_layers(module: nn.Module) -> None:
     """Refuses layers that keep statistics over groups, or hold what could be documents."""
     for name, child in module.named_modules():
-        layer = name or class_of(child)
+        layer = name or type(child).__qualname__
         buffers = [buffer for buffer, _ in child.named_buffers(recurse=False)]
         statistics = [buffer for buffer in buffers if buffer.startswith(_STATISTICS)]
         if statistics:
@@ -160,11 +141,6 @@ def _documents_in(value: Any) -> Iterator[bool]:
     elif isinstance(value, list | tuple):
         for own in value:
             yield from _documents_in(own)
-
-
-def _chain() -> Tensor:
-    chain = torch.arange(_PROBED - 1)
-    return torch.stack([torch.cat([chain, chain + 1]), torch.cat([chain + 1, chain])])
 
 
 def _called(module: nn.Module, rows: Tensor, edges: Tensor, title: str) -> Any:

@@ -26,12 +26,12 @@ from torch.nn.functional import cross_entropy
 from privgcn import progress
 from privgcn.config import Settings, TrainingSettings
 from privgcn.data import VALIDATION
-from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.errors import ConfigError
 from privgcn.graph import DocumentGraph, random_groups
 from privgcn.mechanism import ModuleGradient
 from privgcn.released import Released
 from privgcn.sgd.gcn import Network, seeded
-from privgcn.sgd.module import checked_copy, class_of, module_inputs
+from privgcn.sgd.module import checked_copy, module_inputs
 
 if TYPE_CHECKING:
     from privgcn.mechanism import Session
@@ -51,13 +51,8 @@ def train_private(
 
     Raises:
         ConfigError: Settings and module do not fit together.
-        PrivacyContractError: The settings ask to stop early, or the module keeps statistics.
+        PrivacyContractError: The module keeps statistics.
     """
-    if settings.training.patience > 0:
-        raise PrivacyContractError(
-            "A private run must not stop early: the validation loss would be one more query. "
-            f"Got patience {settings.training.patience}. Set training.patience to 0."
-        )
     device = training_device(settings.training)
     network, inputs = _network(settings, session.width, session.classes, module)
     network.to(device)
@@ -101,11 +96,19 @@ def train_plain(
     graphs = [train]
     if count > 1:
         graphs = train.subgraphs(random_groups(len(train), count, settings.seed), count)
-    blocks = [(_moved(inputs(graph), device), _labels(graph).to(device)) for graph in graphs]
+
+    def on_device(graph: DocumentGraph) -> tuple[tuple[Tensor, ...], Tensor]:
+        labels = torch.from_numpy(graph.labels.astype(np.int64)).to(device)
+        return tuple(tensor.to(device) for tensor in inputs(graph)), labels
+
+    blocks = [on_device(graph) for graph in graphs]
+    looked_at = torch.zeros(0, dtype=torch.int64)
+    if training.patience > 0 and visible is not None:
+        seen, truth = on_device(visible)
+        validation = (visible.split == VALIDATION) & (visible.labels >= 0)
+        looked_at = torch.from_numpy(np.flatnonzero(validation)).to(device)
     optimiser = _optimiser(network, training)
-    stopper = None
-    if training.patience > 0 and visible is not None and _validated(visible).any():
-        stopper = _EarlyStop(network, _moved(inputs(visible), device), visible)
+    lowest, waited, best = np.inf, 0, copy.deepcopy(network.state_dict())
     with seeded(settings.seed, device):
         for epoch in range(training.epochs):
             progress.advance(epoch, training.epochs)
@@ -114,10 +117,18 @@ def train_plain(
                 optimiser.zero_grad()
                 torch.autograd.backward(mean_loss(network(*tensors), labels))
                 optimiser.step()
-            if stopper is not None and stopper.waited() >= training.patience:
+            if not len(looked_at):
+                continue
+            network.eval()
+            with torch.no_grad():
+                loss = float(mean_loss(network(*seen)[looked_at], truth[looked_at]))
+            waited += 1
+            if loss < lowest:
+                lowest, waited, best = loss, 0, copy.deepcopy(network.state_dict())
+            if waited >= training.patience:
                 break
-    if stopper is not None:
-        network.load_state_dict(stopper.best)
+    if len(looked_at):
+        network.load_state_dict(best)
     return _released(network, settings, module)
 
 
@@ -140,31 +151,6 @@ def training_device(training: TrainingSettings) -> torch.device:
             "Use cpu, or auto."
         )
     return torch.device("cuda" if there and training.device != "cpu" else "cpu")
-
-
-class _EarlyStop:
-    """Remembers the tensors of the lowest validation loss."""
-
-    def __init__(
-        self, network: nn.Module, inputs: tuple[Tensor, ...], graph: DocumentGraph
-    ) -> None:
-        self._network, self._inputs = network, inputs
-        rows = torch.from_numpy(_validated(graph))
-        self._rows = rows.to(inputs[0].device)
-        self._labels = _labels(graph)[rows].to(inputs[0].device)
-        self._lowest, self._waited = np.inf, 0
-        self.best = copy.deepcopy(network.state_dict())
-
-    def waited(self) -> int:
-        """How many epochs brought no better loss, this one included."""
-        self._network.eval()
-        with torch.no_grad():
-            loss = float(mean_loss(self._network(*self._inputs)[self._rows], self._labels))
-        self._waited += 1
-        if loss < self._lowest:
-            self._lowest, self._waited = loss, 0
-            self.best = copy.deepcopy(self._network.state_dict())
-        return self._waited
 
 
 def _network(
@@ -199,24 +185,10 @@ def _optimiser(network: nn.Module, training: TrainingSettings) -> torch.optim.Op
 def _released(
     network: nn.Module, settings: Settings, module: nn.Module | None, **private: Any
 ) -> Released:
-    tensors = {name: _array(value) for name, value in network.state_dict().items()}
-    title = None if module is None else class_of(module)
+    tensors = {}
+    for name, value in network.state_dict().items():
+        # A copy, as the network's own memory is not what leaves. Whole numbers stay so.
+        value = value.detach().cpu()
+        tensors[name] = (value.float() if value.is_floating_point() else value).numpy().copy()
+    title = None if module is None else type(module).__qualname__
     return Released(settings.model.kind, tensors, settings, title=title, **private)
-
-
-def _array(value: Tensor) -> Any:
-    # A copy, as the network's own memory is not what leaves. Whole numbers stay what they are.
-    value = value.detach().cpu()
-    return (value.float() if value.is_floating_point() else value).numpy().copy()
-
-
-def _validated(graph: DocumentGraph) -> Any:
-    return (graph.split == VALIDATION) & (graph.labels >= 0)
-
-
-def _labels(graph: DocumentGraph) -> Tensor:
-    return torch.from_numpy(graph.labels.astype(np.int64))
-
-
-def _moved(inputs: tuple[Tensor, ...], device: torch.device) -> tuple[Tensor, ...]:
-    return tuple(tensor.to(device) for tensor in inputs)
