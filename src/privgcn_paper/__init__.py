@@ -1,1 +1,1 @@
-"""The experiments of one paper, made with privgcn: datasets, released code, tables and claims."""
+"""The experiments of one paper: its datasets, the released code, tables and claims."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from privgcn_paper.experiments import Experiment
+from privgcn.cli.flags import takes
 
 _NAMES = (
     "table1, experiment-a, experiment-b, experiment-c, features, hard-cases, mnist, "
@@ -16,54 +14,48 @@ _NAMES = (
 )
 
 
+@takes(
+    name=typer.Argument(help=f"The experiments, comma-separated: {_NAMES}."),
+    config="A TOML file with a grid of your own, instead of a name.",
+    datasets="Comma-separated (default: the paper's, if here).",
+    seeds="Seeds of every run (default: the experiment's; 2 with --quick).",
+    engine="local (this machine) or ray.",
+    address="Address of the Ray cluster, for --engine ray.",
+    workers="Processes of --engine local (default: one per core).",
+    device="Where networks train: cpu or cuda.",
+    only_show="Run nothing: show the runs that are there.",
+    quick="A small size that ends within five minutes.",
+    out="Folder of the records (default: reproduction/NAME); with --only-show also a table of "
+    "runs, such as docs/reproduction.csv.",
+    write_docs="Also write a Markdown page on the whole, with figures and a CSV.",
+)
 def reproduce(
-    name: Annotated[
-        str | None, typer.Argument(help=f"The experiments, comma-separated: {_NAMES}.")
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="A TOML file with a grid of your own, instead of a name."),
-    ] = None,
-    datasets: Annotated[
-        str | None, typer.Option(help="Comma-separated; default: the paper's, if here.")
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option(help="Seeds of every run (default: the experiment's; 2 with --quick)."),
-    ] = None,
-    engine: Annotated[str, typer.Option(help="local (this machine) or ray.")] = "local",
-    address: Annotated[
-        str | None, typer.Option(help="Address of the Ray cluster, for --engine ray.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes of --engine local (default: one per core).")
-    ] = None,
-    device: Annotated[str, typer.Option(help="Where networks train: cpu or cuda.")] = "cpu",
-    only_show: Annotated[
-        bool, typer.Option("--only-show", help="Run nothing: show the records that are there.")
-    ] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A small size that ends within five minutes.")
-    ] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the records (default: reproduction/NAME).")
-    ] = None,
-    write_docs: Annotated[
-        Path | None,
-        typer.Option(help="Also write a Markdown page on the whole, with figures and a CSV."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    name: str | None = None,
+    config: Path | None = None,
+    datasets: str | None = None,
+    seeds: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    workers: int | None = None,
+    device: str = "cpu",
+    only_show: bool = False,
+    quick: bool = False,
+    out: Path | None = None,
+    write_docs: Path | None = None,
+    as_json: bool = False,
 ) -> None:
     """Run an experiment of the paper and show ours beside the published numbers.
 
-    Records that are there are not run again, so a call that was stopped goes on where it was.
+    Runs that are there are not made again, so a call that was stopped goes on where it was. The
+    folder gets a table of all runs, runs.csv, and a page, report.html.
     """
-    from privgcn.cli.output import note, print_json, shown_progress
+    from privgcn.cli.output import note, print_json, say, shown_progress
     from privgcn.errors import ConfigError
+    from privgcn.files import write_atomically
     from privgcn.progress import advance, begin
     from privgcn_paper import page
     from privgcn_paper.experiments import available, chosen, read_experiment
-    from privgcn_paper.results import Runs, read_records
+    from privgcn_paper.results import runs_in
     from privgcn_paper.runner import run_all
 
     if (name is None) == (config is None):
@@ -79,44 +71,44 @@ def reproduce(
         picked, label = {config.stem: read_experiment(config)}, config.stem
     folder = Path("reproduction") / label if out is None else out
     named = None if datasets is None else [one.strip() for one in datasets.split(",")]
-    plans: list[tuple[Experiment, list[dict[str, Any]]]] = []
+    plans = [(title, one, one.points(named, quick=quick)) for title, one in picked.items()]
+    asked = list(dict.fromkeys(str(p["dataset"]) for _, _, points in plans for p in points))
+    if not asked:
+        raise ConfigError(
+            f"The 'datasets' of reproduce must be some that {label} has. Got {datasets!r}."
+        )
     done = stored = 0
     seconds, failures = 0.0, []
-    with shown_progress():
-        for title, experiment in picked.items():
-            wanted = named or (experiment.quick if quick else {}).get(
-                "datasets", experiment.datasets
-            )
-            here, notes = available(list(wanted), named=named is not None)
-            for line in notes:
-                note(line)
-            points = experiment.points(here, quick=quick)
-            plans.append((experiment, points))
-            if only_show:
-                continue
-            begin(title)
-            summary = run_all(
-                points,
-                experiment.number_of_seeds(seeds, quick=quick),
-                folder,
-                workers=workers,
-                engine=engine,
-                address=address,
-                device="cuda" if device == "cuda" else "cpu",
-                progress=advance,
-            )
-            done, stored = done + summary.done, stored + summary.stored
-            seconds += summary.seconds
-            failures += summary.failures
-    runs = Runs.of_records(read_records(folder).values())
-    tables = [table for made, points in plans for table in page.view_tables(made, points, runs)]
-    runs.write(folder / "runs.csv")
+    if not only_show:
+        here, notes = available(asked, named=named is not None or config is not None)
+        for line in notes:
+            note(line)
+        with shown_progress():
+            for title, experiment, points in plans:
+                begin(title)
+                summary = run_all(
+                    [point for point in points if point["dataset"] in here],
+                    experiment.number_of_seeds(seeds, quick=quick),
+                    folder,
+                    workers=workers,
+                    engine=engine,
+                    address=address,
+                    device="cuda" if device == "cuda" else "cpu",
+                    progress=advance,
+                )
+                done, stored = done + summary.done, stored + summary.stored
+                seconds += summary.seconds
+                failures += summary.failures
+    for task, why in failures:
+        note(f"Failed: {task.label}, seed {task.seed}: {why}")
+    runs = runs_in(folder)
+    parts = [page.experiment_parts(experiment, points, runs) for _, experiment, points in plans]
+    if folder.is_dir():
+        runs.write(folder / "runs.csv")
+        write_atomically(folder / "report.html", page.report(label, parts))
     if write_docs is not None:
-        page.write_reproduction(
-            write_docs,
-            runs,
-            f"privgcn reproduce {label} --only-show --out {folder} --write-docs {write_docs}",
-        )
+        page.write_reproduction(write_docs, runs)
+    tables = [table for part in parts for table in part.tables]
     if as_json:
         print_json(
             {
@@ -126,18 +118,17 @@ def reproduce(
                 "stored": stored,
                 "failed": len(failures),
                 "seconds": round(seconds, 1),
-                "failures": [{"run": task.label, "reason": why} for task, why in failures],
+                "failures": [
+                    {"run": task.label, "seed": task.seed, "reason": why}
+                    for task, why in failures
+                ],
                 "tables": [vars(table) for table in tables],
             }
         )
     else:
         for table in tables:
-            typer.echo(table.markdown())
-        typer.echo(
-            f"{done} runs made, {stored} stored before, {len(failures)} failed; {seconds:.0f} s."
-        )
-        for task, why in failures:
-            typer.echo(f"Failed: {task.label}, seed {task.seed}: {why}", err=True)
-        typer.echo(f"Table of runs: {folder / 'runs.csv'}")
+            say(table.markdown())
+        say(f"{done} runs made, {stored} were there, {len(failures)} failed; {seconds:.0f} s.")
+        say(f"Results: {folder}")
     if failures:
         raise typer.Exit(1)

@@ -12,25 +12,27 @@ A file of your own has one table ``[[grid]]`` or more, and may say a ``title`` a
     epsilon = [1, 2, 4]
     features = ["hashing", "minilm"]
 
-A dataset without test documents of its own needs ``split = [[0.6, 0.2]]``: fractions of training
-and validation documents. ``changes`` takes further settings by dotted name.
+A dataset without test documents of its own needs ``split = [[0.6, 0.2]]``: fractions of
+training and validation documents. ``changes`` takes further settings by dotted name, such as
+``changes = { "training.epochs" = 20 }``.
 
-    >>> experiment("table1").question
+    >>> experiments()["table1"].question
     'What does privacy cost, on the full graph and on ten parts?'
 """
 
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from privgcn.errors import ConfigError, DataNotAvailableError, reason, refusal, shown
 from privgcn.files import read_bounded
@@ -38,30 +40,85 @@ from privgcn.files import read_bounded
 Point = dict[str, Any]
 """A run without its seed: the value of each of its axes."""
 
-AXES = (
-    *("dataset", "recipe", "features", "optimizer", "epsilon", "noise", "parts", "fraction"),
-    *("split", "learning_rate", "sound", "lot", "epochs", "changes"),
-)
-"""In this order they stand in tables and in the file of all runs."""
-
-RECIPES = ("plain", "auto", "paper-full", "paper-split", "as-released")
 ALL = "all"
 _USUAL: Point = {"parts": 1, "fraction": 1.0, "sound": ""}
 _SEEDS, _QUICK_SEEDS = 5, 2
 _MOST_BYTES, _MOST_POINTS = 1 << 20, 10_000
 
+T = TypeVar("T")
+Axis = Annotated[
+    list[T],
+    BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+    Field(min_length=1),
+]
+Above = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+Fraction = Annotated[float, Field(gt=0, le=1)]
 
-class View(BaseModel):
-    """A table of scores, and a figure for each value of the axes ``each``."""
+
+class Grid(BaseModel):
+    """The axes of a grid; their order is that of tables and of the file of all runs.
+
+    Attributes:
+        parts: Groups of the partition; ``each`` makes every document one.
+        fraction: Of the training documents.
+        split: Fractions of training and validation documents, for data without a split.
+        sound: What an emulated run does as the paper describes it.
+        lot: Images of a step, on MNIST.
+        changes: Further settings by dotted name.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    rows: list[str]
+    dataset: Axis[str] | None = None
+    recipe: Axis[Literal["plain", "auto", "paper-full", "paper-split", "as-released"]]
+    features: Axis[str] | None = None
+    optimizer: Axis[Literal["sgd", "adam"]] | None = None
+    epsilon: Axis[Above] | None = None
+    noise: Axis[Above] | None = None
+    parts: Axis[Count | Literal["each"]] | None = None
+    fraction: Axis[Fraction] | None = None
+    split: Axis[tuple[Fraction, Fraction]] | None = None
+    learning_rate: Axis[Above] | None = None
+    sound: Axis[str] | None = None
+    lot: Axis[Count] | None = None
+    epochs: Axis[Count] | None = None
+    changes: Axis[dict[str, Any]] | None = None
+
+    def axes(self) -> dict[str, list[Any]]:
+        """The axes that it has, and their values."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+AXES = tuple(Grid.model_fields)
+
+
+class View(BaseModel):
+    """A table with the axes ``rows``, or a figure for each value of the axes ``each``.
+
+    Attributes:
+        rows: None where it is a figure alone.
+        columns: The axis of the columns, or of the width of the figure.
+        measure: ``score``, or ``hard``: the fraction of the hard cases that stay errors.
+        where: Only runs with these values; ``none`` stands for an axis that a run has not.
+        lines: What tells the lines of a figure apart.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rows: list[str] = Field(default_factory=list)
     columns: str
     measure: Literal["score", "hard"] = "score"
     where: dict[str, Any] = Field(default_factory=dict)
     each: list[str] = Field(default_factory=list)
     lines: list[str] = Field(default_factory=list)
+
+    def takes(self, point: Point) -> bool:
+        """Whether a run is shown."""
+        return all(
+            value_of(point, axis) == (None if value == "none" else value)
+            for axis, value in self.where.items()
+        )
 
 
 class Experiment(BaseModel):
@@ -81,7 +138,7 @@ class Experiment(BaseModel):
     seeds: Annotated[int, Field(ge=1, le=1000)] = _SEEDS
     quick: dict[str, list[Any]] = Field(default_factory=dict)
     show: list[View] = Field(default_factory=list)
-    grid: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    grid: Annotated[list[Grid], Field(min_length=1)]
 
     def points(
         self, datasets: Sequence[str] | None = None, *, quick: bool = False
@@ -92,13 +149,10 @@ class Experiment(BaseModel):
             datasets: Instead of the experiment's own.
             quick: The small size.
         """
-        own = self.quick.get("datasets", self.datasets) if quick else self.datasets
-        names = list(own if datasets is None else datasets)
-        found: dict[str, Point] = {}
-        for grid in self.grid:
-            for point in _combinations(grid, names, self.quick if quick else {}):
-                found.setdefault(json.dumps(point, sort_keys=True), point)
-        return list(found.values())
+        small = self.quick if quick else {}
+        names = datasets or small.get("datasets", self.datasets)
+        points = [point for grid in self.grid for point in _combinations(grid, names, small)]
+        return list({json.dumps(point, sort_keys=True): point for point in points}.values())
 
     def number_of_seeds(self, asked: int | None, *, quick: bool) -> int:
         """As asked; by default the experiment's own, and two in the small size."""
@@ -108,22 +162,26 @@ class Experiment(BaseModel):
 
 
 def _combinations(
-    grid: Mapping[str, Any], datasets: Sequence[str], quick: Mapping[str, Sequence[Any]]
+    grid: Grid, datasets: Sequence[str], small: Mapping[str, Sequence[Any]]
 ) -> Iterator[Point]:
-    axes = {name: v if isinstance(v, list) else [v] for name, v in grid.items()}
-    axes["dataset"] = [
-        name for name in axes.get("dataset", datasets) if not datasets or name in datasets
-    ]
-    for name, kept in quick.items():
-        if name in axes:
-            axes[name] = [value for value in axes[name] if value in kept]
-    for values in product(*axes.values()):
-        point = dict(zip(axes, values, strict=True))
+    axes = grid.axes()
+    own = axes.get("dataset", datasets)
+    axes["dataset"] = [name for name in own if not datasets or name in datasets]
+    for name in axes.keys() & small.keys():
+        axes[name] = [value for value in axes[name] if value in small[name]]
+    names = [name for name in AXES if name in axes]
+    for values in product(*(axes[name] for name in names)):
         yield {
-            name: point[name]
-            for name in AXES
-            if name in point and point[name] != _USUAL.get(name)
+            name: value
+            for name, value in zip(names, values, strict=True)
+            if value != _USUAL.get(name)
         }
+
+
+def value_of(point: Mapping[str, Any], axis: str) -> Any:
+    """The value of a run on an axis, or its usual one; lists and tables as text."""
+    value = point.get(axis, _USUAL.get(axis))
+    return json.dumps(value) if isinstance(value, list | dict) else value
 
 
 def data_file(name: str) -> str:
@@ -136,11 +194,6 @@ def experiments() -> Mapping[str, Experiment]:
     """The paper's experiments by name."""
     tree = tomllib.loads(data_file("experiments.toml"))
     return {name: Experiment.model_validate(entry) for name, entry in tree.items()}
-
-
-def experiment(name: str) -> Experiment:
-    """One of them."""
-    return chosen(name)[name]
 
 
 def chosen(names: str) -> dict[str, Experiment]:
@@ -175,44 +228,21 @@ def read_experiment(path: Path) -> Experiment:
         raise refusal(error, f"the experiment in {path}") from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(
-            f"The experiment {path} is not valid TOML: {reason(error)}."
+            f"The experiment {path} must be valid TOML: {reason(error)}."
         ) from None
-    for grid in made.grid:
-        _check_axes(grid, path)
-    size = sum(
-        len(list(product(*(v if isinstance(v, list) else [v] for v in grid.values()))))
-        for grid in made.grid
-    )
+    grids = [grid.axes() for grid in made.grid]
+    if not all("dataset" in axes for axes in grids):
+        raise ConfigError(f"Each grid in {path} must have the axis 'dataset'. One has none.")
+    size = sum(math.prod(map(len, axes.values())) for axes in grids)
     if size > _MOST_POINTS:
         raise ConfigError(
-            f"The grids in {path} must have at most {_MOST_POINTS:,} runs together. Got {size:,}."
+            f"The grids in {path} must have at most {_MOST_POINTS:,} runs together. "
+            f"Got {size:,}."
         )
-    axes = [name for name in AXES if any(name in grid for grid in made.grid)]
-    columns = "epsilon" if "epsilon" in axes else axes[-1]
-    view = View(rows=[name for name in axes if name != columns], columns=columns)
+    named = [name for name in AXES if any(name in axes for axes in grids)]
+    columns = "epsilon" if "epsilon" in named else named[-1]
+    view = View(rows=[name for name in named if name != columns], columns=columns)
     return made.model_copy(update={"show": [view], "mode": "own-graph"})
-
-
-def _check_axes(grid: Mapping[str, Any], path: Path) -> None:
-    for name, value in grid.items():
-        if name not in AXES:
-            raise ConfigError(
-                f"An axis of the grids in {path} must be one of {', '.join(AXES)}. Got {shown(name)}."
-            )
-        if value == []:
-            raise ConfigError(f"The axis '{name}' in {path} must have a value. Got none.")
-    recipes = grid.get("recipe")
-    for needed in ("dataset", "recipe"):
-        if needed not in grid:
-            raise ConfigError(
-                f"Each grid in {path} must have the axis '{needed}'. One has none."
-            )
-    for recipe in recipes if isinstance(recipes, list) else [recipes]:
-        if recipe not in RECIPES:
-            raise ConfigError(
-                f"The 'recipe' of the grids in {path} must be one of {', '.join(RECIPES)}. "
-                f"Got {shown(recipe)}."
-            )
 
 
 def available(names: Sequence[str], *, named: bool) -> tuple[list[str], list[str]]:
@@ -220,7 +250,7 @@ def available(names: Sequence[str], *, named: bool) -> tuple[list[str], list[str
 
     Args:
         names: Of datasets.
-        named: Whether the user named them: then each must be there.
+        named: Whether the user named them; then each must be there.
 
     Raises:
         DataNotAvailableError: A dataset that was named is missing, or all are.

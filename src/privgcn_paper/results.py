@@ -1,8 +1,8 @@
 """Records of runs, one table of them, and what is read from it.
 
-A record is one JSON file, named by the hash of its run and seed, written when the run ends. All
-records together are one table, a row for each run and seed: ``docs/reproduction.csv`` is such a
-table, and pages are made from it alone.
+A record is one JSON file, named by the hash of its run and seed, written when the run ends.
+All records together are one table, a row for each run and seed: ``docs/reproduction.csv`` is
+such a table, and pages are made from it alone.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privgcn.config import MODES, Mode
 from privgcn.errors import DataError
 from privgcn.files import write_atomically
 from privgcn.report.tables import MeanStd
 from privgcn_paper.experiments import AXES
 
-MODES = ("alone", "own-graph", "full-graph")
-PAPER_MODE = "full-graph"
+PAPER_MODE: Mode = "full-graph"
 SIZES = ("classes", "train", "test")
 FACTS = ("noise_multiplier", "steps", "majority", *SIZES, "seconds", "device", "code")
 COLUMNS = (
@@ -38,9 +38,11 @@ COLUMNS = (
     "hard",
     *FACTS,
 )
-"""Of the table: axes of the run, scores by mode, the errors shared with the run without privacy."""
+"""Of the table: axes of the run, scores by mode, the hard cases that stay errors."""
 
 _ROUNDED = 5
+_WORDS = ("dataset", "recipe", "features", "optimizer", "sound", "device", "code")
+_NEEDED = {"scores", "predicted", "truth"}
 
 
 def key_of(point: Mapping[str, Any], seed: int) -> str:
@@ -62,6 +64,7 @@ def read_records(folder: Path) -> dict[str, dict[str, Any]]:
         try:
             record = json.loads(path.read_text("utf-8"))
             known = key_of(record["point"], record["seed"]) == path.stem
+            known = known and record.keys() >= _NEEDED
         except (ValueError, KeyError, TypeError):
             known = False
         if known:
@@ -87,7 +90,8 @@ def errors_of(record: Mapping[str, Any]) -> NDArray[np.bool_] | None:
     if text is None:
         return None
     truth = unpacked(record["truth"])
-    return (unpacked(text) != truth) & (truth >= 0)
+    errors: NDArray[np.bool_] = (unpacked(text) != truth) & (truth >= 0)
+    return errors
 
 
 @dataclass(frozen=True)
@@ -98,14 +102,14 @@ class Runs:
 
     @classmethod
     def of_records(cls, records: Iterable[Mapping[str, Any]]) -> Runs:
-        """The table of some records, with the share of the hard cases that each got wrong.
+        """The table of some records, with the fraction of the hard cases that each got wrong.
 
         Hard cases are the test documents that SGD without privacy and with all training
         documents gets wrong, seed by seed; for the released code, those of its own such run.
         """
         records = list(records)
         hard = {
-            (record["point"]["dataset"], _family(record["point"]), record["seed"]): errors
+            (record["point"]["dataset"], _emulated(record["point"]), record["seed"]): errors
             for record in records
             if set(record["point"]) == {"dataset", "recipe", "optimizer"}
             and record["point"]["optimizer"] == "sgd"
@@ -119,7 +123,7 @@ class Runs:
             for mode, scores in record["scores"].items():
                 row |= {f"{name} {mode}": value for name, value in scores.items()}
             row |= {name: record[name] for name in FACTS if record.get(name) is not None}
-            base = hard.get((point["dataset"], _family(point), record["seed"]))
+            base = hard.get((point["dataset"], _emulated(point), record["seed"]))
             own = errors_of(record)
             if base is not None and own is not None and base.any():
                 row["hard"] = float((own & base).sum() / base.sum())
@@ -140,7 +144,7 @@ class Runs:
             return cls(tuple({n: _value(n, v) for n, v in row.items() if v} for row in reader))
 
     def write(self, path: Path) -> None:
-        """Writes the table."""
+        """Writes the table; a table that was read is written as the same bytes."""
         lines = io.StringIO()
         writer = csv.writer(lines, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -153,7 +157,7 @@ class Runs:
         return sorted({str(row.get("code")) for row in self.rows})
 
     def of(self, **point: Any) -> list[Mapping[str, Any]]:
-        """The rows of a run, one for each seed; an axis that is not named has its usual value."""
+        """The rows of a run, one for each seed; of an axis not named the usual value."""
         wanted = {name: value for name, value in point.items() if value is not None}
         return self._index.get(_frozen(wanted), [])
 
@@ -178,7 +182,24 @@ class Runs:
         return index
 
 
-def _family(point: Mapping[str, Any]) -> bool:
+def runs_in(out: Path) -> Runs:
+    """The runs of a folder of records, or of a table.
+
+    Raises:
+        DataError: There are none.
+    """
+    if out.is_file():
+        return Runs.read(out)
+    records = read_records(out)
+    if not records:
+        raise DataError(
+            f"What --only-show shows must be a folder of records or a table of runs. {out} has "
+            "none. Run the experiment without --only-show first."
+        )
+    return Runs.of_records(records.values())
+
+
+def _emulated(point: Mapping[str, Any]) -> bool:
     return bool(point["recipe"] == "as-released")
 
 
@@ -208,7 +229,7 @@ def _text(value: Any) -> str:
 
 
 def _value(name: str, text: str) -> Any:
-    if name in ("dataset", "recipe", "features", "optimizer", "sound", "device", "code"):
+    if name in _WORDS:
         return text
     try:
         return json.loads(text)

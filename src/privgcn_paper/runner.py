@@ -1,9 +1,10 @@
-"""Runs experiments: each run and seed is a task that leaves one record, and what exists is not run again.
+"""Runs experiments: each run and seed is a task that leaves one record.
 
-Tasks are spread over processes by joblib, or over a Ray cluster by joblib's Ray backend. On a GPU
-the paper's method and the released code are trained there; runs that differ in seed and noise
-alone share one pass (:mod:`privgcn_paper.batched`). Runs of experiments have seeded noise and
-samples: none of them may be released.
+What has a record is not run again. Tasks are spread over processes by joblib, or over a Ray
+cluster by joblib's Ray backend. On a GPU the paper's method and the released code are trained
+there; runs that differ in seed and noise alone share one pass
+(:mod:`privgcn_paper.batched`). Runs of experiments have seeded noise and samples: none of them
+may be released.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ from privgcn.config import (
     make_settings,
 )
 from privgcn.data import TEST, TRAIN, Corpus, load_corpus
-from privgcn.errors import ConfigError, DataError, PrivGCNError, shown
+from privgcn.errors import ConfigError, DataError, shown
 from privgcn.evaluation import classification_scores
-from privgcn_paper.experiments import Point
+from privgcn.report.text import number
+from privgcn_paper.experiments import AXES, Point
 from privgcn_paper.results import PAPER_MODE, key_of, packed, read_records, write_record
 
 if TYPE_CHECKING:
@@ -48,6 +50,11 @@ _RELEASED_RATES = {"sgd": 0.01, "adam": 10.0}
 _RELEASED_SPLIT_RATES = {"sgd": 0.01, "adam": 1.0}
 # Of its runs without privacy.
 _DECAY, _PATIENCE = 0.01, 20
+_SETTINGS = {
+    "learning_rate": "training.learning_rate",
+    "epochs": "training.epochs",
+    "noise": "privacy.noise_multiplier",
+}
 # With which options the literature encodes the texts of a dataset.
 _ENCODINGS: dict[str, dict[str, dict[str, Any]]] = {
     "pokec": {
@@ -72,7 +79,7 @@ class Task(NamedTuple):
     @property
     def label(self) -> str:
         """The run in words."""
-        return ", ".join(f"{name} {value}" for name, value in self.point.items())
+        return ", ".join(f"{name} {number(value)}" for name, value in self.point.items())
 
 
 class Summary(NamedTuple):
@@ -113,20 +120,24 @@ def run_all(
         address: Of the Ray cluster.
         device: Where networks are trained.
         progress: Called with tasks done and tasks in all.
+
+    Raises:
+        ConfigError: A run has axes that its recipe does not know.
     """
     begun = time.perf_counter()
+    for point in points:
+        check(point)
     folder.mkdir(parents=True, exist_ok=True)
     tasks = [Task(point, seed) for point in points for seed in range(seeds)]
     known = read_records(folder).keys()
     missing = [task for task in tasks if task.key not in known]
     failures: list[tuple[Task, str]] = []
-    for number, (task, why) in enumerate(
-        _results(missing, folder, workers, engine, address, device), start=1
-    ):
+    results = _results(missing, folder, workers, engine, address, device)
+    for finished, (task, why) in enumerate(results, start=1):
         if why is not None:
             failures.append((task, why))
         if progress is not None:
-            progress(number, len(missing))
+            progress(finished, len(missing))
     return Summary(
         len(missing) - len(failures),
         len(tasks) - len(missing),
@@ -143,7 +154,7 @@ def _results(
     address: str | None,
     device: Device,
 ) -> Iterator[tuple[Task, str | None]]:
-    import joblib
+    import joblib  # type: ignore[import-untyped]
 
     if engine not in ("local", "ray"):
         raise ConfigError(f"The 'engine' of reproduce must be local or ray. Got {engine!r}.")
@@ -174,7 +185,7 @@ def _backend(engine: str, address: str | None) -> Iterator[None]:
         raise ConfigError(
             "The engine 'ray' needs Ray. Install it with: pip install 'privgcn[cluster]'"
         ) from None
-    register_ray()
+    register_ray()  # type: ignore[no-untyped-call]
     ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
     with joblib.parallel_config("ray"):
         yield
@@ -185,7 +196,7 @@ def _recorded(task: Task, folder: Path, device: Device) -> tuple[Task, str | Non
     begun = time.perf_counter()
     try:
         record = run(task.point, task.seed, device=device)
-    except (PrivGCNError, MemoryError, ArithmeticError, RuntimeError) as error:
+    except Exception as error:  # whatever it is: the other runs go on, and this one is named
         return task, f"{type(error).__name__}: {error}"
     _write(task, record, folder, time.perf_counter() - begun)
     return task, None
@@ -211,7 +222,7 @@ def _recorded_batch(
     begun = time.perf_counter()
     try:
         records = _mnist(batch, device) if "lot" in batch[0].point else _soundly(batch, device)
-    except (PrivGCNError, MemoryError, ArithmeticError, RuntimeError) as error:
+    except Exception as error:
         return [(task, f"{type(error).__name__}: {error}") for task in batch]
     seconds = (time.perf_counter() - begun) / len(batch)
     for task, record in zip(batch, records, strict=True):
@@ -229,9 +240,7 @@ def _soundly(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
     point = batch[0].point
     corpus = corpus_of(point)
     settings = [settings_of(task.point, task.seed, device=device) for task in batch]
-    graph = _rows(
-        str(point["dataset"]), float(point.get("fraction", 1.0)), point.get("features")
-    )
+    graph = _rows(point)
     train = np.flatnonzero(corpus.split == TRAIN)
     plans = [
         plan_for(
@@ -279,7 +288,7 @@ def _soundly(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
 
 
 def _mnist(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
-    """Runs on MNIST, every image a group; a step samples each with probability lot over images."""
+    """Runs on MNIST: every image is a group, sampled with probability lot over images."""
     from privgcn.graph import DocumentGraph
     from privgcn_paper.batched import Method, Replica, train_batched
 
@@ -337,11 +346,10 @@ def run(point: Point, seed: int, *, device: Device = "cpu") -> dict[str, Any]:
     with _threads(torch, 1 if device == "cpu" else None):
         trained = train_run(corpus, settings_of(point, seed, device=device))
         predicted = {mode: trained.predictions(mode) for mode in MODES}
-    plan = trained.plan
-    facts = (
-        {} if plan is None else {"noise_multiplier": plan.noise_multiplier, "steps": plan.steps}
-    )
-    return {**scored(corpus, predicted), **facts, "device": device}
+    facts: dict[str, Any] = {"device": device}
+    if (plan := trained.plan) is not None:
+        facts |= {"noise_multiplier": plan.noise_multiplier, "steps": plan.steps}
+    return {**scored(corpus, predicted), **facts}
 
 
 @contextlib.contextmanager
@@ -354,21 +362,42 @@ def _threads(torch: Any, count: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def check(point: Point) -> None:
+    """Refuses a run with an axis that its recipe would not heed."""
+    usual = {"dataset", "recipe", "fraction", "split"}
+    if "lot" in point:
+        needed, known = {"lot", "noise", "epochs"}, {"dataset", "recipe"}
+    elif point["recipe"] == "as-released":
+        needed = {"optimizer"}
+        known = usual | {"features", "epsilon", "parts", "learning_rate", "sound"}
+    else:
+        needed, known = set(), set(AXES) - {"lot", "sound"}
+        if point["recipe"] == "auto":
+            known -= {"optimizer", "parts"}
+    for name in sorted(needed ^ (point.keys() - (known - needed))):
+        rule = "needs the" if name in needed else "does not heed the"
+        raise ConfigError(
+            f"Recipe {point['recipe']} on {shown(point['dataset'])} {rule} axis '{name}'. "
+            f"{'Add it to' if name in needed else 'Take it out of'} the grid."
+        )
+    if "lot" not in point and point["recipe"] != "as-released":
+        settings_of(point, 0)
+
+
 def settings_of(point: Point, seed: int, *, device: Device = "cpu") -> Settings:
     """The settings of a run by a recipe of privgcn."""
     dataset, recipe, parts = str(point["dataset"]), str(point["recipe"]), point.get("parts", 1)
-    epsilon = point.get("epsilon")
+    epsilon, private = point.get("epsilon"), not {"epsilon", "noise"}.isdisjoint(point)
     changes: dict[str, Any] = {
         "data.source": dataset,
         **_features(dataset, point.get("features")),
+        **{setting: point[axis] for axis, setting in _SETTINGS.items() if axis in point},
     }
-    if "learning_rate" in point:
-        changes["training.learning_rate"] = float(point["learning_rate"])
-    if epsilon is not None:
+    if private:
         changes["privacy.reproducible"] = True
     if recipe in ("plain", "paper-full", "paper-split"):
         changes["training.device"] = device
-        changes |= _partition(parts, private=epsilon is not None)
+        changes |= _partition(parts, private=private)
     if recipe == "paper-split" and parts == 1:
         recipe = "paper-full"  # a graph in one piece
     changes |= point.get("changes", {})
@@ -428,8 +457,8 @@ def _with_fraction(corpus: Corpus, fraction: float) -> Corpus:
         return corpus
     generator = np.random.default_rng(0)
     selected = corpus.split != TRAIN
-    for number in range(corpus.num_classes):
-        members = np.flatnonzero((corpus.labels == number) & (corpus.split == TRAIN))
+    for label in range(corpus.num_classes):
+        members = np.flatnonzero((corpus.labels == label) & (corpus.split == TRAIN))
         # Rounded first: 0.3 of 10 documents must be 3, not 2.9999999999999996.
         count = int(np.floor(round(len(members) * fraction, 6)))
         selected[generator.permutation(members)[:count]] = True
@@ -470,14 +499,17 @@ def scored(corpus: Corpus, predicted: Mapping[Mode, NDArray[np.int64]]) -> dict[
     }
 
 
-@lru_cache(maxsize=2)
-def _rows(dataset: str, fraction: float, features: str | None) -> DocumentGraph:
+def _rows(point: Point) -> DocumentGraph:
     """All documents with the features of the paper's networks: as they are."""
+    axes = ("dataset", "features", "fraction", "split")
+    return _graph(json.dumps({name: point[name] for name in axes if name in point}))
+
+
+@lru_cache(maxsize=2)
+def _graph(text: str) -> DocumentGraph:
     from privgcn.runs.prepare import graph_of, make_features
 
-    point: Point = {"dataset": dataset, "recipe": "plain", "fraction": fraction}
-    if features is not None:
-        point["features"] = features
+    point = {**json.loads(text), "recipe": "plain"}
     corpus, settings = corpus_of(point), settings_of(point, 0)
     return graph_of(corpus, make_features(corpus, settings), settings)
 
@@ -493,9 +525,7 @@ def _released(point: Point, seed: int, device: Device) -> dict[str, Any]:
         noise = claimed_noise(optimizer, float(epsilon), parts, epochs)
         rate = (_RELEASED_RATES if parts == 1 else _RELEASED_SPLIT_RATES)[optimizer]
     corpus = corpus_of(point)
-    graph = _rows(
-        str(point["dataset"]), float(point.get("fraction", 1.0)), point.get("features")
-    )
+    graph = _rows(point)
     scores = released_scores(
         graph,
         optimizer=optimizer,
@@ -528,7 +558,8 @@ def _released_mnist(point: Point, seed: int, device: Device) -> dict[str, Any]:
         seed=seed,
         device=device,
     )
-    facts = {"steps": released.epochs * MNIST_IMAGES // int(point["lot"]), "device": device}
+    steps = released.epochs * MNIST_IMAGES // int(point["lot"])
+    facts = {"noise_multiplier": float(point["noise"]), "steps": steps, "device": device}
     predicted = released.scores.argmax(-1).astype(np.int64)
     return {**scored(corpus, {"alone": predicted}), **facts}
 
