@@ -12,6 +12,7 @@ import hashlib
 import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,14 +56,14 @@ class DocumentsSeen:
     def of(cls, corpus: Corpus, unit: str | None) -> DocumentsSeen:
         """What a run on the training documents of a corpus has seen."""
         key = secrets.token_bytes(32)
-        hashes = _DocumentHashes(corpus, key)
-        train, held_out = corpus.split == TRAIN, hashes.held_out
-        contents = np.concatenate([hashes.texts[train], hashes.vectors[train]])
+        hashes = _hashes(corpus, key)
+        train, held_out = corpus.split == TRAIN, hashes["held out"]
+        contents = np.concatenate([hashes["text"][train], hashes["vector"][train]])
         return cls(
             key=np.frombuffer(key, np.uint8),
-            ids=np.unique(hashes.ids[train]),
+            ids=np.unique(hashes["id"][train]),
             contents=np.unique(contents[contents > 0]),
-            owners=np.unique(hashes.owners[train] if unit == "person" else contents[:0]),
+            owners=np.unique(hashes["owner"][train] if unit == "person" else contents[:0]),
             validation=np.unique(held_out[corpus.split == VALIDATION]),
             test=np.unique(held_out[corpus.split == TEST]),
         )
@@ -80,19 +81,17 @@ class DocumentsSeen:
         from safetensors.numpy import load
 
         try:
-            arrays = load(stored.content(SEEN))
-        except (SafetensorError, ValueError, KeyError) as error:
-            raise _unreadable(stored, str(error)) from None
-        for field in fields(cls):
-            array = arrays.pop(field.name, None)
-            kind = (np.uint8, 32) if field.name == "key" else (np.uint64, None)
-            if array is None or array.ndim != 1 or array.dtype != kind[0]:
-                raise _unreadable(stored, f"'{field.name}' is missing or of another type")
-            if kind[1] not in (None, len(array)):
-                raise _unreadable(stored, "the key must have 32 bytes")
-        if arrays:
-            raise _unreadable(stored, "there is more in it than hashes")
-        return cls(**load(stored.content(SEEN)))
+            seen = cls(**load(stored.content(SEEN)))
+            key, *hashes = (getattr(seen, field.name) for field in fields(cls))
+            if key.dtype != np.uint8 or key.shape != (32,):
+                raise ValueError("the key must have 32 bytes")
+            if any(array.dtype != np.uint64 or array.ndim != 1 for array in hashes):
+                raise ValueError("there is more in it than hashes")
+        except (SafetensorError, ValueError, TypeError, KeyError) as error:
+            raise DataError(
+                f"The file {stored.folder / SEEN} cannot be read: {error}. Train again."
+            ) from None
+        return seen
 
     def content(self) -> bytes:
         """The file."""
@@ -110,53 +109,47 @@ class DocumentsSeen:
                 such even where it repeats a training document. Elsewhere ids may be the same
                 by chance, and the content decides.
         """
-        hashes = _DocumentHashes(corpus, self.key.tobytes())
-        copies = np.isin(hashes.texts, self.contents) | np.isin(hashes.vectors, self.contents)
+        hashes = _hashes(corpus, self.key.tobytes())
+        contents = np.stack([hashes["text"], hashes["vector"]])
+        copies = np.asarray(np.isin(contents, self.contents).any(axis=0))
         if not own:
             return copies
-        named = np.isin(hashes.ids, self.ids) | np.isin(hashes.owners, self.owners)
-        held_out = np.isin(hashes.held_out, np.concatenate([self.validation, self.test]))
+        named = np.isin(hashes["id"], self.ids) | np.isin(hashes["owner"], self.owners)
+        held_out = np.isin(hashes["held out"], np.concatenate([self.validation, self.test]))
         return np.asarray(named | (copies & ~held_out))
 
     def validated(self, corpus: Corpus) -> NDArray[np.bool_]:
         """Which documents of the run's own corpus were held out for validation."""
-        hashes = _DocumentHashes(corpus, self.key.tobytes())
-        return np.isin(hashes.held_out, self.validation)
+        return np.isin(_hashes(corpus, self.key.tobytes())["held out"], self.validation)
 
 
-class _DocumentHashes:
-    """Keyed hashes of the documents of a corpus, one of each kind for each document."""
+def _hashes(corpus: Corpus, key: bytes) -> dict[str, Hashes]:
+    """Keyed hashes of the documents of a corpus: one of each kind for each document."""
 
-    def __init__(self, corpus: Corpus, key: bytes) -> None:
-        self.key, rows = key, len(corpus)
-        nothing: Iterable[bytes] = (b"" for _ in range(rows))
-        texts = nothing if corpus.texts is None else map(_text_bytes, corpus.texts)
-        vectors = nothing if corpus.vectors is None else vector_bytes(corpus.vectors)
-        self.ids = self._hash(b"id", (str(name).encode() for name in corpus.ids), rows)
-        self.texts = self._hash(b"text", texts, rows)
-        self.vectors = self._hash(b"vector", vectors, rows)
-        contents = np.stack([self.ids, self.texts, self.vectors], axis=1)
-        self.held_out = self._hash(b"held out", (row.tobytes() for row in contents), rows)
-        self.owners = np.zeros(rows, np.uint64)
-        if corpus.owners is not None and corpus.owner_names is not None:
-            names = (str(name).encode() for name in corpus.owner_names)
-            self.owners = self._hash(b"owner", names, len(corpus.owner_names))[corpus.owners]
-
-    def _hash(self, kind: bytes, contents: Iterable[bytes], count: int) -> Hashes:
-        digests = (
-            int.from_bytes(
-                hashlib.blake2b(each, digest_size=8, key=self.key, person=kind).digest()
-            )
-            if each
-            else 0
-            for each in contents
-        )
+    def hashed(kind: str, contents: Iterable[bytes], count: int = len(corpus)) -> Hashes:
+        blake = partial(hashlib.blake2b, digest_size=8, key=key, person=kind.encode())
+        digests = (int.from_bytes(blake(each).digest()) if each else 0 for each in contents)
         return np.fromiter(digests, np.uint64, count)
 
-
-def _text_bytes(text: str) -> bytes:
-    """The text, whatever its spaces."""
-    return " ".join(text.split()).encode("utf-8", "surrogatepass")
+    nothing = np.zeros(len(corpus), np.uint64)
+    # Whatever the spaces of a text.
+    texts = (" ".join(text.split()) for text in corpus.texts or ())
+    hashes = {
+        "id": hashed("id", (str(name).encode() for name in corpus.ids)),
+        "text": nothing
+        if corpus.texts is None
+        else hashed("text", (text.encode("utf-8", "surrogatepass") for text in texts)),
+        "vector": nothing
+        if corpus.vectors is None
+        else hashed("vector", vector_bytes(corpus.vectors)),
+    }
+    contents = np.stack(list(hashes.values()), axis=1)
+    hashes["held out"] = hashed("held out", (row.tobytes() for row in contents))
+    hashes["owner"] = nothing
+    if corpus.owners is not None and corpus.owner_names is not None:
+        names = (str(name).encode() for name in corpus.owner_names)
+        hashes["owner"] = hashed("owner", names, len(corpus.owner_names))[corpus.owners]
+    return hashes
 
 
 def vector_bytes(vectors: Any) -> Iterator[bytes]:
@@ -170,7 +163,3 @@ def vector_bytes(vectors: Any) -> Iterator[bytes]:
         columns, values = rows.indices.astype(np.int64), rows.data.astype(np.float32)
         for first, last in zip(rows.indptr[:-1], rows.indptr[1:], strict=True):
             yield columns[first:last].tobytes() + values[first:last].tobytes()
-
-
-def _unreadable(stored: Stored, why: str) -> DataError:
-    return DataError(f"The file {stored.folder / SEEN} cannot be read: {why}. Train again.")

@@ -23,6 +23,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -32,7 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from privgcn.errors import ConfigError, DataError, reason
 from privgcn.files import check_room, flush_folder, read_bounded, write_synced, writing
@@ -45,6 +46,7 @@ REPORT, CARD, CARD_PAGE = "report.html", "card.md", "card.html"
 
 Kind = Literal["run", "model", "release"]
 _NAMES = (MODEL, WEIGHTS, SETTINGS, STATEMENT, SCORES, SEEN, REPORT, CARD, CARD_PAGE)
+_Name = Annotated[str, StringConstraints(pattern=f"^({'|'.join(map(re.escape, _NAMES))})$")]
 
 _FORMAT = 2
 _MOST_BYTES = 1 << 28
@@ -53,21 +55,12 @@ _MOST_MANIFEST = 1 << 16
 _WRITERS = "Name a folder that 'privgcn train' or 'privgcn release' wrote."
 
 
-def _known_name(name: str) -> str:
-    if name not in _NAMES:
-        raise ValueError("a file that no run has")
-    return name
-
-
 class _Manifest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     format: Literal[2]
     kind: Kind
-    files: dict[
-        Annotated[str, AfterValidator(_known_name)],
-        Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")],
-    ]
+    files: dict[_Name, Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,12 +143,23 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
         ConfigError: The folder holds something that is not ours, or that was changed, or
             ``overwrite`` was not given, or the target cannot be written.
     """
-    target = _resolved(folder)
-    if target.exists() and not target.is_dir():
-        raise ConfigError(f"{folder} must be a folder. Got a file. Name another one.")
     with writing(folder):
+        target = folder.resolve()
+        if target.exists() and not target.is_dir():
+            raise ConfigError(f"{folder} must be a folder. Got a file. Name another one.")
         if target.exists() and any(target.iterdir()):
-            _check_replaceable(folder, overwrite=overwrite)
+            try:
+                kind = read_folder(folder).kind
+            except DataError as error:
+                raise ConfigError(
+                    f"The folder {folder} is not empty, and nothing in it will be replaced: "
+                    f"{error} Name another folder."
+                ) from None
+            if not overwrite:
+                raise ConfigError(
+                    f"The folder {folder} holds a {kind} already. Add --overwrite (in Python: "
+                    "overwrite=True) to replace it, or name another folder."
+                )
         check_room(target)
 
 
@@ -171,7 +175,7 @@ def write_folder(
         ConfigError: :func:`check_target` refuses the target, or the disk is full.
     """
     check_target(folder, overwrite=overwrite)
-    target = _resolved(folder)
+    target = folder.resolve()
     contents = {n: t.encode() if isinstance(t, str) else t for n, t in files.items()}
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
     manifest = {"format": _FORMAT, "kind": kind, "files": hashes}
@@ -194,7 +198,8 @@ def write_folder(
 
 def lies_in(inner: Path, outer: Path) -> bool:
     """Whether ``inner`` is ``outer`` or lies in it, wherever symbolic links lead."""
-    return _resolved(inner).is_relative_to(_resolved(outer))
+    with writing(inner):
+        return inner.resolve().is_relative_to(outer.resolve())
 
 
 def json_object(text: str, path: Path) -> dict[str, Any]:
@@ -226,26 +231,6 @@ def _manifest(folder: Path) -> _Manifest:
         ) from None
 
 
-def _check_replaceable(folder: Path, *, overwrite: bool) -> None:
-    if not is_stored(folder):
-        raise ConfigError(
-            f"The folder {folder} is not empty and is no run or release: nothing in it will be "
-            "replaced. Name another folder."
-        )
-    try:
-        kind = read_folder(folder).kind
-    except DataError as error:
-        raise ConfigError(
-            f"The folder {folder} is not empty, and nothing in it will be replaced: {error} "
-            "Name another folder."
-        ) from None
-    if not overwrite:
-        raise ConfigError(
-            f"The folder {folder} holds a {kind} already. Add --overwrite (in Python: "
-            "overwrite=True) to replace it, or name another folder."
-        )
-
-
 def _move(draft: Path, target: Path) -> None:
     """Puts the draft in the place of what is there."""
     if not target.exists() or not any(target.iterdir()):
@@ -267,8 +252,3 @@ def _move(draft: Path, target: Path) -> None:
     with suppress(OSError):
         old.rmdir()
         aside.rmdir()
-
-
-def _resolved(folder: Path) -> Path:
-    with writing(folder):
-        return folder.resolve()
