@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from privgcn.report.card import card_html
-from privgcn.report.charts import Figure, Point, Series
+from privgcn.report.card import privacy_card
 from privgcn.report.comparison import runs_page
-from privgcn.report.page import Part, RunRecord, results_page, run_page
-from privgcn.report.tables import Table
+from privgcn.report.page import RunRecord, run_page
 from report.samples import make_scores, make_settings, make_statement
 
 HOSTILE = (
@@ -105,26 +103,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "runs": runs_page(
             [RunRecord(settings, each, scores, HOSTILE[i % 2]) for i, each in enumerate(others)]
         ),
-        "results": results_page(HOSTILE[0], [_part()], [HOSTILE[1]]),
-        "card": card_html(statement, settings.model_dump(exclude={"data"})),
+        "card": privacy_card(statement, settings, template="card.html"),
     }
     for name, page in html.items():
         (folder / f"{name}.html").write_text(page, encoding="utf-8")
     return {name: folder / f"{name}.html" for name in html}
-
-
-def _part() -> Part:
-    wide = [f"column {i}" for i in range(14)]
-    points = [Point(x, 0.1 * x, 0.05) for x in range(1, 8)]
-    lines = [Series(name, points) for name in HOSTILE]
-    bars = [Series(name, [Point(place, 0.5, 0.1) for place in HOSTILE]) for name in "ab"]
-    keyed = [("cora", method, 2, *[0.5] * 8) for method in ("sgd", "adam")]
-    return Part(
-        HOSTILE[0],
-        [HOSTILE[2]],
-        [Figure(HOSTILE[0], lines, HOSTILE[1], HOSTILE[2]), Figure("bars", bars, kind="bar")],
-        [
-            Table(HOSTILE[2], wide, [[0.123] * 14], [HOSTILE[0]]),
-            Table("keyed", ["dataset", "method", "epsilon", *wide[:8]], keyed),
-        ],
-    )

@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = pytest.mark.browser
 
-ALL = ("run", "classes", "runs", "results", "card")
+ALL = ("run", "classes", "runs", "card")
 
 # Contrast after WCAG 2: text colour against the nearest background that is not transparent.
 CONTRAST = """
@@ -68,10 +68,10 @@ def test_no_errors_no_requests_no_dialogs_and_hostile_names_are_text(look, name)
 
 
 def test_hostile_names_are_text_in_drawings_too(look):
-    page = look("results").page
+    page = look("runs").page
     chart = page.locator("figure svg.chart").first
 
-    assert "<script>" in chart.get_attribute("aria-label")
+    assert "<img" in chart.get_attribute("aria-label")
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -173,7 +173,7 @@ def test_focus_is_seen(look):
     assert float(width.removesuffix("px")) >= 2
 
 
-@pytest.mark.parametrize("name", ["run", "results", "card"])
+@pytest.mark.parametrize("name", ["run", "runs", "card"])
 def test_landmarks_headings_and_tables_are_named(look, name):
     page = look(name).page
 
@@ -208,8 +208,8 @@ def test_headers_of_a_large_confusion_matrix_stay_in_sight(look):
 
 
 def test_a_phone_keeps_the_name_of_a_row_in_sight(look):
-    page = look("results", width=390).page
-    box = page.locator("[aria-label='Table: keyed']")
+    page = look("run", width=390).page
+    box = page.locator("#scores .scroll").first
     places = box.evaluate(
         """(box) => {
           box.scrollTo(200, 0);
@@ -221,20 +221,13 @@ def test_a_phone_keeps_the_name_of_a_row_in_sight(look):
 
     assert places[0] > 100
     assert all(0 <= place < 3 for place in places[1:])
-    assert box.locator("tbody th").last.inner_text().split() == [
-        "cora",
-        "adam,",
-        "epsilon",
-        "2",
-    ]
     assert box.locator("td.key").first.is_hidden()
-    assert box.locator("tbody td:not(.key)").first.bounding_box()["width"] > 30
 
 
 def test_a_desk_shows_every_column_once(look):
-    box = look("results").page.locator("[aria-label='Table: keyed']")
+    box = look("run").page.locator("#scores .scroll").first
 
-    assert box.locator("tbody th").last.inner_text() == "cora"
+    assert box.locator("tbody th").first.inner_text() == "alone"
     assert box.locator("td.key").first.is_visible()
 
 
@@ -249,7 +242,7 @@ def test_paper_gets_no_navigation_and_nothing_cut_off(look):
 
 
 @pytest.mark.parametrize("width", [360, 800, 1280])
-@pytest.mark.parametrize("name", ["run", "runs", "results"])
+@pytest.mark.parametrize("name", ["run", "runs"])
 def test_one_drawing_fits_every_width_with_letters_of_one_size(look, name, width):
     page = look(name, width=width).page
     outside = page.evaluate(

@@ -3,72 +3,54 @@
 from __future__ import annotations
 
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from privgcn.config import Settings
 from privgcn.errors import PrivacyContractError
-from privgcn.report.card import About, card_html, card_markdown
+from privgcn.report.card import About, privacy_card
 from report.samples import make_settings, make_statement
 
 ROOT = Path(__file__).resolve().parents[2]
-BOTH = pytest.mark.parametrize("make", [card_markdown, card_html])
+MARKDOWN = partial(privacy_card, template="card.md")
+HTML = partial(privacy_card, template="card.html")
+BOTH = pytest.mark.parametrize("make", [MARKDOWN, HTML])
 STATEMENT = make_statement()
-PUBLIC = make_settings(STATEMENT).model_dump(exclude={"data"})
+SETTINGS = make_settings(STATEMENT)
 
 
 @BOTH
 def test_a_card_states_the_guarantee(make):
-    card = make(STATEMENT, PUBLIC)
+    card = make(STATEMENT, SETTINGS)
 
     for words in ("epsilon at most", "one document", "Assumed to be public", "Not covered"):
         assert words in card
     assert STATEMENT.digest() in card
-    assert make(STATEMENT, PUBLIC) == card
+    assert make(STATEMENT, SETTINGS) == card
 
 
 @BOTH
-@pytest.mark.parametrize(
-    "extra",
-    [
-        {"scores": {"full-graph": 0.9}},
-        {"training": {"seconds": 3}},
-        {"data": {"source": "/home/me/letters"}},
-        {"data": {"classes": ["sick", "well"]}},
-    ],
-)
-def test_nothing_uncovered_gets_in(make, extra):
-    with pytest.raises(PrivacyContractError, match="privacy card"):
-        make(STATEMENT, {**PUBLIC, **extra})
+def test_nothing_uncovered_gets_in(make):
+    data = {"data.source": "/home/me/letters", "data.classes": ["sick", "well"]}
+    card = make(STATEMENT, SETTINGS.changed(data)).rpartition("</style>")[2]
 
-
-def test_an_empty_data_section_is_no_secret():
-    assert "data.source" not in card_markdown(STATEMENT, make_settings(STATEMENT).model_dump())
+    assert card == make(STATEMENT, SETTINGS).rpartition("</style>")[2]
+    for word in ("/home/me", "sick", "data.source", "micro-F1", "Confusion", "baseline"):
+        assert word not in card
+    assert "seconds" not in card
 
 
 def test_only_releasable_models_have_a_card():
     with pytest.raises(PrivacyContractError, match="may be released"):
-        card_markdown(make_statement(releasable=False), PUBLIC)
-    with pytest.raises(PrivacyContractError, match="no card"):
-        card_markdown(None, Settings().model_dump())
-
-
-def test_no_scores_counts_or_timings_on_the_page():
-    page = card_html(STATEMENT, PUBLIC).split("</style>")[1]
-
-    for word in ("micro-F1", "Confusion", "baseline", "seconds"):
-        assert word not in page
+        MARKDOWN(make_statement(releasable=False), SETTINGS)
 
 
 @BOTH
 def test_a_card_says_what_a_model_card_says(make):
-    bare = make(STATEMENT, PUBLIC)
-    said = make(
-        STATEMENT,
-        PUBLIC,
-        About("Letters to a clinic", ("sick", "well"), "For triage", "ask@example.org"),
-    )
+    bare = make(STATEMENT, SETTINGS)
+    about = About("Letters to a clinic", ("sick", "well"), "For triage", "ask@example.org")
+    said = make(STATEMENT, SETTINGS, about)
 
     for title in ("Intended use", "Training documents", "Classes", "Limits", "Contact"):
         assert title in bare
@@ -80,14 +62,13 @@ def test_a_card_says_what_a_model_card_says(make):
 
 def test_what_the_owner_says_stays_text():
     hostile = "<script>alert(1)</script>"
+    about = About(hostile, (hostile,), hostile, hostile)
 
-    assert "<script" not in card_html(
-        STATEMENT, PUBLIC, About(hostile, (hostile,), hostile, hostile)
-    )
+    assert "<script" not in HTML(STATEMENT, SETTINGS, about)
 
 
 def test_the_program_is_cited_with_author_year_and_address():
-    entry = card_html(STATEMENT, PUBLIC).split("@software")[1].split("</pre>")[0]
+    entry = HTML(STATEMENT, SETTINGS).split("@software")[1].split("</pre>")[0]
     address = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
 
     assert "author  = {{privgcn contributors}}" in entry

@@ -7,9 +7,7 @@ import re
 import pytest
 
 from privgcn.errors import ConfigError
-from privgcn.report.charts import Figure, Point, Series
-from privgcn.report.page import Part, is_report, results_page, run_page
-from privgcn.report.tables import Table
+from privgcn.report.page import is_report, run_page
 from privgcn.report.text import NOTHING
 from report.samples import make_scores, make_settings, make_statement
 
@@ -196,16 +194,6 @@ def test_a_run_scored_in_one_mode_only_has_a_page(statement):
 
     assert "no test documents with a label, so nothing was scored" in empty
     assert "on the 1 test document is 1.000" in one
-
-
-def test_results_have_tables_figures_and_notes():
-    table = Table("T <1>", ("a", "b"), [("x", 1.5)], ["n"])
-    figure = Figure("F", [Series("s", [Point(1, 2.0), Point(2, 3.0)])])
-    html = results_page("table1", [Part("one", ["read me"], [figure], [table])], ["Its words."])
-
-    for words in ("T &lt;1&gt;", "Its words.", "read me", "The values as a table"):
-        assert words in html
-    assert html.count('data-test="figure"') == 1
 
 
 def attacks(source="archive"):

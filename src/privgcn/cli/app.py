@@ -20,24 +20,14 @@ from privgcn.cli.output import leads, print_error, verbosity, wants_json
 from privgcn.errors import ConfigError, PrivGCNError, RankLostError
 
 GROUP = "privgcn.commands"
-VERBS = {
-    "demo": "demo",
-    "datasets": "data",
-    "fetch": "data",
-    "train": "train",
-    "evaluate": "evaluate",
-    "predict": "predict",
-    "plan": "plan",
-    "tune": "tune",
-    "account": "account",
-    "calibrate": "account",
-    "verify": "verify",
-    "audit": "audit",
-    "attack": "attack",
-    "release": "release",
-    "report": "report",
-    "cache": "cache",
+_MODULES = {
+    "train": ("demo", "train", "tune"),
+    "data": ("datasets", "fetch", "cache"),
+    "runs": ("evaluate", "predict", "verify", "release", "report"),
+    "plan": ("plan", "account", "calibrate"),
+    "audit": ("audit", "attack"),
 }
+VERBS = {verb: module for module, verbs in _MODULES.items() for verb in verbs}
 """The verbs of this package, in the order of the help, and the module of each."""
 
 
@@ -151,27 +141,22 @@ def run(words: list[str]) -> int:
             os._exit(error.exit_code)
         return error.exit_code
     except Exception as error:
-        return _other(error)
-
-
-def _other(error: Exception) -> int:
-    """The exit code of an error that is not of this package: of words, or a bug."""
-    if type(error).__name__ == "Abort":
-        raise KeyboardInterrupt from None
-    if type(error).__name__ == "NoArgsIsHelpError":
-        print(error.format_message())  # type: ignore[attr-defined]
-        return 2
-    if hasattr(error, "format_message"):
-        # Words that are no command.
-        context = getattr(error, "ctx", None)
-        where = "privgcn" if context is None else context.command_path
-        words = error.format_message().rstrip(".")
-        print_error("UsageError", f"{words}. See '{where} --help'.", 2)
-        return 2
-    if not wants_json():
-        raise error
-    if verbosity() == "verbose":
-        traceback.print_exc()
-    words = f"{str(error) or repr(error)} (a bug of privgcn; --verbose shows where it arose)"
-    print_error(type(error).__name__, words, 1)
-    return 1
+        name, said = type(error).__name__, getattr(error, "format_message", None)
+        if name == "Abort":
+            raise KeyboardInterrupt from None
+        if name == "NoArgsIsHelpError":
+            print(said and said())
+            return 2
+        if said is not None:
+            # Words that are no command.
+            context = getattr(error, "ctx", None)
+            where = "privgcn" if context is None else context.command_path
+            print_error("UsageError", f"{said().rstrip('.')}. See '{where} --help'.", 2)
+            return 2
+        if not wants_json():
+            raise
+        if verbosity() == "verbose":
+            traceback.print_exc()
+        bug = "a bug of privgcn; --verbose shows where it arose"
+        print_error(name, f"{str(error) or repr(error)} ({bug})", 1)
+        return 1

@@ -1,14 +1,15 @@
-"""``privgcn audit``: how large is epsilon at least, measured?"""
+"""``privgcn audit`` and ``attack``: what models give away, measured."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer import Option
 
-from privgcn.cli.flags import AsJson, Chosen, RunOrSource, settings
-from privgcn.cli.output import print_json, print_table, say, shown_progress
+from privgcn.cli.flags import RUN_OR_SOURCE, Chosen, takes
+from privgcn.cli.output import check_out, print_json, print_table, say, shown_progress
 
 if TYPE_CHECKING:
     from privgcn.audit.audit import Audit, Target
@@ -17,48 +18,84 @@ BROKEN = 5
 """Exit code of an audit that found a claim broken."""
 
 
-@settings(
+@takes(
     *("epsilon", "delta", "unit", "relation", "parts", "sampling", "recipe", "optimizer"),
     *("features", "seed"),
+    source=RUN_OR_SOURCE,
     epsilon="The claim to audit; a run has its own.",
+    repeats=Option(help="Runs on each of two neighbours (default: about a minute's).", min=10),
+    canaries=Option(help="Canaries among the documents in one more run; 0: none.", min=0),
+    confidence="With which the bounds hold, all together.",
 )
 def audit(
-    source: RunOrSource,
+    source: str,
     chosen: Chosen,
-    repeats: Annotated[
-        int | None,
-        typer.Option(
-            help="Runs on each of two neighbours (default: about a minute's).", min=10
-        ),
-    ] = None,
-    canaries: Annotated[
-        int, typer.Option(help="Canaries among the documents in one more run; 0: none.", min=0)
-    ] = 2_000,
-    confidence: Annotated[
-        float, typer.Option(help="With which the bounds hold, all together.")
-    ] = 0.95,
-    as_json: AsJson = False,
+    repeats: int | None = None,
+    canaries: int = 2_000,
+    confidence: float = 0.95,
+    as_json: bool = False,
 ) -> None:
     """Measure a lower bound on epsilon by attacks on the engine; fail above the claim."""
-    from privgcn import progress
     from privgcn.audit.audit import audit_target
 
-    target = target_of(source, chosen)
-    with shown_progress():
-        progress.begin("auditing")
+    target = _target(source, chosen)
+    with shown_progress("auditing"):
         result = audit_target(target, runs=repeats, canaries=canaries, confidence=confidence)
     if as_json:
         bound = {"source": source, "epsilon": result.epsilon, "share": result.share}
         print_json({**bound, **result.model_dump(mode="json")})
     else:
-        _print(result)
+        _print_audit(result)
     if result.broken:
         for reason in result.broken:
             typer.echo(f"THE CLAIM IS BROKEN: {reason}.", err=True)
         raise typer.Exit(BROKEN)
 
 
-def target_of(source: str, chosen: Chosen, **more: Any) -> Target:
+@takes(
+    *("epsilon", "delta", "unit", "features", "seed"),
+    source=RUN_OR_SOURCE,
+    epsilon="Of the private models; a run has its own (default: 1).",
+    shadows=Option(help="Models of each kind that tell membership; even.", min=4),
+    column="A column of the documents to infer, or label.",
+    out="A file for 'privgcn report --evidence'.",
+)
+def attack(
+    source: str,
+    chosen: Chosen,
+    shadows: int = 16,
+    column: str | None = None,
+    out: Path | None = None,
+    as_json: bool = False,
+) -> None:
+    """Attack models with and without privacy: membership, edges, a private column."""
+    from privgcn.audit.attacks import attack as attack_target
+    from privgcn.files import write_atomically
+    from privgcn.report.attacks import table
+    from privgcn.runs.folder import is_stored
+
+    if out is not None:
+        check_out(out, _holds_attacks)
+    more: dict[str, Any] = {}
+    if chosen.flags["privacy.epsilon"] is None and chosen.config is None:
+        more = {} if is_stored(Path(source)) else {"privacy__epsilon": 1.0}
+    target = _target(source, chosen, **more)
+    with shown_progress("attacking"):
+        result = attack_target(target, shadows=shadows, column=column)
+    if out is not None:
+        write_atomically(out, result.model_dump_json(indent=1) + "\n")
+    if as_json:
+        print_json(result.model_dump(mode="json"))
+        return
+    shown = table(result.model_dump())
+    print_table(shown)
+    for line in (*shown.notes, "No guarantee covers inference full-graph."):
+        say(line)
+    if out is not None:
+        say(f"Wrote {out}. Next: privgcn report RUN --evidence {out}")
+
+
+def _target(source: str, chosen: Chosen, **more: Any) -> Target:
     """A run, whose settings are its own, or a corpus with the settings that were typed."""
     from privgcn.audit.audit import Target
     from privgcn.config import resolve
@@ -67,30 +104,40 @@ def target_of(source: str, chosen: Chosen, **more: Any) -> Target:
 
     if not is_stored(Path(source)):
         return Target.of_corpus(resolve(*chosen.overrides(data__source=source, **more)))
-    if chosen.words:
+    if chosen.options:
         raise ConfigError(
-            f"The settings of the run {source} are its own. Got {chosen.words[0]}. Leave it "
+            f"The settings of the run {source} are its own. Got {chosen.options[0]}. Leave it "
             "out, or name a corpus."
         )
     return Target.of_run(Path(source))
 
 
-def _print(result: Audit) -> None:
+def _holds_attacks(path: Path) -> bool:
+    from privgcn.audit.attacks import read_attacks
+    from privgcn.errors import DataError
+
+    try:
+        read_attacks(path)
+    except DataError:
+        return False
+    return True
+
+
+def _print_audit(result: Audit) -> None:
+    from privgcn.report.tables import Table
+
     columns = ("adversary sees", "method", "right guesses", "epsilon at least", "of the claim")
-    print_table(
-        "Lower bounds on epsilon",
-        {name: index > 1 for index, name in enumerate(columns)},
-        [
-            (
-                finding.adversary,
-                finding.method,
-                f"{finding.correct:,} of {finding.guesses:,}",
-                f"{finding.epsilon:.3f}",
-                f"{finding.epsilon / result.claim:.0%}",
-            )
-            for finding in result.findings
-        ],
-    )
+    rows = [
+        (
+            finding.adversary,
+            finding.method,
+            f"{finding.correct:,} of {finding.guesses:,}",
+            finding.epsilon,
+            f"{finding.epsilon / result.claim:.0%}",
+        )
+        for finding in result.findings
+    ]
+    print_table(Table("Lower bounds on epsilon", columns, rows))
     say(
         f"Claim: epsilon <= {result.claim:.3f} at delta = {result.delta:g}, unit "
         f"{result.unit}, relation {result.relation}."

@@ -1,55 +1,43 @@
-"""``privgcn datasets`` and ``fetch``: which datasets are known, and how they come here."""
+"""``privgcn datasets``, ``fetch`` and ``cache``: datasets and vectors on this machine."""
 
 from __future__ import annotations
 
-import sys
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from typer import Argument, Option
 
-from privgcn.cli.flags import AsJson
-from privgcn.cli.output import leads, print_json, print_table, say, verbosity
-from privgcn.errors import DataError
+from privgcn.cli.flags import takes
+from privgcn.cli.output import print_json, print_table, say, watched_by_a_person
+from privgcn.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from privgcn.data.catalogue import DatasetCard
 
 
-def datasets(
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(help="Where to look (default: PRIVGCN_DATA or the user cache folder)."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+@takes(data_dir="Where to look (default: PRIVGCN_DATA or the user cache folder).")
+def datasets(data_dir: Path | None = None, as_json: bool = False) -> None:
     """List the known datasets and whether they are on this machine."""
     from privgcn.data.catalogue import dataset, dataset_names
     from privgcn.data.download import data_folder
+    from privgcn.report.tables import Table
 
     folder = data_folder(data_dir)
     records = [_record(dataset(name), folder) for name in dataset_names()]
     if as_json:
         print_json({"data_dir": str(folder), "datasets": records})
         return
-    shown = ("name", "kind", "documents", "edges", "classes", "here", "title")
-    print_table(
-        None,
-        {title: title in ("documents", "edges", "classes") for title in shown},
-        [
-            (
-                record["name"],
-                record["kind"],
-                f"{record['documents']:,}",
-                "?" if record["edges"] is None else f"{record['edges']:,}",
-                str(record["classes"]),
-                record["where"] if record["where"] in _PLACES else "yes",
-                record["title"],
-            )
-            for record in records
-        ],
-    )
-    say(f"Data folder: {folder}")
+    names = ("name", "kind", "documents", "edges", "classes")
+    rows = [
+        (
+            *(record[name] for name in names),
+            record["where"] if record["where"] in _PLACES else "yes",
+            record["title"],
+        )
+        for record in records
+    ]
+    print_table(Table(f"Data folder: {folder}", (*names, "here", "title"), rows))
 
 
 _PLACES = ("generated", "not fetched")
@@ -72,22 +60,16 @@ def _record(card: DatasetCard, folder: Path) -> dict[str, Any]:
     }
 
 
+@takes(
+    name=Argument(help="Name of a dataset; 'privgcn datasets' lists them."),
+    data_dir="Where to put it (default: PRIVGCN_DATA or the user cache folder).",
+    copy=Option(
+        "--from",
+        help="A folder that has the raw files: copy them, prepare the dataset, check it.",
+    ),
+)
 def fetch(
-    name: Annotated[
-        str, typer.Argument(help="Name of a dataset; 'privgcn datasets' lists them.")
-    ],
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(help="Where to put it (default: PRIVGCN_DATA or the user cache folder)."),
-    ] = None,
-    source: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            help="A folder that has the raw files: copy them, prepare the dataset, check it.",
-        ),
-    ] = None,
-    as_json: AsJson = False,
+    name: str, data_dir: Path | None = None, copy: Path | None = None, as_json: bool = False
 ) -> None:
     """Download a dataset and verify its SHA-256."""
     from privgcn.data.catalogue import dataset
@@ -95,16 +77,15 @@ def fetch(
     from privgcn.data.download import fetch as download
 
     card, folder, sizes = dataset(name), data_folder(data_dir), {}
-    if source is None:
-        bar = sys.stderr.isatty() and verbosity() != "quiet" and leads()
-        files = download(card, folder, progressbar=bar)
+    if copy is None:
+        files = download(card, folder, progressbar=watched_by_a_person())
+    elif not card.files:
+        raise DataError(
+            f"The dataset '{card.name}' must have raw files to be taken from a folder. It is "
+            "synthetic and generated on this machine. Leave out --from."
+        )
     else:
-        if not card.files:
-            raise DataError(
-                f"The dataset '{card.name}' must have raw files to be taken from a folder. It "
-                "is synthetic and generated on this machine. Leave out --from."
-            )
-        files = copy_from(card, source, folder)
+        files = copy_from(card, copy, folder)
         corpus = card.load(folder, 0)
         # Each size beside the one that is described.
         sizes = {
@@ -117,10 +98,41 @@ def fetch(
         print_json({**record, "sizes": sizes} if sizes else record)
     elif not files:
         say(f"{card.name} is synthetic and generated on this machine: nothing to download.")
-    elif not sizes:
-        say(f"{card.name}: {len(files)} files, checked, in {files[0].parent}")
     else:
-        say(f"{card.name}: {len(files)} files in {files[0].parent}, prepared.")
+        say(f"{card.name}: {len(files)} files, checked, in {files[0].parent}")
         for what, (size, described) in sizes.items():
             same = ", as described" if size == described else f" (!= {described})"
             say(f"  {what}: {size}{'' if described is None else same}")
+
+
+@takes(
+    purge="Delete the cached vectors.",
+    cache_dir="The folder, where the option cache_dir of the features named one.",
+)
+def cache(purge: bool = False, cache_dir: Path | None = None, as_json: bool = False) -> None:
+    """Show or delete the cached vectors of encoded texts.
+
+    They are vectors of private texts: no privacy guarantee covers them.
+    """
+    from dataclasses import asdict
+
+    from privgcn.features.cache import cache_contents, default_cache, purge_cache
+
+    folder = default_cache() if cache_dir is None else cache_dir.expanduser()
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"The 'cache-dir' of cache must be a folder. Got the file {folder}.")
+    contents = purge_cache(folder) if purge else cache_contents(folder)
+    if as_json:
+        print_json({**asdict(contents), "folder": str(folder), "purged": purge})
+        return
+    size = (
+        f"{contents.files} files, {contents.size / 1e6:.1f} MB, of {contents.encoders} encoders"
+    )
+    if purge:
+        say(f"Deleted from {folder}: {size}.")
+        return
+    say(f"{folder}: {size}.")
+    if contents.files:
+        which = "" if cache_dir is None else f" --cache-dir {shlex.quote(str(cache_dir))}"
+        say("Vectors of private texts, not covered by any privacy guarantee.")
+        say(f"Delete them with: privgcn cache --purge{which}")

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +15,9 @@ from privgcn.errors import ConfigError, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
+
+    from privgcn.report.tables import Table
 
 Verbosity = Literal["quiet", "usual", "verbose"]
 
@@ -52,40 +55,24 @@ def note(text: str) -> None:
         print(text, file=sys.stderr)
 
 
-def detail(text: str) -> None:
-    """Says what only ``--verbose`` asks for."""
-    if _verbosity == "verbose":
-        note(text)
-
-
 def print_json(record: dict[str, Any]) -> None:
     """Prints exactly one JSON object to stdout."""
     say(json.dumps(record, indent=2, allow_nan=False))
 
 
-def print_table(
-    title: str | None, columns: dict[str, bool], rows: list[tuple[str, ...]], *, after: int = -1
-) -> None:
-    """Prints a table as wide as the terminal is; in a pipe nothing is cut.
-
-    Args:
-        title: Above the table.
-        columns: Their names, and whether they hold numbers.
-        rows: The cells, as plain text.
-        after: The row before which a line is drawn, if any.
-    """
-    from rich.table import Table
+def print_table(table: Table) -> None:
+    """Prints a table as wide as the terminal is; in a pipe nothing is cut."""
+    from rich.table import Table as Drawn
     from rich.text import Text
 
-    table = Table(title=None if title is None else Text(title), title_justify="left")
-    for name, numeric in columns.items():
-        table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric)
-    for number, row in enumerate(rows):
-        if number == after:
-            table.add_section()
-        table.add_row(*map(Text, row))
+    drawn = Drawn(title=Text(table.title), title_justify="left")
+    for index, name in enumerate(table.columns):
+        numeric = table.numeric(index)
+        drawn.add_column(name, justify="right" if numeric else "left", no_wrap=numeric)
+    for row in table.texts():
+        drawn.add_row(*map(Text, row))
     if leads():
-        _console().print(table)
+        _console().print(drawn)
 
 
 def _console(*, stderr: bool = False) -> Console:
@@ -140,20 +127,23 @@ def check_out(out: Path, is_ours: Callable[[Path], bool], *, as_json: bool = Fal
     check_output(out, is_ours)
 
 
-def names_in(text: str | None) -> list[str] | None:
-    """The names of a comma-separated list, without the spaces around them."""
-    if text is None:
-        return None
-    return [name.strip() for name in text.split(",") if name.strip()]
+def watched_by_a_person() -> bool:
+    """Whether somebody at a terminal wants to see what goes on."""
+    return sys.stderr.isatty() and verbosity() != "quiet" and leads()
 
 
 @contextmanager
-def shown_progress() -> Iterator[None]:
+def shown_progress(stage: str = "") -> Iterator[None]:
     """Shows what the block is doing, with the time so far and, where counted, the time left.
 
     On stderr; nothing where that is no terminal.
+
+    Args:
+        stage: What it begins with.
     """
-    if not sys.stderr.isatty() or verbosity() == "quiet" or not leads():
+    from privgcn import progress
+
+    if not watched_by_a_person():
         yield
         return
     from rich.progress import (
@@ -165,8 +155,6 @@ def shown_progress() -> Iterator[None]:
         TimeRemainingColumn,
     )
 
-    from privgcn.progress import watched
-
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -176,24 +164,25 @@ def shown_progress() -> Iterator[None]:
         TimeRemainingColumn(),
     )
     bar = Progress(*columns, console=_console(stderr=True), transient=True)
-    with bar, watched(_Bar(bar)):
+    with bar, progress.watched(_Bar(bar)):
+        progress.begin(stage)
         yield
 
 
+@dataclass
 class _Bar:
     """One line for what runs just now."""
 
-    def __init__(self, bar: Progress) -> None:
-        self._bar = bar
-        self._task: TaskID | None = None
+    bar: Progress
 
     def begin(self, name: str) -> None:
         """The line before gives way; an empty name only takes it away."""
-        if self._task is not None:
-            self._bar.remove_task(self._task)
-        self._task = self._bar.add_task(name, total=None, left="") if name else None
+        for task in self.bar.task_ids:
+            self.bar.remove_task(task)
+        if name:
+            self.bar.add_task(name, total=None, left="")
 
     def advance(self, done: int, total: int) -> None:
         """Moves the bar; until then it only says that something runs."""
-        if self._task is not None:
-            self._bar.update(self._task, completed=done, total=total, left="left:")
+        for task in self.bar.task_ids:
+            self.bar.update(task, completed=done, total=total, left="left:")

@@ -1,55 +1,64 @@
-"""``privgcn train``: documents and edges in; a classifier, scores and a statement out."""
+"""``privgcn train``, ``tune`` and ``demo``: documents in, a run folder out."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer import Option
 
-from privgcn.cli.flags import AsJson, Chosen, Overwrite, Source, settings
-from privgcn.cli.output import detail, note, print_json, say, shown_progress, verbosity
+from privgcn.cli.flags import Chosen, takes
+from privgcn.cli.output import (
+    note,
+    print_json,
+    print_table,
+    say,
+    shown_progress,
+    verbosity,
+    watched_by_a_person,
+)
 
 if TYPE_CHECKING:
     from privgcn.config import Settings
     from privgcn.data import Corpus
     from privgcn.mechanism.ranks import Ranks
+    from privgcn.privacy.statement import PrivacyStatement
     from privgcn.runs.prepare import PreparedRun
-    from privgcn.runs.train import TrainedRun
 
+_DEMO = Path("runs/demo")
 _MOST_CLASSES = 20
 
 
-@settings(
+@takes(
     *("epsilon", "delta", "unit", "relation", "parts", "sampling", "recipe", "optimizer"),
     *("balanced", "features", "language", "classes", "seed", "device", "reproducible"),
     recipe="auto (default), plain, paper-full or paper-split.",
+    seeds=Option(
+        help="Train with so many seeds to see how far the score varies. The first is the "
+        "model; the others are scored and forgotten.",
+        min=1,
+    ),
+    dry_run="Read and check everything, train nothing.",
 )
 def train(
-    source: Source,
+    source: str,
     chosen: Chosen,
-    seeds: Annotated[
-        int,
-        typer.Option(
-            help="Train with so many seeds to see how far the score varies. The first is the "
-            "model; the others are scored and forgotten.",
-            min=1,
-        ),
-    ] = 1,
-    out: Annotated[Path | None, typer.Option(help="Run folder (default: below runs).")] = None,
-    overwrite: Overwrite = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Read and check everything, train nothing.")
-    ] = False,
-    as_json: AsJson = False,
+    seeds: int = 1,
+    out: Path | None = None,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Train a classifier on documents and edges, privately when given an epsilon."""
-    from privgcn.cli.scores import print_run
     from privgcn.config import merged, resolve
     from privgcn.mechanism.ranks import Ranks
+    from privgcn.report.page import run_page
+    from privgcn.runs.run import write_run
     from privgcn.runs.train import train as train_model
 
     begun = time.perf_counter()
@@ -58,18 +67,8 @@ def train(
         shared = ranks if ranks.size > 1 else None
         resolved = resolve(*overrides)
         asks = not (as_json or dry_run or shared) and "privacy.unit" not in merged(overrides)
-        prepared, folder = read(resolved, out, overwrite=overwrite, asks=asks, ranks=shared)
-        if dry_run:
-            corpus = prepared.corpus
-            record: dict[str, Any] = {
-                "dry_run": True,
-                "run": str(folder),
-                "dataset": corpus.name,
-                "read": asdict(_report(corpus)),
-                "settings": prepared.settings.model_dump(),
-            }
-            statement = None
-        else:
+        prepared, folder = _read(resolved, out, overwrite=overwrite, asks=asks, ranks=shared)
+        if not dry_run:
             if seeds > 1:
                 note(
                     f"The model is that of seed {resolved.seed}, whatever it scores. Seeds up "
@@ -80,18 +79,123 @@ def train(
                 return
             # Other seeds are trained by this process alone.
             run = replace(run, prepared=replace(prepared, ranks=None))
-            record = score_and_write(folder, run, overwrite=overwrite, seeds=seeds)
+            record = write_run(folder, run, run_page, overwrite=overwrite, seeds=seeds)
             record["seconds"] = round(time.perf_counter() - begun, 3)
-            statement = run.model.statement
-    if as_json:
-        print_json(record)
-    elif dry_run:
+    if not dry_run:
+        _print_run(record, run.model.statement, as_json=as_json)
+    elif not as_json:
         say("Dry run: nothing was trained or written.")
     else:
-        print_run(record, statement)
+        print_json(
+            {
+                "dry_run": True,
+                "run": str(folder),
+                "dataset": prepared.corpus.name,
+                "read": asdict(_report(prepared.corpus)),
+                "settings": prepared.settings.model_dump(),
+            }
+        )
 
 
-def read(
+@takes(
+    *("epsilon", "delta", "unit", "relation", "recipe", "features", "classes", "seed"),
+    "device",
+    epsilon="Privacy budget of the whole search, winner included.",
+    space="A file (TOML) with a list of values per setting.",
+    tries=Option("--try", help="Values to try: a.b=c,d,e."),
+    expected_runs="Runs on average; how many there are stays secret.",
+    law="Distribution of the number of runs: poisson.",
+    public_validation="Declare the validation documents public: no noise.",
+    out="Run folder (default: runs/NAME-tuned).",
+)
+def tune(
+    source: str,
+    chosen: Chosen,
+    space: Path | None = None,
+    tries: list[str] | None = None,
+    expected_runs: float = 5.0,
+    law: str = "poisson",
+    public_validation: bool = False,
+    out: Path | None = None,
+    overwrite: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Search for better settings; epsilon covers all runs, and only the best is stored."""
+    from privgcn import progress
+    from privgcn.config import resolve
+    from privgcn.data import load_corpus, resolved_source
+    from privgcn.errors import ConfigError
+    from privgcn.privacy.selection import RunCount
+    from privgcn.report.page import run_page
+    from privgcn.runs.folder import check_target
+    from privgcn.runs.run import write_run
+    from privgcn.runs.tune import SearchSpace, search
+
+    if law != "poisson":
+        raise ConfigError(f"The 'law' of a search must be poisson. Got {law!r}. Leave it out.")
+    overrides = chosen.overrides(data__source=resolved_source(source))
+    resolved = resolve(*overrides)
+    candidates = SearchSpace.of(resolved.recipe, space, tries or [])
+    count = RunCount(expected_runs)
+    with shown_progress():
+        corpus = load_corpus(source, classes=resolved.data.classes, seed=resolved.seed)
+    if corpus.read_report is not None:
+        note(str(corpus.read_report))
+    folder = out if out is not None else Path("runs") / f"{corpus.name}-tuned"
+    check_target(folder, overwrite=overwrite)
+    with shown_progress("searching"):
+        # Nothing of the search is counted: how many runs there are must stay secret.
+        with progress.watched(None):
+            winner = search(
+                corpus, resolved, candidates, count, public_validation=public_validation
+            )
+        record = write_run(folder, winner.run, run_page, overwrite=overwrite)
+    record["chosen"] = winner.chosen
+    _print_run(record, winner.run.model.statement, as_json=as_json)
+    if not as_json:
+        words = ", ".join(f"{name} = {value}" for name, value in winner.chosen.items())
+        say(f"Chosen: {words}. Epsilon covers the whole search.")
+
+
+@takes(
+    epsilon="Privacy budget epsilon.",
+    out="Run folder; an earlier demo in runs/demo is replaced.",
+)
+def demo(
+    epsilon: float = 1.0, out: Path = _DEMO, overwrite: bool = False, as_json: bool = False
+) -> None:
+    """Train on the bundled synthetic clinic letters, protecting each patient."""
+    from privgcn.config import Overrides, resolve
+    from privgcn.report.page import run_page
+    from privgcn.runs.folder import is_stored
+    from privgcn.runs.run import Run, write_run
+    from privgcn.runs.train import train as train_model
+
+    begun = time.perf_counter()
+    if out == _DEMO and is_stored(out):
+        overwrite = overwrite or Run(out).settings.data.source == "clinic"
+    named = {
+        "data.source": "clinic",
+        "features.kind": "static",
+        "privacy.unit": "person",
+        "privacy.epsilon": epsilon,
+    }
+    with shown_progress():
+        settings = resolve(Overrides.typed(named, flags=True))
+        prepared, folder = _read(settings, out, overwrite=overwrite)
+        run = train_model(prepared)
+        record = write_run(folder, run, run_page, overwrite=overwrite)
+    record["seconds"] = round(time.perf_counter() - begun, 3)
+    if not as_json:
+        say(
+            "Synthetic letters of a clinic; no real person is described. Task: which "
+            "department does a letter belong to?\nTrained with differential privacy: the "
+            "guarantee below holds for each patient.\n"
+        )
+    _print_run(record, run.model.statement, as_json=as_json)
+
+
+def _read(
     settings: Settings,
     out: Path | None,
     *,
@@ -125,11 +229,28 @@ def read(
     if settings.privacy is None:
         note("NOT PRIVATE: no --epsilon was given.")
     note(str(_report(corpus)))
-    settings = _protected(settings, corpus, asks=asks)
-    folder = out if out is not None else _default_folder(settings, corpus.name)
-    check_target(folder, overwrite=overwrite)
+    if corpus.read_report is None and corpus.num_classes <= _MOST_CLASSES:
+        # Of a public dataset; how often a class occurs is private otherwise.
+        counts = [(corpus.labels == code).sum() for code in range(corpus.num_classes)]
+        pairs = zip(corpus.classes, counts, strict=True)
+        note("Classes: " + ", ".join(f"{name} {count:,}" for name, count in pairs) + ".")
+    if corpus.owners is not None:
+        settings = with_unit(settings, asks=asks)
+    elif settings.privacy is not None and corpus.read_report and corpus.columns:
+        names = ", ".join(f"'{name}'" for name in corpus.columns)
+        note(
+            f"No column is named 'owner', so no person is protected as a whole. If one of "
+            f"{names} says whose a document is, rename it and add --unit person."
+        )
+    privacy, features = settings.privacy, settings.features
+    if out is None:
+        words = [corpus.name, settings.recipe]
+        if privacy is not None:
+            words += [f"epsilon-{privacy.epsilon:g}" if privacy.epsilon else "noise"]
+            words += [privacy.unit]
+        out = Path("runs") / "-".join([*words, f"seed-{settings.seed}"])
+        check_target(out, overwrite=overwrite)
     prepared = prepare(corpus, settings, ranks=ranks)
-    features = settings.features
     if features.kind is None and corpus.vectors is None:
         note(str(choose(public_size(corpus, settings), language=features.language)))
     elif features.kind is None:
@@ -144,8 +265,9 @@ def read(
         )
         for line in prepared.forecast.advice:
             note(line)
-    detail(to_toml(settings.model_dump()).strip())
-    return prepared, folder
+    if verbosity() == "verbose":
+        note(to_toml(settings.model_dump()).strip())
+    return prepared, out
 
 
 def _report(corpus: Corpus) -> Any:
@@ -159,24 +281,6 @@ def _report(corpus: Corpus) -> Any:
     )
 
 
-def _protected(settings: Settings, corpus: Corpus, *, asks: bool) -> Settings:
-    """Says what is protected; asks where documents have owners and nobody said it."""
-    if corpus.read_report is None and corpus.num_classes <= _MOST_CLASSES:
-        # Of a public dataset; how often a class occurs is private otherwise.
-        counts = [(corpus.labels == code).sum() for code in range(corpus.num_classes)]
-        pairs = zip(corpus.classes, counts, strict=True)
-        note("Classes: " + ", ".join(f"{name} {count:,}" for name, count in pairs) + ".")
-    if settings.privacy is not None and corpus.owners is not None:
-        return with_unit(settings, asks=asks)
-    if settings.privacy is not None and corpus.read_report and corpus.columns:
-        names = ", ".join(f"'{name}'" for name in corpus.columns)
-        note(
-            f"No column is named 'owner', so no person is protected as a whole. If one of "
-            f"{names} says whose a document is, rename it and add --unit person."
-        )
-    return settings
-
-
 def with_unit(settings: Settings, *, asks: bool) -> Settings:
     """Asks whom to protect where documents have owners and nobody said it.
 
@@ -186,7 +290,7 @@ def with_unit(settings: Settings, *, asks: bool) -> Settings:
 
     if settings.privacy is None or settings.privacy.unit != "document":
         return settings
-    if asks and verbosity() != "quiet" and sys.stdin.isatty() and sys.stderr.isatty():
+    if asks and sys.stdin.isatty() and watched_by_a_person():
         progress.begin("")
         answer = typer.prompt(
             "Documents have owners. Protect each document by itself, or all documents of a "
@@ -211,21 +315,30 @@ def _unit_answer(text: str) -> str:
     return units[0]
 
 
-def score_and_write(
-    folder: Path, run: TrainedRun, *, overwrite: bool, seeds: int = 1
-) -> dict[str, Any]:
-    """Scores a trained model and writes its run folder with a report; what JSON prints."""
-    from privgcn.report.page import run_page
-    from privgcn.runs.run import write_run
+def _print_run(
+    record: dict[str, Any], statement: PrivacyStatement | None, *, as_json: bool
+) -> None:
+    """Shows a finished run to a person, or its record to a program."""
+    from privgcn.privacy.wording import guarantee_line
+    from privgcn.report.scores import forecast_notes, mode_table, reference_table, repeat_table
 
-    return write_run(folder, run, run_page, overwrite=overwrite, seeds=seeds)
-
-
-def _default_folder(settings: Settings, name: str) -> Path:
-    words = [name, settings.recipe]
-    if settings.privacy is not None:
-        words.append(
-            f"epsilon-{settings.privacy.epsilon:g}" if settings.privacy.epsilon else "noise"
-        )
-        words.append(settings.privacy.unit)
-    return Path("runs") / "-".join([*words, f"seed-{settings.seed}"])
+    if as_json:
+        print_json(record)
+        return
+    modes = record["scores"]
+    if any(row["documents"] for row in modes.values()):
+        print_table(mode_table({**record, "modes": modes}, private=statement is not None))
+    else:
+        say("No document has the split 'test' and a label: nothing was scored.")
+    for table in (reference_table(record), repeat_table(record)):
+        if table is not None:
+            print_table(table)
+            say("\n".join(table.notes))
+    for line in (*forecast_notes(record), *record["baselines_left_out"]):
+        say(line)
+    say(guarantee_line(statement))
+    folder = record["run"]
+    say(f"Run: {folder}    Report: {folder}/report.html")
+    if statement is not None:
+        word = shlex.quote(folder)
+        say(f"Next: privgcn verify {word}; privgcn release {word} DIR")

@@ -13,44 +13,22 @@ Attacks = Mapping[str, Any]
 
 
 def table(attacks: Attacks) -> Table:
-    """One row for each attack, model and inference mode."""
+    """One row for each attack, model and inference mode, with how to read the numbers."""
     from privgcn.audit.bounds import FALSE_POSITIVES
 
-    rates = tuple(f"TPR at {rate:g} FPR" for rate in FALSE_POSITIVES)
+    rates = tuple(f"TPR at {rate:.1%} FPR" for rate in FALSE_POSITIVES)
     columns = ("attack", "model", "inference", COVERAGE, "AUC", *rates, "AUC of others")
-    rows = [_cells(row, attacks["column"]) for row in attacks["rows"]]
-    return Table(f"Attacks on models of {attacks['source']}", columns, rows, notes(attacks))
-
-
-def figure(attacks: Attacks) -> Figure:
-    """The AUC of each attack as bars, one series for each kind of model."""
-    from privgcn.audit.attacks import NO_MODEL
-
-    rows = attacks["rows"]
-    return Figure(
-        f"Attacks on models of {attacks['source']}",
-        [
-            Series(
-                model,
-                [_point(row) for row in rows if row["model"] == model],
-                "reference" if model == NO_MODEL else "data",
-            )
-            for model in dict.fromkeys(row["model"] for row in rows)
-        ],
-        x_label="attack",
-        y_label="AUC (0.5 is chance)",
-        kind="bar",
-    )
-
-
-def attack_name(attack: str, column: str | None) -> str:
-    """What is attacked, in words."""
-    return f"column {column}" if attack == "column" else attack
-
-
-def notes(attacks: Attacks) -> list[str]:
-    """How to read the numbers."""
-    lines = [
+    rows: list[tuple[Cell, ...]] = []
+    for row in attacks["rows"]:
+        covered = None
+        if row["inference"] is not None and row["model"].startswith("epsilon"):
+            covered = COVERED if row["covered"] else NOT_COVERED
+        name = row["attack"]
+        if name == "column":
+            name = f"column {attacks['column']}"
+        measured = [_text(one) for one in (row["auc"], *row["tpr"], row["others"])]
+        rows.append((name, row["model"], row["inference"], covered, *measured))
+    notes = [
         "AUC 0.5 is chance; ranges are 95 % intervals. Attacks show what these adversaries "
         "learned, not what others could.",
         f"Membership: {attacks['shadows']} models of each kind on random halves, each attacked "
@@ -58,28 +36,33 @@ def notes(attacks: Attacks) -> list[str]:
         "Edges: connected documents are alike, so compare with what their texts alone tell.",
     ]
     if attacks["column"] is not None:
-        lines.append("AUC of others: the same guess about documents that trained no model.")
-    return lines
+        notes.append("AUC of others: the same guess about documents that trained no model.")
+    return Table(f"Attacks on models of {attacks['source']}", columns, rows, notes)
 
 
-def _cells(row: Mapping[str, Any], column: str | None) -> tuple[Cell, ...]:
-    covered = None
-    if row["inference"] is not None and row["model"].startswith("epsilon"):
-        covered = COVERED if row["covered"] else NOT_COVERED
-    others = None if row["others"] is None else _text(row["others"])
-    numbers = (_text(row["auc"]), *map(_text, row["tpr"]), others)
-    name = attack_name(row["attack"], column)
-    return name, row["model"], row["inference"], covered, *numbers
-
-
-def _text(measured: Any) -> str:
+def _text(measured: Any) -> str | None:
+    if measured is None:
+        return None
     value, low, high = measured
     return f"{value:.3f} ({low:.3f} to {high:.3f})"
 
 
-def _point(row: Mapping[str, Any]) -> Point:
-    position = (
-        row["attack"] if row["inference"] is None else f"{row['attack']}, {row['inference']}"
+def figure(attacks: Attacks) -> Figure:
+    """The AUC of each attack as bars, one series for each kind of model."""
+    from privgcn.audit.attacks import NO_MODEL
+
+    points: dict[str, list[Point]] = {}
+    for row in attacks["rows"]:
+        at = ", ".join(filter(None, (row["attack"], row["inference"])))
+        value, low, high = row["auc"]
+        points.setdefault(row["model"], []).append(Point(at, value, ends=(low, high)))
+    return Figure(
+        f"Attacks on models of {attacks['source']}",
+        [
+            Series(model, bars, "reference" if model == NO_MODEL else "data")
+            for model, bars in points.items()
+        ],
+        x_label="attack",
+        y_label="AUC (0.5 is chance)",
+        kind="bar",
     )
-    value, low, high = row["auc"]
-    return Point(position, value, ends=(low, high))

@@ -2,18 +2,16 @@
 
 A card holds the statement, the training settings and what the owner of the documents chose
 to say about them. Scores, counts of labels or edges, timings and where the documents came
-from have no way in: the settings are checked against the known ones, and what names the data
-is refused.
+from have no way in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from privgcn.config import DataSettings, Settings, parse_settings
-from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.config import DataSettings, Settings
+from privgcn.errors import PrivacyContractError
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.wording import explained, sentence
 from privgcn.report.page import effective_settings, render, texts
@@ -36,86 +34,46 @@ class About:
     contact: str | None = None
 
 
-def card_markdown(
-    statement: PrivacyStatement, settings_public: Mapping[str, Any], about: About | None = None
+def privacy_card(
+    statement: PrivacyStatement,
+    settings: Settings,
+    about: About | None = None,
+    template: str = "card.md",
 ) -> str:
-    """The card as Markdown.
+    """The card; the same content in both formats.
 
     Args:
         statement: Of the released model.
-        settings_public: The settings without a ``data`` section.
+        settings: Of its training; the ``data`` section stays out of the card.
         about: What else the owner wants the card to say.
+        template: ``card.md``, or ``card.html`` for one self-contained page.
 
     Raises:
-        PrivacyContractError: The model must not be released, or the settings hold what the
-            guarantee does not cover.
+        PrivacyContractError: The model must not be released.
     """
-    return render("card.md", _card(statement, settings_public, about))
-
-
-def card_html(
-    statement: PrivacyStatement, settings_public: Mapping[str, Any], about: About | None = None
-) -> str:
-    """The card as one self-contained page; the same content as ``card_markdown``."""
-    return render("card.html", _card(statement, settings_public, about))
-
-
-def _card(
-    statement: PrivacyStatement, settings_public: Mapping[str, Any], about: About | None
-) -> dict[str, Any]:
-    if not isinstance(statement, PrivacyStatement):
-        raise PrivacyContractError(
-            f"The 'statement' of a privacy card must be a PrivacyStatement. Got {statement!r}. "
-            "A model without a guarantee has no card."
-        )
     if not statement.releasable:
         raise PrivacyContractError(
             "The 'statement' of a privacy card must be of a run that may be released. Got one "
             "whose noise came from a seed. Train again without --reproducible."
         )
-    words = explained(statement)
-    return {
+    words, said, usual = explained(statement), about or About(), texts()["card"]
+    classes = usual["classes"]
+    if said.classes is not None:
+        classes = f"{len(said.classes)} classes: {', '.join(said.classes)}."
+    trained = f"The model was trained on {dict(words['facts'])['Training data']}."
+    sections = [
+        ("Intended use", [sentence(said.intended_use or usual["use"]), usual["misuse"]]),
+        ("Training documents", [trained, sentence(said.corpus or usual["corpus"])]),
+        ("Classes", [classes]),
+        ("Limits", usual["limits"]),
+        ("Contact", [said.contact or usual["contact"]]),
+    ]
+    public = settings.model_copy(update={"data": DataSettings()})
+    card = {
         "title": "Privacy card",
         "synthetic": None,
         "statement": words,
-        "about": _about(dict(words["facts"])["Training data"], about or About()),
-        "settings": effective_settings(_public(settings_public)),
+        "about": sections,
+        "settings": effective_settings(public),
     }
-
-
-def _about(trained_on: str, about: About) -> list[tuple[str, list[str]]]:
-    """The sections of a model card that are not about the guarantee."""
-    usual = texts()["card"]
-    classes = usual["classes"]
-    if about.classes is not None:
-        classes = f"{len(about.classes)} classes: {', '.join(about.classes)}."
-    return [
-        ("Intended use", [sentence(about.intended_use or usual["use"]), usual["misuse"]]),
-        (
-            "Training documents",
-            [
-                f"The model was trained on {trained_on}.",
-                sentence(about.corpus or usual["corpus"]),
-            ],
-        ),
-        ("Classes", [classes]),
-        ("Limits", usual["limits"]),
-        ("Contact", [about.contact or usual["contact"]]),
-    ]
-
-
-def _public(settings: Mapping[str, Any]) -> Settings:
-    """The settings, if they are settings and say nothing about the documents."""
-    try:
-        checked = parse_settings(settings)
-    except ConfigError as error:
-        raise PrivacyContractError(
-            "The settings on a privacy card must be settings of a run and nothing else. "
-            f"{error}"
-        ) from None
-    if checked.data != DataSettings():
-        raise PrivacyContractError(
-            "The settings on a privacy card must not say where the documents are. Got a 'data' "
-            "section. Leave it out."
-        )
-    return checked
+    return render(template, card)

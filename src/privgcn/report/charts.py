@@ -10,17 +10,26 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from markupsafe import Markup
 
 from privgcn.files import write_atomically
 from privgcn.report.tables import MeanStd, Table
-from privgcn.report.text import between, clean, coordinate, element, joined, number, score
+from privgcn.report.text import (
+    Attribute,
+    between,
+    clean,
+    coordinate,
+    element,
+    joined,
+    number,
+    score,
+)
 
 Role = Literal["data", "reference", "range"]
 
@@ -33,7 +42,7 @@ _CHARACTER = 0.56
 _PHONE = 290.0
 _HEIGHT = 280.0
 _BAR = 14.0
-_MOST_OWN_TICKS = 12
+_MOST_TICKS = 12
 # From here on equal distances would crowd the small values of an axis.
 _WIDE_RANGE = 12.0
 # Ordered by contrast with a white page; yellow comes last. Pages override them by class, so
@@ -98,6 +107,10 @@ class Series:
     points: Sequence[Point]
     role: Role = "data"
 
+    def shown(self, point: Point) -> str | None:
+        """The value of a point in words."""
+        return between(point.ends) if self.role == "range" else str(point)
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -119,43 +132,55 @@ class Figure:
     kind: Literal["line", "bar"] = "line"
     notes: Sequence[str] = ()
 
+    def values(self) -> list[float]:
+        """Every value that an axis must hold, whiskers included."""
+        points = [point for series in self.series for point in series.points]
+        return [value for point in points for value in (point.y, *(point.span or ()))]
+
     def values_table(self) -> Table:
         """The same values as a table, for readers who do not see the drawing."""
         rows = [
-            (
-                one.name,
-                point.position,
-                between(point.ends) if one.role == "range" else str(point),
-            )
+            (one.name, point.position, one.shown(point))
             for one in self.series
             for point in one.points
         ]
         columns = ("series", self.x_label or "x", self.y_label or "value")
         return Table(f"{self.title}: values", columns, rows)
 
+    def said(self, series: Series, point: Point) -> Markup:
+        """What a reader who points at a mark is told."""
+        # What stands in brackets explains an axis; a value does not repeat it.
+        axis = "" if self.kind == "bar" else (self.x_label.split(" (")[0] or "x") + " "
+        where = f", {axis}{point.position}"
+        if point.x is None or point.position == series.name:
+            where = ""
+        return element("title", f"{series.name}{where}: {series.shown(point)}")
 
+
+@dataclass(frozen=True)
 class Scale:
-    """One axis: where values lie, as fractions of its length, and what its ticks say."""
+    """One axis: where values lie, as fractions of its length, and what its ticks say.
 
-    def __init__(
-        self,
-        low: float,
-        high: float,
-        ticks: Sequence[tuple[float, str]],
-        names: Sequence[str] = (),
-        log: bool = False,
-    ) -> None:
-        self._low, self._high, self.names, self._log = low, high, list(names), log
-        self.ticks = [(self.at(value), words) for value, words in ticks]
-        if names:
-            self.ticks = [(self.at(name), name) for name in names]
+    Attributes:
+        low: The value at its beginning.
+        high: The value at its end.
+        ticks: Where, and in words.
+        names: The positions, where they are names.
+        log: Whether equal distances are equal ratios.
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+    ticks: Sequence[tuple[float | str, str]] = ()
+    names: Sequence[str] = ()
+    log: bool = False
 
     def at(self, value: float | str) -> float:
         """How far along the axis a value lies."""
         if self.names:
             return (self.names.index(number(value)) + 0.5) / len(self.names)
-        ends = (self._low, self._high, float(value))
-        low, high, here = map(math.log, ends) if self._log else ends
+        ends = (self.low, self.high, float(value))
+        low, high, here = map(math.log, ends) if self.log else ends
         return (here - low) / (high - low)
 
     @classmethod
@@ -164,7 +189,9 @@ class Scale:
         low, high = min(0.0, *values), max(0.0, *values)
         if high - low <= 1e-300:
             low, high = 0.0, 1.0
-        step = _round_step((high - low) / 5)
+        rough = (high - low) / 5
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * (1 - 1e-9))
         first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
         decimals = max(0, -math.floor(math.log10(step) + 1e-9))
         ticks = [(i * step, f"{i * step:.{decimals}f}") for i in range(first, last + 1)]
@@ -175,62 +202,14 @@ class Scale:
         """Numbers, or names in their order; numbers are names where an axis holds both."""
         if not positions or any(isinstance(position, str) for position in positions):
             names = list(dict.fromkeys(map(number, positions))) or ["everywhere"]
-            return cls(0, 1, (), names)
+            return cls(ticks=[(name, name) for name in names], names=names)
         own = sorted({float(position) for position in positions})
+        ticks = [(mark, number(mark)) for mark in own[:: math.ceil(len(own) / _MOST_TICKS)]]
         low, high = own[0], own[-1]
-        if low == high:
-            return cls(low - 1, high + 1, [(low, number(low))])
-        few = len(own) <= _MOST_OWN_TICKS
         if low > 0 and high / low >= _WIDE_RANGE:
-            powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-            marks = own if few else [m * 10.0**power for power in powers for m in (1, 2, 5)]
-            marks = [mark for mark in marks if low / 1.15 <= mark <= high * 1.15]
-            return cls(low / 1.15, high * 1.15, [(m, number(m)) for m in marks], log=True)
-        if not few:
-            step = _round_step((high - low) / 5)
-            first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-            own = [mark * step for mark in range(first, last + 1)]
-        pad = 0.04 * (high - low)
-        return cls(low - pad, high + pad, [(mark, number(mark)) for mark in own])
-
-
-def _round_step(rough: float) -> float:
-    power = 10.0 ** math.floor(math.log10(rough))
-    return next(power * m for m in (1, 2, 5, 10) if power * m >= rough * (1 - 1e-9))
-
-
-@dataclass(frozen=True)
-class _Look:
-    """How a series is drawn, by its rank among the data or among the references."""
-
-    index: int
-    reference: bool
-
-    @property
-    def colour(self) -> str:
-        return REFERENCE if self.reference else _COLOURS[self.index % len(_COLOURS)]
-
-    @property
-    def style(self) -> str:
-        """The class by which a page gives the series its colour in dark mode."""
-        return "ref" if self.reference else f"s{self.index % len(_COLOURS)}"
-
-    def line(self, x1: str, y1: float, x2: str, y2: float) -> Markup:
-        dashes = _REFERENCE_DASHES if self.reference else _DASHES
-        dash = dashes[self.index % len(dashes)]
-        return element(
-            "line", x1=x1, y1=y1, x2=x2, y2=y2, class_=f"stroke {self.style}",
-            stroke=self.colour, stroke_width=2.2, stroke_dasharray=dash,
-        )  # fmt: skip
-
-    def marker(self, x: str, y: float) -> Markup:
-        # After all colours are used the shapes move on by one: no two of 64 series share both.
-        shape = _MARKERS[(self.index + self.index // len(_COLOURS)) % len(_MARKERS)]
-        path = element(
-            "path", d=shape, class_=f"mark {self.style}", fill=self.colour, stroke="#ffffff",
-            stroke_width=1.2,
-        )  # fmt: skip
-        return element("svg", path, x=x, y=y, **_VISIBLE)
+            return cls(low / 1.15, high * 1.15, ticks, log=True)
+        pad = 0.04 * (high - low) or 1.0
+        return cls(low - pad, high + pad, ticks)
 
 
 class Painter:
@@ -239,26 +218,21 @@ class Painter:
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
 
-    def _looks(self, figure: Figure) -> Iterator[tuple[_Look, Series]]:
-        data = [series.name for series in figure.series if series.role == "data"]
-        for name in data:
-            if name not in self._known:
-                taken = set(self._known.values())
-                if len(taken) >= len(_COLOURS):
-                    taken = {self._known[other] for other in data if other in self._known}
-                self._known[name] = next(i for i in itertools.count() if i not in taken)
-        references = itertools.count()
+    def looks(self, figure: Figure) -> list[tuple[Look, Series]]:
+        """How each series is drawn."""
+        references, pairs = itertools.count(), []
         for series in figure.series:
-            reference = series.role != "data"
-            index = next(references) if reference else self._known[series.name]
-            yield _Look(index, reference), series
+            if series.role == "data":
+                rank = self._known.setdefault(series.name, len(self._known))
+                pairs.append((Look(rank), series))
+            else:
+                pairs.append((Look(next(references), reference=True), series))
+        return pairs
 
     def legend(self, figure: Figure) -> list[tuple[Markup, str]]:
         """A swatch and a name for each series; none for bars, which have their names."""
-        if figure.kind == "bar":
-            return []
         entries = []
-        for look, series in self._looks(figure):
+        for look, series in self.looks(figure) if figure.kind == "line" else ():
             swatch = look.line("0", 8, "28", 8)
             swatch += Markup("") if look.reference else look.marker("14", 8)
             drawing = element("svg", swatch, width=28, height=16, aria_hidden="true")
@@ -272,14 +246,51 @@ class Painter:
     def drawn(self, figure: Figure) -> tuple[Markup, float]:
         """The drawing and its height."""
         draw = _lines if figure.kind == "line" else _bars
-        parts, height = draw(figure, list(self._looks(figure)))
+        parts, height = draw(figure, self.looks(figure))
         drawing = element(
-            "svg", parts, xmlns="http://www.w3.org/2000/svg", width="100%", height=height,
-            role="img", aria_label=figure.title, class_=f"chart {figure.kind}",
+            "svg", joined(parts), xmlns="http://www.w3.org/2000/svg", width="100%",
+            height=height, role="img", aria_label=figure.title, class_=f"chart {figure.kind}",
             font_family="system-ui, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif",
             font_size=_FONT, overflow="visible",
         )  # fmt: skip
         return drawing, height
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a series is drawn, by its rank among the data or among the references."""
+
+    rank: int
+    reference: bool = False
+
+    @property
+    def colour(self) -> str:
+        """For a light page."""
+        return REFERENCE if self.reference else _COLOURS[self.rank % len(_COLOURS)]
+
+    @property
+    def name(self) -> str:
+        """The class by which a dark page gives it another colour."""
+        return "ref" if self.reference else f"s{self.rank % len(_COLOURS)}"
+
+    def line(self, x1: str, y1: float, x2: str, y2: float, *, whisker: bool = False) -> Markup:
+        """A line between two points."""
+        dashes = _REFERENCE_DASHES if self.reference else _DASHES
+        return element(
+            "line", x1=x1, y1=y1, x2=x2, y2=y2, class_=f"stroke {self.name}",
+            stroke=self.colour, stroke_width=1.3 if whisker else 2.2,
+            stroke_dasharray=None if whisker else dashes[self.rank % len(dashes)],
+        )  # fmt: skip
+
+    def marker(self, x: str, y: float) -> Markup:
+        """The mark of a point."""
+        # After all colours are used the shapes move on by one: no two of 64 series share both.
+        shape = _MARKERS[(self.rank + self.rank // len(_COLOURS)) % len(_MARKERS)]
+        path = element(
+            "path", d=shape, class_=f"mark {self.name}", fill=self.colour, stroke="#ffffff",
+            stroke_width=1.2,
+        )  # fmt: skip
+        return element("svg", path, x=x, y=y, **_VISIBLE)
 
 
 _GROUND = """
@@ -312,10 +323,10 @@ def save_svg(figure: Figure, path: Path, *, width: float = 720.0) -> Path:
     return path
 
 
-def _lines(figure: Figure, drawn: Sequence[tuple[_Look, Series]]) -> tuple[Markup, float]:
+def _lines(figure: Figure, drawn: list[tuple[Look, Series]]) -> tuple[list[Markup], float]:
     """Lines with markers, and whiskers for the spread."""
     positions = [p.x for s in figure.series for p in s.points if p.x is not None]
-    across, vertical = Scale.of_positions(positions), Scale.of_values(_values(figure))
+    across, vertical = Scale.of_positions(positions), Scale.of_values(figure.values())
     top = 30.0 if figure.y_label else 8.0
     bottom = top + _HEIGHT
 
@@ -324,15 +335,17 @@ def _lines(figure: Figure, drawn: Sequence[tuple[_Look, Series]]) -> tuple[Marku
 
     parts = [_text(_shortened(figure.y_label, _PHONE), "-36", 12, class_="axis", fill=MUTED)]
     for level, words in vertical.ticks:
-        here = bottom - level * _HEIGHT
-        parts.append(_line("0", here, "100%", here, _GRID))
-        parts.append(_text(words, "-8", here + 4, class_="tick", anchor="end", fill=MUTED))
-    parts.append(_ticks_below(across, bottom))
+        parts.append(_line("0", y(float(level)), "100%", y(float(level)), _GRID))
+        parts.append(
+            _text(words, "-8", y(float(level)) + 4, class_="tick", anchor="end", fill=MUTED)
+        )
+    below, height = _axis_below(across, figure.x_label, bottom)
+    parts += below
     # References lie below, so that they never hide a value of the data.
     for look, series in sorted(drawn, key=lambda pair: not pair[0].reference):
         for point in (point for point in series.points if point.x is None):
             line = look.line("0", y(point.y), "100%", y(point.y))
-            parts.append(element("g", _said(figure, series, point), line))
+            parts.append(element("g", figure.said(series, point), line))
         spots = [(across.at(p.x), y(p.y), p) for p in series.points if p.x is not None]
         spots.sort(key=lambda spot: spot[0])
         step = 1.5 / len(across.names) if across.names else 2
@@ -341,116 +354,84 @@ def _lines(figure: Figure, drawn: Sequence[tuple[_Look, Series]]) -> tuple[Marku
             if x2 - x1 < step:
                 parts.append(look.line(_percent(x1), y1, _percent(x2), y2))
         for x, here, point in spots:
-            at, marks = _percent(x), [_said(figure, series, point)]
+            at, marks = _percent(x), [figure.said(series, point)]
             if point.span is not None:
                 low, high = map(y, point.span)
-                style = {"class_": f"stroke {look.style}", "stroke": look.colour}
-                marks.append(_line(at, low, at, high, style))
-                cap = _line("-4", 0, "4", 0, style)
+                marks.append(look.line(at, low, at, high, whisker=True))
+                cap = look.line("-4", 0, "4", 0, whisker=True)
                 marks += [element("svg", cap, x=at, y=end, **_VISIBLE) for end in (low, high)]
             marks.append(look.marker(at, here))
             marks.append(element("circle", cx=at, cy=here, r=13, fill="transparent"))
             parts.append(element("g", *marks))
-    below = _below(figure.x_label, bottom, parts)
-    return joined(parts), bottom + below
+    return parts, bottom + height
 
 
-def _bars(figure: Figure, drawn: Sequence[tuple[_Look, Series]]) -> tuple[Markup, float]:
+def _bars(figure: Figure, drawn: list[tuple[Look, Series]]) -> tuple[list[Markup], float]:
     """Horizontal bars under their names, so that names of any length fit, also on a phone."""
-    scale = Scale.of_values(_values(figure))
+    scale = Scale.of_values(figure.values())
     groups = dict.fromkeys(point.position for _, series in drawn for point in series.points)
     y = 4.0
     marks: list[Markup] = []
     for group in groups:
         bars = [(k, s, p) for k, s in drawn for p in s.points if p.position == group]
-        if len(bars) > 1:
+        several = len(bars) > 1
+        if several:
             marks.append(_text(_shortened(group, _PHONE), "0", y + 13, weight="600"))
             y += _LINE
         for look, series, point in bars:
             name = group if series.name == group else f"{group} ({series.name})"
-            name = series.name if len(bars) > 1 else name
+            name = series.name if several else name
             marks.append(_text(_shortened(name, _PHONE), "0", y + 13))
             marks.append(_bar(figure, look, series, point, scale, y + _LINE))
-            y += _LINE + _BAR + (5 if len(bars) > 1 else 9)
-        y += 6 if len(bars) > 1 else 0
-    grid = [_line(_percent(at), 0, _percent(at), y, _GRID) for at, _ in scale.ticks]
-    parts = [*grid, *marks, _ticks_below(scale, y - 4)]
-    below = _below(figure.y_label, y - 4, parts)
-    return joined(parts), y - 4 + below
+            y += _LINE + _BAR + (5 if several else 9)
+        y += 6 if several else 0
+    ends = [_percent(scale.at(value)) for value, _ in scale.ticks]
+    below, height = _axis_below(scale, figure.y_label, y - 4)
+    return [*(_line(at, 0, at, y, _GRID) for at in ends), *marks, *below], y - 4 + height
 
 
 def _bar(
-    figure: Figure, look: _Look, series: Series, point: Point, scale: Scale, y: float
+    figure: Figure, look: Look, series: Series, point: Point, scale: Scale, y: float
 ) -> Markup:
     """A bar with its whisker and its number, or an outline between the ends of a range."""
-    low, high = point.span or (point.y, point.y)
+    ends = sorted(map(scale.at, point.span or (point.y, point.y)))
     start, end = sorted((scale.at(0.0), scale.at(point.y)))
+    style: dict[str, Attribute] = {"class_": f"fill {look.name}", "fill": look.colour}
+    words, middle, whisker = str(MeanStd(point.y, point.std)), y + _BAR / 2, []
     if series.role == "range":
-        start, end = scale.at(low), scale.at(high)
-    middle = y + _BAR / 2
-    hollow = series.role == "range"
-    box = element(
-        "rect", x=_percent(start), y=y, width=_percent(max(end - start, 0.003)), height=_BAR,
-        rx=2, class_=f"{'range' if hollow else 'fill'} {look.style}",
-        fill="none" if hollow else look.colour, stroke=MUTED if hollow else None,
-        stroke_dasharray="3 3" if hollow else None,
-    )  # fmt: skip
-    parts = [_said(figure, series, point), box]
-    if point.span is not None and not hollow:
-        ends = [scale.at(low), scale.at(high)]
-        style = {"class_": "whisker", "stroke": INK}
-        parts.append(_line(_percent(ends[0]), middle, _percent(ends[1]), middle, style))
-        parts += [
-            _line(_percent(at), middle - 4, _percent(at), middle + 4, style) for at in ends
-        ]
-        end = max(end, *ends)
-    words = str(between(point.ends)) if hollow else str(MeanStd(point.y, point.std))
-    parts.append(_text(words, _percent(end), middle + 4.5, class_="number", dx=7))
-    return element("g", *parts)
+        start, end = ends
+        style = {"class_": "range", "fill": "none", "stroke": MUTED, "stroke_dasharray": "3 3"}
+        words = str(between(point.ends))
+    elif point.span is not None:
+        low, high = map(_percent, ends)
+        lines = [(low, middle, high, middle)]
+        lines += [(at, middle - 4, at, middle + 4) for at in (low, high)]
+        whisker = [_line(*line, {"class_": "whisker", "stroke": INK}) for line in lines]
+    width = _percent(max(end - start, 0.003))
+    box = element("rect", x=_percent(start), y=y, width=width, height=_BAR, rx=2, **style)
+    after = _percent(max(end, ends[1]))
+    value = _text(words, after, middle + 4.5, class_="number", dx=7)
+    return element("g", figure.said(series, point), box, *whisker, value)
 
 
-def _values(figure: Figure) -> list[float]:
-    """Every value that an axis must hold, whiskers included."""
-    points = [point for series in figure.series for point in series.points]
-    return [value for point in points for value in (point.y, *(point.span or ()))]
+def _axis_below(scale: Scale, words: str, bottom: float) -> tuple[list[Markup], float]:
+    """The ticks and the name of an axis, and how high they are.
 
-
-def _said(figure: Figure, series: Series, point: Point) -> Markup:
-    """What a reader who points at a mark is told."""
-    value = between(point.ends) if series.role == "range" else str(point)
-    # What stands in brackets explains an axis; a value does not repeat it.
-    axis = "" if figure.kind == "bar" else (figure.x_label.split(" (")[0] or "x") + " "
-    where = (
-        "" if point.x is None or point.position == series.name else f", {axis}{point.position}"
-    )
-    return element("title", f"{series.name}{where}: {value}")
-
-
-def _ticks_below(scale: Scale, bottom: float) -> Markup:
-    """Tick labels under an axis; one that would touch its neighbour on a phone is left out."""
+    A tick that would touch its neighbour on a phone is left out.
+    """
+    style: dict[str, Any] = {"anchor": "middle", "fill": MUTED}
     parts, taken = [], -math.inf
-    room = max(_PHONE / max(1, len(scale.ticks)) - 6, 14.0)
-    for at, words in scale.ticks:
-        shown = _shortened(words, max(room, 40.0))
+    room = max(_PHONE / max(1, len(scale.ticks)) - 6, 40.0)
+    for value, said in scale.ticks:
+        at, shown = scale.at(value), _shortened(said, room)
         half = _width(shown) / 2
         if at * _PHONE - half >= taken + 4:
             taken = at * _PHONE + half
-            parts.append(
-                _text(
-                    shown, _percent(at), bottom + 19, class_="tick", anchor="middle", fill=MUTED
-                )
-            )
-    return joined(parts)
-
-
-def _below(words: str, bottom: float, parts: list[Markup]) -> float:
-    """Adds the name of an axis; returns the height of what lies below the plot."""
-    if words:
-        shown = _shortened(words, _PHONE)
-        parts.append(
-            _text(shown, "50%", bottom + 41, class_="axis", anchor="middle", fill=MUTED)
-        )
-    return 50.0 if words else 26.0
+            parts.append(_text(shown, _percent(at), bottom + 19, class_="tick", **style))
+    if not words:
+        return parts, 26.0
+    parts.append(_text(_shortened(words, _PHONE), "50%", bottom + 41, class_="axis", **style))
+    return parts, 50.0
 
 
 def _width(text: str) -> float:
@@ -482,5 +463,5 @@ def _text(
     )  # fmt: skip
 
 
-def _line(x1: str, y1: float, x2: str, y2: float, style: Mapping[str, str]) -> Markup:
+def _line(x1: str, y1: float, x2: str, y2: float, style: Mapping[str, Attribute]) -> Markup:
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, stroke_width=1.3, **style)

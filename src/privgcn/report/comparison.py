@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from privgcn.config import MODES, Mode
+from privgcn.config import MODES
 from privgcn.errors import ConfigError, DataError
 from privgcn.privacy.wording import SHORT_UNIT, round_up
-from privgcn.report.charts import Figure, Point, Role, Series
+from privgcn.report.charts import Figure, Point, Series
 from privgcn.report.page import RunRecord, notice, render, run_page
 from privgcn.report.scores import COVERAGE, SCORE_AXIS, cells, mode_label, modes_of
 from privgcn.report.tables import Cell, MeanStd, Table
@@ -134,60 +134,47 @@ def _run_table(runs: Sequence[RunRecord]) -> Table:
 
 def _curves(runs: Sequence[RunRecord]) -> list[Figure]:
     """One figure for each dataset and kind of guarantee: other epsilons do not compare."""
-    recipes = defaultdict(set)
-    for run in runs:
-        if run.statement is not None:
-            recipes[run.dataset].add(run.settings.recipe)
-    # Scores by figure, series and epsilon.
-    data: dict[Any, dict[str, dict[float, list[float]]]] = {}
-    levels: dict[str, dict[str, list[float]]] = defaultdict(dict)
+    recipes = {(run.dataset, run.settings.recipe) for run in runs if run.statement is not None}
+    several = Counter(dataset for dataset, _ in recipes)
+    # Scores by figure, series and epsilon; without privacy by dataset and series.
+    data: dict[Any, Any] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    levels: dict[str, Any] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         for mode in modes_of(run.scores["modes"]):
             value = run.scores["modes"][mode].get("micro_f1")
             if value is None:
                 continue
-            if run.statement is None:
-                name, value = _without_privacy(run, mode, value)
-                levels[run.dataset].setdefault(name, []).append(value)
+            if run.statement is not None:
+                label = mode_label(mode, private=True)
+                if several[run.dataset] > 1:
+                    label = f"{run.settings.recipe}, {label}"
+                kind = (run.dataset, run.statement.unit, run.statement.relation)
+                epsilon = float(round_up(run.statement.epsilon, 3))
+                data[kind][label][epsilon].append(value)
                 continue
-            name = mode_label(mode, private=True)
-            if len(recipes[run.dataset]) > 1:
-                name = f"{run.settings.recipe}, {name}"
-            kind = (run.dataset, run.statement.unit, run.statement.relation)
-            epsilon = float(round_up(run.statement.epsilon, 3))
-            by_epsilon = data.setdefault(kind, {}).setdefault(name, {})
-            by_epsilon.setdefault(epsilon, []).append(value)
-    return [
-        Figure(
-            f"{dataset}: score against epsilon (unit {unit}, relation {relation})",
-            [
-                *(_series(name, by_epsilon, "data") for name, by_epsilon in series.items()),
-                *(
-                    _series(name, {None: values}, "reference")
-                    for name, values in levels[dataset].items()
-                ),
-            ],
-            x_label=EPSILON_AXIS,
-            y_label=SCORE_AXIS,
-            notes=["Runs with the same recipe and epsilon are averaged."],
-        )
-        for (dataset, unit, relation), series in data.items()
-    ]
-
-
-def _series(name: str, values: Mapping[Any, list[float]], role: Role) -> Series:
-    points = [Point(at, *MeanStd.of(row)) for at, row in sorted(values.items())]
-    return Series(name, points, role)
-
-
-def _without_privacy(run: RunRecord, mode: Mode, own: float) -> tuple[str, float]:
-    """What private runs are compared with: the best reference, or the run itself."""
-    reference = run.scores.get("references", {}).get(mode)
-    if reference is not None:
-        value = reference["scores"][reference["best"]].get("micro_f1")
-        if value is not None:
-            return f"best without privacy, {mode}: {reference['best']}", value
-    return f"without privacy, {mode}", own
+            # Private runs are compared with the best reference, or with the run itself.
+            label, reference = (
+                f"without privacy, {mode}",
+                run.scores.get("references", {}).get(mode),
+            )
+            best = reference and reference["scores"][reference["best"]].get("micro_f1")
+            if best is not None:
+                label, value = f"best without privacy, {mode}: {reference['best']}", best
+            levels[run.dataset][label].append(value)
+    figures = []
+    for (dataset, unit, relation), curves in data.items():
+        series = [
+            Series(name, [Point(at, *MeanStd.of(values)) for at, values in sorted(row.items())])
+            for name, row in curves.items()
+        ]
+        series += [
+            Series(name, [Point(None, *MeanStd.of(values))], "reference")
+            for name, values in levels[dataset].items()
+        ]
+        title = f"{dataset}: score against epsilon (unit {unit}, relation {relation})"
+        notes = ["Runs with the same recipe and epsilon are averaged."]
+        figures.append(Figure(title, series, EPSILON_AXIS, SCORE_AXIS, notes=notes))
+    return figures
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -27,7 +27,7 @@ from privgcn.errors import ConfigError
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.wording import SHORT_UNIT, explained, round_up
 from privgcn.report import attacks as attacked
-from privgcn.report.charts import Figure, Painter
+from privgcn.report.charts import Painter
 from privgcn.report.scores import (
     Scores,
     baselines_of,
@@ -42,7 +42,6 @@ from privgcn.report.scores import (
     repeat_table,
     score_figure,
 )
-from privgcn.report.tables import Table
 from privgcn.report.text import finalize, markdown_text, number, score, setting
 
 _GENERATOR = b'<meta name="generator" content="privgcn">'
@@ -93,16 +92,6 @@ class RunRecord:
         return self.scores.get("dataset") or self.settings.data.source or "unnamed documents"
 
 
-@dataclass(frozen=True)
-class Part:
-    """A part of a page of results: a heading, sentences, figures and tables."""
-
-    name: str
-    notes: Sequence[str] = ()
-    figures: Sequence[Figure] = ()
-    tables: Sequence[Table] = ()
-
-
 def run_page(
     settings: Settings,
     statement: PrivacyStatement | None,
@@ -135,33 +124,31 @@ def run_page(
     notices = [notice("working_copy" if private else "no_guarantee")]
     if scores.get("synthetic"):
         notices.append(notice("synthetic", the="The"))
-    return render(
-        "run.html",
-        {
-            "title": f"{run.dataset}, {'with' if private else 'without'} differential privacy",
-            "name": name,
-            "synthetic": "SYNTHETIC" if scores.get("synthetic") else None,
-            "lede": _lede(run),
-            "tiles": _tiles(run),
-            "notices": notices,
-            "statement": None if statement is None else explained(statement),
-            "verdict": verdict(statement),
-            "checked": list(checked),
-            "score_table": mode_table(scores, private=private),
-            "more_scores": [t for t in (repeat_table(scores), reference_table(scores)) if t],
-            "score_figure": score_figure(scores, private=private),
-            "classes": _classes(run),
-            "attack_figure": None if attacks is None else attacked.figure(attacks),
-            "attack_table": None if attacks is None else attacked.table(attacks),
-            "settings": effective_settings(settings),
-        },
-    )
-
-
-def results_page(title: str, parts: Sequence[Part], notes: Sequence[str] = ()) -> str:
-    """A page of tables and figures, such as those of an experiment; notes introduce it."""
-    summary = {"title": title, "synthetic": None, "notes": list(notes), "parts": list(parts)}
-    return render("results.html", summary)
+    words = verdict = None
+    if statement is not None:
+        words = explained(statement)
+        verdict = notice(
+            "void" if statement.void else "releasable" if statement.releasable else "seeded"
+        )
+    page = {
+        "title": f"{run.dataset}, {'with' if private else 'without'} differential privacy",
+        "name": name,
+        "synthetic": "SYNTHETIC" if scores.get("synthetic") else None,
+        "lede": _lede(run),
+        "tiles": _tiles(run),
+        "notices": notices,
+        "statement": words,
+        "verdict": verdict,
+        "checked": list(checked),
+        "score_table": mode_table(scores, private=private),
+        "more_scores": [t for t in (repeat_table(scores), reference_table(scores)) if t],
+        "score_figure": score_figure(scores, private=private),
+        "classes": _classes(run),
+        "attack_figure": None if attacks is None else attacked.figure(attacks),
+        "attack_table": None if attacks is None else attacked.table(attacks),
+        "settings": effective_settings(settings),
+    }
+    return render("run.html", page)
 
 
 def is_report(path: Path) -> bool:
@@ -180,14 +167,6 @@ def effective_settings(settings: Settings) -> list[tuple[str, str]]:
     }
     rows = flattened(settings.model_dump(exclude_none=True)).items()
     return [(n, setting(v)) for n, v in rows if not idle.get(n) and v != {}]
-
-
-def verdict(statement: PrivacyStatement | None) -> dict[str, str] | None:
-    """Whether a model may be released, as a notice."""
-    if statement is None:
-        return None
-    name = "releasable" if statement.releasable else "seeded"
-    return notice("void" if statement.void else name)
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import Any
 
 from privgcn.config import MODES, Mode, facts_of
 from privgcn.privacy.wording import round_up
-from privgcn.report.charts import Figure, Point, Series
+from privgcn.report.charts import Figure, Point, Role, Series
 from privgcn.report.tables import Cell, MeanStd, Table
 from privgcn.report.text import between
 
@@ -72,34 +72,18 @@ def cells(entry: Mapping[str, Any], measure: str) -> tuple[float | None, str | N
     return entry.get(measure), between(entry.get("intervals", {}).get(measure))
 
 
-def coverage(mode: str) -> str:
-    """Whether the guarantee of the training documents covers predictions in a mode."""
-    return COVERED if facts_of(mode).covered else NOT_COVERED
-
-
 def mode_table(scores: Scores, *, private: bool) -> Table:
     """Modes and baselines, one row each, with what they see and whether that is covered."""
-    entries: list[tuple[str, str | None, Any, str]] = [
-        (mode, coverage(mode), scores["modes"][mode], facts_of(mode).sees)
-        for mode in modes_of(scores["modes"])
-    ]
-    entries += [
-        (f"baseline: {name}", None, entry, _BASELINES.get(name, ""))
-        for name, entry in baselines_of(scores).items()
-    ]
-    columns = ["mode", *([COVERAGE] if private else [])]
-    columns += [
-        column for name in _MEASURES.values() for column in (name, f"{name}, 95\u00a0%")
-    ]
-    rows: list[tuple[Cell, ...]] = [
-        (
-            name,
-            *([covered] if private else []),
-            *(cell for measure in _MEASURES for cell in cells(entry, measure)),
-            sees,
-        )
-        for name, covered, entry, sees in entries
-    ]
+    rows: list[tuple[Cell, ...]] = []
+    for mode in modes_of(scores["modes"]):
+        facts, entry = facts_of(mode), scores["modes"][mode]
+        covered = COVERED if facts.covered else NOT_COVERED
+        rows.append((mode, *([covered] * private), *_measured(entry), facts.sees))
+    for name, entry in baselines_of(scores).items():
+        sees = _BASELINES.get(name, "")
+        rows.append((f"baseline: {name}", *([None] * private), *_measured(entry), sees))
+    columns = ["mode", *([COVERAGE] * private)]
+    columns += [head for name in _MEASURES.values() for head in (name, f"{name}, 95\u00a0%")]
     notes = [
         "The 95 % intervals answer for the test documents, not for the luck of a seed. "
         "Accuracy is micro-F1 here, because each document has one class."
@@ -109,12 +93,18 @@ def mode_table(scores: Scores, *, private: bool) -> Table:
             "The guarantee is for the training documents. Test documents and new documents "
             "have none: scores and predictions may tell something about them."
         )
+    dataset = f" of {scores['dataset']}" if scores.get("dataset") else ""
+    dataset += " (synthetic)" if scores.get("synthetic") else ""
     return Table(
-        f"Scores on the {documents(scores)}, by inference mode, and of the baselines",
+        f"Scores on the {documents(scores)}{dataset}, by inference mode, and of the baselines",
         (*columns, "what is seen"),
         rows,
         (*notes, *forecast_notes(scores)),
     )
+
+
+def _measured(entry: Mapping[str, Any]) -> list[Cell]:
+    return [cell for measure in _MEASURES for cell in cells(entry, measure)]
 
 
 def forecast_notes(scores: Scores) -> list[str]:
@@ -192,19 +182,25 @@ def repeat_table(scores: Scores) -> Table | None:
 
 def score_figure(scores: Scores, *, private: bool) -> Figure | None:
     """Micro-F1 as bars, because it is what the paper reports; ``None`` without any score."""
-    series = []
+    bars: list[tuple[str, str, Any, Role]] = []
     for mode in modes_of(scores["modes"]):
         label = mode_label(mode, private=private)
-        series += _bar(label, label, scores["modes"][mode], "data")
+        bars.append((label, label, scores["modes"][mode], "data"))
     forecast = scores.get("forecast")
-    if series and forecast is not None:
-        low, high = forecast["interval"]
+    if forecast is not None:
+        ends = forecast["interval"]
+        entry = {"micro_f1": sum(ends) / 2, "intervals": {"micro_f1": ends}}
         position = f"forecast for {forecast['mode']}"
-        point = Point(position, (low + high) / 2, ends=(low, high))
-        series.append(Series(position, [point], "range"))
-    for name, row in baselines_of(scores).items():
-        series += _bar("baseline", name, row, "reference")
-    if not series:
+        bars.append((position, position, entry, "range"))
+    for name, entry in baselines_of(scores).items():
+        bars.append(("baseline", name, entry, "reference"))
+    series = []
+    for name, position, entry, role in bars:
+        value, ends = entry.get("micro_f1"), entry.get("intervals", {}).get("micro_f1")
+        if value is not None:
+            point = Point(position, value, ends=None if ends is None else tuple(ends))
+            series.append(Series(name, [point], role))
+    if not any(one.role == "data" for one in series):
         return None
     known = any("intervals" in row for row in scores["modes"].values())
     return Figure(
@@ -215,15 +211,6 @@ def score_figure(scores: Scores, *, private: bool) -> Figure | None:
         kind="bar",
         notes=["Whiskers are 95 % intervals."] if known else [],
     )
-
-
-def _bar(name: str, position: str, row: Mapping[str, Any], role: Any) -> list[Series]:
-    value, ends = row.get("micro_f1"), row.get("intervals", {}).get("micro_f1")
-    if value is None:
-        return []
-    return [
-        Series(name, [Point(position, value, ends=None if ends is None else tuple(ends))], role)
-    ]
 
 
 def class_table(entry: Mapping[str, Any], mode: str) -> Table | None:
@@ -242,20 +229,17 @@ def confusion(entry: Mapping[str, Any], classes: list[str]) -> dict[str, Any] | 
     """A heat table: each row is a true class, shaded by the fraction of its documents."""
     if not entry.get("confusion"):
         return None
-    rows = [
-        {
-            "name": name,
-            "cells": [
-                {"count": n, "level": _level(n, sum(counts)), "right": column == row}
-                for column, n in enumerate(counts)
-            ],
-        }
-        for row, (name, counts) in enumerate(zip(classes, entry["confusion"], strict=True))
-    ]
+    rows = []
+    for row, (name, counts) in enumerate(zip(classes, entry["confusion"], strict=True)):
+        # Zero stays white; whatever is there at all is visible.
+        cells = [
+            {
+                "count": count,
+                "level": max(1, round(_LEVELS * count / sum(counts))) if count else 0,
+                "right": column == row,
+            }
+            for column, count in enumerate(counts)
+        ]
+        rows.append({"name": name, "cells": cells})
     numbered = len(classes) > _MOST_NAMED_COLUMNS
     return {"classes": classes, "rows": rows, "numbered": numbered, "levels": _LEVELS}
-
-
-def _level(count: int, total: int) -> int:
-    """Zero stays white; whatever is there at all is visible."""
-    return 0 if not count else max(1, round(_LEVELS * count / total))

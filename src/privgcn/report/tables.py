@@ -1,4 +1,4 @@
-"""Tables as values, written as HTML that a phone can show, or as Markdown.
+"""Tables as values, written as HTML that a phone can show, as Markdown, or on a terminal.
 
     >>> print(Table("Scores", ("mode", "micro-F1"), [("alone", 0.5)]).markdown())
     **Scores**
@@ -14,7 +14,7 @@ A number beside ± is always the sample standard deviation (over n - 1) of repea
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -68,9 +68,9 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     notes: Sequence[str] = ()
 
-    def texts(self, row: Sequence[Cell]) -> list[str]:
-        """The cells of a row as a reader sees them."""
-        return [_text(cell) for cell in row]
+    def texts(self) -> list[list[str]]:
+        """The cells of each row as a reader sees them."""
+        return [[_text(cell) for cell in row] for row in self.rows]
 
     def numeric(self, index: int) -> bool:
         """Whether a column holds numbers only."""
@@ -83,22 +83,20 @@ class Table:
     def markdown(self) -> str:
         """GitHub-flavoured Markdown, with user text escaped."""
         aligned = ["--:" if self.numeric(i) else ":--" for i in range(len(self.columns))]
-        rows = [self.columns, *map(self.texts, self.rows)]
-        head, *body = [_line(map(markdown_text, row)) for row in rows]
-        lines = [f"**{markdown_text(self.title)}**", "", head, _line(aligned), *body]
-        for note in self.notes:
-            lines += ["", markdown_text(note)]
-        return "\n".join(lines) + "\n"
+        head, *body = [[*map(markdown_text, row)] for row in (self.columns, *self.texts())]
+        rows = [f"| {' | '.join(row)} |" for row in (head, aligned, *body)]
+        notes = [line for note in self.notes for line in ("", markdown_text(note))]
+        return "\n".join([f"**{markdown_text(self.title)}**", "", *rows, *notes]) + "\n"
 
     def keys(self) -> range:
         """The columns after the first that only say which row it is; none if they are many."""
         end = 0
         while end < len(self.columns) and all(
-            isinstance(row[end], int | None) or _is_name(row[end]) for row in self.rows
+            cell is None or (isinstance(cell, str | int) and len(str(cell)) <= _LONGEST_KEY)
+            for cell in (row[end] for row in self.rows)
         ):
             end += 1
-        few = 1 < end <= _MOST_KEYS and end < len(self.columns)
-        return range(1, end) if few else range(0)
+        return range(1, end if end <= _MOST_KEYS and end < len(self.columns) else 1)
 
     def html(self) -> Markup:
         """An HTML table: caption, row and column headers, numbers set to the right.
@@ -116,27 +114,21 @@ class Table:
             element("th", column, scope="col", class_=" ".join(kind) or None)
             for column, kind in zip(self.columns, kinds, strict=True)
         ]
-        # Where the first column tells rows apart, what follows on a phone is an aside.
-        distinct = len({row[0] for row in self.rows}) == len(self.rows)
         body = []
-        above: str | None = None
-        for row in self.rows:
-            texts = self.texts(row)
+        for row, texts in zip(self.rows, self.texts(), strict=True):
             named = [
                 f"{self.columns[i]} {texts[i]}" if is_number(row[i]) else texts[i]
                 for i in keys
-                if row[i] not in (None, "-")
+                if row[i] is not None
             ]
-            inside = element("bdi", texts[0], class_="again" if texts[0] == above else None)
+            inside = element("bdi", texts[0])
             if named:
-                aside = "keys aside" if distinct else "keys"
-                inside += element("span", ", ".join(named), class_=aside)
+                inside += element("span", ", ".join(named), class_="keys")
             cells = [element("th", inside, scope="row")]
             for text, names in zip(texts[1:], kinds[1:], strict=True):
                 brief = ["brief"] if len(text) <= _BRIEF and "n" not in names else []
                 cells.append(element("td", text, class_=" ".join(brief + names) or None))
             body.append(element("tr", joined(cells)))
-            above = texts[0]
         return element(
             "table",
             element("caption", element("span", self.title)),
@@ -144,14 +136,6 @@ class Table:
             element("tbody", joined(body)),
             class_="dense" if len(self.columns) > _MANY_COLUMNS else None,
         )
-
-
-def _is_name(cell: Cell) -> bool:
-    return isinstance(cell, str) and len(cell) <= _LONGEST_KEY
-
-
-def _line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
 
 
 def _text(cell: Cell) -> str:

@@ -1,0 +1,223 @@
+"""What is done with a run: evaluate, predict, verify, release and report."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from typer import Argument, Option
+
+from privgcn.cli.flags import MODES, RUN_OR_RELEASE, takes
+from privgcn.cli.output import (
+    STANDARD_OUTPUT,
+    check_out,
+    note,
+    print_json,
+    print_table,
+    say,
+    shown_progress,
+)
+
+
+@takes(inference=Option(help=f"{MODES}; or all.", metavar="MODE"))
+def evaluate(
+    run: Path, inference: str = "all", encoder: Path | None = None, as_json: bool = False
+) -> None:
+    """Score a trained model on the test documents of its corpus that did not train it."""
+    from privgcn.config import MODES as KNOWN
+    from privgcn.config import check_mode
+    from privgcn.privacy.wording import guarantee_line
+    from privgcn.report.scores import mode_table
+    from privgcn.runs.evaluate import evaluation_of
+    from privgcn.runs.run import Run
+
+    modes = tuple(KNOWN) if inference == "all" else (check_mode(inference),)
+    finished = Run(run)
+    with shown_progress():
+        scored, left_out = evaluation_of(finished, encoder=encoder)
+        scores = {mode: scored.scores[mode] for mode in modes}
+    corpus = scored.corpus
+    if as_json:
+        record = {"run": str(run), "dataset": corpus.name, "left_out": left_out}
+        print_json({**record, "scores": scores})
+        return
+    table = {
+        "dataset": corpus.name,
+        "synthetic": corpus.facts.synthetic,
+        "modes": scores,
+        "baselines": finished.scores["baselines"],
+    }
+    print_table(mode_table(table, private=finished.statement is not None))
+    if left_out:
+        say(f"Left out: {left_out} test documents that the model was trained on.")
+    say(guarantee_line(finished.statement))
+
+
+@takes(
+    run=RUN_OR_RELEASE,
+    inference=Option(help=f"What a prediction may look at: {MODES}.", metavar="MODE"),
+    out="A .csv, .jsonl or .parquet file to write; - for CSV on stdout.",
+    all_classes="Also write the probability of every class.",
+)
+def predict(
+    run: Path,
+    source: str,
+    inference: str = "own-graph",
+    out: Path = Path("predictions.csv"),
+    all_classes: bool = False,
+    encoder: Path | None = None,
+    as_json: bool = False,
+) -> None:
+    """Predict the class of each document of a folder.
+
+    Of the documents that the run was made from, those that trained it are left out.
+    """
+    from privgcn.config import check_mode
+    from privgcn.runs.predictions import are_predictions, check_format, predict_source
+
+    check_mode(inference)
+    check_format(out)
+    check_out(out, are_predictions, as_json=as_json)
+    with shown_progress():
+        predictions = predict_source(run, source, inference, encoder=encoder)
+    if out == STANDARD_OUTPUT:
+        sys.stdout.write(predictions.csv_text(all_classes=all_classes))
+    else:
+        predictions.write(out, all_classes=all_classes)
+    answered = len(predictions.ids)
+    if as_json:
+        print_json(
+            {
+                "predictions": str(out),
+                "documents": answered,
+                "inference": inference,
+                "covered": predictions.covered,
+                "coverage": predictions.coverage,
+                "training_documents": list(predictions.trained),
+                "left_out": predictions.left_out,
+            }
+        )
+        return
+    tell = note if out == STANDARD_OUTPUT else say
+    tell(f"Wrote {answered} predictions to {out} (inference {inference}).")
+    if predictions.left_out:
+        tell(
+            f"Answered {answered} of {answered + predictions.left_out} documents. Left out: "
+            f"{predictions.left_out} documents that trained the model; to predict a document, "
+            "put it in a folder of its own."
+        )
+    tell(predictions.coverage)
+
+
+@takes(run=Argument(help="A run or release folder, or a statement file.", metavar="RUN"))
+def verify(run: Path, as_json: bool = False) -> None:
+    """Recompute epsilon from the files of a run; fail if any of them was edited."""
+    from privgcn.privacy.wording import round_up
+    from privgcn.runs.run import verify as verify_run
+
+    verification = verify_run(run)
+    statement = verification.statement
+    if as_json:
+        names = ("epsilon", "delta", "unit", "relation", "accountant", "releasable")
+        record = {name: getattr(statement, name) for name in names}
+        checked = {"checked": list(verification.checked), "digest": statement.digest()}
+        print_json({"verified": True, **record, **checked})
+        return
+    say(
+        f"verified: epsilon <= {round_up(statement.epsilon)} at delta = {statement.delta:g}, "
+        f"unit {statement.unit}, relation {statement.relation}"
+    )
+    say(f"checked against each other: {', '.join(verification.checked)}")
+    if not statement.releasable:
+        say("not releasable: noise and samples came from a seed")
+
+
+@takes(
+    folder=Argument(help="Where to write.", metavar="DIR"),
+    ledger="Record the release in this ledger file.",
+    budget="Total epsilon of all releases in the ledger.",
+    delta="Delta of the budget; the same for every release in a ledger.",
+    with_learned_features="Also release features that were learned from protected texts.",
+    about="For the card: what the documents are; made public.",
+    intended_use="For the card: what the model is for.",
+    contact="For the card: whom to ask.",
+)
+def release(
+    run: Path,
+    folder: Path,
+    ledger: Path | None = None,
+    budget: float | None = None,
+    delta: float | None = None,
+    with_learned_features: bool = False,
+    about: str | None = None,
+    intended_use: str | None = None,
+    contact: str | None = None,
+    overwrite: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Write what may be published: model, statement and privacy card."""
+    from privgcn.errors import ConfigError
+    from privgcn.privacy.ledger import Budget, Ledger
+    from privgcn.privacy.wording import round_up
+    from privgcn.report.card import About, privacy_card
+    from privgcn.runs import release as releases
+    from privgcn.runs.folder import CARD, CARD_PAGE
+    from privgcn.runs.run import Run
+
+    if budget is not None and ledger is None:
+        raise ConfigError("The option --budget needs --ledger, which counts what was spent.")
+    if (budget is None) != (delta is None):
+        raise ConfigError(
+            "A budget is an epsilon at a delta. Give --budget and --delta together, and the "
+            "same --delta for every release of a ledger."
+        )
+    finished = Run(run)
+    statement = releases.releasable_statement(finished, learned_features=with_learned_features)
+    releases.check_release_target(finished, folder, overwrite=overwrite)
+    spent = None
+    if ledger is not None:
+        limit = None if budget is None or delta is None else Budget(budget, delta)
+        spent = Ledger(ledger).record(statement, budget=limit)
+    public = releases.public_settings(finished.settings, finished.model().featurizer.kind)
+    said = About(about, finished.settings.data.classes, intended_use, contact)
+    pages = {name: privacy_card(statement, public, said, name) for name in (CARD, CARD_PAGE)}
+    releases.write_release(finished, folder, pages, overwrite=overwrite)
+    if as_json:
+        print_json({"release": str(folder), "epsilon": statement.epsilon, "spent": spent})
+        return
+    say(f"Released to {folder}: model, statement and card.")
+    if spent is not None:
+        say(f"All releases in {ledger} together: epsilon {round_up(spent)}.")
+
+
+@takes(
+    runs=Argument(
+        help="Folders that 'train' wrote; several runs are compared.",
+        metavar="RUNS...",
+        show_default=False,
+    ),
+    out="The page to write; - for standard output.",
+    evidence="Attacks on the documents of one run, from 'privgcn attack --out'.",
+)
+def report(
+    runs: list[Path],
+    out: Path = Path("report.html"),
+    evidence: Path | None = None,
+    as_json: bool = False,
+) -> None:
+    """Make one self-contained HTML page: guarantee, scores, curves, settings."""
+    from privgcn.files import write_atomically
+    from privgcn.report.comparison import folders_page
+    from privgcn.report.page import is_report
+
+    check_out(out, is_report, as_json=as_json)
+    with shown_progress("report"):
+        page = folders_page(runs, evidence=evidence)
+    if out == STANDARD_OUTPUT:
+        say(page)
+        return
+    write_atomically(out, page)
+    if as_json:
+        print_json({"report": str(out), "runs": [str(run) for run in runs]})
+    else:
+        say(f"report: {out}")
