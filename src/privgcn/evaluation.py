@@ -24,6 +24,7 @@ import statistics
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -234,7 +235,6 @@ def references(
     *,
     among: Sequence[str] = REFERENCES,
     modes: Iterable[Mode] = tuple(MODES),
-    strengths: Sequence[float] = STRENGTHS,
 ) -> dict[Mode, Reference]:
     """Trains usual models without privacy; for each mode the validation documents choose one.
 
@@ -247,7 +247,6 @@ def references(
         released: What this run trained on the documents already.
         among: Which models.
         modes: Which inference modes.
-        strengths: Of the regressions.
 
     Raises:
         PrivacyContractError: The settings are those of a private run.
@@ -258,29 +257,30 @@ def references(
             "Got private settings. Compare with a run without --epsilon, on public documents."
         )
     if not (graph.split == VALIDATION).any():
-        graph, released = _with_validation(graph, settings.seed), None
+        rows, split = np.flatnonzero(graph.split == TRAIN), graph.split.copy()
+        order = np.random.default_rng(settings.seed).permutation(len(rows))
+        split[rows[order[: int(_HELD_BACK * len(rows))]]] = VALIDATION
+        graph, released = replace(graph, split=split), None
     candidates = {
-        name: _regressions(graph, _HOPS[name], strengths)
+        name: _regressions(graph, _HOPS[name])
         if name in _HOPS
         else [_network(graph, settings.changed({"model.kind": name}), released)]
         for name in among
     }
-    return {mode: _chosen(graph, mode, candidates) for mode in modes}
-
-
-def _chosen(
-    graph: DocumentGraph, mode: Mode, candidates: dict[str, list[Predict]]
-) -> Reference:
-    validation, test = _rows(graph, VALIDATION), _rows(graph, TEST)
+    validation, test = (np.flatnonzero(graph.split == code) for code in (VALIDATION, TEST))
     truth = graph.labels[validation]
-    known = truth >= 0
-    scores, predicted = {}, {}
-    for name, each in candidates.items():
-        right = [predict(graph, validation, mode)[known] == truth[known] for predict in each]
-        accuracies = [float(one.mean()) if one.size else 0.0 for one in right]
-        best = int(np.argmax(accuracies))
-        scores[name], predicted[name] = accuracies[best], each[best](graph, test, mode)
-    return Reference(max(scores, key=scores.__getitem__), scores, predicted)
+    known, made = truth >= 0, {}
+    for mode in modes:
+        scores, predicted = {}, {}
+        for name, each in candidates.items():
+            right = [
+                predict(graph, validation, mode)[known] == truth[known] for predict in each
+            ]
+            accuracies = [float(one.mean()) if one.size else 0.0 for one in right]
+            best = int(np.argmax(accuracies))
+            scores[name], predicted[name] = accuracies[best], each[best](graph, test, mode)
+        made[mode] = Reference(max(scores, key=scores.__getitem__), scores, predicted)
+    return made
 
 
 def _network(graph: DocumentGraph, settings: Settings, released: Released | None) -> Predict:
@@ -288,46 +288,44 @@ def _network(graph: DocumentGraph, settings: Settings, released: Released | None
     from privgcn.inference import scores_in_mode
     from privgcn.sgd.train import train_plain
 
-    if released is None or released.settings != settings:
-        visible = graph.induced(_rows(graph, TRAIN, VALIDATION))
-        released = train_plain(graph.induced(_rows(graph, TRAIN)), visible, settings)
     trained = released
+    if trained is None or trained.settings != settings:
+        visible = np.flatnonzero(np.isin(graph.split, (TRAIN, VALIDATION)))
+        train = graph.induced(np.flatnonzero(graph.split == TRAIN))
+        trained = train_plain(train, graph.induced(visible), settings)
     return lambda graph, rows, mode: np.asarray(
         scores_in_mode(trained, graph, rows, mode).argmax(axis=1)
     )
 
 
-def _regressions(graph: DocumentGraph, hops: int, strengths: Sequence[float]) -> list[Predict]:
+def _regressions(graph: DocumentGraph, hops: int) -> list[Predict]:
     """Logistic regression, of several strengths, on features propagated some hops."""
+    from sklearn.dummy import DummyClassifier
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    train = graph.induced(_rows(graph, TRAIN))
+    train = graph.induced(np.flatnonzero(graph.split == TRAIN))
     rows, known = _propagated(train, hops), train.labels >= 0
     labels = train.labels[known]
     if len(np.unique(labels)) < 2:
-        only = int(labels.max(initial=0))
-        return [lambda graph, rows, mode: np.full(len(rows), only, dtype=np.int64)]
-    if rows.size * graph.classes > _MUCH:
-        strengths = strengths[len(strengths) // 2 :][:1]
-
-    def fitted(strength: float) -> Predict:
-        model = LogisticRegression(C=strength, max_iter=_ITERATIONS, tol=1e-3)
+        models = [DummyClassifier().fit([[0]], [labels.max(initial=0)])]
+    else:
+        much = rows.size * graph.classes > _MUCH
+        strengths = STRENGTHS[1:2] if much else STRENGTHS
+        models = [LogisticRegression(C=c, max_iter=_ITERATIONS, tol=1e-3) for c in strengths]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(rows[known], labels)
+            models = [model.fit(rows[known], labels) for model in models]
 
-        def predict(graph: DocumentGraph, rows: Classes, mode: Mode) -> Classes:
-            if len(rows) == 0:
-                return np.empty(0, dtype=np.int64)
-            if mode != "full-graph":
-                graph, rows = graph.induced(rows), np.arange(len(rows))
-            seen = _propagated(graph, 0 if mode == "alone" else hops)
-            return np.asarray(model.predict(seen[rows]))
+    def predict(model: Any, graph: DocumentGraph, rows: Classes, mode: Mode) -> Classes:
+        if len(rows) == 0:
+            return np.empty(0, dtype=np.int64)
+        if mode != "full-graph":
+            graph, rows = graph.induced(rows), np.arange(len(rows))
+        seen = _propagated(graph, 0 if mode == "alone" else hops)
+        return np.asarray(model.predict(seen[rows]))
 
-        return predict
-
-    return [fitted(strength) for strength in strengths]
+    return [partial(predict, model) for model in models]
 
 
 def _propagated(graph: DocumentGraph, hops: int) -> Any:
@@ -336,16 +334,3 @@ def _propagated(graph: DocumentGraph, hops: int) -> Any:
     for _ in range(hops):
         values = graph.propagation @ values
     return values
-
-
-def _with_validation(graph: DocumentGraph, seed: int) -> DocumentGraph:
-    """A random part of the training documents takes the place of validation documents."""
-    rows = _rows(graph, TRAIN)
-    order = np.random.default_rng(seed).permutation(len(rows))
-    split = graph.split.copy()
-    split[rows[order[: int(_HELD_BACK * len(rows))]]] = VALIDATION
-    return replace(graph, split=split)
-
-
-def _rows(graph: DocumentGraph, *codes: int) -> Classes:
-    return np.flatnonzero(np.isin(graph.split, codes))

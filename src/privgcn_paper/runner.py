@@ -545,7 +545,7 @@ def _released(point: Point, seed: int, device: Device) -> dict[str, Any]:
 
 
 def _released_mnist(point: Point, seed: int, device: Device) -> dict[str, Any]:
-    from privgcn_paper.released_mnist import released_mnist
+    from privgcn_paper.released import released_mnist
 
     corpus, images = _images()
     train, test = corpus.split == TRAIN, corpus.split == TEST
