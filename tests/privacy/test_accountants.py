@@ -18,7 +18,7 @@ CASES = [
     {"noise_multiplier": 4.0, "steps": 1},
     {"noise_multiplier": 4.0, "steps": 500},
     {"noise_multiplier": 4.0, "steps": 500, "sampling_probability": 0.1},
-    {"noise_multiplier": 0.8, "steps": 2000, "sampling_probability": 0.01},
+    {"noise_multiplier": 0.8, "steps": 300, "sampling_probability": 0.01},
     {"noise_multiplier": 60.0, "steps": 100, "sensitivity": 2},
 ]
 
@@ -70,7 +70,7 @@ def test_composition_is_at_most_the_sum_and_at_least_each(accountant: str) -> No
 
 
 def test_calibration_keeps_its_promise(accountant: str) -> None:
-    for rate in (1.0, 0.02):
+    for rate in (1.0, 0.1):
         found = calibrate(
             epsilon=2.0, steps=300, sampling_probability=rate, accountant=accountant
         )

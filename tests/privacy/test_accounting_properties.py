@@ -12,7 +12,7 @@ from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, make_schedule
 quick = settings(max_examples=25)
 noises = st.floats(0.3, 2000.0)
 rates = st.one_of(st.just(1.0), st.floats(1e-6, 0.999))
-counts = st.integers(1, 20_000)
+counts = st.integers(1, 10_000)
 deltas = st.sampled_from([1e-9, 1e-6, 1e-5, 1e-2])
 accountants = st.sampled_from(["pld", "rdp"])
 growth = st.floats(1.0, 3.0)
@@ -94,8 +94,8 @@ def test_epsilon_is_at_least_that_of_a_single_step(
     assert rate * one_step <= delta * (1 + 1e-6) + 1e-15
 
 
-@settings(max_examples=12)
-@given(st.floats(0.05, 20.0), st.integers(1, 3000), st.sampled_from([1.0, 0.3, 0.01]), deltas)
+@settings(max_examples=8)
+@given(st.floats(0.1, 10.0), st.integers(1, 500), st.sampled_from([1.0, 0.3, 0.02]), deltas)
 def test_calibration_never_returns_too_little_noise(
     target: float, steps: int, rate: float, delta: float
 ) -> None:

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -154,8 +154,8 @@ def _epsilon(events: _Events, delta: float, accountant: str) -> float:
     if not math.isfinite(epsilon) or epsilon < 0.0:
         raise ConfigError(
             "The 'noise_multiplier' of an account must be large enough for a finite epsilon. "
-            f"Got {shown(events)} with accountant '{accountant}'. Use more noise, fewer steps or "
-            "a larger delta."
+            f"Got {shown(events)} with accountant '{accountant}'. Use more noise, fewer steps "
+            "or a larger delta."
         )
     return epsilon and epsilon * (1.0 + _ROUND_UP) + _ROUND_UP_BY
 
@@ -494,9 +494,9 @@ def calibrate_event(
             return math.inf
 
     # The Renyi accountant answers in milliseconds and lies close by.
-    scout = "rdp" if accountant == "pld" else accountant
-    start = _search(target, lambda at: cost(at, scout), 0.0)
-    here = _search(target, lambda at: cost(at, accountant), start)
+    here = 0.0
+    for by in ("rdp", "pld") if accountant == "pld" else (accountant,):
+        here = _search(target, partial(cost, by=by), here)
     reached = cost(here, accountant)
     if reached > target:
         raise NotCalibratedError(
@@ -548,7 +548,7 @@ def _search(target: float, cost: Callable[[float], float], start: float) -> floa
 
     here = float(brentq(gap, low, high, xtol=1e-9, rtol=1e-9))
     # Epsilon may jump, or the root lie a hair on the cheap side.
-    while cost(here) > target and here < high:
+    while gap(here) > 0.0 and here < high:
         here = min(here + 1e-8, high)
     return here
 

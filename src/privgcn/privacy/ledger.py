@@ -90,7 +90,7 @@ class Ledger:
         if not os.path.lexists(self.path) and not self._head.exists():
             return ()
         with self._locked():
-            return self._read(self._content())
+            return self._read()[1]
 
     def spent(self, delta: float) -> float:
         """The epsilon of all recorded releases together, at ``delta``."""
@@ -116,8 +116,7 @@ class Ledger:
         delta = statement.delta if budget is None else budget.delta
         entry = LedgerEntry(statement.digest(), statement.model_sha256, statement.plan)
         with self._locked():
-            content = self._content()
-            entries = self._read(content)
+            content, entries = self._read()
             known = entry.model_sha256 is not None and entry.digest in {
                 other.digest for other in entries
             }
@@ -133,7 +132,14 @@ class Ledger:
             self._remember(content)
             if not known:
                 line = json.dumps(in_plain_values(entry), sort_keys=True)
-                self._add(content, line.encode("ascii"))
+                content += line.encode("ascii") + b"\n"
+                if len(content) > MOST_BYTES:
+                    raise DataError(
+                        f"The ledger {self.path} must have at most {MOST_BYTES} bytes. It "
+                        "would have more. Name another file."
+                    )
+                write_atomically(self.path, content)
+                self._remember(content)
         return total
 
     @contextmanager
@@ -150,8 +156,8 @@ class Ledger:
                 "file in a folder that exists, can be written and has room."
             ) from None
 
-    def _content(self) -> bytes:
-        """All lines, once they are what the head remembers."""
+    def _read(self) -> tuple[bytes, tuple[LedgerEntry, ...]]:
+        """All lines, once they are what the head remembers, and what they say."""
         begun, head = os.path.lexists(self.path), self._head.exists()
         if begun and not head:
             raise DataError(
@@ -168,25 +174,6 @@ class Ledger:
                 "not: lines were changed, cut off or deleted. Restore both files from one copy "
                 "that holds every release."
             )
-        return content
-
-    def _add(self, content: bytes, line: bytes) -> None:
-        """Adds one line, which is on disk afterwards."""
-        added = content + line + b"\n"
-        if len(added) > MOST_BYTES:
-            raise DataError(
-                f"The ledger {self.path} must have at most {MOST_BYTES} bytes. It would "
-                "have more. Name another file."
-            )
-        write_atomically(self.path, added)
-        self._remember(added)
-
-    def _remember(self, content: bytes) -> None:
-        """Makes the head that of the lines."""
-        if not self._head.exists() or self._head.read_bytes() != _hash(content):
-            write_atomically(self._head, _hash(content))
-
-    def _read(self, content: bytes) -> tuple[LedgerEntry, ...]:
         entries = []
         for number, line in enumerate(content.split(b"\n")[:-1], start=1):
             try:
@@ -197,7 +184,12 @@ class Ledger:
                     f"Line {number} of the ledger {self.path} cannot be read. "
                     f"{str(error)[:_SHOWN]} Restore the file from a copy."
                 ) from None
-        return tuple(entries)
+        return content, tuple(entries)
+
+    def _remember(self, content: bytes) -> None:
+        """Makes the head that of the lines."""
+        if not self._head.exists() or self._head.read_bytes() != _hash(content):
+            write_atomically(self._head, _hash(content))
 
     def _composed(self, plans: Sequence[PrivacyPlan], delta: float) -> float:
         for plan in plans[1:]:
@@ -237,10 +229,6 @@ def check_releasable(statement: PrivacyStatement) -> None:
     Raises:
         PrivacyContractError: The statement is not true, void, or of a seeded experiment.
     """
-    if type(statement) is not PrivacyStatement:
-        raise PrivacyContractError(
-            f"The 'statement' of a release must be a PrivacyStatement. Got {statement!r}."
-        )
     statement.verify()
     if statement.void:
         raise PrivacyContractError(

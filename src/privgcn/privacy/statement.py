@@ -236,14 +236,6 @@ class PrivacyStatement(_PlanFields, BaseModel):
             not_covered: What this run leaves uncovered, beyond what every run does; likewise.
             model_sha256: Of the model that the statement is about.
         """
-        if type(plan) is not PrivacyPlan:
-            raise PrivacyContractError(
-                f"The 'plan' of a statement must be a PrivacyPlan. Got {plan!r}."
-            )
-        if not isinstance(releasable, bool):
-            raise ConfigError(
-                f"The 'releasable' of a statement must be true or false. Got {releasable!r}."
-            )
         values: dict[str, Any] = {
             "schema_version": 3,
             "plan": plan,
@@ -255,7 +247,7 @@ class PrivacyStatement(_PlanFields, BaseModel):
             "assumed_public": _united(needed_public(plan), assumed_public),
             "not_covered": _united(needed_gaps(plan), not_covered),
             "notes": NOTES,
-            "noise": "secret" if releasable else "seeded",
+            "noise": "secret" if releasable is True else "seeded",
             "model_sha256": model_sha256,
         }
         try:
@@ -342,8 +334,7 @@ class PrivacyStatement(_PlanFields, BaseModel):
         """The statement as a page for people, the claim first."""
         return wording.text(self)
 
-    def __str__(self) -> str:
-        return self.text()
+    __str__ = text
 
 
 def needed_public(plan: PrivacyPlan) -> tuple[Fact, ...]:

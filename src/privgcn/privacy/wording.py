@@ -103,7 +103,6 @@ _WARNINGS: dict[str, str] = {
 }
 #: Above this, the bound lets a determined guesser be right nearly always.
 _LARGE_EPSILON = 8.0
-_WIDTH = 80
 
 
 def round_up(value: float, digits: int = 4) -> str:
@@ -113,26 +112,31 @@ def round_up(value: float, digits: int = 4) -> str:
     return f"{rounded:f}" if -5 < rounded.adjusted() < 12 else f"{float(rounded):g}"
 
 
-def claim(statement: PrivacyStatement) -> str:
-    """What is guaranteed, as part of a sentence."""
-    return (
-        f"epsilon at most {round_up(statement.epsilon)} at delta {_short(statement.delta)} for "
-        f"{SHORT_UNIT[statement.unit]}, relation {statement.relation}"
-    )
-
-
 def guarantee_line(statement: PrivacyStatement | None) -> str:
     """The guarantee in one line."""
     if statement is None:
         return "No privacy guarantee: trained without --epsilon."
+    claim = (
+        f"epsilon at most {round_up(statement.epsilon)} at delta {_short(statement.delta)} for "
+        f"{SHORT_UNIT[statement.unit]}, relation {statement.relation}"
+    )
     if statement.void:
-        return f"No valid guarantee ({claim(statement)}): the claim is void."
-    return f"Guarantee: {claim(statement)}."
+        return f"No valid guarantee ({claim}): the claim is void."
+    return f"Guarantee: {claim}."
 
 
 def explained(statement: PrivacyStatement) -> dict[str, Any]:
     """Everything that a page says about a guarantee, as plain values."""
     values = _values(statement)
+    whole = statement.unit == "part" and statement.partition.groups == 1
+    applies = {
+        "void": bool(statement.void),
+        "seeded": not statement.releasable,
+        "weak_delta": statement.weak_delta,
+        "large_epsilon": statement.epsilon > _LARGE_EPSILON,
+        "whole_graph": statement.unit == "graph" or whole,
+        "moments": statement.accountant == "moments",
+    }
     listed = {
         name: [sentence(line) for line in in_words(statement, getattr(statement, name))]
         for name in ("assumed_public", "not_covered", "notes")
@@ -155,7 +159,7 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
             "Delta {delta} is the slack of that bound. Over all {protected} {counted} it adds "
             "up to {slack}, which must stay far below 1.".format(**values),
         ],
-        "warnings": [_WARNINGS[name].format(**values) for name in _warned(statement)],
+        "warnings": [_WARNINGS[name].format(**values) for name in applies if applies[name]],
         "facts": _rows(statement, values),
         "modes": [
             {
@@ -177,27 +181,35 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
 def text(statement: PrivacyStatement) -> str:
     """The same as a page of plain text, the claim first."""
     words = explained(statement)
-    modes = [f"{m['mode']}: {m['verdict']}. {m['sees']}" for m in words["modes"]]
+    listed = {
+        "What it means": words["meaning"],
+        "Predictions": [f"{m['mode']}: {m['verdict']}. {m['sees']}" for m in words["modes"]],
+        "Assumed to be public": words["assumed_public"],
+        "Not covered": words["not_covered"],
+        "Remember": words["notes"],
+    }
+    sections = {
+        title: "\n".join([title, *(_filled(line, "- ", "  ") for line in lines)])
+        for title, lines in listed.items()
+    }
+    facts = (_filled(f"{name:<31}{value}", "", " " * 31) for name, value in words["facts"])
     model = statement.model_sha256
-    end = [f"Computed by {words['package']}. Check it: privgcn verify FOLDER"]
-    end += [] if model is None else [f"model    {model}"]
     blocks = [
         "PRIVACY STATEMENT",
         words["claim"],
-        *(textwrap.fill(line, _WIDTH) for line in words["warnings"]),
-        textwrap.fill(words["promise"], _WIDTH),
-        _section("What it means", words["meaning"]),
-        "\n".join(
-            textwrap.fill(f"{name:<31}{value}", _WIDTH, subsequent_indent=" " * 31)
-            for name, value in words["facts"]
-        ),
-        _section("Predictions", modes),
-        _section("Assumed to be public", words["assumed_public"]),
-        _section("Not covered", words["not_covered"]),
-        _section("Remember", words["notes"]),
-        "\n".join([*end, f"digest   {words['digest']}"]),
+        *(_filled(line) for line in (*words["warnings"], words["promise"])),
+        sections.pop("What it means"),
+        "\n".join(facts),
+        *sections.values(),
+        f"Computed by {words['package']}. Check it: privgcn verify FOLDER"
+        + ("" if model is None else f"\nmodel    {model}")
+        + f"\ndigest   {words['digest']}",
     ]
     return "\n\n".join(blocks) + "\n"
+
+
+def _filled(line: str, first: str = "", further: str = "") -> str:
+    return textwrap.fill(line, 80, initial_indent=first, subsequent_indent=further)
 
 
 def in_words(statement: PrivacyStatement, facts: Sequence[Fact | str]) -> list[str]:
@@ -315,20 +327,6 @@ def _values(statement: PrivacyStatement) -> dict[str, Any]:
     }
 
 
-def _warned(statement: PrivacyStatement) -> list[str]:
-    """Names of the warnings that apply."""
-    whole = statement.unit == "part" and statement.partition.groups == 1
-    applies = {
-        "void": bool(statement.void),
-        "seeded": not statement.releasable,
-        "weak_delta": statement.weak_delta,
-        "large_epsilon": statement.epsilon > _LARGE_EPSILON,
-        "whole_graph": statement.unit == "graph" or whole,
-        "moments": statement.accountant == "moments",
-    }
-    return [name for name, here in applies.items() if here]
-
-
 def _printable(value: Any) -> Any:
     """The same texts without what could steer a terminal: others may have written them."""
     if isinstance(value, str):
@@ -344,11 +342,3 @@ def _short(value: float) -> str:
     """A number with up to four significant digits, without a needless exponent."""
     mantissa, _, exponent = f"{value:.4g}".partition("e")
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
-
-
-def _section(title: str, lines: Sequence[str]) -> str:
-    wrapped = (
-        textwrap.fill(line, _WIDTH, initial_indent="- ", subsequent_indent="  ")
-        for line in lines
-    )
-    return "\n".join([title, *wrapped])
