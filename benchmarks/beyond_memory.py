@@ -1,8 +1,8 @@
 """Training of recipe ``auto`` over documents that do not fit into memory.
 
 Features, labels and edges are generated in chunks and lie in a folder as .npy files. The
-measurement is a process of its own, so that its peak of resident memory is its own: two releases,
-the statistics and a step, of the linear model with every document a group.
+measurement is a process of its own, so that its peak of resident memory is its own: two
+releases, the statistics and a step, of the linear model with every document a group.
 
 Run: python benchmarks/beyond_memory.py [--documents 10000000] [--features 128] [--folder DIR]
      [--json FILE] [--keep]

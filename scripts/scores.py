@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +167,7 @@ def short_table(
         told = published()["table1"].get(ROWS[title]["dataset"], {}).get("dp_split_eps1", {})
         known = [told[name] for name in OPTIMIZERS if name in told]
         plain = best.get(title, {}).get("own-graph")
-        last = (_two(plain), f"{max(known):.2f}" if known else "–")
+        last = (_two(plain), f"{max(known):.2f}" if known else "-")
         made.append((title, *means, *last))
     heads = [f"ε {e:g}: {mode}" for e in SHORT_EPSILONS for mode in shown]
     last_heads = (f"{BEST}, own-graph", "published at ε 1 (no valid guarantee)")
@@ -176,7 +176,7 @@ def short_table(
 
 def _two(score: MeanStd | float | None) -> str:
     if score is None:
-        return "–"
+        return "-"
     return f"{score.mean if isinstance(score, MeanStd) else score:.2f}"
 
 
@@ -200,9 +200,10 @@ def main() -> int:
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
     wanted = points(asked.rows, asked.epsilons, more=not asked.short)
-    report: Callable[[int, int], None] = lambda done, total: print(
-        f"\r{done} of {total}", end="", file=sys.stderr
-    )
+
+    def report(done: int, total: int) -> None:
+        print(f"\r{done} of {total}", end="", file=sys.stderr)
+
     summary = run_all(
         wanted, asked.seeds, asked.records, workers=asked.workers, progress=report
     )
@@ -212,10 +213,10 @@ def main() -> int:
     best = {} if asked.no_best else {title: best_without_privacy(title) for title in asked.rows}
     blocks = [
         "Made by `python scripts/scores.py --write`. Test micro F1, mean and sample standard "
-        f"deviation over {asked.seeds} seeds, delta 1e-5, unit document but for `clinic`, where it "
-        "is person. Only `alone` and `own-graph` are covered by the guarantee. The best "
-        "non-private score is that of GCN, propagated regression or logistic regression, in the "
-        "same mode, whichever does best on the validation documents."
+        f"deviation over {asked.seeds} seeds, delta 1e-5, unit document (`clinic`: person). "
+        "Only `alone` and `own-graph` are covered by the guarantee. The best "
+        "non-private score is that of GCN, propagated regression or logistic regression, in "
+        "the same mode, whichever does best on the validation documents."
     ]
     for heading, table in tables(
         runs, asked.rows, asked.epsilons, best, more=not asked.short
