@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from privgcn import __version__
 from privgcn.config import Settings, facts_of, flattened
@@ -42,7 +43,7 @@ from privgcn.report.scores import (
     repeat_table,
     score_figure,
 )
-from privgcn.report.text import finalize, markdown_text, number, score, setting
+from privgcn.report.text import clean, markdown_text, number, score, setting
 
 _GENERATOR = b'<meta name="generator" content="privgcn">'
 _MODELS = {
@@ -189,7 +190,7 @@ def render(template: str, summary: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        finalize=finalize,
+        finalize=lambda value: value if isinstance(value, Markup) else clean(value),
     )
     made.filters["md"] = markdown_text
     # The method's paper and this program, in words and as BibTeX.

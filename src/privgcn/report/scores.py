@@ -127,25 +127,15 @@ def reference_table(scores: Scores) -> Table | None:
     modes = modes_of(references)
     if not modes:
         return None
+    rows: list[tuple[Cell, ...]] = []
+    for name in references[modes[0]]["scores"]:
+        scored = [cells(references[mode]["scores"][name], "micro_f1") for mode in modes]
+        rows.append((name, *(cell for pair in scored for cell in pair)))
+    columns = [head for mode in modes for head in (mode, f"{mode}, 95\u00a0%")]
+    best = "; ".join(f"{mode}: {references[mode]['best']}" for mode in modes)
+    notes = [f"The reference is the best on the validation documents: {best}."]
     return Table(
-        "Micro-F1 without privacy, by inference mode",
-        ("model", *(column for mode in modes for column in (mode, f"{mode}, 95\u00a0%"))),
-        [
-            (
-                name,
-                *(
-                    cell
-                    for mode in modes
-                    for cell in cells(references[mode]["scores"][name], "micro_f1")
-                ),
-            )
-            for name in references[modes[0]]["scores"]
-        ],
-        [
-            "The reference is the best on the validation documents: "
-            + "; ".join(f"{mode}: {references[mode]['best']}" for mode in modes)
-            + "."
-        ],
+        "Micro-F1 without privacy, by inference mode", ("model", *columns), rows, notes
     )
 
 
@@ -155,18 +145,13 @@ def repeat_table(scores: Scores) -> Table | None:
     if repeats is None:
         return None
     seeds = repeats["seeds"]
-    rows: list[tuple[Cell, ...]] = [
-        (
-            mode,
-            name,
-            MeanStd(row["mean"], row["std"]),
-            between(row["interval"]),
-            row["values"][0],
-        )
-        for mode in modes_of(repeats["modes"])
-        for measure, name in _MEASURES.items()
-        if (row := repeats["modes"][mode].get(measure)) is not None
-    ]
+    rows: list[tuple[Cell, ...]] = []
+    for mode in modes_of(repeats["modes"]):
+        for measure, name in _MEASURES.items():
+            row = repeats["modes"][mode].get(measure)
+            if row is not None:
+                mean = MeanStd(row["mean"], row["std"])
+                rows.append((mode, name, mean, between(row["interval"]), row["values"][0]))
     notes = [
         f"Seeds {seeds[0]} to {seeds[-1]}. The model is that of seed {repeats['model']}, named "
         "beforehand; the others were scored and forgotten."
@@ -174,7 +159,7 @@ def repeat_table(scores: Scores) -> Table | None:
     if repeats.get("composed_epsilon") is not None:
         notes.append(
             f"To publish anything of all {len(seeds)} seeds, their scores included, would cost "
-            f"epsilon {round_up(repeats['composed_epsilon'])} together."
+            f"epsilon {round_up(repeats['composed_epsilon'])} together. Keep them to yourself."
         )
     columns = ("mode", "score", "mean ± deviation", "95\u00a0% interval", "of the model")
     return Table(f"Scores over {len(seeds)} seeds", columns, rows, notes)

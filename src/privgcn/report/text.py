@@ -90,11 +90,6 @@ def markdown_text(text: object) -> str:
     return _MARKDOWN.sub(r"\\\1", line.replace("&", "&amp;"))
 
 
-def finalize(value: object) -> object:
-    """Cleans what a template prints; markup made by this package passes unchanged."""
-    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
 def element(name: str, *children: object, **attributes: Attribute) -> Markup:
     """One element with its children; text among them is cleaned and escaped.
 
@@ -105,11 +100,11 @@ def element(name: str, *children: object, **attributes: Attribute) -> Markup:
         >>> str(element("text", "a < b", class_="tick", x=1.50))
         '<text class="tick" x="1.5">a &lt; b</text>'
     """
-    written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(clean(_attribute(value)))}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
+    written = ""
+    for key, value in attributes.items():
+        if value is not None:
+            shown = coordinate(value) if isinstance(value, float) else clean(value)
+            written += f' {key.rstrip("_").replace("_", "-")}="{escape(shown)}"'
     if not children:
         return Markup(f"<{name}{written}/>")
     return Markup(f"<{name}{written}>{joined(children)}</{name}>")
@@ -126,7 +121,3 @@ def coordinate(value: float) -> str:
     """A number with at most two decimals, the same on every machine."""
     text = f"{value:.2f}".rstrip("0").rstrip(".")
     return "0" if text in ("-0", "") else text
-
-
-def _attribute(value: Attribute) -> str:
-    return coordinate(value) if isinstance(value, float) else str(value)
