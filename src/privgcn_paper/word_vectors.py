@@ -16,7 +16,7 @@ import struct
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Self
+from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from privgcn.features.base import (
     PublicVectors,
     Told,
     bare_name,
-    in_folders,
+    in_folder,
     package_folder,
 )
 from privgcn.features.words import Language, WithoutStopWords, split_words
@@ -68,6 +68,8 @@ class WordVectors(PublicVectors, WithoutStopWords):
     """
 
     kind = "word-vectors"
+    # The file is read once for each chunk.
+    _chunk: ClassVar[int] = 1 << 16
 
     source: Annotated[str, LOCAL] = GLOVE
     lowercase: bool = True
@@ -92,7 +94,7 @@ class WordVectors(PublicVectors, WithoutStopWords):
         if not self._stored:
             return find_vectors(self.source)
         home = data_folder() / "word-vectors"
-        path = in_folders(self.name, [home])
+        path = in_folder(self.name, home)
         if path is None:
             raise DataNotAvailableError(
                 f"The word vectors '{self.name}' of this model must be on this machine. They "

@@ -43,7 +43,7 @@ def test_many_dense_rows_lie_in_a_nameless_file(
     made = make_featurizer("static", None, corpus).fit(corpus)
     rows = made.transform(corpus)
     monkeypatch.setattr(base, "ON_DISK", 1)
-    monkeypatch.setattr(base, "_CHUNK", 2)
+    monkeypatch.setattr(base.PublicVectors, "_chunk", 2)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     on_disk = made.transform(corpus)
     assert isinstance(on_disk, np.memmap)
@@ -72,8 +72,8 @@ def test_a_name_in_a_model_file_leads_nowhere_outside_a_folder(
 ) -> None:
     (tmp_path / "secret").mkdir()
     (tmp_path / "home" / "a").mkdir(parents=True)
-    assert base.in_folders(name, [tmp_path / "home"]) is None
-    assert base.in_folders("a", [tmp_path / "home"]) == tmp_path / "home" / "a"
+    assert base.in_folder(name, tmp_path / "home") is None
+    assert base.in_folder("a", tmp_path / "home") == tmp_path / "home" / "a"
 
 
 def test_class_names_are_encoded_as_words() -> None:

@@ -47,29 +47,6 @@ def test_another_encoder_has_its_own_vectors(tmp_path: Path) -> None:
     assert (other == 2 * encode(["a"])).all()
 
 
-def test_a_stopped_run_keeps_what_it_encoded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("privgcn.features.cache._AT_ONCE", 2)
-    texts = ["dddd", "ccc", "bb", "a"]
-
-    def stops(batch: list[str]) -> np.ndarray:
-        if "a" in batch:
-            raise KeyboardInterrupt
-        return encode(batch)
-
-    with pytest.raises(KeyboardInterrupt):
-        VectorCache(tmp_path, "model", 3).vectors(texts, stops)
-    asked: list[str] = []
-
-    def count(batch: list[str]) -> np.ndarray:
-        asked.extend(batch)
-        return encode(batch)
-
-    VectorCache(tmp_path, "model", 3).vectors(texts, count)
-    assert asked == ["bb", "a"]
-
-
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty", "other"])
 def test_a_corrupt_file_is_noticed_and_replaced(tmp_path: Path, damage: str) -> None:
     cache = VectorCache(tmp_path, "model", 3)

@@ -36,7 +36,6 @@ def test_the_number_of_documents_and_the_device_choose(
 ) -> None:
     choice = choose(documents, gpu=gpu)
     assert choice.kind == kind
-    assert choice.seconds > 0
     other = {"minilm": "static", "static": "minilm"}[kind]
     words = str(choice)
     assert words.startswith(f"Features: {kind} (texts taken as English")
@@ -44,15 +43,18 @@ def test_the_number_of_documents_and_the_device_choose(
     assert "--language" in words
 
 
-def test_the_time_grows_with_the_documents() -> None:
-    assert choose(4000, gpu=False).seconds == pytest.approx(4 * choose(1000, gpu=False).seconds)
-    assert choose(9000, gpu=True).seconds < choose(9000, gpu=False).seconds
+@pytest.mark.parametrize(
+    ("documents", "gpu", "words"),
+    [(1, False, "about 1 s"), (210_000, True, "takes about 5 min"), (10**8, True, " h and")],
+)
+def test_the_time_grows_with_the_documents(documents: int, gpu: bool, words: str) -> None:
+    assert words in str(choose(documents, gpu=gpu))
 
 
 def test_another_language_takes_no_english_encoder() -> None:
     choice = choose(10, language="Slovak")
     assert choice.kind == "hashing"
-    assert "transformer" in choice.alternative
+    assert "--features transformer" in str(choice)
     corpus = of_texts("mám rád psa", "the of and")
     made = make_featurizer(None, None, corpus, language="Slovak").fit(corpus)
     assert made.kind == "hashing"

@@ -97,6 +97,27 @@ def test_texts_that_begin_alike_have_rows_of_their_own(tmp_path: Path) -> None:
     assert np.array_equal(minilm(tmp_path, *texts).transform(of_texts(texts[1]))[0], rows[1])
 
 
+def test_a_stopped_run_keeps_what_it_encoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, made = of_texts("a", "b", "c", "d"), minilm(tmp_path, "a")
+    asked: list[list[str]] = []
+    encode = Encoder.encode
+
+    def stops(self: Encoder, texts: list[str], told: Any) -> Any:
+        asked.append(texts)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return encode(self, texts, told)
+
+    monkeypatch.setattr(type(made), "_chunk", 2)
+    monkeypatch.setattr(Encoder, "encode", stops)
+    with pytest.raises(KeyboardInterrupt):
+        made.transform(corpus)
+    made.transform(corpus)
+    assert asked == [["a", "b"], ["c", "d"], ["c", "d"]]
+
+
 def test_a_pickle_holds_no_weights(tmp_path: Path) -> None:
     made = minilm(tmp_path, "One heart.")
     made.transform(of_texts("One heart."))

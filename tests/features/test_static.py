@@ -67,7 +67,7 @@ def test_meaning_without_a_network(no_network: None) -> None:
 
 def test_a_row_has_the_same_bits_in_any_company(monkeypatch: pytest.MonkeyPatch) -> None:
     made = make_featurizer("static", None, of_texts("a")).fit(of_texts("a"))
-    monkeypatch.setattr("privgcn.features.static._CHUNK", 2)
+    monkeypatch.setattr(StaticVectors, "_chunk", 2)
     texts = [*TEXTS, "\ud800 half a character", "word " * 500]
     whole = made.transform(of_texts(*texts))
     for row, text in enumerate(texts):

@@ -43,7 +43,6 @@ LOCAL = "local"
 ON_DISK = 1 << 29
 """Bytes of dense rows from which on they are kept in a file instead of in memory."""
 
-_CHUNK = 1 << 16
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 Told = Callable[[int], None]
@@ -154,6 +153,8 @@ class PublicVectors(Featurizer):
     """
 
     learns = False
+    # Texts that are encoded at once: what a stopped run loses.
+    _chunk: ClassVar[int] = 4096
 
     dimension: Annotated[int, FITTED] = 0
     identity: Annotated[str, FITTED] = ""
@@ -196,9 +197,10 @@ class PublicVectors(Featurizer):
             done += count
             progress.advance(done, len(texts))
 
-        for chunk in chunks(texts, _CHUNK):
+        for chunk in chunks(texts, self._chunk):
             rows[begin : begin + len(chunk)] = self._encode(chunk, told)
             done = begin = begin + len(chunk)
+            progress.advance(done, len(texts))
         return rows
 
     def names_encoded(self, names: Sequence[str]) -> npt.NDArray[np.float32]:
@@ -303,11 +305,10 @@ def bare_name(source: str) -> str:
     return path.name if path.is_absolute() or path.exists() else source
 
 
-def in_folders(name: str, folders: Sequence[Path]) -> Path | None:
-    """Where one of the folders has something of this name; never anything outside them."""
-    if not _HUB_NAME.fullmatch(name):
-        return None
-    return next((folder / name for folder in folders if (folder / name).exists()), None)
+def in_folder(name: str, folder: Path) -> Path | None:
+    """Where the folder has something of this name; never anything outside it."""
+    there = _HUB_NAME.fullmatch(name) and (folder / name).exists()
+    return folder / name if there else None
 
 
 def package_folder(package: str, distribution: str, kind: str) -> Path:

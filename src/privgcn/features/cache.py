@@ -30,7 +30,6 @@ from privgcn.data.download import cache_folder
 from privgcn.errors import ConfigError, DataError
 from privgcn.files import writing
 
-_AT_ONCE = 4096
 _ASKED = 500
 _CHECK_BYTES = 8
 _PATIENCE = 60.0
@@ -70,28 +69,29 @@ class VectorCache:
         """
         keys = [self._key(text) for text in texts]
         wanted = dict(zip(keys, texts, strict=True))
-        with self._usable():
-            stored = self._read(list(wanted))
-            if told is not None:
-                told(len(stored))
-            if len(stored) < len(wanted):
-                with self._alone(wanted):
-                    # What another run has encoded meanwhile.
-                    stored |= self._read([key for key in wanted if key not in stored])
-                    missing = [key for key in wanted if key not in stored]
-                    # Texts of about one length share a batch, whatever order the corpus has.
-                    missing.sort(key=lambda key: len(wanted[key]), reverse=True)
-                    for at in range(0, len(missing), _AT_ONCE):
-                        some = missing[at : at + _AT_ONCE]
-                        fresh = dict(
-                            zip(some, encode([wanted[key] for key in some]), strict=True)
-                        )
-                        self._write(fresh)
-                        stored |= fresh
-        rows = np.empty((len(keys), self._dimension), dtype=np.float32)
-        for row, key in enumerate(keys):
-            rows[row] = stored[key]
-        return rows
+        try:
+            with writing(self._folder):
+                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                stored = self._read(list(wanted))
+                if told is not None:
+                    told(len(stored))
+                if len(stored) < len(wanted):
+                    with self._alone(wanted):
+                        # What another run has encoded meanwhile.
+                        stored |= self._read([key for key in wanted if key not in stored])
+                        missing = [key for key in wanted if key not in stored]
+                        if missing:
+                            made = encode([wanted[key] for key in missing])
+                            fresh = dict(zip(missing, made, strict=True))
+                            self._write(fresh)
+                            stored |= fresh
+        except (ConfigError, sqlite3.OperationalError) as error:
+            raise DataError(
+                f"The cache folder {self._folder} must be writable. {error}. Give another one "
+                "with the option 'cache_dir', or set XDG_CACHE_HOME."
+            ) from error
+        rows = [stored[key] for key in keys]
+        return np.array(rows, dtype=np.float32).reshape(len(keys), self._dimension)
 
     def _key(self, text: str) -> bytes:
         return hashlib.sha256(self._identity + text.encode("utf-8", "surrogatepass")).digest()
@@ -107,31 +107,27 @@ class VectorCache:
                     marks = ",".join("?" * len(some))
                     asked = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"
                     for key, content in base.execute(asked, some):
-                        vector = self._vector(key, content)
-                        if vector is not None:
-                            stored[key] = vector
+                        data = content[_CHECK_BYTES:]
+                        if content == _checked(key, data) and len(data) == 4 * self._dimension:
+                            stored[key] = np.frombuffer(data, dtype="<f4")
+                        else:
+                            self._warn("A cached vector in {} was corrupt")
         except sqlite3.OperationalError:
             raise
         except sqlite3.DatabaseError:
-            self._warn(f"The cached vectors in {self._path} were corrupt and are thrown away")
+            self._warn("The cached vectors in {} were corrupt and are thrown away")
             self._path.unlink(missing_ok=True)
         return stored
 
-    def _vector(self, key: bytes, content: bytes) -> npt.NDArray[np.float32] | None:
-        check, data = content[:_CHECK_BYTES], content[_CHECK_BYTES:]
-        if check == _check(key, data) and len(data) == 4 * self._dimension:
-            return np.frombuffer(data, dtype="<f4")
-        self._warn(f"A cached vector in {self._path} was corrupt")
-        return None
-
     def _warn(self, what: str) -> None:
-        warnings.warn(f"{what}; its text is encoded again.", RuntimeWarning, stacklevel=5)
+        message = f"{what.format(self._path)}; its text is encoded again."
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
 
     def _write(self, fresh: Vectors) -> None:
-        rows = []
-        for key, vector in fresh.items():
-            data = np.ascontiguousarray(vector, dtype="<f4").tobytes()
-            rows.append((key, _check(key, data) + data))
+        rows = [
+            (key, _checked(key, np.ascontiguousarray(vector, dtype="<f4").tobytes()))
+            for key, vector in fresh.items()
+        ]
         with closing(self._connect()) as base, base:
             base.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
 
@@ -163,22 +159,10 @@ class VectorCache:
         finally:
             lock.release()
 
-    @contextmanager
-    def _usable(self) -> Iterator[None]:
-        """Makes the folder, and says in words why something in it cannot be written."""
-        try:
-            with writing(self._folder):
-                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                yield
-        except (ConfigError, sqlite3.OperationalError) as error:
-            raise DataError(
-                f"The cache folder {self._folder} must be writable. {error}. Give another one "
-                "with the option 'cache_dir', or set XDG_CACHE_HOME."
-            ) from error
 
-
-def _check(key: bytes, data: bytes) -> bytes:
-    return hashlib.sha256(key + data).digest()[:_CHECK_BYTES]
+def _checked(key: bytes, data: bytes) -> bytes:
+    """A vector behind a checksum of its key and itself."""
+    return hashlib.sha256(key + data).digest()[:_CHECK_BYTES] + data
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ MOST_DOCUMENTS_GPU = 200_000
 
 # Texts a second of processor time on one core: 240 abstracts of raw-text Cora, 219 tokens each
 # on average, the best of three runs. A GPU was not measured: that figure is an estimate.
-_SPEED = {"minilm": 14.0, "static": 2000.0}
+_MINILM_SPEED, _STATIC_SPEED = 14.0, 2000.0
 _GPU_SPEED = 700.0
 
 _OWN = {
@@ -48,27 +48,20 @@ _OWN = {
 
 @dataclass(frozen=True)
 class Choice:
-    """The features that were chosen, and what choosing otherwise would bring.
+    """The features that were chosen.
 
     Attributes:
         kind: A name of the registry.
+        why: Why this kind, how long it takes, and what choosing otherwise would bring.
         options: Of that kind.
-        seconds: About how long all documents take, the first time.
-        reason: Why this kind, in words.
-        alternative: What else could be had, in words.
     """
 
     kind: str
-    seconds: float
-    reason: str
-    alternative: str
+    why: str
     options: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return (
-            f"Features: {self.kind} ({self.reason}; about {_duration(self.seconds)}). "
-            f"{self.alternative}"
-        )
+        return f"Features: {self.kind} {self.why}"
 
 
 def choose(documents: int, *, language: str = ENGLISH, gpu: bool | None = None) -> Choice:
@@ -83,35 +76,28 @@ def choose(documents: int, *, language: str = ENGLISH, gpu: bool | None = None) 
 
     if gpu is None:
         gpu = torch.cuda.is_available()
-    cores = torch.get_num_threads()
-    seconds = {kind: documents / speed / cores for kind, speed in _SPEED.items()}
-    if gpu:
-        seconds["minilm"] = documents / _GPU_SPEED
     if language.lower() not in (ENGLISH, "en"):
         return Choice(
-            kind="hashing",
-            options={"stop_words": None},
-            seconds=seconds["static"],
-            reason=f"the texts are declared to be {language}, and the encoders that come with "
-            "this package know English only",
-            alternative="An encoder of that language scores higher: --features transformer "
-            "--set features.options.model=FOLDER, with any Hugging Face encoder.",
+            "hashing",
+            f"(the texts are declared to be {language}, and the encoders that come with this "
+            "package know English only). An encoder of that language scores higher: --features "
+            "transformer --set features.options.model=FOLDER, with any Hugging Face encoder.",
+            {"stop_words": None},
         )
+    cores = torch.get_num_threads()
+    minilm = documents / (_GPU_SPEED if gpu else _MINILM_SPEED * cores)
+    times = {"minilm": minilm, "static": documents / _STATIC_SPEED / cores}
     most = MOST_DOCUMENTS_GPU if gpu else MOST_DOCUMENTS
-    if documents <= most:
-        return Choice(
-            kind="minilm",
-            seconds=seconds["minilm"],
-            reason="texts taken as English; --language says otherwise",
-            alternative=f"--features static takes about {_duration(seconds['static'])} and "
-            "scored three to four points less.",
-        )
+    kind, other, scored = ("minilm", "static", "less")
+    size = ""
+    if documents > most:
+        kind, other, scored = ("static", "minilm", "more")
+        size = f"; more than {most} documents"
     return Choice(
-        kind="static",
-        seconds=seconds["static"],
-        reason=f"texts taken as English, --language says otherwise; more than {most} documents",
-        alternative=f"--features minilm takes about {_duration(seconds['minilm'])} and scored "
-        "three to four points more.",
+        kind,
+        f"(texts taken as English; --language says otherwise{size}; about "
+        f"{_duration(times[kind])}). --features {other} takes about {_duration(times[other])} "
+        f"and scored three to four points {scored}.",
     )
 
 

