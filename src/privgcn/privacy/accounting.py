@@ -225,16 +225,12 @@ def gaussian_epsilon(ratio: float, delta: float) -> float:
     Guarantees:
         Exact but for the rounding that every claim is rounded up by.
     """
-
-    def too_small(epsilon: float) -> bool:
-        return log_gaussian_delta(ratio, epsilon) > math.log(delta)
-
-    if not too_small(0.0):
+    log_delta, high = math.log(delta), 1.0
+    if log_gaussian_delta(ratio, 0.0) <= log_delta:
         return 0.0
-    high = 1.0
-    while too_small(high):
+    while log_gaussian_delta(ratio, high) > log_delta:
         high *= 2.0
-    return root(too_small, 0.0, high)
+    return root(lambda epsilon: log_gaussian_delta(ratio, epsilon) > log_delta, 0.0, high)
 
 
 def log_gaussian_delta(ratio: float, epsilon: float) -> float:

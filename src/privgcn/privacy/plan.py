@@ -23,11 +23,12 @@ account for random ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.privacy.accounting import (
@@ -240,21 +241,6 @@ def make_schedule(
     return PoissonGroups(groups, sampling_probability)
 
 
-def steps_per_epoch(schedule: Schedule) -> int:
-    """Steps in which each group is used once, or once in expectation."""
-    return max(1, round(schedule.groups / schedule.expected_groups))
-
-
-def _known_schedule(schedule: Any) -> Any:
-    """A subclass could sample one way and account another; only the known ones count."""
-    if type(schedule) not in (*SCHEDULES.values(), dict):
-        raise PrivacyContractError(
-            f"The 'schedule' of {_OWNER} must be one of {', '.join(SCHEDULES)}. "
-            f"Got {schedule!r}. Build it with make_schedule."
-        )
-    return schedule
-
-
 # --- the plan -------------------------------------------------------------------------------
 
 
@@ -289,7 +275,8 @@ class PrivacyPlan:
     unit: Unit
     relation: Relation
     partition: PartitionFacts
-    schedule: Annotated[Schedule, Field(discriminator="name"), BeforeValidator(_known_schedule)]
+    # A subclass could sample one way and account another: it becomes the class of its name.
+    schedule: Annotated[Schedule, Field(discriminator="name")]
     clip_norm: Annotated[
         Real,
         Field(
@@ -318,7 +305,7 @@ class PrivacyPlan:
         for broken, rule in self._rules():
             if broken:
                 raise PrivacyContractError(rule)
-        self._event(self.noise_multiplier)
+        _ = self.event
 
     def _rules(self) -> Iterator[tuple[bool, str]]:
         """Which fields together break the guarantee, and the sentence that says so."""
@@ -401,7 +388,21 @@ class PrivacyPlan:
     @property
     def event(self) -> Event:
         """What is accounted: training by its schedule, or the whole search."""
-        return self._event(self.noise_multiplier)
+        composition = self.composition
+        training = GaussianEvent(
+            self.noise_multiplier,
+            composition.count,
+            composition.sampling_probability,
+            self.sensitivity,
+        )
+        if self.selection is None:
+            return training
+        if training not in self.selection.candidates:
+            raise PrivacyContractError(
+                "The training of a plan with a search must be one of the candidates that "
+                f"the search is accounted with. Got {training!r}."
+            )
+        return self.selection
 
     @property
     def epsilon(self) -> float:
@@ -430,9 +431,12 @@ class PrivacyPlan:
         # Every rule is checked on a draft before any search begins.
         draft = cls(noise_multiplier=1.0, **fields)
         calibrated = calibrate_event(
-            epsilon, draft._event, delta=draft.delta, accountant=draft.accountant
+            epsilon,
+            lambda noise: replace(draft, noise_multiplier=noise).event,
+            delta=draft.delta,
+            accountant=draft.accountant,
         )
-        return cls(noise_multiplier=calibrated.noise_multiplier, **fields)
+        return replace(draft, noise_multiplier=calibrated.noise_multiplier)
 
     def to_dict(self) -> dict[str, Any]:
         """The plan in plain values; :meth:`from_dict` reads it back."""
@@ -443,23 +447,6 @@ class PrivacyPlan:
     def from_dict(cls, record: Any) -> PrivacyPlan:
         """Reads a plan; unknown and missing keys raise ``ConfigError``."""
         return read_strictly(cls, record, _OWNER)
-
-    def _event(self, noise_multiplier: float) -> Event:
-        composition = self.composition
-        training = GaussianEvent(
-            noise_multiplier,
-            composition.count,
-            composition.sampling_probability,
-            self.sensitivity,
-        )
-        if self.selection is None:
-            return training
-        if training not in self.selection.candidates:
-            raise PrivacyContractError(
-                "The training of a plan with a search must be one of the candidates that "
-                f"the search is accounted with. Got {training!r}."
-            )
-        return self.selection
 
 
 # --- from settings --------------------------------------------------------------------------
@@ -522,7 +509,8 @@ def plan_for(
         "partition": facts,
         "schedule": schedule,
         "clip_norm": privacy.clip_norm,
-        "steps": epochs * steps_per_epoch(schedule),
+        # An epoch uses each group once, or once in expectation.
+        "steps": epochs * max(1, round(schedule.groups / schedule.expected_groups)),
         "delta": privacy.delta,
         "units": units,
         "accountant": privacy.accountant or "pld",

@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -33,6 +32,7 @@ from privgcn.privacy.accounting import (
     ORDERS,
     Array,
     GaussianEvent,
+    calibrate,
     calibrate_event,
     curve_deltas,
     log_gaussian_delta,
@@ -174,10 +174,6 @@ class Selection:
         return replace(self, candidates=tuple(known))
 
 
-def _with_noise(event: GaussianEvent, noise_multiplier: float) -> GaussianEvent:
-    return replace(event, noise_multiplier=noise_multiplier)
-
-
 @dataclass(frozen=True)
 class SearchNoise:
     """Noise multipliers that make a whole search cost at most its target.
@@ -215,8 +211,13 @@ def calibrate_search(
     """
     shapes = [*trainings, *([GaussianEvent(1.0)] if private_score else [])]
     alone = [
-        calibrate_event(
-            epsilon, partial(_with_noise, one), delta=delta, accountant="rdp"
+        calibrate(
+            epsilon=epsilon,
+            steps=one.count,
+            sampling_probability=one.sampling_probability,
+            sensitivity=one.sensitivity,
+            delta=delta,
+            accountant="rdp",
         ).noise_multiplier
         for one in shapes
     ]
@@ -224,7 +225,7 @@ def calibrate_search(
 
     def scaled(noise: float) -> Selection:
         events = [
-            _with_noise(one, max(noise * own / most, LEAST_NOISE))
+            replace(one, noise_multiplier=max(noise * own / most, LEAST_NOISE))
             for one, own in zip(shapes, alone, strict=True)
         ]
         score = events.pop() if private_score else None

@@ -29,7 +29,7 @@ import math
 from collections.abc import Sequence
 from importlib import metadata
 from operator import attrgetter
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer
 
@@ -77,20 +77,18 @@ Gap = Literal[
     "unpaid_search",
     "other",
 ]
-Note = Literal["releases_add_up", "noisy_sums", "one_grid", "sampler"]
 
 #: The parameters of a code; every other code has none.
-_PARAMETERS: dict[str, frozenset[str]] = {
-    "features": frozenset({"count", "kind"}),
-    "classes_declared": frozenset({"count"}),
-    "classes_from_labels": frozenset({"count"}),
-    "vectors_made": frozenset({"detail"}),
-    "learned_features": frozenset({"detail"}),
-    "search_candidates": frozenset({"detail"}),
-    "own_module": frozenset({"detail"}),
-    "other": frozenset({"detail"}),
+_PARAMETERS: dict[str, tuple[str, ...]] = {
+    "features": ("count", "kind"),
+    "classes_declared": ("count",),
+    "classes_from_labels": ("count",),
+    "vectors_made": ("detail",),
+    "learned_features": ("detail",),
+    "search_candidates": ("detail",),
+    "own_module": ("detail",),
+    "other": ("detail",),
 }
-NOTES: tuple[Note, ...] = get_args(Note)
 #: What no run covers.
 _NEVER_COVERED: tuple[Gap, ...] = (
     "new_documents",
@@ -133,12 +131,11 @@ class Fact:
 
     def __post_init__(self) -> None:
         names = ("count", "kind", "detail")
-        given = {name for name in names if getattr(self, name) is not None}
-        needed = _PARAMETERS.get(self.code, frozenset())
-        if given != needed:
+        given = tuple(name for name in names if getattr(self, name) is not None)
+        if given != _PARAMETERS.get(self.code, ()):
             raise ConfigError(
-                f"The parameters of the fact '{self.code}' must be {sorted(needed)}. "
-                f"Got {sorted(given)}."
+                f"The parameters of the fact '{self.code}' must be "
+                f"{list(_PARAMETERS.get(self.code, ()))}. Got {list(given)}."
             )
 
     @model_serializer(mode="wrap")
@@ -211,7 +208,6 @@ class PrivacyStatement(_PlanFields, BaseModel):
     inference_modes: Annotated[tuple[InferenceClaim, ...], Field(max_length=len(MODES))]
     assumed_public: _Facts
     not_covered: _Facts
-    notes: Annotated[tuple[Note, ...], Field(max_length=len(NOTES))]
     noise: Literal["secret", "seeded"]
     model_sha256: Sha256 | None
     stored_digest: Annotated[str, Field(alias="digest", max_length=64)]
@@ -236,6 +232,7 @@ class PrivacyStatement(_PlanFields, BaseModel):
             not_covered: What this run leaves uncovered, beyond what every run does; likewise.
             model_sha256: Of the model that the statement is about.
         """
+        more = {"assumed_public": assumed_public, "not_covered": not_covered}
         values: dict[str, Any] = {
             "schema_version": 3,
             "plan": plan,
@@ -244,9 +241,10 @@ class PrivacyStatement(_PlanFields, BaseModel):
             "accountant_version": f"dp-accounting {metadata.version('dp-accounting')}",
             "package_version": f"privgcn {metadata.version('privgcn')}",
             "inference_modes": _CLAIMS,
-            "assumed_public": _united(needed_public(plan), assumed_public),
-            "not_covered": _united(needed_gaps(plan), not_covered),
-            "notes": NOTES,
+            **{
+                name: tuple(dict.fromkeys((*facts, *map(_fact, more[name]))))
+                for name, facts in _needed(plan).items()
+            },
             "noise": "secret" if releasable is True else "seeded",
             "model_sha256": model_sha256,
         }
@@ -293,16 +291,12 @@ class PrivacyStatement(_PlanFields, BaseModel):
                 raise _edited(
                     f"The '{name}' must be {value!r}, computed from the plan", claimed
                 )
-        needed: dict[str, Sequence[Any]] = {
-            "assumed_public": needed_public(plan),
-            "not_covered": needed_gaps(plan),
-            "notes": NOTES,
-        }
-        for name, facts in needed.items():
-            missing = [fact for fact in facts if fact not in getattr(self, name)]
+        for name, facts in _needed(plan).items():
+            missing = [fact.code for fact in facts if fact not in getattr(self, name)]
             if missing:
-                code = getattr(missing[0], "code", missing[0])
-                raise _edited(f"The '{name}' of the statement must contain '{code}'", "none")
+                raise _edited(
+                    f"The '{name}' of the statement must contain '{missing[0]}'", "none"
+                )
         if self.inference_modes != _CLAIMS:
             rule = f"must be {', '.join(MODES)}, covered but for the last"
             raise _edited(f"The 'inference_modes' of the statement {rule}", "others")
@@ -337,24 +331,22 @@ class PrivacyStatement(_PlanFields, BaseModel):
     __str__ = text
 
 
-def needed_public(plan: PrivacyPlan) -> tuple[Fact, ...]:
-    """What any run of the plan takes as public."""
-    codes: list[Public] = ["index_set", "partition", "unit_count", "feature_count"]
+def _needed(plan: PrivacyPlan) -> dict[str, list[Fact]]:
+    """What any run of the plan takes as public, and what none covers."""
+    public: list[Public] = ["index_set", "partition", "unit_count", "feature_count"]
     if plan.partition.kind == "column":
-        codes.append("partition_column")
+        public.append("partition_column")
     if plan.selection is not None and plan.selection.score is None:
-        codes.append("public_validation")
-    return tuple(Fact(code) for code in codes)
+        public.append("public_validation")
+    gaps = (*_NEVER_COVERED, *_NOT_COVERED_FOR[plan.unit])
+    return {
+        "assumed_public": [Fact(code) for code in public],
+        "not_covered": [Fact(code) for code in gaps],
+    }
 
 
-def needed_gaps(plan: PrivacyPlan) -> tuple[Fact, ...]:
-    """What no run of the plan covers."""
-    return tuple(Fact(code) for code in (*_NEVER_COVERED, *_NOT_COVERED_FOR[plan.unit]))
-
-
-def _united(needed: Sequence[Fact], more: Sequence[Fact | str]) -> tuple[Fact, ...]:
-    facts = (Fact("other", detail=fact) if isinstance(fact, str) else fact for fact in more)
-    return tuple(dict.fromkeys((*needed, *facts)))
+def _fact(fact: Fact | str) -> Fact:
+    return Fact("other", detail=fact) if isinstance(fact, str) else fact
 
 
 def _edited(rule: str, got: Any) -> PrivacyContractError:

@@ -76,18 +76,19 @@ _FACTS: dict[str, str] = {
     "private documents: no epsilon counts it, and the claim is VOID. Use 'privgcn tune', whose "
     "epsilon covers the whole search.",
     "other": "{detail}",
-    # To remember.
-    "releases_add_up": "Releases add up: two models trained on the same documents cost more "
+}
+_REMEMBER = (
+    "Releases add up: two models trained on the same documents cost more "
     "than either of them. Record every release in one ledger.",
-    "noisy_sums": "A step releases a noisy sum of clipped vectors, one from each group: "
+    "A step releases a noisy sum of clipped vectors, one from each group: "
     "gradients, or in the first step of recipe 'auto' statistics: a group's mean feature row "
     "(where rows are dense) and its class priors.",
-    "one_grid": "Sums and noise are multiples of one step size, so the bits of a release "
+    "Sums and noise are multiples of one step size, so the bits of a release "
     "reveal no more than its value does.",
-    "sampler": "Noise is drawn by an algorithm whose distance from the exact law is bounded: "
+    "Noise is drawn by an algorithm whose distance from the exact law is bounded: "
     "at most 2^-59 a draw in total variation. So n draws (one for each coordinate and step) "
     "add at most (1 + e^epsilon) n 2^-59 to delta; the delta above leaves that out.",
-}
+)
 _WARNINGS: dict[str, str] = {
     "void": "The claim is VOID: {void}",
     "weak_delta": "Delta is weak: delta times the number of units is {slack}, the expected "
@@ -137,10 +138,6 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
         "whole_graph": statement.unit == "graph" or whole,
         "moments": statement.accountant == "moments",
     }
-    listed = {
-        name: [sentence(line) for line in in_words(statement, getattr(statement, name))]
-        for name in ("assumed_public", "not_covered", "notes")
-    }
     page = {
         "claim": guarantee_line(statement),
         "promise": "The guarantee protects {unit}. It compares two cases: {relation}. Whatever "
@@ -170,7 +167,9 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
             }
             for each in statement.inference_modes
         ],
-        **listed,
+        "assumed_public": in_words(statement, statement.assumed_public),
+        "not_covered": in_words(statement, statement.not_covered),
+        "notes": list(_REMEMBER),
         "digest": statement.stored_digest,
         "package": statement.package_version,
     }
@@ -212,19 +211,14 @@ def _filled(line: str, first: str = "", further: str = "") -> str:
     return textwrap.fill(line, 80, initial_indent=first, subsequent_indent=further)
 
 
-def in_words(statement: PrivacyStatement, facts: Sequence[Fact | str]) -> list[str]:
-    """Facts or notes of a statement, a sentence each."""
+def in_words(statement: PrivacyStatement, facts: Sequence[Fact]) -> list[str]:
+    """Facts of a statement, a sentence each."""
     known = {
         "members": "owners" if statement.unit == "person" else "documents",
         "units": statement.units,
         "column": statement.partition.column,
     }
-    return [
-        _FACTS[fact]
-        if isinstance(fact, str)
-        else _FACTS[fact.code].format(**known, **vars(fact))
-        for fact in facts
-    ]
+    return [sentence(_FACTS[fact.code].format(**known, **vars(fact))) for fact in facts]
 
 
 def sentence(line: str) -> str:
