@@ -122,7 +122,7 @@ def test_blocks_do_not_change_the_result(
     raw = write_pokec(folder, users=3_000, friendships=20_000)
     outs = []
     for size in (1 << 25, 20_000):
-        monkeypatch.setattr("privgcn_paper.datasets.dumps.blocks.__defaults__", (size,))
+        monkeypatch.setattr("privgcn_paper.datasets.pokec._BLOCK_BYTES", size)
         out = tmp_path / str(size)
         out.mkdir()
         prepare(*raw, out, users_of_a_class=100)
@@ -161,39 +161,31 @@ def _replace(old: bytes, new: bytes) -> Callable[[Path], None]:
     return spoil
 
 
-BROKEN: dict[str, tuple[int, Callable[[Path], None], list[str]]] = {
-    "cut profiles": (0, _truncate, ["complete gzip", "cut"]),
-    "cut edges": (1, _truncate, ["complete gzip", "cut"]),
-    "no gzip": (1, lambda path: path.write_bytes(b"1\t2\n") and None, ["complete gzip"]),
-    "a field too many": (0, _replace(b"hudba", b"hud\tba"), ["60 tab", "Line 5 has 61"]),
-    "a field too few": (0, _replace(b"null\tnull", b"null"), ["60 tab", "Line 1 has 59"]),
-    "bad bytes": (0, _replace(b"hudba", b"hud\xffba"), ["UTF-8", "Line 5", "0xff"]),
-    "a user without a number": (0, _replace(b"\n7\t", b"\nseven\t"), ["'seven'", "line 5"]),
-    "a user below 1": (0, _replace(b"\n7\t", b"\n0\t"), ["'0'", "line 5"]),
-    "a wild user": (0, _replace(b"\n7\t", b"\n99999999999\t"), ["'99999999999'", "line 5"]),
-    "a user of 5000 digits": (0, _replace(b"\n7\t", b"\n" + b"7" * 5000 + b"\t"), ["line 5"]),
-    "an edge of 5000 digits": (1, _replace(b"5\t1", b"7" * 5000 + b"\t1"), ["line 4"]),
-    "an endless line": (
-        1,
-        lambda path: path.write_bytes(gzip.compress(bytes(40 << 20), 1)) and None,
-        ["a line has more than"],
-    ),
-    "a user twice": (0, _replace(b"\n7\t", b"\n9\t"), ["9 twice"]),
-    "an edge to nobody": (1, _replace(b"5\t1", b"5\t10"), ["1 to 9", "'10'", "line 4"]),
-    "an edge from 0": (1, _replace(b"5\t1", b"0\t1"), ["'0'", "line 4"]),
-    "an edge of words": (1, _replace(b"5\t1", b"x\t1"), ["'x'", "line 4"]),
-    "half an edge": (1, _replace(b"5\t1\n", b"5\t\n"), ["''", "line 4"]),
-    "three ends": (1, _replace(b"5\t1", b"5\t1\t1"), ["2 tab", "Line 4 has 3"]),
-    "no profiles": (
-        0,
-        lambda path: path.write_bytes(gzip.compress(b"")) and None,
-        ["profiles"],
-    ),
-    "no edges": (
-        1,
-        lambda path: path.write_bytes(gzip.compress(b"")) and None,
-        ["friendships"],
-    ),
+def _gzipped(content: bytes) -> Callable[[Path], None]:
+    return lambda path: path.write_bytes(gzip.compress(content, 1)) and None
+
+
+BROKEN: dict[str, tuple[int, Callable[[Path], None], str]] = {
+    "cut profiles": (0, _truncate, "end-of-stream"),
+    "cut edges": (1, _truncate, "end-of-stream"),
+    "no gzip": (1, lambda path: path.write_bytes(b"1\t2\n") and None, "gzip"),
+    "a field too many": (0, _replace(b"hudba", b"hud\tba"), "60 fields"),
+    "a field too few": (0, _replace(b"null\tnull", b"null"), "60 fields"),
+    "bad bytes": (0, _replace(b"hudba", b"hud\xffba"), "utf-8"),
+    "a user without a number": (0, _replace(b"\n7\t", b"\nseven\t"), "conversion"),
+    "a user below 1": (0, _replace(b"\n7\t", b"\n0\t"), "ids are not"),
+    "a wild user": (0, _replace(b"\n7\t", b"\n99999999999\t"), "ids are not"),
+    "a user of 5000 digits": (0, _replace(b"\n7\t", b"\n" + b"7" * 5000 + b"\t"), "conversion"),
+    "an edge of 5000 digits": (1, _replace(b"5\t1", b"7" * 5000 + b"\t1"), "parse"),
+    "an endless line": (1, _gzipped(bytes(70 << 20)), "a line has more than"),
+    "a user twice": (0, _replace(b"\n7\t", b"\n9\t"), "twice"),
+    "an edge to nobody": (1, _replace(b"5\t1", b"5\t10"), "1 to 9"),
+    "an edge from 0": (1, _replace(b"5\t1", b"0\t1"), "1 to 9"),
+    "an edge of words": (1, _replace(b"5\t1", b"x\t1"), "parse"),
+    "half an edge": (1, _replace(b"5\t1\n", b"5\t\n"), "1 to 9"),
+    "three ends": (1, _replace(b"5\t1", b"5\t1\t1"), "2 fields"),
+    "no profiles": (0, _gzipped(b""), "cats or dogs"),
+    "no edges": (1, _gzipped(b""), "friendships"),
 }
 
 
@@ -201,7 +193,7 @@ BROKEN: dict[str, tuple[int, Callable[[Path], None], list[str]]] = {
 def test_a_broken_dump_gives_one_error_and_leaves_nothing(
     tmp_path: Path, cache: Path, case: str
 ) -> None:
-    which, spoil, words = BROKEN[case]
+    which, spoil, word = BROKEN[case]
     raw = write(tmp_path, LINES, EDGES)
     spoil(raw[which])
     with pytest.raises(DataError) as caught:
@@ -209,8 +201,8 @@ def test_a_broken_dump_gives_one_error_and_leaves_nothing(
     message = str(caught.value)
     assert caught.value.exit_code == 2
     assert raw[which].name in message
-    for word in words:
-        assert word in message
+    assert word in message
+    assert message.isprintable()
     assert list((cache / "privgcn" / "prepared").iterdir()) == []
 
 

@@ -15,8 +15,9 @@ the answer is worth; its scores say nothing about the task.
 
 from __future__ import annotations
 
+import gzip
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
@@ -30,9 +31,7 @@ from privgcn.data.catalogue import DatasetCard
 from privgcn.data.corpus import Corpus
 from privgcn.data.edges import canonical_edges
 from privgcn.data.ingest import load_folder
-from privgcn.errors import DataError
-from privgcn_paper.datasets.dumps import Block, blocks
-from privgcn_paper.datasets.prepared import prepared_folder
+from privgcn_paper.datasets.prepared import prepared_folder, reading
 
 if TYPE_CHECKING:
     import polars as pl
@@ -62,7 +61,7 @@ DOGS = ("pes", "mam psa", "mam psika", "mam psov")
 CLASSES = ("cats", "dogs")
 USERS_OF_A_CLASS = 10_000
 
-_FIELDS = len(COLUMNS) + 1
+_BLOCK_BYTES = 32 << 20
 _LARGEST_ID = 100_000_000
 
 
@@ -78,7 +77,7 @@ def prepare(
     Both dumps are read in blocks, so memory does not grow with them.
 
     Raises:
-        DataError: A dump is broken; the message names the line.
+        DataError: A dump is broken.
     """
     import polars as pl
 
@@ -102,56 +101,58 @@ def _select_users(profiles: Path, count: int) -> tuple[pl.DataFrame, int]:
 
     best: list[pl.DataFrame] = []
     highest = 0
-    for block in blocks(profiles, _FIELDS):
-        block.check_utf8()
-        frame = _parse(block)
-        highest = max(highest, int(frame["user_id"].to_numpy().max()))
-        best = [_most_complete(pl.concat([*best, _with_label(frame)]), count)]
-    if not best:
-        raise DataError(f"The file {profiles} must hold profiles. Got an empty file.")
-    users = best[0].sort("user_id")
-    for name in CLASSES:
-        if name not in users["label"]:
-            raise DataError(
-                f"The file {profiles} must hold users who prefer {name}. Got none. "
-                "Get the published file again."
+    schema = dict.fromkeys((*COLUMNS, "nothing"), pl.String)
+    with reading(profiles):
+        for block in _blocks(profiles, schema):
+            frame = block.drop("nothing").with_columns(
+                pl.col("user_id").cast(pl.Int64),
+                pl.col("completion_percentage").cast(pl.Int64, strict=False),
             )
-    if users["user_id"].n_unique() != len(users):
-        double = users["user_id"].filter(users["user_id"].is_duplicated())[0]
-        raise DataError(f"The file {profiles} must hold a user once. Got {double} twice.")
+            # Ids are indices of an array below: a wild one must not ask for wild amounts.
+            if not frame["user_id"].is_between(1, _LARGEST_ID).fill_null(False).all():
+                raise ValueError(f"ids are not from 1 to {_LARGEST_ID}")
+            highest = max(highest, int(frame["user_id"].to_numpy().max()))
+            best = [_most_complete(pl.concat([*best, _with_label(frame)]), count)]
+        if not best or best[0]["label"].n_unique() != len(CLASSES):
+            raise ValueError(f"it has no users who prefer {' or '.join(CLASSES)}")
+        users = best[0].sort("user_id")
+        if users["user_id"].is_duplicated().any():
+            raise ValueError("it has a user twice")
     return users, highest
 
 
-def _parse(block: Block) -> pl.DataFrame:
+def _blocks(path: Path, schema: Mapping[str, Any]) -> Iterator[pl.DataFrame]:
+    """The whole lines of a gzipped table, some million bytes at a time.
+
+    Raises:
+        ValueError: A line is none of the table's, or has no end.
+    """
     import polars as pl
 
-    names = dict.fromkeys((*COLUMNS, "nothing"), pl.String)
-    frame = (
-        _read(block, names)
-        .drop("nothing")
-        .with_columns(
-            pl.col("user_id").cast(pl.Int64, strict=False),
-            pl.col("completion_percentage").cast(pl.Int64, strict=False),
-        )
-    )
-    # Ids are indices of an array below: a wild one must not ask for wild amounts of memory.
-    ids = frame["user_id"]
-    if ids.null_count() or not bool(ids.is_between(1, _LARGEST_ID).all()):
-        raise block.bad_id(1, _LARGEST_ID)
-    return frame
-
-
-def _read(block: Block, schema: dict[str, Any]) -> pl.DataFrame:
-    import polars as pl
-
-    return pl.read_csv(
-        io.BytesIO(block.data),
-        has_header=False,
-        separator="\t",
-        quote_char=None,
-        null_values="null",
-        schema=schema,
-    )
+    rest = b""
+    with gzip.open(path, "rb") as stream:
+        while True:
+            piece = stream.read(_BLOCK_BYTES)
+            # The last line may lack its line feed.
+            data = rest + (piece or b"\n" * bool(rest))
+            end = data.rfind(b"\n") + 1
+            rest = data[end:]
+            if len(rest) > _BLOCK_BYTES:
+                raise ValueError(f"a line has more than {_BLOCK_BYTES} bytes")
+            lines = data[:end].count(b"\n")
+            if data.count(b"\t", 0, end) != lines * (len(schema) - 1):
+                raise ValueError(f"a line has not {len(schema)} fields with tabs between them")
+            if end:
+                yield pl.read_csv(
+                    io.BytesIO(data[:end]),
+                    has_header=False,
+                    separator="\t",
+                    quote_char=None,
+                    null_values="null",
+                    schema=schema,
+                )
+            if not piece:
+                return
 
 
 def _with_label(frame: pl.DataFrame) -> pl.DataFrame:
@@ -186,19 +187,16 @@ def _friendships(path: Path, position: NDArray[np.int64]) -> NDArray[np.int64]:
     """Edges among the chosen users, made undirected."""
     import polars as pl
 
-    ends: list[NDArray[np.int64]] = []
-    for block in blocks(path, 2):
-        try:
-            frame = _read(block, {"source": pl.Int64, "target": pl.Int64})
-        except pl.exceptions.PolarsError:
-            raise block.bad_id(2, len(position) - 1) from None
-        pair = np.stack([frame["source"].to_numpy(), frame["target"].to_numpy()])
-        if np.isnan(pair).any() or pair.min() < 1 or pair.max() >= len(position):
-            raise block.bad_id(2, len(position) - 1)
-        moved = position[pair.astype(np.int64, copy=False)]
-        ends.append(moved[:, (moved >= 0).all(axis=0)])
-    if not ends:
-        raise DataError(f"The file {path} must hold friendships. Got an empty file.")
+    ends = [np.empty((2, 0), dtype=np.int64)]
+    with reading(path):
+        for frame in _blocks(path, {"source": pl.Int64, "target": pl.Int64}):
+            pair = frame.to_numpy().T
+            if not (pair.min() >= 1 and pair.max() < len(position)):
+                raise ValueError(f"ids are not from 1 to {len(position) - 1}")
+            moved = position[pair.astype(np.int64)]
+            ends.append(moved[:, (moved >= 0).all(axis=0)])
+        if len(ends) == 1:
+            raise ValueError("it has no friendships")
     source, target = np.concatenate(ends, axis=1)
     return canonical_edges(source, target, int(position.max()) + 1)
 

@@ -1,4 +1,7 @@
-"""Large raw dumps, prepared once into a folder of documents in the user's cache."""
+"""Large raw dumps, prepared once into a folder of documents in the user's cache.
+
+Dumps have no published checksum: what does not hold together is refused as a whole.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from privgcn.data.download import cache_folder
+from privgcn.errors import DataError, reason
 from privgcn.files import writing
 
 _PREPARED_FORMAT = 2
@@ -54,3 +59,20 @@ def prepared_folder(
         finally:
             shutil.rmtree(work, ignore_errors=True)
     return final
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turns whatever is wrong with a published file into one error; ``ValueError`` says what.
+
+    Raises:
+        DataError: The file is cut or of another format, or holds what it should not.
+    """
+    try:
+        yield
+    # Broken archives and headers make zipfile, numpy and polars raise nearly anything.
+    except Exception as error:
+        raise DataError(
+            f"The file {path} must be complete and as published. It cannot be read "
+            f"({reason(error)}). It was probably cut in the download: get it again."
+        ) from error
