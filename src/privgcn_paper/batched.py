@@ -75,12 +75,6 @@ class Method:
     dropout: float = 0.5
     kind: str = "gcn"
 
-    @property
-    def expected_groups(self) -> float:
-        """The divisor of the noisy sum."""
-        rates = {"all": 1.0, "poisson": self.sampling_probability, "epoch": 1 / self.groups}
-        return self.groups * rates[self.schedule]
-
 
 def train_batched(
     train: DocumentGraph, method: Method, replicas: Sequence[Replica], device: str = "cpu"
@@ -151,6 +145,8 @@ class _Batch:
             if method.optimizer == "adam"
             else torch.optim.SGD(self.parameters, lr=rate)
         )
+        rates = {"all": 1.0, "poisson": method.sampling_probability, "epoch": 1 / method.groups}
+        self.expected_groups = method.groups * rates[method.schedule]
         self.noise = self._tensor([own.noise_multiplier for own in replicas]) * method.clip_norm
         self.each = method.groups == len(train)
         self.samples = torch.from_numpy(_samples(method, replicas, self.each)).to(place)
@@ -211,7 +207,7 @@ class _Batch:
         for parameter, total in zip(self.parameters, sums, strict=True):
             spread = self.noise.view(-1, *[1] * (total.dim() - 1))
             noisy = total + spread * torch.randn_like(total)
-            parameter.grad = noisy / self.method.expected_groups
+            parameter.grad = noisy / self.expected_groups
         self.optimiser.step()
 
     def group_sums(self, chosen: Tensor) -> list[Tensor]:

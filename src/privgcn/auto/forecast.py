@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from importlib import resources
 from typing import Any
@@ -79,10 +79,6 @@ class Curve:
     def recovered(self, signal: float) -> float:
         """How much of the way from guessing to the score without privacy a run goes."""
         return self.top / (1 + math.exp(-self.slope * (math.log(signal) - self.half)))
-
-    def signal(self, recovered: float) -> float:
-        """The signal that recovers so much."""
-        return math.exp(self.half - math.log(self.top / recovered - 1) / self.slope)
 
     def interval(self, signal: float, classes: int) -> tuple[float, float]:
         """Where four of five scores on other corpora lie."""
@@ -150,7 +146,14 @@ class Forecast:
                 verdict = f"{here}: expect no better than guessing ({way})"
             need = ", or ".join(self._remedies(counted))
             need = f"; you need {need}" if need else ""
-            lines.append(f"{verdict}{need}.{self._encoder()}")
+            lines.append(f"{verdict}{need}.")
+            usual = FEATURES[DEFAULT_KIND]
+            if self.kind not in _ENCODERS and self.features > usual:
+                better = replace(self, features=usual).recovered
+                lines[0] += (
+                    f" Of English texts, a public encoder (--features {DEFAULT_KIND}) would go "
+                    f"{better:.0%} of that way."
+                )
         if not self.measured:
             lines.append(
                 "This is outside the range of our measurements: the estimate may be far off."
@@ -159,7 +162,8 @@ class Forecast:
 
     def _remedies(self, counted: str) -> list[str]:
         """How many units, or which epsilon, would do; the signal grows with the units."""
-        useful, remedies = stored_curve().signal(USEFUL), []
+        curve, remedies = stored_curve(), []
+        useful = math.exp(curve.half - math.log(curve.top / USEFUL - 1) / curve.slope)
         if useful < _MOST_TIMES * self.signal:
             count = math.ceil(self.plan.units * useful / self.signal)
             digits = 10 ** max(0, len(str(count)) - 2)
@@ -168,20 +172,10 @@ class Forecast:
         given = {name: getattr(self.plan, name) for name in names}
         for epsilon in _EPSILONS:
             if epsilon > 1.01 * self.plan.epsilon:
-                larger = PrivacyPlan.for_epsilon(epsilon, **given)
-                less_noise = noise_over_steps(self.plan) / noise_over_steps(larger)
-                if self.signal * less_noise >= useful:
+                larger = replace(self, plan=PrivacyPlan.for_epsilon(epsilon, **given))
+                if larger.recovered >= USEFUL:
                     return [*remedies, f"epsilon {epsilon:g}"]
         return remedies
-
-    def _encoder(self) -> str:
-        """What a public encoder would bring, where the features are not one already."""
-        usual = FEATURES[DEFAULT_KIND]
-        if self.kind in _ENCODERS or self.features <= usual:
-            return ""
-        better = stored_curve().recovered(self.signal * math.sqrt(self.features / usual))
-        name = f"a public encoder (--features {DEFAULT_KIND})"
-        return f" Of English texts, {name} would go {better:.0%} of that way."
 
 
 def forecast(

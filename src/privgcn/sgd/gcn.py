@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -88,13 +88,15 @@ class Network(nn.Module):
     @classmethod
     def trained(cls, released: Released) -> Self:
         """The network with released parameters, ready to predict."""
-        weights = [weight for weight, _ in _layers_of(released.tensors)]
-        widths = [len(weights[0]), *(weight.shape[1] for weight in weights)]
+        shapes = [
+            value.shape for name, value in sorted(released.tensors.items()) if "weight" in name
+        ]
+        widths = [shapes[0][0], *(shape[1] for shape in shapes)]
         hops = {"gcn": 1, "mlp": 0}.get(released.kind, released.settings.model.hops)
         network = cls(widths, hops=hops, bias="layers.0.bias" in released.tensors)
         tensors = {name: torch.tensor(value) for name, value in released.tensors.items()}
         network.load_state_dict(tensors)
-        return network.eval()
+        return network.eval().requires_grad_(False)
 
     @property
     def stack(self) -> list[_Layer]:
@@ -154,38 +156,29 @@ def network_scores(
     Raises:
         ConfigError: The network is a user's own module, and ``module`` is no such module.
     """
-    network: nn.Module
-    inputs: tuple[Tensor, ...]
-    scores = [np.empty((0, graph.classes), np.float32)]
+    scores: list[NDArray[np.float32]] = []
+    own = None
     if released.kind == "module":
-        network = brought_module(released, module, graph.width, graph.classes)
-        rows, edges = inputs = module_inputs(graph)
-        if alone:
-            with torch.no_grad():
-                scores += [network(row[None], edges[:, :0]).float().numpy() for row in rows]
-            return np.concatenate(scores)
-    elif alone:
-        for begin in range(0, len(graph), _ROWS):
-            values: Any = graph.features[begin : begin + _ROWS]
-            for number, (weight, bias) in enumerate(_layers_of(released.tensors)):
-                values = np.maximum(values, 0.0) if number else values
-                # SciPy adds up the products of a sparse row in the row's order.
-                values = csr_array(values).astype(np.float32) @ weight + bias
-            scores.append(np.asarray(values, np.float32))
-        return np.concatenate(scores)
-    else:
-        network = Network.trained(released)
-        inputs = network.inputs(graph)
+        own = brought_module(released, module, graph.width, graph.classes)
     with torch.no_grad():
-        scored: NDArray[np.float32] = network(*inputs).float().numpy()
-    return scored
-
-
-def _layers_of(tensors: Mapping[str, NDArray[np.float32]]) -> Iterator[tuple[Any, Any]]:
-    number = 0
-    while (weight := tensors.get(f"layers.{number}.weight")) is not None:
-        yield weight, tensors.get(f"layers.{number}.bias", np.float32(0.0))
-        number += 1
+        if own is not None:
+            rows, edges = module_inputs(graph)
+            calls = [(row[None], edges[:, :0]) for row in rows] if alone else [(rows, edges)]
+            scores = [own(*call).float().numpy() for call in calls]
+        elif alone:
+            stack = Network.trained(released).stack
+            for begin in range(0, len(graph), _ROWS):
+                values: Any = graph.features[begin : begin + _ROWS]
+                for number, layer in enumerate(stack):
+                    values = np.maximum(values, 0.0) if number else values
+                    # SciPy adds up the products of a sparse row in the row's order.
+                    values = csr_array(values).astype(np.float32) @ layer.weight.numpy()
+                    values = values if layer.bias is None else values + layer.bias.numpy()
+                scores.append(np.asarray(values, np.float32))
+        else:
+            network = Network.trained(released)
+            scores = [network(*network.inputs(graph)).numpy()]
+    return np.concatenate([*scores, np.empty((0, graph.classes), np.float32)])
 
 
 @contextmanager
