@@ -55,17 +55,10 @@ def test_only_train_shares_its_work(rank: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["train", "clinic", "--features", "hashing"], "Training without privacy runs in one"),
-        (["train", "nowhere"], "nowhere"),
-    ],
-)
-def test_a_mistake_is_told_by_the_first_rank_alone(words: list[str], said: str) -> None:
-    done = started(TORCHRUN, *words)
+def test_a_mistake_is_told_by_the_first_rank_alone() -> None:
+    done = started(TORCHRUN, "train", "clinic", "--features", "hashing")
     errors = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
 
     assert done.returncode != 0
     assert len(errors) == 1, done.stderr
-    assert said in errors[0]
+    assert "Training without privacy runs in one" in errors[0]

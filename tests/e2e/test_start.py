@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import resource
 import select
@@ -22,7 +23,14 @@ from privgcn.cli import STOPPED
 from privgcn.cli.app import VERBS, app
 from privgcn.cli.train import with_unit
 from privgcn.config import make_settings
-from terminal import Terminal
+
+
+class Terminal(io.StringIO):
+    """Text that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
 
 ACCOUNT = ["account", "--noise-multiplier", "4", "--steps", "100"]
 
@@ -133,13 +141,11 @@ def test_quiet_says_nothing_beside_the_result_and_verbose_all_settings(shelf) ->
     assert "[training]" in notes_of(*words, "--verbose")
 
 
-@pytest.mark.parametrize(("answer", "unit"), [("person", "person"), ("\n", "document")])
-def test_at_a_terminal_the_unit_is_asked_for(answer: str, unit: str, monkeypatch) -> None:
+@pytest.mark.parametrize(("answer", "unit"), [(True, "person"), (False, "document")])
+def test_at_a_terminal_the_unit_is_asked_for(answer: bool, unit: str, monkeypatch) -> None:
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(
-        "typer.prompt", lambda *_, **more: more["value_proc"](answer.strip() or "document")
-    )
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: answer)
     changed = with_unit(make_settings(epsilon=1.0), asks=True)
 
     assert changed.privacy is not None

@@ -15,6 +15,7 @@ from privgcn.auto.forecast import forecast
 from privgcn.errors import ConfigError, DataError, PrivGCNError
 from privgcn.evaluation import REFERENCES
 from privgcn.features.cache import VectorCache, default_cache
+from privgcn.runs.model import read_model
 
 RUN_FILES = {
     "settings.toml",
@@ -109,6 +110,18 @@ class TestTrain:
         assert "the forecast" in again
         assert f"lies {where} that" in (out / "report.html").read_text()
 
+    def test_a_release_holds_nothing_that_is_not_covered(self, shelf):
+        names = {path.name for path in (shelf / "released").iterdir()}
+
+        assert names == {
+            *("model.safetensors", "model.json", "settings.toml", "statement.json"),
+            *("card.md", "card.html", "manifest.json"),
+        }
+        for path in (shelf / "released").iterdir():
+            content = path.read_bytes()
+            assert str(shelf / "letters").encode() not in content
+            assert b"micro_f1" not in content
+
     def test_a_budget_too_small_is_said_before_training(self, shelf):
         words = ["--epsilon", "0.2", "--delta", "1e-4", "--features", "hashing", "--dry-run"]
         notes = notes_of("train", shelf / "letters", *words)
@@ -145,18 +158,6 @@ class TestTrain:
             call("release", tmp_path / "c", tmp_path / "released")
         assert not (tmp_path / "released").exists()
 
-    def test_a_run_is_replaced_only_when_told_to(self, shelf, tmp_path):
-        out = tmp_path / "again"
-        words = ["train", shelf / "letters", *PRIVATE, "--out", out]
-        call(*words)
-        first = (out / "model.safetensors").read_bytes()
-        with pytest.raises(PrivGCNError, match="--overwrite"):
-            call(*words)
-        assert (out / "model.safetensors").read_bytes() == first
-        call(*words, "--overwrite")
-        assert (out / "model.safetensors").read_bytes() != first
-        assert [path.name for path in tmp_path.iterdir()] == ["again"]
-
     def test_what_to_do_next_can_be_pasted(self, shelf, tmp_path):
         out = tmp_path / "my run"
         shown = call("train", shelf / "letters", *PRIVATE, "--out", out)
@@ -170,18 +171,6 @@ class TestTrain:
 
         assert "nothing was scored" in shown
         assert "micro-F1" not in shown
-
-    def test_it_prints_from_memory(self, shelf, tmp_path, monkeypatch):
-        from privgcn.runs import folder, run
-
-        def refused(*_: object) -> None:
-            raise AssertionError("a run that was just written is read back")
-
-        monkeypatch.setattr(folder, "read_folder", refused)
-        monkeypatch.setattr(run, "read_folder", refused)
-        assert "Guarantee" in call(
-            "train", shelf / "letters", *PRIVATE, "--out", tmp_path / "r"
-        )
 
 
 class TestEvaluate:
@@ -231,6 +220,19 @@ class TestEvaluate:
 
 def predicted(run, source, out, *more):
     return record_of("predict", run, source, "--out", out, *more)
+
+
+def test_the_encoder_is_where_the_user_says(shelf, tmp_path, monkeypatch):
+    paths = []
+
+    def loaded(*stored, path, **more):
+        paths.append(path)
+        return read_model(*stored, path=path, **more)
+
+    monkeypatch.setattr("privgcn.runs.run.read_model", loaded)
+    call("evaluate", shelf / "run", "--encoder", tmp_path)
+    predicted(shelf / "run", shelf / "letters", tmp_path / "p.csv", "--encoder", tmp_path)
+    assert paths == [tmp_path, tmp_path]
 
 
 class TestPredict:
@@ -311,26 +313,6 @@ class TestPredict:
         seen = predicted(shelf / "run", shelf / "letters", tmp_path / "p.csv", *full)
         assert seen["covered"] is False
 
-    def test_no_cell_is_a_formula(self, tmp_path):
-        path = letters(tmp_path / "letters", range(120)) / "documents.jsonl"
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-        for line in lines:
-            line["label"] = "=cmd()" if line["label"] == "heart" else "+skin"
-        names = ("=1+1", "+1 or so", "-2+3", "@home", "\tx", "-5")
-        rows = [line for line in lines if line["split"] == "test"]
-        for row, name in zip(rows, names, strict=False):
-            row["id"] = name
-        path.write_text("\n".join(map(json.dumps, lines)))
-        (path.parent / "edges.csv").unlink()
-        call("train", path.parent, *PRIVATE, "--delta", "1e-3", "--out", tmp_path / "run")
-        out = tmp_path / "p.csv"
-        predicted(tmp_path / "run", path.parent, out)
-        cells = [line.split(",")[:2] for line in out.read_text().splitlines()[1:]]
-
-        named = {cell for cell, _ in cells} - {line["id"] for line in lines}
-        assert named == {"'=1+1", "'+1 or so", "'-2+3", "'@home", "'\tx"}
-        assert all(label[0] == "'" for _, label in cells)
-
 
 class TestVerifyAndRelease:
     def test_a_run_a_release_and_a_statement_hold(self, shelf):
@@ -339,18 +321,6 @@ class TestVerifyAndRelease:
             assert record["verified"] is True
             assert record["releasable"] is True
             assert "verified: epsilon <= " in call("verify", shelf / path)
-
-    def test_a_release_holds_nothing_that_is_not_covered(self, shelf):
-        names = {path.name for path in (shelf / "released").iterdir()}
-
-        assert names == {
-            *("model.safetensors", "model.json", "settings.toml", "statement.json"),
-            *("card.md", "card.html", "manifest.json"),
-        }
-        for path in (shelf / "released").iterdir():
-            content = path.read_bytes()
-            assert str(shelf / "letters").encode() not in content
-            assert b"micro_f1" not in content
 
     def test_a_budget_refuses_one_release_too_many(self, shelf, tmp_path):
         ledger = tmp_path / "ledger.jsonl"
@@ -361,14 +331,6 @@ class TestVerifyAndRelease:
         with pytest.raises(PrivGCNError, match="budget"):
             call("release", tmp_path / "b", tmp_path / "rb", *budget)
         assert not (tmp_path / "rb").exists()
-
-    @pytest.mark.parametrize("target", ["run", "run/inside", "."])
-    def test_a_release_never_destroys_its_run(self, shelf, target):
-        before = {path.name: path.read_bytes() for path in (shelf / "run").iterdir()}
-        for more in ((), ("--overwrite",)):
-            with pytest.raises(ConfigError, match="apart from the run"):
-                call("release", shelf / "run", shelf / target, *more)
-        assert {p.name: p.read_bytes() for p in (shelf / "run").iterdir()} == before
 
     @pytest.mark.parametrize("name", ["model.json", "settings.toml", "statement.json"])
     def test_every_verb_checks_the_manifest_first(self, shelf, tmp_path, name):

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from privgcn.report.charts import Figure, Painter, Point, Scale, Series, save_svg
+from privgcn.report.charts import Figure, Point, Scale, Series, save_svg
 
 HOSTILE = "<b>\x00&\"'"
 
@@ -17,7 +17,7 @@ def lines(*series, **more):
 
 
 def drawn(figure):
-    return ElementTree.fromstring(str(Painter().svg(figure)))
+    return ElementTree.fromstring(str(figure.svg()))
 
 
 def titles(figure):
@@ -53,7 +53,7 @@ def test_bars_say_their_names_and_intervals():
         "alone: 0.500 (0.400 to 0.600)",
         "forecast, own-graph: 0.300 to 0.500",
     ]
-    assert Painter().legend(figure) == []
+    assert figure.legend() == []
 
 
 def test_every_x_is_a_percentage_so_that_the_drawing_fits_any_width():
@@ -65,25 +65,16 @@ def test_every_x_is_a_percentage_so_that_the_drawing_fits_any_width():
                 assert at is None or at in ("0", "-4", "4") or at.endswith("%"), (node.tag, at)
 
 
-def test_a_name_looks_the_same_in_every_chart_of_a_page():
-    painter = Painter()
-    first = painter.svg(lines(Series("a", [Point(1, 0.5)]), Series("b", [Point(1, 0.6)])))
-    second = painter.svg(lines(Series("b", [Point(1, 0.6)])))
-
-    assert re.findall(r'mark (s\d)"', first) == ["s0", "s1"]
-    assert re.findall(r'mark (s\d)"', second) == ["s1"]
-
-
 def test_no_two_of_many_series_look_alike():
     figure = lines(*(Series(f"{i}", [Point(1, i / 40)]) for i in range(40)))
-    marks = re.findall(r'<path d="([^"]+)" class="mark (s\d)"', Painter().svg(figure))
+    marks = re.findall(r'<path d="([^"]+)" class="mark (s\d)"', figure.svg())
 
     assert len(marks) == len(set(marks)) == 40
 
 
 def test_hostile_names_are_text():
     figure = Figure(HOSTILE, [Series(HOSTILE, [Point(HOSTILE, 0.5)])], HOSTILE, HOSTILE, "bar")
-    drawing = str(Painter().svg(figure))
+    drawing = str(figure.svg())
 
     ElementTree.fromstring(drawing)
     assert "<b>" not in drawing
@@ -93,8 +84,8 @@ def test_a_line_does_not_guess_a_named_place_that_has_no_value():
     whole = Series("a", [Point(name, 0.5) for name in "xyz"])
     gap = Series("b", [Point("x", 0.2), Point("z", 0.2)])
 
-    assert len(re.findall(r'class="stroke s0"', Painter().svg(lines(whole)))) == 2
-    assert 'class="stroke s1"' not in Painter().svg(lines(whole, gap))
+    assert len(re.findall(r'class="stroke s0"', lines(whole).svg())) == 2
+    assert 'class="stroke s1"' not in lines(whole, gap).svg()
 
 
 @pytest.mark.parametrize(

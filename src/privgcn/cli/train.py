@@ -205,15 +205,7 @@ def _read(
 ) -> tuple[PreparedRun, Path]:
     """Reads the documents, says what they are and how they are protected, and decides the run.
 
-    Args:
-        settings: Everything that decides the run.
-        out: The run folder; ``None`` makes one below ``runs``.
-        overwrite: Whether an earlier run there may be replaced.
-        asks: Whether nobody said what to protect, so that a person at a terminal is asked.
-        ranks: The processes that share the training.
-
-    Returns:
-        The run, ready to be trained, and its folder.
+    Where nobody said what to protect (``asks``), a person at a terminal is asked.
     """
     from privgcn.config import to_toml
     from privgcn.data import load_corpus, resolved_source
@@ -292,27 +284,17 @@ def with_unit(settings: Settings, *, asks: bool) -> Settings:
         return settings
     if asks and sys.stdin.isatty() and watched_by_a_person():
         progress.begin("")
-        answer = typer.prompt(
-            "Documents have owners. Protect each document by itself, or all documents of a "
-            "person together? (document, person)",
-            default="document",
-            type=str,
+        together = typer.confirm(
+            "Documents have owners. Protect all documents of a person together? Otherwise each "
+            "document is protected by itself.",
             err=True,
-            value_proc=_unit_answer,
         )
-        return settings.changed({"privacy.unit": answer})
+        return settings.changed({"privacy.unit": "person"}) if together else settings
     note(
         "Each document is protected by itself. Documents have owners: --unit person "
         "protects all documents of a person together."
     )
     return settings
-
-
-def _unit_answer(text: str) -> str:
-    units = [unit for unit in ("document", "person") if text and unit.startswith(text.strip())]
-    if len(units) != 1:
-        raise typer.BadParameter("answer document or person")
-    return units[0]
 
 
 def _print_run(

@@ -113,6 +113,43 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Look:
+    """How a series is drawn, by its rank among the data or among the references."""
+
+    rank: int
+    reference: bool = False
+
+    @property
+    def colour(self) -> str:
+        """For a light page."""
+        return REFERENCE if self.reference else _COLOURS[self.rank % len(_COLOURS)]
+
+    @property
+    def name(self) -> str:
+        """The class by which a dark page gives it another colour."""
+        return "ref" if self.reference else f"s{self.rank % len(_COLOURS)}"
+
+    def line(self, x1: str, y1: float, x2: str, y2: float, *, whisker: bool = False) -> Markup:
+        """A line between two points."""
+        dashes = _REFERENCE_DASHES if self.reference else _DASHES
+        return element(
+            "line", x1=x1, y1=y1, x2=x2, y2=y2, class_=f"stroke {self.name}",
+            stroke=self.colour, stroke_width=1.3 if whisker else 2.2,
+            stroke_dasharray=None if whisker else dashes[self.rank % len(dashes)],
+        )  # fmt: skip
+
+    def marker(self, x: str, y: float) -> Markup:
+        """The mark of a point."""
+        # After all colours are used the shapes move on by one: no two of 64 series share both.
+        shape = _MARKERS[(self.rank + self.rank // len(_COLOURS)) % len(_MARKERS)]
+        path = element(
+            "path", d=shape, class_=f"mark {self.name}", fill=self.colour, stroke="#ffffff",
+            stroke_width=1.2,
+        )  # fmt: skip
+        return element("svg", path, x=x, y=y, **_VISIBLE)
+
+
+@dataclass(frozen=True)
 class Figure:
     """A line or bar chart.
 
@@ -131,6 +168,26 @@ class Figure:
     y_label: str = ""
     kind: Literal["line", "bar"] = "line"
     notes: Sequence[str] = ()
+
+    def looks(self) -> list[tuple[Look, Series]]:
+        """How each series is drawn: by its rank among the data or among the references."""
+        ranks = {False: itertools.count(), True: itertools.count()}
+        kinds = [(one.role != "data", one) for one in self.series]
+        return [(Look(next(ranks[reference]), reference), one) for reference, one in kinds]
+
+    def legend(self) -> list[tuple[Markup, str]]:
+        """A swatch and a name for each series; none for bars, which have their names."""
+        entries = []
+        for look, series in self.looks() if self.kind == "line" else ():
+            swatch = look.line("0", 8, "28", 8)
+            swatch += Markup("") if look.reference else look.marker("14", 8)
+            drawing = element("svg", swatch, width=28, height=16, aria_hidden="true")
+            entries.append((drawing, series.name))
+        return entries
+
+    def svg(self) -> Markup:
+        """The drawing; its label is what a screen reader announces."""
+        return _drawn(self)[0]
 
     def values(self) -> list[float]:
         """Every value that an axis must hold, whiskers included."""
@@ -212,87 +269,6 @@ class Scale:
         return cls(low - pad, high + pad, ticks)
 
 
-class Painter:
-    """Draws the charts of one page; a name has the same look in all of them."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, int] = {}
-
-    def looks(self, figure: Figure) -> list[tuple[Look, Series]]:
-        """How each series is drawn."""
-        references, pairs = itertools.count(), []
-        for series in figure.series:
-            if series.role == "data":
-                rank = self._known.setdefault(series.name, len(self._known))
-                pairs.append((Look(rank), series))
-            else:
-                pairs.append((Look(next(references), reference=True), series))
-        return pairs
-
-    def legend(self, figure: Figure) -> list[tuple[Markup, str]]:
-        """A swatch and a name for each series; none for bars, which have their names."""
-        entries = []
-        for look, series in self.looks(figure) if figure.kind == "line" else ():
-            swatch = look.line("0", 8, "28", 8)
-            swatch += Markup("") if look.reference else look.marker("14", 8)
-            drawing = element("svg", swatch, width=28, height=16, aria_hidden="true")
-            entries.append((drawing, series.name))
-        return entries
-
-    def svg(self, figure: Figure) -> Markup:
-        """The drawing; its label is what a screen reader announces."""
-        return self.drawn(figure)[0]
-
-    def drawn(self, figure: Figure) -> tuple[Markup, float]:
-        """The drawing and its height."""
-        draw = _lines if figure.kind == "line" else _bars
-        parts, height = draw(figure, self.looks(figure))
-        drawing = element(
-            "svg", joined(parts), xmlns="http://www.w3.org/2000/svg", width="100%",
-            height=height, role="img", aria_label=figure.title, class_=f"chart {figure.kind}",
-            font_family="system-ui, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif",
-            font_size=_FONT, overflow="visible",
-        )  # fmt: skip
-        return drawing, height
-
-
-@dataclass(frozen=True)
-class Look:
-    """How a series is drawn, by its rank among the data or among the references."""
-
-    rank: int
-    reference: bool = False
-
-    @property
-    def colour(self) -> str:
-        """For a light page."""
-        return REFERENCE if self.reference else _COLOURS[self.rank % len(_COLOURS)]
-
-    @property
-    def name(self) -> str:
-        """The class by which a dark page gives it another colour."""
-        return "ref" if self.reference else f"s{self.rank % len(_COLOURS)}"
-
-    def line(self, x1: str, y1: float, x2: str, y2: float, *, whisker: bool = False) -> Markup:
-        """A line between two points."""
-        dashes = _REFERENCE_DASHES if self.reference else _DASHES
-        return element(
-            "line", x1=x1, y1=y1, x2=x2, y2=y2, class_=f"stroke {self.name}",
-            stroke=self.colour, stroke_width=1.3 if whisker else 2.2,
-            stroke_dasharray=None if whisker else dashes[self.rank % len(dashes)],
-        )  # fmt: skip
-
-    def marker(self, x: str, y: float) -> Markup:
-        """The mark of a point."""
-        # After all colours are used the shapes move on by one: no two of 64 series share both.
-        shape = _MARKERS[(self.rank + self.rank // len(_COLOURS)) % len(_MARKERS)]
-        path = element(
-            "path", d=shape, class_=f"mark {self.name}", fill=self.colour, stroke="#ffffff",
-            stroke_width=1.2,
-        )  # fmt: skip
-        return element("svg", path, x=x, y=y, **_VISIBLE)
-
-
 _GROUND = """
 :root { --ink: #1c2128; --muted: #565d67; --rule: #dfe2e6; --paper: #ffffff; }
 @media (prefers-color-scheme: dark) {
@@ -304,11 +280,11 @@ _GROUND = """
 
 def save_svg(figure: Figure, path: Path, *, width: float = 720.0) -> Path:
     """Writes a drawing to a file of its own, light or dark as the reader's system is."""
-    painter, top, head = Painter(), 12.0, []
-    for swatch, name in painter.legend(figure):
+    top, head = 12.0, []
+    for swatch, name in figure.legend():
         head += [element("svg", swatch, x=12, y=top), _text(name, "48", top + 12)]
         top += _LINE
-    drawing, height = painter.drawn(figure)
+    drawing, height = _drawn(figure)
     left, right = (48, 24) if figure.kind == "line" else (16, 150)
     rules = resources.files("privgcn.report").joinpath("templates/chart.css").read_text("utf-8")
     content = element(
@@ -323,7 +299,19 @@ def save_svg(figure: Figure, path: Path, *, width: float = 720.0) -> Path:
     return path
 
 
-def _lines(figure: Figure, drawn: list[tuple[Look, Series]]) -> tuple[list[Markup], float]:
+def _drawn(figure: Figure) -> tuple[Markup, float]:
+    """The drawing and its height."""
+    parts, height = _lines(figure) if figure.kind == "line" else _bars(figure)
+    drawing = element(
+        "svg", joined(parts), xmlns="http://www.w3.org/2000/svg", width="100%", height=height,
+        role="img", aria_label=figure.title, class_=f"chart {figure.kind}",
+        font_family="system-ui, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif",
+        font_size=_FONT, overflow="visible",
+    )  # fmt: skip
+    return drawing, height
+
+
+def _lines(figure: Figure) -> tuple[list[Markup], float]:
     """Lines with markers, and whiskers for the spread."""
     positions = [p.x for s in figure.series for p in s.points if p.x is not None]
     across, vertical = Scale.of_positions(positions), Scale.of_values(figure.values())
@@ -342,7 +330,7 @@ def _lines(figure: Figure, drawn: list[tuple[Look, Series]]) -> tuple[list[Marku
     below, height = _axis_below(across, figure.x_label, bottom)
     parts += below
     # References lie below, so that they never hide a value of the data.
-    for look, series in sorted(drawn, key=lambda pair: not pair[0].reference):
+    for look, series in sorted(figure.looks(), key=lambda pair: not pair[0].reference):
         for point in (point for point in series.points if point.x is None):
             line = look.line("0", y(point.y), "100%", y(point.y))
             parts.append(element("g", figure.said(series, point), line))
@@ -366,9 +354,10 @@ def _lines(figure: Figure, drawn: list[tuple[Look, Series]]) -> tuple[list[Marku
     return parts, bottom + height
 
 
-def _bars(figure: Figure, drawn: list[tuple[Look, Series]]) -> tuple[list[Markup], float]:
+def _bars(figure: Figure) -> tuple[list[Markup], float]:
     """Horizontal bars under their names, so that names of any length fit, also on a phone."""
     scale = Scale.of_values(figure.values())
+    drawn = figure.looks()
     groups = dict.fromkeys(point.position for _, series in drawn for point in series.points)
     y = 4.0
     marks: list[Markup] = []

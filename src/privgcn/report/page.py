@@ -28,7 +28,6 @@ from privgcn.errors import ConfigError
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.wording import SHORT_UNIT, explained, round_up
 from privgcn.report import attacks as attacked
-from privgcn.report.charts import Painter
 from privgcn.report.scores import (
     Scores,
     baselines_of,
@@ -199,7 +198,7 @@ def render(template: str, summary: Mapping[str, Any]) -> str:
         for entry in texts()["citations"]
     ]
     page = {"citations": citations, **summary}
-    return made.get_template(template).render(page=page, paint=Painter(), version=__version__)
+    return made.get_template(template).render(page=page, version=__version__)
 
 
 def _lede(run: RunRecord) -> str:
