@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from privgcn.errors import NotCalibratedError
 from privgcn.privacy.accounting import calibrate, epsilon_of
-from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, make_schedule
 
 quick = settings(max_examples=25)
 noises = st.floats(0.3, 2000.0)
@@ -113,32 +112,3 @@ def test_calibration_never_returns_too_little_noise(
     )
     assert again == found.epsilon
     assert target * 0.99 <= again <= target
-
-
-@quick
-@given(
-    st.sampled_from(["document", "person", "part"]),
-    st.sampled_from(["remove", "replace"]),
-    st.sampled_from(["all", "poisson", "epoch"]),
-    st.integers(2, 40),
-    st.integers(1, 300),
-    st.floats(1.0, 50.0),
-)
-def test_a_plan_reads_back_with_the_same_claim(
-    unit: str, relation: str, sampling: str, parts: int, steps: int, noise: float
-) -> None:
-    plan = PrivacyPlan(
-        unit=unit,  # type: ignore[arg-type]
-        relation=relation,  # type: ignore[arg-type]
-        partition=PartitionFacts(kind="random", groups=parts, by="owner", seed=0),
-        schedule=make_schedule(sampling, parts),
-        clip_norm=1.0,
-        noise_multiplier=noise,
-        steps=steps,
-        delta=1e-5,
-        units=1000,
-    )
-    again = PrivacyPlan.from_dict(plan.to_dict())
-    assert again == plan
-    assert again.epsilon == plan.epsilon
-    assert plan.epsilon <= plan.epsilon_without_amplification * (1 + 1e-8)

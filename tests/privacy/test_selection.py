@@ -228,27 +228,11 @@ def test_equal_searches_cost_as_often_as_they_were_made() -> None:
     assert all(less < more for less, more in pairwise(costs))
 
 
-def test_more_runs_cost_more() -> None:
-    costs = [
-        epsilon_of_events(
-            [search_over(GaussianEvent(5.0), mean=mean)], delta=1e-5, accountant="rdp"
-        )
-        for mean in (1.5, 3.0, 10.0, 100.0, 500.0)
-    ]
-    assert all(less < more for less, more in pairwise(costs))
-
-
 @pytest.mark.parametrize("accountant", ["pld", "moments"])
 def test_other_accountants_refuse_a_search(accountant: str) -> None:
     search = search_over(GaussianEvent(5.0), mean=2.0)
     with pytest.raises(PrivacyContractError, match="must be rdp"):
         epsilon_of_events([search], delta=1e-5, accountant=accountant)
-
-
-@pytest.mark.parametrize("mean", [1.0, math.nan, 1e4])
-def test_a_fixed_number_of_runs_cannot_be_had(mean: float) -> None:
-    with pytest.raises(ConfigError):
-        RunCount(mean)
 
 
 # --- a search in plan, statement and ledger -------------------------------------------------
@@ -316,6 +300,8 @@ def test_a_plan_refuses_a_search_it_did_not_run(changes: dict[str, Any], words: 
     [
         {"law": "poisson"},
         {"expected_runs": 1},
+        {"expected_runs": math.nan},
+        {"expected_runs": 1e4},
         {"candidates": ()},
         {"candidates": (SHORT, SHORT)},
         {"candidates": (5,)},
@@ -351,7 +337,11 @@ def test_many_candidates_are_verified_or_refused_quickly() -> None:
 # hazard 13
 @pytest.mark.parametrize("private_score", [True, False])
 def test_calibration_keeps_the_budget(private_score: bool) -> None:
-    shapes = [GaussianEvent(1.0, 30), GaussianEvent(1.0, 90, 1.0, 2)]
+    shapes = [
+        GaussianEvent(1.0, 30),
+        GaussianEvent(1.0, 90, 1.0, 2),
+        GaussianEvent(1.0, 300, 0.1),
+    ]
     found = calibrate_search(
         1.0, shapes, RunCount(5.0), private_score=private_score, delta=1e-5
     )
@@ -372,12 +362,6 @@ def test_calibration_keeps_the_budget(private_score: bool) -> None:
     )
     again = epsilon_of_events([made], delta=1e-5, accountant="rdp")
     assert again == pytest.approx(found.epsilon, rel=1e-9)
-
-
-def test_sampled_candidates_are_calibrated_too() -> None:
-    shapes = [GaussianEvent(1.0, 30), GaussianEvent(1.0, 300, 0.1)]
-    found = calibrate_search(2.0, shapes, RunCount(3.0), private_score=False, delta=1e-5)
-    assert 0.99 < found.epsilon <= 2.0
 
 
 @pytest.fixture(scope="module")

@@ -201,12 +201,6 @@ def test_it_is_frozen_and_strict(stated: PrivacyStatement) -> None:
         PrivacyStatement.of(plan(), releasable=True, not_covered=[3])  # type: ignore[list-item]
 
 
-def test_a_changed_copy_does_not_verify(stated: PrivacyStatement) -> None:
-    for update in ({"epsilon": 0.01}, {"noise": "seeded"}):
-        with pytest.raises(PrivacyContractError):
-            stated.model_copy(update=update).verify()
-
-
 # --- what it says ---------------------------------------------------------------------------
 
 
