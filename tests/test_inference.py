@@ -110,7 +110,7 @@ def test_direct_prediction_is_that_of_the_weights_in_every_mode() -> None:
         np.testing.assert_array_equal(scores_in_mode(model, graph, rows, mode), expected)
 
 
-def test_alone_reads_features_on_disk_a_few_at_a_time(
+def test_features_on_disk_stay_there_and_are_read_a_few_at_a_time(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from privgcn.auto import train
@@ -118,34 +118,22 @@ def test_alone_reads_features_on_disk_a_few_at_a_time(
     model, graph = trained(planted(100, 0), auto_settings()), planted(300, 1)
     stored = np.memmap(tmp_path / "rows", np.float32, "w+", shape=graph.features.shape)
     stored[:] = graph.features
-    sizes: list[int] = []
+    on_disk, rows, sizes = replace(graph, features=stored), np.arange(300)[::-2], []
+    induced, expected = inference._induced(on_disk, rows), graph.induced(rows)
+    assert isinstance(induced.features, np.memmap)
+    for name in ("features", "edges", "labels", "split"):
+        np.testing.assert_array_equal(getattr(induced, name), getattr(expected, name))
+    first, second = (scores_in_mode(model, g, rows, "own-graph") for g in (on_disk, graph))
+    np.testing.assert_allclose(first, second, atol=2e-3)
     monkeypatch.setattr(train, "ROWS_AT_ONCE", 64)
     monkeypatch.setattr(
         inference,
         "text_scores",
-        lambda released, rows: sizes.append(len(rows)) or text_scores(released, rows),  # type: ignore[func-returns-value]
+        lambda released, rows: sizes.append(len(rows)) or text_scores(released, rows),
     )
-    rows = np.arange(300)[::-1]
-    on_disk = scores_in_mode(model, replace(graph, features=stored), rows, "alone")
-    assert sizes == [64, 64, 64, 64, 44]
-    np.testing.assert_array_equal(on_disk, text_scores(model, graph.features)[::-1])
-
-
-def test_features_on_disk_stay_there_in_own_graph(tmp_path: Any) -> None:
-    model, graph = trained(planted(100, 0), auto_settings()), planted(300, 1)
-    stored = np.memmap(tmp_path / "rows", np.float32, "w+", shape=graph.features.shape)
-    stored[:] = graph.features
-    rows = np.arange(300)[::-2]
-    on_disk = inference._induced(replace(graph, features=stored), rows)
-    assert isinstance(on_disk.features, np.memmap)
-    in_memory = graph.induced(rows)
-    for name in ("features", "edges", "labels", "split"):
-        np.testing.assert_array_equal(getattr(on_disk, name), getattr(in_memory, name))
-    scores = [
-        scores_in_mode(model, replace(graph, features=features), rows, "own-graph")
-        for features in (stored, graph.features)
-    ]
-    np.testing.assert_allclose(*scores, atol=2e-3)
+    alone = scores_in_mode(model, on_disk, rows, "alone")
+    assert sizes == [64, 64, 22]
+    np.testing.assert_array_equal(alone, text_scores(model, graph.features)[rows])
 
 
 def test_linear_models_predict_without_torch() -> None:
