@@ -117,7 +117,7 @@ def test_the_first_seed_is_the_model_whatever_it_scores() -> None:
         assert len(row["values"]) == 3
         low, high = row["interval"]
         assert low <= row["mean"] <= high
-    plan = run.plan
+    plan = run.model.released.plan
     assert repeats["composed_epsilon"] == composed_epsilon(plan, 3)
     assert plan.epsilon < composed_epsilon(plan, 3) < 3 * plan.epsilon
     assert composed_epsilon(plan, 1) == pytest.approx(plan.epsilon, rel=1e-6)

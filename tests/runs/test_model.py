@@ -129,6 +129,15 @@ def test_a_clone_of_a_loaded_model_trains_under_the_same_guarantee(tmp_path: Pat
     assert refit.statement_ == model.statement_
 
 
+@pytest.mark.parametrize("name", ["auto", "plain"])
+def test_new_texts_have_no_labels_and_a_model_knows_its_own_classes(name: str) -> None:
+    model = GraphClassifier(recipe=name, features="hashing", **RECIPES[name])
+    model.fit(small_corpus().train)
+    for mode in ("alone", "own-graph"):
+        probabilities = model.predict_proba(["a parcel", "an invoice"], inference=mode)
+        assert probabilities.shape == (2, 3)
+
+
 def test_column_names_come_back(tmp_path: Path) -> None:
     rows, codes = vectors()
     frame = pl.DataFrame(rows, schema=[f"c{i}" for i in range(8)])

@@ -77,7 +77,7 @@ def test_the_whole_search_costs_its_epsilon(unit: str, public: bool) -> None:
     units = {"document": 24, "person": 8}[unit]
     assert statement.selection.validation_units == (0 if public else units)
     assert len(statement.selection.candidates) == 2
-    assert winner.run.plan == statement.plan
+    assert winner.run.model.released.plan == statement.plan
     assert winner.chosen in SPACE.combinations()
     scale = winner.run.settings.training.noise_scale
     assert scale == winner.chosen["training.noise_scale"]

@@ -84,7 +84,7 @@ def repeated_scores(run: TrainedRun, count: int) -> dict[str, Any]:
     seeds = list(range(first, first + count))
     others = (train(run.prepared.reseeded(seed), run.graph) for seed in seeds[1:])
     tables = [run.scores, *(other.scores for other in others)]
-    documents = len(run.truth[run.truth >= 0])
+    documents, plan = len(run.truth[run.truth >= 0]), run.prepared.plan
     return {
         "seeds": seeds,
         "model": first,
@@ -95,7 +95,7 @@ def repeated_scores(run: TrainedRun, count: int) -> dict[str, Any]:
             }
             for mode in MODES
         },
-        "composed_epsilon": None if run.plan is None else composed_epsilon(run.plan, count),
+        "composed_epsilon": None if plan is None else composed_epsilon(plan, count),
     }
 
 

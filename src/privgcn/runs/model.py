@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from privgcn.features import Featurizer
     from privgcn.graph import DocumentGraph
 
-_FORMAT = 6
+_FORMAT = 7
 _MOST_CLASSES = 100_000
 _MOST_FEATURES = 2**31 - 1
 
@@ -66,10 +65,12 @@ class Model:
         return self.released.settings
 
     def graph(self, corpus: Corpus) -> DocumentGraph:
-        """Documents as this model reads them."""
+        """Documents as this model reads them; labels that it does not know are none."""
         from privgcn.runs.prepare import graph_of
 
-        return graph_of(corpus, self.featurizer, self.settings)
+        graph, classes = graph_of(corpus, self.featurizer, self.settings), len(self.classes)
+        labels = np.where(graph.labels < classes, graph.labels, -1)
+        return replace(graph, labels=labels, classes=classes)
 
     def scores(self, graph: DocumentGraph, rows: NDArray[np.int64], mode: Mode) -> NDArray[Any]:
         """Scores ``[rows, classes]`` of some documents of a graph."""
@@ -84,7 +85,7 @@ class Model:
         Raises:
             ConfigError: The class labels cannot be stored in JSON.
         """
-        matching, plan = self.released.matching, self.released.plan
+        matching = self.released.matching
         return {
             "format": _FORMAT,
             "kind": self.released.kind,
@@ -94,8 +95,6 @@ class Model:
             "feature_names": None if self.feature_names is None else list(self.feature_names),
             "width": self.featurizer.dimension,
             "matching": None if matching is None else dict(matching),
-            "plan": None if plan is None else plan.to_dict(),
-            "releasable": self.released.releasable,
         }
 
 
@@ -115,7 +114,7 @@ class _Record(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
-    format: Literal[6]
+    format: Literal[7]
     kind: Kind
     title: str | None
     classes: _Classes
@@ -123,8 +122,6 @@ class _Record(BaseModel):
     feature_names: list[str] | None
     width: Annotated[int, Field(ge=1, le=_MOST_FEATURES)]
     matching: dict[str, Any] | None
-    plan: dict[str, Any] | None
-    releasable: bool
 
 
 def bound_settings(settings: Settings) -> Settings:
@@ -142,7 +139,7 @@ def model_files(model: Model) -> dict[str, str | bytes]:
     statement = model.statement
     files: dict[str, str | bytes] = {
         SETTINGS: to_toml(model.settings.model_dump()),
-        MODEL: json.dumps(model.record, indent=1, default=_as_json) + "\n",
+        MODEL: json.dumps(model.record, indent=1) + "\n",
     }
     # One key at most: safetensors writes several in no fixed order.
     metadata = None if statement is None else {DIGEST_KEY: statement.digest()}
@@ -211,12 +208,13 @@ def read_model(
             title=record.title,
         )
         _check_tensors(released, record.width, len(classes))
-    except ValidationError as error:
-        raise _unreadable(stored.folder, str(refusal(error, f"the {MODEL}"))) from None
-    except (PrivGCNError, SafetensorError) as error:
-        raise _unreadable(stored.folder, str(error)) from None
-    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-        raise _unreadable(stored.folder, f"{type(error).__name__}: {error}") from None
+    except (PrivGCNError, SafetensorError, ValueError, LookupError, TypeError) as error:
+        if isinstance(error, ValidationError):
+            error = refusal(error, f"the {MODEL}")
+        why = str(error).rstrip(".")
+        raise DataError(
+            f"The model in {stored.folder} cannot be read: {why}. Train or copy it again."
+        ) from None
     if module is not None and record.title is None:
         raise ConfigError("The model is no module of a user's own. Load it without one.")
     names = None if record.feature_names is None else tuple(record.feature_names)
@@ -281,18 +279,3 @@ def _classes_record(classes: NDArray[Any]) -> dict[str, Any]:
             f"numbers or booleans. Got {classes.dtype}. Encode them before training."
         ) from None
     return {"dtype": dtype, "values": values}
-
-
-def _as_json(value: Any) -> Any:
-    """NumPy's numbers as Python's; anything else has no place in a model."""
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise ValueError(f"A model record holds plain values. Got {value!r}.")
-
-
-def _unreadable(folder: Path, why: str) -> DataError:
-    return DataError(
-        f"The model in {folder} cannot be read: {why.rstrip('.')}. Train or copy it again."
-    )

@@ -249,7 +249,12 @@ def graph_of(
         # One person may have many documents, and how many is private.
         shape = (len(corpus), featurizer.dimension)
         size = 4 * public_size(corpus, settings) * featurizer.dimension
-        features = _zeros(shape, on_disk=size > settings.training.memory * 2**30)
+        if size <= settings.training.memory * 2**30 or not len(corpus):
+            features = np.zeros(shape, np.float32)
+        else:
+            folder = Path(tempfile.gettempdir())
+            with writing(folder), tempfile.TemporaryFile() as file:
+                features = np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
         at = np.arange(len(corpus)) if encoded is None else encoded
         for begin in range(0, len(at), _ROWS):
             block = slice(begin, begin + _ROWS)
@@ -262,13 +267,6 @@ def graph_of(
         split=corpus.split,
         owners=corpus.owners,
     )
-
-
-def _zeros(shape: tuple[int, int], *, on_disk: bool) -> NDArray[np.float32]:
-    if not on_disk or 0 in shape:
-        return np.zeros(shape, np.float32)
-    with writing(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
-        return np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
 
 
 def _forecast(

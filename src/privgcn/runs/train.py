@@ -10,7 +10,7 @@ what was released, or looks at test documents alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,6 @@ from privgcn.evaluation import (
 )
 from privgcn.features import PublicVectors
 from privgcn.graph import DocumentGraph, partition
-from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement import Fact, PrivacyStatement
 from privgcn.privacy.verify import model_sha256
 from privgcn.released import Released
@@ -47,7 +46,6 @@ from privgcn.runs.prepare import (
 if TYPE_CHECKING:
     from torch import nn
 
-    from privgcn.auto.forecast import Forecast
     from privgcn.mechanism import Ranks
 
 _SHARED_ROWS = 1 << 14
@@ -68,21 +66,14 @@ class TrainedRun:
     corpus: Corpus
     graph: DocumentGraph
     prepared: PreparedRun | None = None
+    _predicted: dict[Mode, NDArray[np.int64]] = field(
+        init=False, repr=False, default_factory=dict
+    )
 
     @property
     def settings(self) -> Settings:
         """All settings of the run."""
         return self.model.settings
-
-    @property
-    def plan(self) -> PrivacyPlan | None:
-        """What the guarantee rests on; ``None`` for a non-private run."""
-        return self.model.released.plan
-
-    @property
-    def forecast(self) -> Forecast | None:
-        """What was expected of the run, by public numbers."""
-        return None if self.prepared is None else self.prepared.forecast
 
     @cached_property
     def test_rows(self) -> NDArray[np.int64]:
@@ -96,10 +87,6 @@ class TrainedRun:
             scores = self.model.scores(self.graph, self.test_rows, mode)
             self._predicted[mode] = scores.argmax(-1).astype(np.int64)
         return self._predicted[mode]
-
-    @cached_property
-    def _predicted(self) -> dict[Mode, NDArray[np.int64]]:
-        return {}
 
     @cached_property
     def truth(self) -> NDArray[np.int64]:
@@ -195,7 +182,10 @@ def fit(prepared: PreparedRun, graph: DocumentGraph) -> Released:
     if settings.training.large_steps:
         from privgcn.auto.train import train as train_auto
 
-        return train_auto(session, settings, label_vectors=_label_vectors(prepared))
+        encoder, corpus, names = prepared.featurizer, prepared.corpus, None
+        if corpus.facts.classes_declared and isinstance(encoder, PublicVectors):
+            names = encoder.names_encoded(corpus.classes)
+        return train_auto(session, settings, label_vectors=names)
     from privgcn.sgd.train import train_private
 
     return train_private(session, settings, module=prepared.module)
@@ -239,8 +229,18 @@ def score_table(run: TrainedRun) -> dict[str, Any]:
         "baselines": _baselines(run),
     }
     if settings.privacy is None:
-        table["references"] = _references(run)
-    expected = run.forecast
+        # They are trained on the training documents, so only a non-private run has them.
+        progress.begin("references")
+        by_mode = references(run.graph, settings, run.model.released)
+        table["references"] = {
+            mode: {
+                "best": each.best,
+                "validation": each.validation,
+                "scores": {name: run.headline(p) for name, p in each.predicted.items()},
+            }
+            for mode, each in by_mode.items()
+        }
+    expected = None if run.prepared is None else run.prepared.forecast
     score = run.scores["own-graph"]["micro_f1"]
     if expected is not None and score is not None:
         interval = list(expected.interval)
@@ -262,25 +262,6 @@ def _baselines(run: TrainedRun) -> dict[str, dict[str, Any]]:
     if sees_no_edges(run.settings):
         named["graph-blind linear"] = run.predictions("alone")
     return {name: run.headline(predicted) for name, predicted in named.items()}
-
-
-def _references(run: TrainedRun) -> dict[Mode, dict[str, Any]]:
-    """For each inference mode, the non-private references and which of them is the best.
-
-    They are trained on the training documents, so only a non-private run has them.
-    """
-    progress.begin("references")
-    by_mode = references(run.graph, run.settings, run.model.released)
-    return {
-        mode: {
-            "best": reference.best,
-            "validation": reference.validation,
-            "scores": {
-                name: run.headline(predicted) for name, predicted in reference.predicted.items()
-            },
-        }
-        for mode, reference in by_mode.items()
-    }
 
 
 def _encoded(prepared: PreparedRun) -> DocumentGraph:
@@ -310,11 +291,3 @@ def _gather(graph: DocumentGraph, ranks: Ranks) -> None:
         total = ranks.sum(graph.features[block].astype(np.float64))
         if ranks.leads:
             graph.features[block] = total
-
-
-def _label_vectors(prepared: PreparedRun) -> NDArray[Any] | None:
-    """The names of the classes as the encoder sees them, where they are public."""
-    encoder = prepared.featurizer
-    if not prepared.corpus.facts.classes_declared or not isinstance(encoder, PublicVectors):
-        return None
-    return encoder.names_encoded(prepared.corpus.classes)
