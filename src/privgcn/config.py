@@ -262,18 +262,10 @@ class Settings(_Section):
         return parse_settings(tree)
 
 
-def setting_names() -> list[str]:
-    """All settings by dotted name."""
-    return list(flattened(Settings(privacy=PrivacySettings()).model_dump()))
-
-
 def _unknown(name: str) -> ConfigError:
-    known = setting_names()
-    meant = {full.rpartition(".")[2]: full for full in reversed(known)}
-    meant |= {full: full for full in known}
-    near = difflib.get_close_matches(name[:80], meant, n=1, cutoff=0.75)
-    near = near or difflib.get_close_matches(name[:80].rpartition(".")[2], meant, n=1)
-    hint = f"Did you mean '{meant[near[0]]}'?" if near else f"Known: {', '.join(known)}."
+    known = list(flattened(Settings(privacy=PrivacySettings()).model_dump()))
+    near = difflib.get_close_matches(name[:80], known, n=1, cutoff=0.5)
+    hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known)}."
     return ConfigError(f"There is no setting {shown(name)}. {hint}")
 
 
