@@ -129,7 +129,7 @@ class Ledger:
                     f"{total:.4g}. Train with a smaller epsilon, or do not release it."
                 )
             # The head may be one line behind, never two.
-            self._remember(content)
+            write_atomically(self._head, _hash(content))
             if not known:
                 line = json.dumps(in_plain_values(entry), sort_keys=True)
                 content += line.encode("ascii") + b"\n"
@@ -139,7 +139,7 @@ class Ledger:
                         "would have more. Name another file."
                     )
                 write_atomically(self.path, content)
-                self._remember(content)
+                write_atomically(self._head, _hash(content))
         return total
 
     @contextmanager
@@ -186,41 +186,35 @@ class Ledger:
                 ) from None
         return content, tuple(entries)
 
-    def _remember(self, content: bytes) -> None:
-        """Makes the head that of the lines."""
-        if not self._head.exists() or self._head.read_bytes() != _hash(content):
-            write_atomically(self._head, _hash(content))
-
     def _composed(self, plans: Sequence[PrivacyPlan], delta: float) -> float:
+        """Their epsilon together; refuses releases whose units are not the same ones."""
         for plan in plans[1:]:
-            self._check_same_units(plans[0], plan)
+            first = plans[0]
+            if (first.unit, first.relation) != (plan.unit, plan.relation):
+                raise PrivacyContractError(
+                    f"The releases in {self.path} must protect the same unit and relation. Got "
+                    f"'{plan.unit}' and '{plan.relation}' after '{first.unit}' and "
+                    f"'{first.relation}'. Guarantees for different units do not add up."
+                )
+            if plan.unit in ("document", "person"):
+                continue  # A document or a person is the same one in every partition.
+            # Equal facts mean equal groups, but columns and owners are not among the facts.
+            listed = plan.partition.kind != "column" and plan.partition.by == "document"
+            if not listed or (plan.partition, plan.units) != (first.partition, first.units):
+                raise PrivacyContractError(
+                    f"The releases for unit '{plan.unit}' in {self.path} must come from one "
+                    "and the same partition, known from its seed. Got "
+                    f"{plan.units} documents in groups: {groups_in_words(plan)} after "
+                    f"{first.units} in groups: {groups_in_words(first)}. A group of one "
+                    "partition overlaps several of another, so their guarantees do not add up. "
+                    "Train with the documents, parts and seed of the first release, or protect "
+                    "unit 'document' or 'person', which add up over all partitions."
+                )
         # What a search costs is known in Renyi divergences, so all must be added up in these.
         searched = any(plan.selection is not None for plan in plans)
         return epsilon_of_events(
             [plan.event for plan in plans], delta=delta, accountant="rdp" if searched else "pld"
         )
-
-    def _check_same_units(self, first: PrivacyPlan, plan: PrivacyPlan) -> None:
-        if (first.unit, first.relation) != (plan.unit, plan.relation):
-            raise PrivacyContractError(
-                f"The releases in {self.path} must protect the same unit and relation. Got "
-                f"'{plan.unit}' and '{plan.relation}' after '{first.unit}' and "
-                f"'{first.relation}'. Guarantees for different units do not add up."
-            )
-        if plan.unit in ("document", "person"):
-            return  # A document or a person is the same one in every partition.
-        # Equal facts mean equal groups, but columns and owners are not among the facts.
-        listed = plan.partition.kind != "column" and plan.partition.by == "document"
-        if not listed or (plan.partition, plan.units) != (first.partition, first.units):
-            raise PrivacyContractError(
-                f"The releases for unit '{plan.unit}' in {self.path} must come from one and "
-                f"the same partition, known from its seed. Got {plan.units} documents in "
-                f"groups: {groups_in_words(plan)} after {first.units} in groups: "
-                f"{groups_in_words(first)}. A group of one partition overlaps several of "
-                "another, so their guarantees do not add up. Train with the documents, parts "
-                "and seed of the first release, or protect unit 'document' or 'person', which "
-                "add up over all partitions."
-            )
 
 
 def check_releasable(statement: PrivacyStatement) -> None:
