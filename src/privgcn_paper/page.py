@@ -8,7 +8,7 @@ page of their own; with ``--write-docs`` it writes the page of the whole reprodu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from privgcn import __version__
 from privgcn.config import MODES, Mode
 from privgcn.files import write_atomically
-from privgcn.report.charts import Figure, Painter, Point, Series, save_svg
+from privgcn.report.charts import Figure, Point, Series, save_svg
 from privgcn.report.tables import Cell, MeanStd, Table
 from privgcn.report.text import number
 from privgcn_paper.claims import (
@@ -115,19 +115,19 @@ def _measure(view: View, mode: Mode) -> str:
 def _table(
     experiment: Experiment, view: View, mode: Mode, points: Sequence[Run], runs: Runs
 ) -> Table:
+    points = [p for p in points if runs.score(_measure(view, mode), **p) is not None]
     columns = _values(points, view.columns)
     rows: dict[tuple[Any, ...], list[Cell]] = {}
     for point in points:
         key = tuple(value_of(point, axis) for axis in view.rows)
         cells = rows.setdefault(key, [None] * len(columns))
-        cells[columns.index(value_of(point, view.columns))] = runs.score(
-            _measure(view, mode), **point
-        )
+        column = columns.index(value_of(point, view.columns))
+        cells[column] = runs.score(_measure(view, mode), **point)
     hard = view.measure == "hard"
     return Table(
         f"{experiment.title}; {view.columns if hard else mode}",
         (*view.rows, *(head(view.columns, value) for value in columns)),
-        [(*map(shown, key), *cells) for key, cells in rows.items() if any(cells)],
+        [(*map(shown, key), *cells) for key, cells in rows.items()],
         notes=[
             "The fraction of the errors of SGD without privacy, on all data, that stay errors."
             if hard
@@ -162,32 +162,36 @@ def _figures(
         if max(map(len, lines.values())) < 2:
             continue
         series = [
-            Series(", ".join(_word(*named) for named in zip(view.lines, line, strict=True)), m)
-            for line, m in lines.items()
+            Series(_words(zip(view.lines, line, strict=True)), marks)
+            for line, marks in lines.items()
         ]
         if view.measure == "score" and "dataset" in view.each:
             level = runs.fact(panel[view.each.index("dataset")], "majority")
             if level is not None:
                 series.append(Series("majority class", [Point(None, level)], "reference"))
-        title = ", ".join([experiment.title, *map(shown, panel)])
+        title = f"{experiment.title}, {_words(zip(view.each, panel, strict=True))}"
         hard = view.measure == "hard"
         label = "hard cases that stay errors" if hard else f"micro F1, {experiment.mode}"
         yield Figure(title, series, view.columns.replace("_", " "), label)
 
 
-def _word(axis: str, value: Any) -> str:
-    if isinstance(value, str):
-        return shown(value)
-    return head(axis, value)
+def _words(values: Iterable[tuple[str, Any]]) -> str:
+    """Some values of axes; what a run has not is left out, but for epsilon."""
+    known = [(axis, value) for axis, value in values if value is not None or axis == "epsilon"]
+    return ", ".join(shown(v) if isinstance(v, str) else head(axis, v) for axis, v in known)
 
 
 def report(title: str, parts: Sequence[Part]) -> str:
     """The results of a call as an HTML page."""
     made = Environment(
-        loader=PackageLoader("privgcn.report"), autoescape=True, undefined=StrictUndefined
+        loader=PackageLoader("privgcn.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     page = {"title": f"Reproduction: {title}", "synthetic": None, "parts": parts}
-    text = made.from_string(_REPORT).render(page=page, paint=Painter(), version=__version__)
+    text = made.from_string(_REPORT).render(page=page, version=__version__)
     return text
 
 
@@ -419,6 +423,7 @@ def write_reproduction(path: Path, runs: Runs) -> None:
     """Writes the page, its figures and the table of runs beside it."""
     table = path.with_suffix(".csv")
     runs.write(table)
+    runs = Runs.read(table)  # with its rounding, as whoever makes the page again has it
     blocks = {
         "covered": _shown(path, "covered", [covered_table(runs)]),
         "takeaways": "\n".join(takeaways(runs)),

@@ -347,7 +347,7 @@ def run(point: Point, seed: int, *, device: Device = "cpu") -> dict[str, Any]:
         trained = train_run(corpus, settings_of(point, seed, device=device))
         predicted = {mode: trained.predictions(mode) for mode in MODES}
     facts: dict[str, Any] = {"device": device}
-    if (plan := trained.plan) is not None:
+    if (plan := trained.model.released.plan) is not None:
         facts |= {"noise_multiplier": plan.noise_multiplier, "steps": plan.steps}
     return {**scored(corpus, predicted), **facts}
 

@@ -23,10 +23,10 @@ NAMES = list(experiments())
 
 class TestThePaper:
     def test_has_nine_experiments(self):
-        assert NAMES == [
+        assert [
             *("table1", "experiment-a", "experiment-b", "experiment-c", "features"),
             *("hard-cases", "mnist", "ablation", "as-released"),
-        ]
+        ] == NAMES
 
     @pytest.mark.parametrize("name", NAMES)
     def test_every_run_is_one_that_can_be_made(self, name):
@@ -94,7 +94,9 @@ class TestNames:
         assert list(chosen("all")) == NAMES
 
     def test_an_unknown_one_is_refused_with_those_that_there_are(self):
-        with pytest.raises(ConfigError, match=r"must be one of table1, .* or all. Got 'tabel1'"):
+        with pytest.raises(
+            ConfigError, match=r"must be one of table1, .* or all. Got 'tabel1'"
+        ):
             chosen("table1,tabel1")
 
     def test_seeds_are_at_least_one(self):
@@ -119,7 +121,8 @@ class TestOneOfAUser:
             tmp_path,
             text + 'split = [[0.6, 0.2]]\nchanges = { "training.epochs" = 20 }\n',
         )
-        assert own.title == "Ours" and own.number_of_seeds(None, quick=False) == 3
+        assert own.title == "Ours"
+        assert own.number_of_seeds(None, quick=False) == 3
         first, second = own.points()
         assert first == {
             "dataset": "letters/",

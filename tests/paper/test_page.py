@@ -1,0 +1,211 @@
+"""Tables, figures and pages, made from runs that nobody made."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from paper.fake_runs import all_runs, records
+from privgcn.report.tables import MeanStd
+from privgcn_paper import page
+from privgcn_paper.experiments import Experiment, View, experiments
+from privgcn_paper.results import MODES, PAPER_MODE, Runs
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return all_runs()
+
+
+def part_of(name, runs, *, quick=False):
+    experiment = experiments()[name]
+    return page.experiment_parts(experiment, experiment.points(quick=quick), runs)
+
+
+class TestExperiments:
+    @pytest.mark.parametrize("name", list(experiments()))
+    @pytest.mark.parametrize("quick", [False, True])
+    def test_every_run_is_shown_and_no_column_is_empty(self, runs, name, quick):
+        part = part_of(name, runs, quick=quick)
+        assert part.tables
+        for table in part.tables:
+            assert "None" not in table.markdown()
+            assert "nan" not in table.markdown()
+            for index, column in enumerate(table.columns):
+                assert any(row[index] is not None for row in table.rows), column
+            assert len({*table.columns}) == len(table.columns)
+
+    @pytest.mark.parametrize("name", list(experiments()))
+    def test_runs_that_were_not_made_leave_no_rows(self, name):
+        part = part_of(name, Runs(()))
+        assert part.tables == part.figures == []
+
+    def test_a_cell_is_the_score_of_its_run(self, runs):
+        table = part_of("table1", runs).tables[1]
+        column = list(table.columns).index("epsilon 2")
+        (row,) = [row for row in table.rows if row[:4] == ("Cora", "done soundly", "SGD", "1")]
+        point = {"dataset": "cora", "recipe": "paper-full", "optimizer": "sgd", "epsilon": 2}
+        assert row[column] == runs.score(**point)
+
+    def test_scores_that_a_guarantee_covers_come_first(self, runs):
+        first, second = part_of("table1", runs).tables
+        assert first.title.endswith("; own-graph")
+        assert second.title.endswith("; full-graph")
+        assert "the guarantee of the training documents covers that" in first.notes[0]
+        assert "no guarantee covers it" in second.notes[0]
+        # The released code was scored by the paper's protocol alone.
+        assert "as released" not in {row[1] for row in first.rows}
+
+    def test_mnist_has_no_edges_and_one_mode(self, runs):
+        (table,) = part_of("mnist", runs).tables
+        assert table.columns[-3:] == ("usual epochs", "epochs 1", "epochs 100")
+        assert table.title.endswith("; alone")
+
+    def test_values_have_an_order(self, runs):
+        table = part_of("experiment-c", runs).tables[0]
+        assert table.columns[4:] == (
+            *(f"parts {n}" for n in (1, 2, 4, 6, 8, 10, 100)),
+            "parts each",
+        )
+
+    def test_figures_have_the_majority_class_of_their_dataset(self, runs):
+        figures = {f.title: f for f in part_of("experiment-b", runs).figures}
+        figure = figures["Experiment B: privacy budget and training data, Cora"]
+        assert [series.name for series in figure.series] == [
+            *("done soundly, SGD", "done soundly, Adam"),
+            *("as released, SGD", "as released, Adam", "auto", "majority class"),
+        ]
+        assert figure.series[-1].points[0].y == 0.375
+        assert [point.x for point in figure.series[0].points] == [1, 2, 5, 10, 137]
+
+    def test_hard_cases_have_no_majority_class(self, runs):
+        for figure in part_of("hard-cases", runs).figures:
+            assert figure.series[-1].role == "data"
+            assert figure.y_label == "hard cases that stay errors"
+
+    def test_a_single_mark_is_no_figure(self, runs):
+        assert part_of("table1", runs).figures == []
+        experiment = Experiment(
+            grid=[{"dataset": "cora", "recipe": "auto", "epsilon": 2}],
+            show=[View(columns="epsilon", each=["dataset"], lines=["recipe"])],
+        )
+        assert page.experiment_parts(experiment, experiment.points(), runs).figures == []
+
+    def test_lists_and_tables_of_an_axis_are_shown(self):
+        experiment = Experiment(
+            grid=[
+                {
+                    "dataset": "letters/",
+                    "recipe": "auto",
+                    "split": [[0.6, 0.2]],
+                    "changes": [{}, {"training.epochs": 3}],
+                }
+            ],
+            show=[View(rows=["dataset", "split"], columns="changes")],
+            mode="own-graph",
+        )
+        points = experiment.points()
+        part = page.experiment_parts(experiment, points, Runs.of_records(records(points)))
+        (table,) = part.tables
+        assert table.columns[1:] == ("split", "changes {}", 'changes {"training.epochs": 3}')
+        assert table.rows[0][:2] == ("letters/", "[0.6, 0.2]")
+
+
+class TestReport:
+    def test_is_one_page_with_tables_and_figures(self, runs):
+        parts = [part_of("experiment-a", runs), part_of("hard-cases", runs)]
+        text = page.report("mine <b>", parts)
+        assert text.startswith("<!DOCTYPE html>")
+        assert "<b>" not in text
+        assert "mine &lt;b&gt;" in text
+        assert text.count("<table") >= 4
+        assert text.count("<svg") >= 2
+        assert re.findall(r'href="#(part-\d)"', text) == ["part-1", "part-2"]
+
+
+class TestTables:
+    def test_covered_modes_come_first(self, runs):
+        table = page.covered_table(runs)
+        assert table.columns == ("dataset", "training", *MODES, "majority class")
+        assert list(MODES)[-1] == PAPER_MODE
+        (row,) = [row for row in table.rows if row[:2] == ("Cora", "auto, epsilon 1")]
+        point = {"dataset": "cora", "recipe": "auto", "epsilon": 1}
+        assert row[3] == runs.score("micro own-graph", **point)
+
+    def test_table_1_has_every_published_score(self, runs):
+        table = page.table_1(runs)
+        assert len(table.rows) == 5 * 4 * 2
+        assert all(isinstance(cell, MeanStd) for row in table.rows for cell in row[4:6])
+
+    def test_each_published_number_is_counted_once(self, runs):
+        table = page.agreement_table(runs)
+        assert sum(sum(row[1:]) for row in table.rows) == 40 + 5 + 15 + 4 + 30 + 10 + 3 + 15
+        kinds = {row[0]: sum(row[1:]) for row in table.rows}
+        assert kinds["table1"] == 15
+        assert kinds["table1, private"] == 30
+
+    def test_noise_has_the_printed_digits(self):
+        rows = page.noise_table().rows
+        assert [row[3] for row in rows] == [row[4] for row in rows]
+        assert [row[3] for row in rows[::2]] == ["136.51", "9.75", "4.91", "2.00"]
+
+    def test_the_accountant_stands_beside_what_it_should_give(self):
+        rows = {
+            row[0]: [float(cell) for cell in row[1:]] for row in page.accountant_table().rows
+        }
+        assert rows["120"][0] == rows["120"][1]
+        assert rows["130"][0] < 1.1 < 1.7 < rows["130"][1]
+        assert rows["400"][0] < 0 < rows["400"][2] < rows["400"][1]
+        assert [series.name for series in page.accountant_figure().series][1] == "exact"
+
+    def test_mnist_has_the_published_rows(self, runs):
+        table = page.mnist_table(runs)
+        assert [row[2] for row in table.rows] == ["1.26", "4.24", "15.13", "0.98", "0.50"]
+        assert all(isinstance(cell, MeanStd) for row in table.rows for cell in row[3:])
+
+    def test_rows_of_one_epoch_are_not_beside_published_scores(self):
+        points = experiments()["mnist"].points(quick=True)
+        runs = Runs.of_records(records(p for p in points if p["recipe"] != "auto"))
+        assert page.mnist_table(runs).rows == []
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory, runs):
+    folder = tmp_path_factory.mktemp("docs")
+    page.write_reproduction(folder / "reproduction.md", runs)
+    return folder
+
+
+class TestWholePage:
+    def test_is_made_from_its_table_again_to_the_same_bytes(self, written):
+        path = written / "reproduction.md"
+        files = {f: f.read_bytes() for f in written.rglob("*") if f.is_file()}
+        page.write_reproduction(path, Runs.read(written / "reproduction.csv"))
+        assert {f: f.read_bytes() for f in written.rglob("*") if f.is_file()} == files
+
+    def test_its_figures_are_files_beside_it(self, written):
+        text = (written / "reproduction.md").read_text()
+        linked = re.findall(r"\(figures/([^)]+)\)", text)
+        assert sorted(linked) == sorted(f.name for f in (written / "figures").iterdir())
+        assert len(linked) > 20
+
+    def test_it_says_first_what_a_guarantee_covers(self, written):
+        text = (written / "reproduction.md").read_text()
+        chapters = re.findall(r"^## (.*)$", text, re.MULTILINE)
+        assert chapters[:2] == [
+            "What the guarantee covers, and what the paper's protocol gives",
+            "The five take-aways",
+        ]
+        assert len(re.findall(r"^\d\. .* \*\*.*\*\*", text, re.MULTILINE)) == 5
+        assert "{" not in re.sub(r"`[^`]*`", "", text).replace("{}", "")
+
+    def test_it_says_how_to_make_it_again(self, written):
+        text = (written / "reproduction.md").read_text()
+        assert f"--only-show --out {written / 'reproduction.csv'} --write-docs" in text
+
+    def test_without_runs_it_still_says_what_was_computed(self, tmp_path):
+        page.write_reproduction(tmp_path / "r.md", Runs(()))
+        text = (tmp_path / "r.md").read_text()
+        assert "136.51" in text
+        assert "nan" not in text
