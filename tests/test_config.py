@@ -107,19 +107,9 @@ def test_a_setting_that_is_both_dotted_and_nested_is_refused(tmp_path) -> None:
         read_settings(path)
 
 
-def test_auto_without_epsilon_is_plain() -> None:
-    assert make_settings("auto").recipe == "plain"
-    assert make_settings("auto", epsilon=1.0).recipe == "auto"
-
-
 def test_private_recipes_ask_for_an_epsilon() -> None:
     with pytest.raises(PrivacyContractError, match="needs an epsilon"):
         make_settings("paper-full")
-
-
-def test_a_wish_for_privacy_is_never_dropped_silently() -> None:
-    with pytest.raises(PrivacyContractError, match="without privacy"):
-        make_settings("auto", changes={"privacy.unit": "person"})
 
 
 def test_the_papers_settings_are_the_papers() -> None:

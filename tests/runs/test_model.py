@@ -24,7 +24,7 @@ from privgcn.runs.folder import MODEL, WEIGHTS, read_folder
 from privgcn.runs.model import model_files, read_model
 from privgcn.runs.run import Run
 
-SHORT = {"training.epochs": 5}
+SHORT = {"training.epochs": 2}
 PRIVATE: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-3}
 RECIPES: dict[str, dict[str, Any]] = {
     "auto": PRIVATE,

@@ -34,7 +34,7 @@ def counted(self, texts, told):
     return encode(self, texts, told)
 StaticVectors._encode = counted
 settings = small_settings(
-    recipe, privacy__unit=unit, privacy__reproducible=True, training__epochs=4,
+    recipe, privacy__unit=unit, privacy__reproducible=True, training__epochs=2,
     features__kind=kind, features__options={},
 )
 corpus = load_corpus(source, seed=0)
