@@ -112,30 +112,21 @@ class DatasetCard:
             DataNotAvailableError: A raw file is missing.
             DataError: A raw file is broken.
         """
-        self.require(folder)
+        missing = self.missing(folder)
+        if missing:
+            remedy = f"It cannot be downloaded: put it there by hand ({self.origin})"
+            if all(file.url for file in missing):
+                remedy = f"Download the dataset with: privgcn fetch {self.name}"
+            raise DataNotAvailableError(
+                f"The dataset '{self.name}' is not on this machine: "
+                f"{folder / missing[0].path} is missing. {remedy}, or set PRIVGCN_DATA to a "
+                "folder that holds it."
+            )
         return self.loader(self, folder, seed)
 
     def missing(self, folder: Path) -> list[RawFile]:
         """The raw files that are not below ``folder``."""
         return [file for file in self.files if not (folder / file.path).is_file()]
-
-    def require(self, folder: Path) -> None:
-        """Refuses to go on without the raw files.
-
-        Raises:
-            DataNotAvailableError: A file is missing.
-        """
-        missing = self.missing(folder)
-        if not missing:
-            return
-        if all(file.url for file in missing):
-            remedy = f"Download the dataset with: privgcn fetch {self.name}"
-        else:
-            remedy = f"It cannot be downloaded: put it there by hand ({self.origin})"
-        raise DataNotAvailableError(
-            f"The dataset '{self.name}' is not on this machine: {folder / missing[0].path} is "
-            f"missing. {remedy}, or set PRIVGCN_DATA to a folder that holds it."
-        )
 
 
 def dataset_names() -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from privgcn.errors import DataNotAvailableError, reason
 from privgcn.files import writing
 
 if TYPE_CHECKING:
-    from privgcn.data.catalogue import DatasetCard, RawFile
+    from privgcn.data.catalogue import DatasetCard
 
 
 def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
@@ -50,7 +50,34 @@ def fetch(card: DatasetCard, folder: Path, *, progressbar: bool = False) -> list
             f"{', '.join(Path(file.path).name for file in by_hand)} by hand ({card.origin}), "
             f"then run: privgcn fetch {card.name} --from FOLDER"
         )
-    return [_fetch_file(file, folder, progressbar) for file in card.files]
+    import pooch  # type: ignore[import-untyped]
+    import requests
+
+    # pooch says on a logger what it downloads; the caller shows progress.
+    pooch.get_logger().setLevel("ERROR")
+    downloader = pooch.HTTPDownloader(progressbar=progressbar, timeout=30)
+    for file in card.files:
+        path = folder / file.path
+        if file.url is None:
+            file.check(folder)
+            continue
+        with writing(path):
+            try:
+                pooch.retrieve(
+                    file.url,
+                    known_hash=None if file.sha256 is None else f"sha256:{file.sha256}",
+                    fname=path.name,
+                    path=path.parent,
+                    downloader=downloader,
+                )
+            # Errors of requests are OSErrors, which ``writing`` would call one of the disk.
+            except (requests.RequestException, ValueError) as error:
+                raise DataNotAvailableError(
+                    f"The file {path.name} could not be downloaded from {file.url}: "
+                    f"{reason(error)}. Check the connection and run the command again, or "
+                    "copy the files by hand and set PRIVGCN_DATA."
+                ) from error
+    return [folder / file.path for file in card.files]
 
 
 def copy_from(card: DatasetCard, source: Path, folder: Path) -> list[Path]:
@@ -83,33 +110,3 @@ def copy_from(card: DatasetCard, source: Path, folder: Path) -> list[Path]:
         file.check(folder)
         copied.append(target)
     return copied
-
-
-def _fetch_file(file: RawFile, folder: Path, progressbar: bool) -> Path:
-    path = folder / file.path
-    if file.url is None:
-        file.check(folder)
-        return path
-    import pooch  # type: ignore[import-untyped]
-    import requests
-
-    # pooch says on a logger what it downloads; the caller shows progress.
-    pooch.get_logger().setLevel("ERROR")
-    downloader = pooch.HTTPDownloader(progressbar=progressbar, timeout=30)
-    with writing(path):
-        try:
-            pooch.retrieve(
-                file.url,
-                known_hash=None if file.sha256 is None else f"sha256:{file.sha256}",
-                fname=path.name,
-                path=path.parent,
-                downloader=downloader,
-            )
-        # Errors of requests are OSErrors, which ``writing`` would call a problem of the disk.
-        except (requests.RequestException, ValueError) as error:
-            raise DataNotAvailableError(
-                f"The file {path.name} could not be downloaded from {file.url}: "
-                f"{reason(error)}. Check the connection and run the command again, or copy the "
-                "files by hand and set PRIVGCN_DATA."
-            ) from error
-    return path

@@ -41,7 +41,9 @@ def canonical_edges(source: ArrayLike, target: ArrayLike, count: int) -> NDArray
         size += len(pairs)
     keys = keys[:size]
     keys.sort()
-    edges = np.stack(np.divmod(keys[_is_first(keys)], max(count, 1)))
+    first_of_its_kind = np.ones(size, dtype=bool)
+    np.not_equal(keys[1:], keys[:-1], out=first_of_its_kind[1:])
+    edges = np.stack(np.divmod(keys[first_of_its_kind], max(count, 1)))
     return edges.astype(np.int64, copy=False)
 
 
@@ -149,12 +151,6 @@ def refuse_weights(given: Sequence[str], name: str) -> None:
             f"{name} must give edges no weights: every edge counts the same. Got {given[0]}. "
             "Remove it, and the edges that are too weak to count."
         )
-
-
-def _is_first(keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-    first = np.ones(len(keys), dtype=bool)
-    np.not_equal(keys[1:], keys[:-1], out=first[1:])
-    return first
 
 
 def _wrong_end(

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,12 +174,6 @@ def edge_rows(
     return rows_of_table(table_of_columns(columns, "The list of edges"), count, ids)
 
 
-def with_edges(corpus: Corpus, edges: Any) -> Corpus:
-    """The same documents, which are known by their row, with the given edges."""
-    ends, _ = edge_rows(edges, len(corpus), None)
-    return replace(corpus, edges=canonical_edges(ends[0], ends[1], len(corpus)))
-
-
 def is_frame(value: Any) -> bool:
     """Whether a value has named columns."""
     if hasattr(value, "tocoo"):  # some sparse matrices are mappings
@@ -194,16 +187,6 @@ def columns_of(frame: Any) -> dict[str, Any]:
     # A pyarrow table has columns without names, beside their names.
     named = getattr(frame, "column_names", None) or getattr(frame, "columns", frame)
     return {str(name): frame[name] for name in named}
-
-
-def column_names(frame: Any) -> list[str]:
-    """The names of the columns of a frame."""
-    return list(columns_of(frame))
-
-
-def raw_column(frame: Any, name: str) -> Any:
-    """A column of a frame as its library has it."""
-    return columns_of(frame)[name]
 
 
 def plain_list(values: Any) -> list[Any]:
