@@ -367,7 +367,9 @@ def _unpaid_search(corpus: Corpus, settings: Settings) -> tuple[Fact, ...]:
     """
     if settings.privacy is None or settings.privacy.reproducible:
         return ()
-    documents = _document_hashes(corpus)
+    # Hashes that mean nothing outside of this process.
+    contents = vector_bytes(corpus.vectors) if corpus.texts is None else corpus.texts
+    documents = frozenset(map(hash, contents))
     before = [
         other
         for others, other in _earlier
@@ -380,37 +382,27 @@ def _unpaid_search(corpus: Corpus, settings: Settings) -> tuple[Fact, ...]:
         frame = frame.f_back
         callers.add(str(frame.f_globals.get("__name__", "")))
     if any(name.startswith(_SEARCH) for name in callers):
-        _warn(
+        fact = Fact("unpaid_search")
+        why = (
             "scikit-learn's model selection trains on the same private documents again and "
             "again, and the claim of a model that it chooses is void."
         )
-        return (Fact("unpaid_search"),)
-    if any(other != settings for other in before):
-        _warn(
+    elif any(other != settings for other in before):
+        fact = Fact(
+            "other",
+            detail="The same process trained another private model on these documents, "
+            "with other settings. If this model was chosen among them by looking at the "
+            "documents, nothing is claimed.",
+        )
+        why = (
             "These private documents were trained on before, with other settings. To choose "
             "among such models is a search that no epsilon counts, and the claim is void."
         )
-        return (
-            Fact(
-                "other",
-                detail="The same process trained another private model on these documents, "
-                "with other settings. If this model was chosen among them by looking at the "
-                "documents, nothing is claimed.",
-            ),
-        )
-    return ()
-
-
-def _warn(text: str) -> None:
+    else:
+        return ()
     remedy = (
         "The epsilon of each model counts that model alone. Use 'privgcn tune', whose epsilon "
         "covers the whole search, or choose settings on public documents with cross_validate."
     )
-    warnings.warn(f"{text} {remedy}", PrivacyWarning, stacklevel=4)
-
-
-def _document_hashes(corpus: Corpus) -> frozenset[int]:
-    """Hashes that mean nothing outside of this process."""
-    if corpus.texts is not None:
-        return frozenset(map(hash, corpus.texts))
-    return frozenset(map(hash, vector_bytes(corpus.vectors)))
+    warnings.warn(f"{why} {remedy}", PrivacyWarning, stacklevel=3)
+    return (fact,)

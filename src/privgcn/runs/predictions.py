@@ -160,8 +160,16 @@ def predict_source(
     trained = np.zeros(len(corpus), dtype=bool)
     if documents_seen is not None:
         trained = documents_seen.among(corpus, own=own)
-    if mode == "full-graph":
-        _check_full_graph(run, source, with_training_documents=bool(trained.any()))
+    if mode == "full-graph" and not trained.any():
+        why = (
+            f"a {run.stored.kind} does not know which those are"
+            if documents_seen is None
+            else f"{source} has none: it would be the same as 'own-graph'"
+        )
+        raise ConfigError(
+            f"Inference 'full-graph' looks at training documents, and {why}. Use the folder of "
+            "the run with its own documents, or --inference own-graph."
+        )
     chosen = corpus.select(~trained if own else np.arange(len(corpus)))
     if len(chosen) == 0:
         raise DataError(
@@ -185,20 +193,6 @@ def predict_source(
         trained=tuple(named),
         left_out=int(trained.sum()) if own else 0,
     )
-
-
-def _check_full_graph(run: Run, source: str, *, with_training_documents: bool) -> None:
-    if run.documents_seen is None:
-        raise ConfigError(
-            "Inference 'full-graph' looks at training documents, and a "
-            f"{run.stored.kind} does not know which those are. Use the run folder, or "
-            "--inference own-graph."
-        )
-    if not with_training_documents:
-        raise ConfigError(
-            f"Inference 'full-graph' looks at training documents, and {source} has none: it "
-            "would be the same as 'own-graph'. Use --inference own-graph."
-        )
 
 
 def _coverage(

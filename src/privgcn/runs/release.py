@@ -98,8 +98,10 @@ def write_release(
         overwrite: Whether an earlier run or release there may be replaced.
     """
     check_release_target(run, folder, overwrite=overwrite)
-    stored = run.stored
-    files = {name: stored.content(name) for name in (MODEL, WEIGHTS, STATEMENT)}
     public = public_settings(run.settings, run.model().featurizer.kind)
-    settings = to_toml(public.model_dump())
-    write_folder(folder, "release", {**files, SETTINGS: settings, **pages}, overwrite=overwrite)
+    files: dict[str, str | bytes] = {
+        **{name: run.stored.content(name) for name in (MODEL, WEIGHTS, STATEMENT)},
+        SETTINGS: to_toml(public.model_dump()),
+        **pages,
+    }
+    write_folder(folder, "release", files, overwrite=overwrite)
