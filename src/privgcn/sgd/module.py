@@ -1,9 +1,9 @@
 """A network that the user brings: any PyTorch module from (features, edge_index) to scores.
 
 ``edge_index`` is PyTorch Geometric's: ``[2, edges]``, each edge in both directions. Training
-calls a copy of the module on one group of documents at a time, and refuses one that changes in
-a call. A module is trusted code: it is checked, before any document is read, for what happens
-by accident, such as layers that keep statistics or cache edges; not for malice.
+calls a copy of the module on one group of documents at a time. A module is trusted code: it is
+checked, before any document is read, for what happens by accident, such as layers that keep
+statistics or cache edges; not for malice.
 """
 
 from __future__ import annotations
