@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import random
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from privgcn.errors import PrivacyContractError
 from privgcn.graph import DocumentGraph
 from privgcn.mechanism.fixed_point import Floats, Grid, shortened
 from privgcn.mechanism.questions import Access
@@ -22,10 +23,11 @@ class ModuleGradient:
     """The gradient of a group's mean cross-entropy in all parameters of a module.
 
     The answer is one flat vector over ``module.parameters()`` that require gradients, at their
-    present values. A module is called on the tensors of one group, in training mode.
+    present values. Each group gets a copy of the module of its own, in training mode, so what
+    a call changes in the module (statistics, caches, counts) ends with it.
 
-    ``inputs`` makes these tensors of a subgraph, once for each group; they go to ``device``,
-    where the module is. Scores are ``[documents, classes]``.
+    ``inputs`` makes a group's tensors of its subgraph, once; they go to ``device``, where the
+    module is. Scores are ``[documents, classes]``.
 
     Guarantees:
         The sensitivity is one clip norm where a group is removed, two where it is replaced.
@@ -36,9 +38,9 @@ class ModuleGradient:
         of its own, so nothing inside a group has to be exact. Whole numbers up to groups * unit
         <= 2^51 add up exactly, so removing a group moves the sum by v.
     Assumes:
-        The module and ``inputs`` are trusted code: they read nothing that another group left
-        behind. What carries over by accident is refused: changed parameters, buffers,
-        attributes, inputs, gradient mode, threads and default type.
+        The module and ``inputs`` are trusted code. A copy has all that ``copy.deepcopy``
+        reaches; what is kept elsewhere (in globals, classes, closures, files, settings of the
+        process), and errors that depend on documents, are up to whoever wrote them.
     """
 
     draws: ClassVar[bool] = True
@@ -55,14 +57,15 @@ class ModuleGradient:
     def clipped_sum(self, access: Access) -> Floats:
         """The sum over this rank's sampled groups, in whole steps."""
         key = self._inputs, self._device
-        subgraphs = access.groups.private.per_group(self._subgraph, key)
         size = sum(value.numel() for value in self.parameters)
         total = torch.zeros(size, dtype=torch.float64, device=self._device)
         self._module.train()
-        with _generators_restored():
+        with _undisturbed():
+            subgraphs = access.groups.private.per_group(self._subgraph, key)
             for number in np.flatnonzero(access.sample).tolist():
                 if subgraphs[number] is not None:
-                    gradient = self._gradient(subgraphs[number], int(access.seeds[number]))
+                    _seed_generators(int(access.seeds[number]), self._device)
+                    gradient = self._gradient(subgraphs[number], access.groups.classes)
                     total += clipped(gradient, access.clip_norm, access.grid)
         return np.asarray(total.cpu().numpy())
 
@@ -71,25 +74,18 @@ class ModuleGradient:
         labels = map(torch.from_numpy, (known, graph.labels[known]))
         return [tensor.to(self._device) for tensor in (*labels, *self._inputs(graph))]
 
-    def _gradient(self, subgraph: list[Tensor], seed: int) -> Tensor:
-        torch.default_generator.manual_seed(seed)
-        if self._device.type == "cuda":
-            torch.cuda.manual_seed_all(seed)
-        random.seed(seed)
-        np.random.seed([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF])
-        known, labels, *inputs = subgraph
+    def _gradient(self, subgraph: list[Tensor], classes: int) -> Tensor:
+        module = copy.deepcopy(self._module)
+        known, labels, *inputs = (tensor.clone() for tensor in subgraph)
         with torch.enable_grad():
-            before = _state(self._module, inputs)
-            loss = cross_entropy(self._module(*inputs)[known], labels)
-            if _state(self._module, inputs) != before:
-                raise PrivacyContractError(
-                    f"The module '{type(self._module).__qualname__}' keeps something from one "
-                    "call to the next (statistics, caches, settings of the process), which no "
-                    "clip bounds. Use layers that do not, such as LayerNorm for BatchNorm."
-                )
+            scores = module(*inputs)
+            if scores.shape[1:] != (classes,):  # else those labels would fail that have none
+                raise ValueError(f"A module must give each document {classes} scores.")
+            loss = cross_entropy(scores[known], labels)
         if not loss.requires_grad:
             return loss.new_zeros(())
-        gradients = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+        own = [value for value in module.parameters() if value.requires_grad]
+        gradients = torch.autograd.grad(loss, own, materialize_grads=True)
         return torch.cat([gradient.to_dense().flatten() for gradient in gradients])
 
 
@@ -102,22 +98,21 @@ def clipped(vector: Tensor, clip_norm: float, grid: Grid) -> Tensor:
     return torch.where(length.isfinite(), whole, 0.0)
 
 
-def _state(module: nn.Module, inputs: list[Tensor]) -> list[Any]:
-    """What could carry over, as far as it is cheap to tell: tensors count their changes."""
-    process = torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_num_threads()
-    tensors, state = [*inputs, *module.parameters(), *module.buffers()], list[Any](process)
-    for layer in module.modules():
-        for name, value in vars(layer).items():
-            sized = len(value) if isinstance(value, dict | list | set) else 0
-            state.append((name, id(value), sized))
-    return state + [(id(tensor), tensor._version) for tensor in tensors]
+def _seed_generators(seed: int, device: torch.device) -> None:
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed_all(seed)
+    random.seed(seed)
+    np.random.seed([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF])
 
 
 @contextmanager
-def _generators_restored() -> Iterator[None]:
+def _undisturbed() -> Iterator[None]:
+    """Nobody else's generators move, and no document decides about a warning or an error."""
     python, numpy = random.getstate(), np.random.get_state()
     try:
-        with torch.random.fork_rng():
+        quiet = warnings.catch_warnings(action="ignore")
+        with torch.random.fork_rng(), quiet, torch.autograd.set_detect_anomaly(False):
             yield
     finally:
         random.setstate(python)
