@@ -71,8 +71,11 @@ def reproduce(
         picked, label = {config.stem: read_experiment(config)}, config.stem
     folder = Path("reproduction") / label if out is None else out
     named = None if datasets is None else [one.strip() for one in datasets.split(",")]
-    plans = [(title, one, one.points(named, quick=quick)) for title, one in picked.items()]
-    asked = list(dict.fromkeys(str(p["dataset"]) for _, _, points in plans for p in points))
+    plans = [
+        (one, one.points(named, quick=quick), one.number_of_seeds(seeds, quick=quick))
+        for one in picked.values()
+    ]
+    asked = list(dict.fromkeys(str(p["dataset"]) for _, points, _ in plans for p in points))
     if not asked:
         raise ConfigError(
             f"The 'datasets' of reproduce must be some that {label} has. Got {datasets!r}."
@@ -84,11 +87,11 @@ def reproduce(
         for line in notes:
             note(line)
         with shown_progress():
-            for title, experiment, points in plans:
-                begin(title)
+            for experiment, points, count in plans:
+                begin(experiment.title)
                 summary = run_all(
                     [point for point in points if point["dataset"] in here],
-                    experiment.number_of_seeds(seeds, quick=quick),
+                    count,
                     folder,
                     workers=workers,
                     engine=engine,
@@ -102,7 +105,7 @@ def reproduce(
     for task, why in failures:
         note(f"Failed: {task.label}, seed {task.seed}: {why}")
     runs = runs_in(folder)
-    parts = [page.experiment_parts(experiment, points, runs) for _, experiment, points in plans]
+    parts = [page.experiment_parts(experiment, points, runs) for experiment, points, _ in plans]
     if folder.is_dir():
         runs.write(folder / "runs.csv")
         write_atomically(folder / "report.html", page.report(label, parts))
