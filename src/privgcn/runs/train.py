@@ -182,10 +182,7 @@ def fit(prepared: PreparedRun, graph: DocumentGraph) -> Released:
     if settings.training.large_steps:
         from privgcn.auto.train import train as train_auto
 
-        encoder, corpus, names = prepared.featurizer, prepared.corpus, None
-        if corpus.facts.classes_declared and isinstance(encoder, PublicVectors):
-            names = encoder.names_encoded(corpus.classes)
-        return train_auto(session, settings, label_vectors=names)
+        return train_auto(session, settings, label_vectors=_label_vectors(prepared))
     from privgcn.sgd.train import train_private
 
     return train_private(session, settings, module=prepared.module)
@@ -291,3 +288,11 @@ def _gather(graph: DocumentGraph, ranks: Ranks) -> None:
         total = ranks.sum(graph.features[block].astype(np.float64))
         if ranks.leads:
             graph.features[block] = total
+
+
+def _label_vectors(prepared: PreparedRun) -> NDArray[Any] | None:
+    """The names of the classes as the encoder sees them, where they are public."""
+    encoder = prepared.featurizer
+    if not prepared.corpus.facts.classes_declared or not isinstance(encoder, PublicVectors):
+        return None
+    return encoder.names_encoded(prepared.corpus.classes)
