@@ -44,11 +44,6 @@ def test_edges_join_letters_of_a_patient_and_referrals(clinic: Corpus) -> None:
     assert 0.8 < alike.mean() < 0.95
 
 
-def test_it_says_that_it_is_synthetic(clinic: Corpus) -> None:
-    assert clinic.facts.synthetic
-    assert "synthetic" in repr(clinic)
-
-
 def test_texts_are_varied_and_well_formed(clinic: Corpus) -> None:
     assert clinic.texts is not None
     assert len(set(clinic.texts)) > 0.99 * len(clinic)

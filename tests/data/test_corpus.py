@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from privgcn.data import Corpus, CorpusFacts
+from privgcn.data import Corpus
 from privgcn.data.corpus import ReadReport, Strings
 from privgcn.data.edges import canonical_edges
 from privgcn.errors import DataError
@@ -184,11 +184,6 @@ def test_check_trainable() -> None:
         make(labels=np.zeros(6, dtype=np.int64), classes=("even",)).check_trainable()
     with pytest.raises(DataError, match="must have training documents"):
         make(split=np.full(6, 2, dtype=np.int8)).check_trainable()
-
-
-def test_repr_says_synthetic() -> None:
-    assert "synthetic" in repr(make(facts=CorpusFacts(synthetic=True)))
-    assert "synthetic" not in repr(make())
 
 
 # hazard 31

@@ -124,10 +124,7 @@ def test_what_has_no_address_is_taken_from_a_folder(tmp_path: Path) -> None:
         copy_from(card(None), downloads, data)
     (downloads / "file.bin").write_bytes(CONTENT)
     assert copy_from(card(None), downloads, data) == fetch(card(None), data)
-
-
-def test_a_generated_dataset_needs_no_files(tmp_path: Path) -> None:
-    assert fetch(dataset("clinic"), tmp_path) == []
+    assert fetch(dataset("clinic"), data) == []
 
 
 def test_where_data_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from scipy.sparse import coo_matrix, csr_array
 
 from data.ways import FILES, WAYS, Columns, place, read, refused
 from privgcn.data import Corpus, load_corpus
-from privgcn.data.edges import canonical_edges, no_edges
+from privgcn.data.edges import canonical_edges
 from privgcn.errors import DataError
 
 DOCUMENTS: Columns = {"id": ["007", "8", "ä", "10"], "text": list("abcd")}
@@ -31,10 +31,6 @@ def test_canonical_edges_are_the_set_of_pairs(data: st.DataObject) -> None:
     assert [tuple(pair) for pair in edges.T.tolist()] == expected
 
 
-def test_no_edges_are_edges_too() -> None:
-    assert no_edges().shape == canonical_edges([], [], 0).shape == (2, 0)
-
-
 def test_canonical_edges_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = np.random.default_rng(0).integers(0, 50, (2, 500))
     expected = canonical_edges(ends[0], ends[1], 50)
@@ -43,7 +39,6 @@ def test_canonical_edges_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 BAD: dict[str, tuple[Columns, int | None, list[str]]] = {
-    "unknown source": ({"source": ["007", "9"], "target": ["8", "8"]}, 1, ["'source'", "'9'"]),
     "unknown target": (
         {"source": ["8"], "target": ["7"]},
         0,
@@ -61,8 +56,6 @@ BAD: dict[str, tuple[Columns, int | None, list[str]]] = {
         None,
         ["weight", "every edge counts the same", "remove"],
     ),
-    "Weight": ({"source": ["007"], "target": ["8"], "Weight": ["1"]}, None, ["'Weight'"]),
-    "upper case": ({"Source": ["007"], "target": ["8"]}, None, ["'Source' to 'source'"]),
     "other names": ({"from": ["007"], "to": ["8"]}, None, ["'source' and 'target'", "'from'"]),
 }
 
@@ -167,19 +160,14 @@ def test_edges_by_another_name_are_not_ignored(tmp_path: Path, name: str) -> Non
     (folder(tmp_path) / name).write_text("source,target\n007,8\n")
     with pytest.raises(DataError, match=rf"edges\..*{name}.*Rename"):
         load_corpus(tmp_path)
-    (tmp_path / "edges.csv").write_text("source,target\n007,8\n")
-    assert load_corpus(tmp_path).edges.shape[1] == 1
+    (tmp_path / name).rename(tmp_path / "links.md")
+    assert load_corpus(tmp_path).edges.shape[1] == 0
 
 
 def test_the_last_edge_may_have_been_cut(tmp_path: Path) -> None:
     (folder(tmp_path) / "edges.csv").write_text("source,target\n007,8\n8,1")
     with pytest.raises(DataError, match="a last line may have been cut"):
         load_corpus(tmp_path)
-
-
-def test_notes_about_edges_are_no_edges(tmp_path: Path) -> None:
-    (folder(tmp_path) / "links.md").write_text("See also.")
-    assert load_corpus(tmp_path).edges.shape[1] == 0
 
 
 @pytest.mark.parametrize("way", FILES)

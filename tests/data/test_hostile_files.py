@@ -69,17 +69,10 @@ def record(**values: object) -> str:
 HOSTILE: dict[str, tuple[str, Trick, str]] = {
     "documents: pipe": ("documents.csv", os.mkfifo, "regular file"),
     "documents: endless": ("documents.jsonl", link("/dev/zero"), "symbolic link"),
-    "documents: folder": ("documents.parquet", Path.mkdir, "regular file"),
-    "documents: link to nothing": ("documents.csv", link("nowhere"), "symbolic link"),
     "documents: link outside": ("documents.csv", link("/etc/passwd"), "symbolic link"),
     "documents: long id": (
         "documents.jsonl",
         text(f'{{"id": {DIGITS}, "text": "a"}}\n'),
-        "Line 1",
-    ),
-    "documents: long number": (
-        "documents.jsonl",
-        text(f'{{"id": 1, "age": {DIGITS}}}\n'),
         "Line 1",
     ),
     "documents: long float": (
@@ -99,7 +92,6 @@ HOSTILE: dict[str, tuple[str, Trick, str]] = {
         text(record(text="\ud800")),
         "Line 1",
     ),
-    "documents: half a name": ("documents.jsonl", text(record(**{"\ud800": "a"})), "Line 1"),
     "documents: not a number": (
         "documents.jsonl",
         text('{"id": 1, "label": NaN}\n'),
@@ -108,11 +100,6 @@ HOSTILE: dict[str, tuple[str, Trick, str]] = {
     "documents: terminal codes": (
         "documents.csv",
         text("id,text\n\x1b[2J,a\n\x1b[2J,b\n"),
-        "again",
-    ),
-    "documents: lines in ids": (
-        "documents.csv",
-        text('id,text\n"a\nb",a\n"a\nb",b\n'),
         "again",
     ),
     "documents: codes in owners": (
@@ -141,38 +128,20 @@ HOSTILE: dict[str, tuple[str, Trick, str]] = {
         "limit",
     ),
     "documents: not UTF-8": ("documents.csv", text(b"id,text\n1,\xff\n"), "UTF-8"),
-    "documents: NUL": ("documents.csv", text(b"id,text\n1,a\0b\n"), "0x00"),
-    "documents: text as a table": ("documents.parquet", text(GOOD), "Parquet"),
     "documents: table as text": ("documents.csv", broken_parquet, "UTF-8"),
     "documents: unknown format": ("documents.xlsx", text(GOOD), "'documents.xlsx'"),
     "edges: pipe": ("edges.csv", os.mkfifo, "regular file"),
-    "edges: endless": ("edges.parquet", link("/dev/zero"), "symbolic link"),
-    "edges: folder": ("edges.tsv", Path.mkdir, "regular file"),
     "edges: unknown format": ("edges.json", text("[]"), "'edges.json'"),
     "edges: text as a table": ("edges.parquet", text("source,target\n1,2\n"), "Parquet"),
-    "edges: broken table": ("edges.parquet", broken_parquet, "Parquet"),
     "edges: nested table": ("edges.parquet", nested_parquet, "single values"),
-    "edges: table as text": ("edges.csv", broken_parquet, "UTF-8"),
     "edges: long id": ("edges.csv", text(f"source,target\n1,{DIGITS}\n"), "'target'"),
-    "edges: long number": (
-        "edges.jsonl",
-        text(f'{{"source": 1, "target": {DIGITS}}}\n'),
-        "Line 1",
-    ),
     "edges: name twice": ("edges.csv", text("source,target, target\n1,2,3\n"), "once"),
-    "edges: list as id": ("edges.jsonl", text('{"source": 1, "target": [2]}\n'), "'target'"),
-    "edges: NUL": ("edges.csv", text(b"source,target\n1,2\0\n"), "0x00"),
-    "edges: many columns": ("edges.csv", text(",".join(map(str, range(10**4)))), "columns"),
     "vectors: pipe": ("features.npy", os.mkfifo, "regular file"),
-    "vectors: endless": ("features.npy", link("/dev/zero"), "symbolic link"),
-    "vectors: folder": ("features.npy", Path.mkdir, "regular file"),
     "vectors: objects": ("features.npy", objects, "numpy.save"),
     "vectors: wide": ("features.npy", header(f"(4, {10**14})"), "numpy.save"),
-    "vectors: wide and long": ("features.npy", header(f"({10**12}, {10**9})"), "numpy.save"),
     "vectors: overflow": ("features.npy", header(f"({2**62}, {2**62})"), "numpy.save"),
     "vectors: digits": ("features.npy", header(f"(4, {DIGITS})"), "numpy.save"),
     "vectors: negative": ("features.npy", header("(-4, -4)"), "features.npy"),
-    "vectors: words": ("features.npy", header("('a', 'b')"), "numpy.save"),
     "vectors: deep": ("features.npy", header("(" * 5_000), "numpy.save"),
     "vectors: long header": ("features.npy", header("(4, 1)" + " " * 10**6), "numpy.save"),
     "vectors: records": (
@@ -181,7 +150,6 @@ HOSTILE: dict[str, tuple[str, Trick, str]] = {
         "two-dimensional",
     ),
     "vectors: archive": ("features.npy", archive, "numpy.save"),
-    "vectors: unknown format": ("features.npz", text(b"PK"), "'features.npz'"),
 }
 
 

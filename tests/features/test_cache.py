@@ -37,14 +37,12 @@ def test_a_text_is_encoded_once(tmp_path: Path) -> None:
     first = cache.vectors(texts, count)
     assert sorted(asked) == sorted(set(texts))
     assert (first == encode(texts)).all()
-    again = VectorCache(tmp_path, "model", 3).vectors(texts[::-1], refuse)
+    told: list[int] = []
+    again = VectorCache(tmp_path, "model", 3).vectors(texts[::-1], refuse, told.append)
     assert (again == first[::-1]).all()
-
-
-def test_another_encoder_has_its_own_vectors(tmp_path: Path) -> None:
-    VectorCache(tmp_path, "model", 3).vectors(["a"], encode)
-    other = VectorCache(tmp_path, "model 2", 3).vectors(["a"], lambda texts: 2 * encode(texts))
-    assert (other == 2 * encode(["a"])).all()
+    assert told == [4]
+    other = VectorCache(tmp_path, "model 2", 3).vectors(["b"], lambda own: 2 * encode(own))
+    assert (other == 2 * encode(["b"])).all()
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty", "other"])
@@ -213,14 +211,6 @@ def test_a_file_that_can_not_be_opened(tmp_path: Path) -> None:
     path.mkdir()
     with pytest.raises(DataError, match="must be writable"):
         VectorCache(tmp_path, "model", 3).vectors(["a"], encode)
-
-
-def test_progress_starts_with_what_is_stored(tmp_path: Path) -> None:
-    cache = VectorCache(tmp_path, "model", 3)
-    cache.vectors(["a", "b"], encode)
-    told: list[int] = []
-    cache.vectors(["a", "b", "c"], encode, told.append)
-    assert told == [2]
 
 
 def test_what_is_stored_can_be_listed_and_deleted(tmp_path: Path) -> None:

