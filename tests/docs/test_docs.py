@@ -59,10 +59,10 @@ def check_record(block: str) -> None:
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_runs_from_top_to_bottom(path: Path, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = blocks(path.read_text(encoding="utf-8"))
-    assert found
+    executed = blocks(path.read_text(encoding="utf-8"))
+    assert executed
     names: dict[str, object] = {}
-    for kind, block in found:
+    for kind, block in executed:
         if kind == "python":
             exec(compile(block, path.name, "exec"), names)
         elif kind == "console":
