@@ -35,17 +35,14 @@ class Linear(nn.Module):
         return scores
 
 
+USUAL: dict[str, Any] = {"model.hidden": 5, "model.dropout": 0.0, "training.optimizer": "sgd"}
+USUAL |= {"training.learning_rate": 0.5, "training.patience": 0, "training.epochs": 4}
+
+
 def settings(**changes: Any) -> Settings:
+    """``training__epochs=3`` changes one."""
     return Settings().changed(
-        {
-            "model.hidden": 5,
-            "model.dropout": 0.0,
-            "training.optimizer": "sgd",
-            "training.learning_rate": 0.5,
-            "training.patience": 0,
-            "training.epochs": 4,
-            **changes,
-        }
+        USUAL | {name.replace("__", "."): value for name, value in changes.items()}
     )
 
 
@@ -60,7 +57,7 @@ def test_steps_are_the_optimisers_on_the_noisy_clipped_mean(
     make_graph: Any, make_session: Any, optimizer: str, clip_norm: float
 ) -> None:
     graph = make_graph()
-    chosen = settings(**{"training.optimizer": optimizer, "training.learning_rate": 0.1})
+    chosen = settings(training__optimizer=optimizer, training__learning_rate=0.1)
     session, answers = make_session(graph, noise=0.01, clip_norm=clip_norm), []
     query = session.query
     session.query = lambda question: answers.append(query(question)) or answers[-1]
@@ -95,7 +92,7 @@ def test_steps_are_the_optimisers_on_the_noisy_clipped_mean(
 def test_the_same_seeds_give_the_same_bits(
     make_graph: Any, make_session: Any, kind: str
 ) -> None:
-    graph, chosen = make_graph(), settings(**{"model.kind": kind, "model.dropout": 0.5})
+    graph, chosen = make_graph(), settings(model__kind=kind, model__dropout=0.5)
     first, second = (train_private(make_session(graph), chosen) for _ in range(2))
     assert same(first, second)
     assert not same(first, train_private(make_session(graph, seed=1), chosen))
@@ -108,15 +105,15 @@ def test_the_same_seeds_give_the_same_bits(
 def test_settings_that_do_not_fit_are_refused(make_graph: Any, make_session: Any) -> None:
     session = make_session(make_graph())
     for changes, module, words in (
-        ({"training.learning_rate": None}, None, "learning_rate"),
-        ({"model.kind": "module"}, None, r"GraphClassifier\(module="),
-        ({"model.kind": "gcn"}, Linear(), "model.kind 'module'"),
+        ({"training__learning_rate": None}, None, "learning_rate"),
+        ({"model__kind": "module"}, None, r"GraphClassifier\(module="),
+        ({"model__kind": "gcn"}, Linear(), "model.kind 'module'"),
     ):
         with pytest.raises(ConfigError, match=words):
             train_private(session, settings(**changes), module=module)
     if not torch.cuda.is_available():
         with pytest.raises(ConfigError, match="needs a GPU"):
-            train_private(session, settings(**{"training.device": "cuda"}))
+            train_private(session, settings(training__device="cuda"))
 
 
 def test_a_module_is_trained_as_a_copy_and_frozen_parameters_stay(
@@ -124,7 +121,7 @@ def test_a_module_is_trained_as_a_copy_and_frozen_parameters_stay(
 ) -> None:
     graph, module = make_graph(), Linear()
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    chosen = settings(**{"model.kind": "module"})
+    chosen = settings(model__kind="module")
     released = train_private(make_session(graph), chosen, module=module)
     assert released.title == "Linear"
     assert released.tensors.keys() == before.keys()
@@ -143,7 +140,7 @@ def test_a_module_is_trained_as_a_copy_and_frozen_parameters_stay(
 @pytest.mark.parametrize("parts", [1, 3, "each"])
 def test_plain_training_is_descent_on_the_groups(make_graph: Any, parts: Any) -> None:
     graph = make_graph()
-    chosen = settings(**{"training.parts": parts, "training.epochs": 2})
+    chosen = settings(training__parts=parts, training__epochs=2)
     released = train_plain(graph, None, chosen)
     count = len(graph) if parts == "each" else parts
     network = Network.of(chosen.model, features=8, classes=4, seed=0)
@@ -173,14 +170,12 @@ def test_plain_training_learns_and_keeps_what_validated_best(make_graph: Any) ->
         return float(cross_entropy(scores, torch.from_numpy(visible.labels[rows])))
 
     chosen = settings(
-        **{
-            "training.optimizer": "adam",
-            "training.learning_rate": 0.05,
-            "training.epochs": 300,
-            "training.patience": 10,
-            "model.dropout": 0.5,
-            "model.hidden": 16,
-        }
+        training__optimizer="adam",
+        training__learning_rate=0.05,
+        training__epochs=300,
+        training__patience=10,
+        model__dropout=0.5,
+        model__hidden=16,
     )
     stopped = train_plain(train, visible, chosen)
     assert same(stopped, train_plain(train, visible, chosen))
@@ -197,7 +192,7 @@ def test_plain_training_learns_and_keeps_what_validated_best(make_graph: Any) ->
 
 
 def test_validation_documents_without_labels_stop_nothing(make_graph: Any) -> None:
-    graph, chosen = make_graph(), settings(**{"training.epochs": 30})
+    graph, chosen = make_graph(), settings(training__epochs=30)
     hidden = replace(graph, labels=np.where(graph.split == 1, -1, graph.labels))
     stopped = train_plain(graph, hidden, chosen.changed({"training.patience": 2}))
     assert same(stopped, train_plain(graph, None, chosen))
@@ -207,5 +202,5 @@ def test_plain_training_leaves_the_generators_as_they_were(make_graph: Any) -> N
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    train_plain(make_graph(), None, settings(**{"model.dropout": 0.5}))
+    train_plain(make_graph(), None, settings(model__dropout=0.5))
     assert torch.equal(torch.rand(3), expected)
