@@ -73,7 +73,9 @@ def test_a_tutorial_runs_from_top_to_bottom(path: Path, tmp_path, monkeypatch) -
                 assert code == 0, (line, output)
 
 
-def test_commands_of_the_readme_run_one_after_the_other_and_again(tmp_path, monkeypatch) -> None:
+def test_commands_of_the_readme_run_one_after_the_other_and_again(
+    tmp_path, monkeypatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     listed = [
