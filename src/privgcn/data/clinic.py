@@ -41,7 +41,9 @@ def make_clinic() -> Corpus:
     """Generates the corpus; the same one every time."""
     random = np.random.default_rng(_SEED)
     classes = tuple(_words()["departments"])
-    owners = _owners(random)
+    # At least one letter for each patient; a patient's letters are spread over the corpus.
+    rest = random.integers(0, PATIENTS, LETTERS - PATIENTS)
+    owners = random.permutation(np.concatenate([np.arange(PATIENTS), rest]))
     home = random.integers(0, len(classes), PATIENTS)
     stays = random.random(LETTERS) < _HOME_DEPARTMENT
     labels = np.where(stays, home[owners], random.integers(0, len(classes), LETTERS))
@@ -68,12 +70,6 @@ def make_clinic() -> Corpus:
             source="clinic", classes_declared=True, split_origin="benchmark", synthetic=True
         ),
     )
-
-
-def _owners(random: np.random.Generator) -> NDArray[np.int64]:
-    """At least one letter for each patient; a patient's letters are spread over the corpus."""
-    rest = random.integers(0, PATIENTS, LETTERS - PATIENTS)
-    return random.permutation(np.concatenate([np.arange(PATIENTS), rest]))
 
 
 def _edges(

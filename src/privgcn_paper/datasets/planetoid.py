@@ -94,6 +94,10 @@ def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
     one_hot = np.zeros((count, len(classes)), dtype=np.int64)
     one_hot[: known.shape[0]] = unpickle(part["ally"])
     one_hot[test] = unpickle(part["ty"])
+    # Training documents are all those outside the benchmark's validation and test sets.
+    split = np.full(count, TRAIN, dtype=np.int8)
+    split[trained : trained + _VALIDATION] = VALIDATION
+    split[test] = TEST
     return Corpus(
         name=name,
         ids=np.arange(count).astype(str).astype(object),
@@ -103,7 +107,7 @@ def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
         labels=one_hot.argmax(axis=1).astype(np.int64),
         classes=classes,
         edges=_edges(unpickle(part["graph"]), count),
-        split=_paper_split(count, trained, test),
+        split=split,
         facts=CorpusFacts(
             source=name,
             classes_declared=True,
@@ -111,14 +115,6 @@ def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
             public_vectors=_TFIDF if name == "pubmed" else _BINARY,
         ),
     )
-
-
-def _paper_split(count: int, public_training: int, test: NDArray[np.int64]) -> NDArray[np.int8]:
-    """Training documents are all those outside the benchmark's validation and test sets."""
-    split = np.full(count, TRAIN, dtype=np.int8)
-    split[public_training : public_training + _VALIDATION] = VALIDATION
-    split[test] = TEST
-    return split
 
 
 def _assemble(

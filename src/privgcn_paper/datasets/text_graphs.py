@@ -11,7 +11,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privgcn.data.catalogue import DatasetCard
 from privgcn.data.corpus import (
@@ -40,7 +39,12 @@ def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
     nodes_file, edges_file = (file.read(folder) for file in card.files)
     nodes = [json.loads(line) for line in nodes_file.splitlines()]
     edges = np.loadtxt(io.BytesIO(edges_file), dtype=np.int64, delimiter=",", skiprows=1)
-    split, origin = _split(card.name, len(nodes), seed)
+    # Cora keeps Planetoid's node order and so its split; CiteSeer is another node set.
+    origin: SplitOrigin = "random"
+    split = random_split(len(nodes), seed)
+    if card.name == "cora-text":
+        origin, split = "benchmark", np.full(len(nodes), TRAIN, dtype=np.int8)
+        split[_CORA_VALIDATION], split[_CORA_TEST] = VALIDATION, TEST
     return Corpus(
         name=card.name,
         ids=np.arange(len(nodes)).astype(str).astype(object),
@@ -51,13 +55,3 @@ def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
         split=split,
         facts=CorpusFacts(source=card.name, classes_declared=True, split_origin=origin),
     )
-
-
-def _split(name: str, count: int, seed: int) -> tuple[NDArray[np.int8], SplitOrigin]:
-    """Cora keeps Planetoid's node order and so its split; CiteSeer is another node set."""
-    if name == "citeseer-text":
-        return random_split(count, seed), "random"
-    split = np.full(count, TRAIN, dtype=np.int8)
-    split[_CORA_VALIDATION] = VALIDATION
-    split[_CORA_TEST] = TEST
-    return split, "benchmark"
