@@ -10,7 +10,6 @@ from pydantic import ValidationError
 
 from privacy.plans import RANDOM, SINGLE, plan, statement
 from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.mechanism import sampler_error
 from privgcn.privacy.plan import AllGroups, EpochGroups, PartitionFacts, PoissonGroups
 from privgcn.privacy.statement import Fact, Gap, PrivacyStatement, Public
 from privgcn.privacy.wording import explained, guarantee_line, in_words, round_up
@@ -247,6 +246,7 @@ def test_the_text_holds_all_that_a_reader_needs(stated: PrivacyStatement) -> Non
         "The column 'year'.",
         "Releases add up",
         "multiples of one step size",
+        "at most 2^-59 a draw",
         "dp-accounting",
         "joins a step with probability 0.2",
         "even for someone who knows which groups each step used",
@@ -310,12 +310,6 @@ def test_nothing_that_somebody_declared_steers_a_terminal() -> None:
     assert all(c.isprintable() or c == "\n" for c in made.text())
     assert "ward [2J" in made.text()
     assert "\x1b" not in str(explained(made))
-
-
-# hazard 5
-def test_the_stated_bound_of_the_sampler_is_the_mechanisms() -> None:
-    assert sampler_error(1) == 2.0**-59
-    assert "at most 2^-59 a draw" in flat(statement())
 
 
 def test_no_sentence_is_stored_but_those_that_somebody_declared() -> None:
