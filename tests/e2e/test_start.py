@@ -38,18 +38,19 @@ ACCOUNT = ["account", "--noise-multiplier", "4", "--steps", "100"]
 IMPORTED = """
 import sys
 from privgcn.cli import main
-sys.argv = ["privgcn", *{words!r}]
-try:
-    main()
-except SystemExit as stopped:
-    assert stopped.code == 0
+for words in {commands!r}:
+    sys.argv = ["privgcn", *words]
+    try:
+        main()
+    except SystemExit as stopped:
+        assert stopped.code == 0
 print(*sys.modules, file=sys.stderr)
 """
 
 
-def imported(*words: str) -> set[str]:
-    """The modules that a command imports."""
-    code = IMPORTED.format(words=words)
+def imported(*commands: list[str]) -> set[str]:
+    """The modules that some commands import, one after the other."""
+    code = IMPORTED.format(commands=commands)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return set(done.stderr.split())
@@ -68,36 +69,25 @@ def test_help_has_two_names_and_every_verb_speaks_alike(verb) -> None:
             assert option in short.stdout, option
 
 
-def test_help_lists_verbs_of_other_packages_without_importing_them() -> None:
-    shown = call("--help")
+def test_help_lists_all_verbs_and_imports_little() -> None:
+    shown, modules = call("--help"), imported(["--help"])
 
     assert all(f"\n  {verb} " in shown for verb in (*VERBS, "reproduce"))
-    assert not {name for name in imported("--help") if name.startswith("privgcn_paper")}
     assert CliRunner().invoke(app, []).output.strip() == shown.strip()
-
-
-def test_help_imports_little() -> None:
-    modules = imported("--help")
-
     assert "privgcn.cli.train" in modules
+    assert not {name for name in modules if name.startswith("privgcn_paper")}
     assert not modules & {"numpy", "pydantic", "torch", "rich", "rich.console", "polars"}
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ACCOUNT,
-        ["calibrate", "--epsilon", "1", "--steps", "100"],
-        ["plan", "--documents", "300", "--classes", "10"],
-        ["verify", "{run}"],
-        ["datasets"],
-    ],
-    ids=lambda words: words[0],
-)
-def test_what_needs_no_training_imports_no_torch(shelf, words) -> None:
-    modules = imported(*(word.format(run=shelf / "run") for word in words))
+def test_what_needs_no_training_imports_no_torch(shelf) -> None:
+    calibrate = ["calibrate", "--epsilon", "1", "--steps", "100"]
+    plan = ["plan", "--documents", "300", "--classes", "10"]
+    run = str(shelf / "run")
+    modules = imported(
+        ACCOUNT, calibrate, plan, ["datasets"], ["verify", run], ["report", run, "--out", "-"]
+    )
 
-    assert "privgcn.cli.app" in modules
+    assert "privgcn.cli.plan" in modules
     assert "torch" not in modules
 
 
