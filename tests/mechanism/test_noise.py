@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections.abc import Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import chi2, norm
 
-from privgcn.mechanism import RandomSource, noise, sampler_error
+from privgcn.mechanism import RandomSource, noise
 from privgcn.mechanism.fixed_point import Grid
 from privgcn.mechanism.noise import noisy
 
@@ -307,7 +309,8 @@ def test_at_the_border_of_acceptance_a_hundred_digits_decide(
         size = (k + Decimal(x) / 2**64) / 8
         border = int((Decimal(k) / 8 - (size * size + 1) / 2).exp() * 2**63)
         first = int((-(Decimal(k) + Decimal("0.5")) / 8).exp() * 2**64)
-    sides = [border + shift for shift in range(-4, 5) if 0 <= border + shift < 2**63]
+    sides = [border + shift for shift in (-3, -2, -1, 1, 2, 3)]
+    sides = [side for side in sides if 0 <= side < 2**63]
     triples = [(first, x, 2 * side + sign) for side in sides for sign in (0, 1)]
     expected = expected_of(triples)
     assert k == 8 or 0 < len(expected) < len(triples)
@@ -340,16 +343,59 @@ def test_the_largest_draw_is_finite_and_fits(monkeypatch: pytest.MonkeyPatch) ->
     assert made[: len(expected)].tolist() == expected
 
 
-def test_the_distance_from_real_gaussians_is_counted() -> None:
-    """The bound of the docstring, with its sums taken numerically."""
-    cells = np.arange(0, 400)
-    accepted = np.exp(-((cells - 8) ** 2) / 128).sum()
-    assert accepted <= 18
-    share = 8 * (1 - math.exp(-1 / 8)) * math.exp(-0.5) * math.sqrt(math.pi / 2)
-    assert share > 0.71
-    measure = accepted * 2.0**-64 + 2.0**-66 + 2.0**-64
-    assert measure / share < sampler_error(1) == 2.0**-59
-    assert sampler_error(10**8) == pytest.approx(1.73e-10, rel=0.01)
+def taken_from(given: Iterator[int], count: int) -> Any:
+    return np.array([next(given) for _ in range(count)], np.uint64)
+
+
+# hazard 5
+def test_what_the_first_words_leave_open_further_words_decide(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Further bits of U, x and u are drawn until no bit that follows could matter."""
+    lowest, highest, low = [0, 0, 0], [2**64 - 1] * 3, 1 << 50
+    with localcontext(prec=100):
+        border = int((Decimal(-7) / 8).exp() * 2**64)  # k is 6 above, 7 below
+        chance = int((Decimal(-1) / 2).exp() * 2**63)  # of k = 0 and x = 0
+        beyond = [int((Decimal(-7) / 8).exp() * 2**128) % 2**64]
+        beyond += [int((Decimal(-1) / 2).exp() * 2**127) % 2**64]
+    near_one = 2**64 - 2
+    for triple, further, expected in (
+        ((border, 0, low), [beyond[0] + 1, 0, 0], (6, True)),
+        ((border, 0, low), [beyond[0] - 1, 0, 0], (7, True)),
+        ((border, 0, low), [beyond[0], 0, 0, *highest], (6, True)),
+        ((border, 0, low), [beyond[0], 0, 0, *lowest], (7, True)),
+        ((near_one, 0, chance), [0, 0, beyond[1] - 3], (0, True)),
+        ((near_one, 0, chance), [0, 0, beyond[1] + 3], (0, False)),
+        ((2**63, 0, 0), [], (5, True)),
+        ((0, 0, 0), [1 << 63, 0, 1 << 63], (360, False)),
+        ((2**64 - 1, 0, low), [2**64 - 1, 0, 0, 5, 0, 0], (0, True)),
+    ):
+        source, given = RandomSource.seeded(0, "t"), iter(further)
+        monkeypatch.setattr(source, "words", partial(taken_from, given))
+        assert source._decided(*triple) == expected, (triple, further)
+        assert next(given, None) is None, "no more words than it takes"
+
+
+# hazard 5
+def test_no_draw_is_left_to_float64_where_a_further_bit_could_change_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[int, ...]] = []
+
+    def decided(*words: int) -> tuple[int, bool]:
+        asked.append(words)
+        return 0, False
+
+    with localcontext(prec=100):
+        border = int((Decimal(-7) / 8).exp() * 2**64)
+        chance = int((Decimal(-1) / 2).exp() * 2**63)
+    triples = [(border + shift, 0, 2) for shift in range(-3, 4)]
+    triples += [(2**64 - 2**60, 0, 2 * (chance + shift)) for shift in range(-3, 4)]
+    triples += [(0, 0, 0), (1, 0, 2), (2**39, 5, 2**63), (2**45, 0, 0), (2**41, 0, 1)]
+    source = given_words(monkeypatch, triples)
+    monkeypatch.setattr(source, "_decided", decided)
+    source.gaussian_steps(1000, BITS)
+    assert asked == [(first, x, u >> 1) for first, x, u in triples]
 
 
 # -- noise on the grid -------------------------------------------------------------------------

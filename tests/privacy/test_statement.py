@@ -246,7 +246,7 @@ def test_the_text_holds_all_that_a_reader_needs(stated: PrivacyStatement) -> Non
         "The column 'year'.",
         "Releases add up",
         "multiples of one step size",
-        "at most 2^-59 a draw",
+        "drawn exactly from the law",
         "dp-accounting",
         "joins a step with probability 0.2",
         "even for someone who knows which groups each step used",

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from privgcn.mechanism.groups import Groups as Groups
 from privgcn.mechanism.noise import RandomSource as RandomSource
-from privgcn.mechanism.noise import sampler_error as sampler_error
 from privgcn.mechanism.questions import SoftmaxGradient as SoftmaxGradient
 from privgcn.mechanism.questions import Statistics as Statistics
 from privgcn.mechanism.ranks import Ranks as Ranks

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from privgcn.mechanism.fixed_point import Floats, Grid
 
 _AT_ONCE = 1 << 13  # candidates: what a core's own cache holds
-# Decisions this close to their border are made again in decimal numbers: of k, and of a.
+# Float64 decides only further away from a border than this: of k, and of a.
 _CLOSE_TO_WHOLE, _CLOSE_TO_CHANCE = 2.0**-23, 2.0**-32
 
 
@@ -66,23 +66,17 @@ class RandomSource:
         Rejection sampling: |N| = s = (k + x) / 8 with k whole, of probability proportional to
         exp(-k/8), and x uniform, accepted with probability a = exp(k/8 - (s^2 + 1)/2), which
         is 1 at most as k/8 <= s. That takes 1.4 candidates a draw, of three words each: k =
-        floor(-8 log U) with U = (first + 1/2) 2^-64; x, whose bits go into the result as they
-        were drawn; and u: 63 bits decide, by (u + 1/2) 2^-63 < a, and the last is the sign.
+        floor(-8 log U) for a uniform U; x, whose bits go into the result as they were drawn;
+        and u: 63 bits decide, by u < a, and the last is the sign.
 
         Guarantees:
-            A draw is within 2^-59 of the stated law in total variation, whatever a processor
-            makes of log and exp, if they are right to 2^-34 (one unit in the last place is
-            2^-52). Then -8 log U, 361 at most, is known to 2^-25, and a to 2^-33 of itself
-            where it is above 2^-65; below, no u is accepted. Float64 decides only where the
-            border is further away, 2^-23 and 2^-32 a; elsewhere 100 decimal digits do, once
-            in 2^22 candidates. So k and acceptance are exact functions of the three words,
-            and what is left is that words have 64 bits:
-            - P(k) is off by 2^-64, a border being off by 2^-65. Candidates with k are accepted
-              with probability exp(-(k - 8)^2 / 128) at most, 18 over all k: 18 * 2^-64.
-            - a is taken at the lower end of a cell of s, 2^-67 wide: it changes by 2^-66.
-            - 63 bits take a to 2^-64. The sign is a bit of its own.
-            Less than 20 * 2^-64 of the measure of candidates, of which 0.71 are accepted:
-            28 * 2^-64 < 2^-59 after the division.
+            The law is exact if words are independent and uniform, whatever a processor makes
+            of log and exp, if they are right to 2^-34 (one unit in the last place is 2^-52).
+            Words are the first bits of the real numbers U, x and u. Float64 decides where no
+            further bits could change k or acceptance. It knows -8 log U, 361 at most, to 2^-25;
+            a to 2^-33 of itself, or 2^-65; further bits move -8 log U by 2^-37 for words from
+            2^40 on, a by 2^-66 and u by 2^-64 from its middle. Borders closer than 2^-23, and
+            than 2^-32 a + 2^-62, are left to ``_decided``, once in 2^21 candidates.
         """
         drawn, missing = [np.empty(0, np.int64)], count
         while missing > 0:
@@ -90,14 +84,14 @@ class RandomSource:
             first, x, u = self.words(3 * candidates).reshape(3, candidates)
             logs = np.log((first + 0.5) * 2.0**-64) * -8.0
             k = np.floor(logs)
-            for at in np.flatnonzero(np.abs(logs - np.rint(logs)) < _CLOSE_TO_WHOLE):
-                k[at] = _floor_of_log(int(first[at]))
             size = (k + x * 2.0**-64) / 8.0
             chance = np.exp(k / 8.0 - (size * size + 1.0) / 2.0)
             decisive = ((u >> np.uint64(1)) + 0.5) * 2.0**-63
             accepted = decisive < chance
-            for at in np.flatnonzero(np.abs(decisive - chance) < _CLOSE_TO_CHANCE * chance):
-                accepted[at] = _accepts(int(k[at]), int(x[at]), int(u[at]))
+            close = np.abs(decisive - chance) < _CLOSE_TO_CHANCE * chance + 2.0**-62
+            close |= (np.abs(logs - np.rint(logs)) < _CLOSE_TO_WHOLE) | (first < 2**40)
+            for at in np.flatnonzero(close):
+                k[at], accepted[at] = self._decided(int(first[at]), int(x[at]), int(u[at]) >> 1)
             taken = np.flatnonzero(accepted)
             high = k[taken].astype(np.int64) << (bits - 3)
             steps = high + (x[taken] >> np.uint64(67 - bits)).astype(np.int64)
@@ -106,22 +100,24 @@ class RandomSource:
             missing -= len(steps)
         return np.concatenate(drawn)[:count]
 
-
-def _floor_of_log(first: int) -> int:
-    with localcontext(prec=100):
-        return math.floor(-8 * ((Decimal(first) + Decimal("0.5")) / 2**64).ln())
-
-
-def _accepts(k: int, x: int, u: int) -> bool:
-    with localcontext(prec=100):
-        size = (k + Decimal(x) / 2**64) / 8
-        chance = (Decimal(k) / 8 - (size * size + 1) / 2).exp()
-        return (Decimal(u >> 1) + Decimal("0.5")) / 2**63 < chance
-
-
-def sampler_error(draws: int) -> float:
-    """Total variation t of so many draws from real ones; (1 + e^epsilon) t adds to delta."""
-    return draws * 2.0**-59
+    def _decided(self, first: int, x: int, u: int) -> tuple[int, bool]:
+        """What k and acceptance are, by as many further words as decide, in decimal numbers."""
+        bits = 64
+        while True:
+            with localcontext(prec=bits):
+                unit = Decimal(2) ** -bits
+                rounding = unit / 256  # much more than that of so many digits
+                k = math.floor(-8 * ((first + 1) * unit).ln() - rounding)
+                if first and k == math.floor(-8 * (first * unit).ln() + rounding):
+                    sizes = ((k + end * unit) / 8 for end in (x, x + 1))
+                    most, least = ((Decimal(k) / 8 - (s * s + 1) / 2).exp() for s in sizes)
+                    if (u + 1) * 2 * unit < least - rounding:
+                        return k, True
+                    if u * 2 * unit > most + rounding:
+                        return k, False
+            further = zip((first, x, u), self.words(3).tolist(), strict=True)
+            first, x, u = ((known << 64) + word for known, word in further)
+            bits += 64
 
 
 def noisy(total: Floats, grid: Grid, source: RandomSource) -> Floats:

@@ -85,9 +85,9 @@ _REMEMBER = (
     "(where rows are dense) and its class priors.",
     "Sums and noise are multiples of one step size, so the bits of a release "
     "reveal no more than its value does.",
-    "Noise is drawn by an algorithm whose distance from the exact law is bounded: "
-    "at most 2^-59 a draw in total variation. So n draws (one for each coordinate and step) "
-    "add at most (1 + e^epsilon) n 2^-59 to delta; the delta above leaves that out.",
+    "Noise is drawn exactly from the law that the accounting is about, a real Gaussian "
+    "rounded down to a step, as far as the random words of the source are independent and "
+    "uniform.",
 )
 _WARNINGS: dict[str, str] = {
     "void": "The claim is VOID: {void}",
