@@ -402,7 +402,10 @@ class TestTune:
             (["--set", "privacy.accountant=pld"], "must be rdp"),
         ],
     )
-    def test_what_a_search_cannot_keep_is_refused(self, shelf, words, match):
+    def test_what_a_search_cannot_keep_is_refused(
+        self, shelf, tmp_path, monkeypatch, words, match
+    ):
+        monkeypatch.chdir(tmp_path)
         with pytest.raises(ConfigError, match=match):
             call("tune", shelf / "letters", *PRIVATE, *words)
 
