@@ -194,12 +194,19 @@ def samples_are_independent() -> None:
     assert 0.09 < own.mean() < 0.11
 
 
+class Unanswerable(Statistics):
+    """A question that fails once documents are read."""
+
+    def clipped_sum(self, access: Any) -> Any:
+        raise AttributeError
+
+
 def the_door_closes() -> None:
     """A session answers as often as its plan pays for, questions that fail included."""
     plan, graph = plan_of(steps=2), small_graph(30)
     session = Session(plan, Groups.of_plan(plan, graph), RandomSource.secret())
     with pytest.raises(AttributeError):
-        session.query(None)
+        session.query(Unanswerable())
     assert session.remaining == 1
     session.query(Statistics())
     with pytest.raises(RuntimeError):

@@ -32,6 +32,9 @@ class Spy:
         self.lent: list[Access] = []
         self.total = np.zeros(5) if total is None else total
 
+    def check(self, groups: Groups) -> None:
+        pass
+
     def clipped_sum(self, access: Access) -> NDArray[np.float64]:
         self.lent.append(access)
         return np.array(self.total, np.float64)
@@ -56,9 +59,72 @@ def test_the_door_closes_when_the_plan_is_used_up() -> None:
 # hazard 16
 def test_a_question_that_fails_is_paid_for() -> None:
     session = session_of(steps=1)
-    with pytest.raises(FloatingPointError, match="not finite"):
-        session.query(SoftmaxGradient(np.full((8, 3), np.nan), np.zeros(3)))
+    with pytest.raises(ValueError, match="could not convert"):
+        session.query(Spy("no number"))
     assert session.remaining == 0
+
+
+WRONG = {
+    "nan": np.full((8, 3), np.nan),
+    "infinite": np.full((8, 3), -np.inf),
+    "so large that one row overflows": np.full((8, 3), 1.7e308),
+    "fewer classes": np.zeros((8, 2)),
+    "fewer features": np.zeros((7, 3)),
+    "flat": np.zeros(24),
+    "complex": np.zeros((8, 3), complex),
+    "words": np.full((8, 3), "a"),
+    "a matrix": np.matrix(np.zeros((8, 3))),
+    "masked": np.ma.masked_array(np.zeros((8, 3)), mask=True),
+    "a list": [[0.0] * 3] * 8,
+}
+
+
+# hazard 33
+@pytest.mark.parametrize("name", WRONG)
+def test_released_numbers_that_do_not_fit_are_refused_before_any_document_is_read(
+    name: str,
+) -> None:
+    """Else one document, its label or their number would decide what happens."""
+    wrong: Any = WRONG[name]
+    session = session_of(steps=1)
+    with pytest.raises(ValueError, match=r"^weights must be a real array \[8, 3\]"):
+        session.query(SoftmaxGradient(wrong, np.zeros(3)))
+    bias = wrong[0] if len(wrong[0:1]) and np.ndim(wrong) == 2 else wrong
+    if np.shape(bias) != (3,) or name in ("nan", "infinite", "complex", "words", "a list"):
+        with pytest.raises(ValueError, match=r"^bias must be a real array \[3\]"):
+            session.query(SoftmaxGradient(np.zeros((8, 3)), bias))
+    assert session.remaining == 1, "nothing was read"
+    session.query(SoftmaxGradient(np.full((8, 3), -1e100), np.full(3, 1e100)))
+
+
+# hazard 33
+@pytest.mark.parametrize("shape", [(3, 1), (3, 60), (60,), ()])
+def test_a_bias_of_another_shape_tells_no_number_of_documents(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="bias must be"):
+        session_of().query(SoftmaxGradient(np.zeros((8, 3)), np.zeros(shape)))
+
+
+# hazard 33
+@pytest.mark.parametrize("sparse", [False, True])
+def test_largest_numbers_overflow_for_no_row(sparse: bool) -> None:
+    graph = random_graph(60, 8, 3, sparse=sparse)
+    session = session_of(graph)
+    weights = np.full((8, 3), 1e100) * [1, -1, 1]
+    if session.dense:
+        session.center(np.full(8, 1e100))
+    with np.errstate(all="raise"):  # the caller's
+        assert np.isfinite(session.query(SoftmaxGradient(weights, np.full(3, 1e100)))).all()
+
+
+# hazard 33
+@pytest.mark.parametrize("sparse", [False, True])
+def test_residuals_that_are_not_finite_count_as_zero(sparse: bool) -> None:
+    graph = random_graph(60, 8, 3, sparse=sparse)
+    groups = Groups.of_plan(plan_of(graph), graph)
+    access = Access(groups, None, 1.0, Grid.of(1.0, 60), np.ones(60, bool), np.empty(0, int))
+    with np.errstate(all="ignore"):
+        total = SoftmaxGradient(np.zeros((8, 3)), np.full(3, np.nan)).clipped_sum(access)
+    assert not total.any()
 
 
 def test_groups_of_another_plan_are_refused() -> None:
@@ -112,8 +178,9 @@ def test_a_session_says_whether_its_answers_may_be_released(secret: bool) -> Non
 def test_a_mean_is_finite_and_for_dense_rows() -> None:
     with pytest.raises(ValueError, match="dense"):
         session_of(random_graph(9, sparse=True)).center(np.zeros(12))
-    with pytest.raises(ValueError, match="finite"):
-        session_of().center(np.full(8, np.nan))
+    for mean in (np.full(8, np.nan), np.full(8, 1e101), np.zeros((60, 8)), np.zeros((1, 8))):
+        with pytest.raises(ValueError, match=r"mean must be a real array \[8\]"):
+            session_of().center(mean)
 
 
 # hazard 9

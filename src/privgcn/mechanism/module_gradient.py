@@ -16,10 +16,10 @@ from torch.nn.functional import cross_entropy
 
 from privgcn.graph import DocumentGraph
 from privgcn.mechanism.fixed_point import Floats, Grid, shortened
-from privgcn.mechanism.questions import Access
+from privgcn.mechanism.questions import Access, GroupVectors
 
 
-class ModuleGradient:
+class ModuleGradient(GroupVectors):
     """The gradient of a group's mean cross-entropy in all parameters of a module.
 
     The answer is one flat vector over ``module.parameters()`` that require gradients, at their
@@ -64,7 +64,7 @@ class ModuleGradient:
             subgraphs = access.groups.private.per_group(self._subgraph, key)
             for number in np.flatnonzero(access.sample).tolist():
                 if subgraphs[number] is not None:
-                    _seed_generators(int(access.seeds[number]), self._device)
+                    self._seed_generators(int(access.seeds[number]))
                     gradient = self._gradient(subgraphs[number], access.groups.classes)
                     total += clipped(gradient, access.clip_norm, access.grid)
         return np.asarray(total.cpu().numpy())
@@ -73,6 +73,13 @@ class ModuleGradient:
         known = np.flatnonzero((graph.labels >= 0) & (graph.labels < graph.classes))
         labels = map(torch.from_numpy, (known, graph.labels[known]))
         return [tensor.to(self._device) for tensor in (*labels, *self._inputs(graph))]
+
+    def _seed_generators(self, seed: int) -> None:
+        torch.default_generator.manual_seed(seed)
+        if self._device.type == "cuda":
+            torch.cuda.manual_seed_all(seed)
+        random.seed(seed)
+        np.random.seed([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF])
 
     def _gradient(self, subgraph: list[Tensor], classes: int) -> Tensor:
         module = copy.deepcopy(self._module)
@@ -96,14 +103,6 @@ def clipped(vector: Tensor, clip_norm: float, grid: Grid) -> Tensor:
     factor = shortened(wide.numel()) * grid.unit
     whole = (wide * (factor / length.clamp(min=clip_norm))).trunc_()
     return torch.where(length.isfinite(), whole, 0.0)
-
-
-def _seed_generators(seed: int, device: torch.device) -> None:
-    torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
-        torch.cuda.manual_seed_all(seed)
-    random.seed(seed)
-    np.random.seed([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF])
 
 
 @contextmanager

@@ -7,7 +7,7 @@ anybody outside sees. ``ModuleGradient``, which needs PyTorch, is in a module of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,22 +33,35 @@ class Access(NamedTuple):
     seeds: NDArray[np.int64]
 
 
-class GroupVectors(Protocol):
+def check_released(name: str, array: Any, shape: tuple[int, ...]) -> None:
+    """A ``ValueError`` unless an array has its shape, and numbers that no row can overflow."""
+    fits = type(array) is np.ndarray and array.shape == shape and array.dtype.kind in "iuf"
+    if not (fits and (np.abs(array.astype(np.float64)) <= 1e100).all()):  # NaN is not
+        raise ValueError(f"{name} must be a real array {list(shape)}, up to 1e100 in size.")
+
+
+class GroupVectors:
     """Which vector each group adds; an implementation is part of the trusted base.
 
-    ``draws`` says whether groups need randomness of their own. ``clipped_sum`` is the sum over
-    this rank's sampled groups, in whole steps, of vectors that are one clip norm long at most,
-    over all coordinates together, each from its own group and released numbers alone; the same
-    bits in any order and block. How many coordinates there are, and what is raised, is public.
+    ``draws`` says whether groups need randomness of their own. ``check`` raises a
+    ``ValueError`` unless released numbers fit the groups, from public facts alone, before
+    anything is read or counted. ``clipped_sum`` is the sum over this rank's sampled groups, in
+    whole steps, of vectors that are one clip norm long at most, over all coordinates together,
+    each from its own group and released numbers alone; the same bits in any order and block.
+    How many coordinates there are, and what is raised, is public.
     """
 
-    draws: ClassVar[bool]
+    draws: ClassVar[bool] = False
 
-    def clipped_sum(self, access: Access) -> Floats: ...  # noqa: D102
+    def check(self, groups: Groups) -> None:  # noqa: D102
+        return
+
+    def clipped_sum(self, access: Access) -> Floats:  # noqa: D102
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
-class SoftmaxGradient:
+class SoftmaxGradient(GroupVectors):
     """The gradient of a linear softmax model at released weights, ``[features, classes]``.
 
     Scores are x W + b with ``weights`` W and ``bias`` b, and r = softmax(scores) - label. Rows
@@ -74,7 +87,11 @@ class SoftmaxGradient:
 
     weights: NDArray[Any]
     bias: NDArray[Any]
-    draws: ClassVar[bool] = False
+
+    def check(self, groups: Groups) -> None:
+        """A ``ValueError`` unless weights and bias fit."""
+        check_released("weights", self.weights, (groups.width, groups.classes))
+        check_released("bias", self.bias, (groups.classes,))
 
     def clipped_sum(self, access: Access) -> Floats:
         """The sum over this rank's sampled groups, in whole steps."""
@@ -88,7 +105,7 @@ class SoftmaxGradient:
             residuals = whole_residuals(scores, documents.labels[own])
             lengths = np.sqrt(np.square(residuals).sum(0))
             residuals *= factors[own] / np.maximum(lengths, access.clip_norm * FINE)
-            total += np.trunc(residuals) @ rows
+            total += np.where(np.isfinite(lengths), np.trunc(residuals), 0.0) @ rows
         return total.T
 
 
@@ -101,7 +118,7 @@ def whole_residuals(scores: Floats, labels: NDArray[np.int64]) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics:
+class Statistics(GroupVectors):
     """The mean row of dense features, and how frequent each class is, as one vector.
 
     The answer has, for dense features, ``ROW`` times the mean row and then ``LABEL`` times the
@@ -118,7 +135,6 @@ class Statistics:
 
     ROW: ClassVar[float] = 0.8
     LABEL: ClassVar[float] = 0.6
-    draws: ClassVar[bool] = False
 
     def clipped_sum(self, access: Access) -> Floats:
         """The sum over this rank's sampled groups, in whole steps."""

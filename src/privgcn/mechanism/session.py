@@ -23,7 +23,7 @@ from privgcn.errors import PrivacyContractError
 from privgcn.mechanism.fixed_point import Floats, Grid
 from privgcn.mechanism.groups import Groups
 from privgcn.mechanism.noise import RandomSource, noisy
-from privgcn.mechanism.questions import Access, GroupVectors
+from privgcn.mechanism.questions import Access, GroupVectors, check_released
 from privgcn.mechanism.ranks import Ranks
 from privgcn.privacy.plan import PrivacyPlan
 
@@ -76,8 +76,10 @@ class Session:
 
     def center(self, mean: NDArray[Any] | None) -> None:
         """From now on takes a released mean off every dense row, and divides by its length."""
-        if mean is not None and not (self.dense and np.isfinite(mean).all()):
-            raise ValueError("A mean must be finite, and is taken off dense rows only.")
+        if mean is not None:
+            if not self.dense:
+                raise ValueError("A mean is taken off dense rows only.")
+            check_released("mean", mean, (self.width,))
         self._mean = None if mean is None else np.array(mean)
 
     def query(self, question: GroupVectors) -> Floats:
@@ -85,6 +87,7 @@ class Session:
 
         The sum is divided by the expected number of groups: how many were sampled is private.
         """
+        question.check(self._groups)
         plan, source, share = self.plan, self._source, self._ranks.share
         if self.remaining < 1:
             raise RuntimeError(
@@ -99,6 +102,7 @@ class Session:
             seeds = source.words(len(seeds)).view(np.int64)
         facts = self._groups, self._mean, plan.clip_norm, self._grid
         access = Access(*facts, share(sample), share(seeds))
-        total = self._ranks.sum(question.clipped_sum(access))
+        with np.errstate(all="ignore"):  # whatever the caller's say, no document decides
+            total = self._ranks.sum(question.clipped_sum(access))
         made = np.empty_like(total) if source is None else noisy(total, self._grid, source)
         return share(made) / plan.schedule.expected_groups
