@@ -47,7 +47,7 @@ def linear(ranks: Ranks, sparse: bool, fields: dict[str, Any]) -> list[NDArray[A
         rows = np.where(ranks.holds(group)[:, None], graph.features, np.nan)
         graph = replace(graph, features=rows)
     source = RandomSource.seeded(1, "ranks") if ranks.leads else None
-    session = Session(plan, Groups.of_plan(plan, graph, ranks=ranks), source, ranks=ranks)
+    session = Session(plan, Groups.of_plan(plan, graph, ranks=ranks), source)
     assert not session.releasable
     made, weights = [session.query(Statistics())], np.zeros((9, 3))
     if session.dense:
@@ -71,7 +71,7 @@ def network(ranks: Ranks, fields: dict[str, Any]) -> list[NDArray[Any]]:
     graph = random_graph(101, 9, 3, owners=20)
     plan = plan_of(graph, noise=0.05, steps=4, **fields)
     source = RandomSource.seeded(1, "ranks") if ranks.leads else None
-    session = Session(plan, Groups.of_plan(plan, graph, ranks=ranks), source, ranks=ranks)
+    session = Session(plan, Groups.of_plan(plan, graph, ranks=ranks), source)
     question = ModuleGradient(module, lambda own: (torch.from_numpy(own.features),))
     return [session.query(question) for _ in range(4)]
 
@@ -95,7 +95,7 @@ def secret(ranks: Ranks) -> dict[str, NDArray[Any]]:
     graph = random_graph(20, 9, 3)
     plan = plan_of(graph)
     source = RandomSource.secret() if ranks.leads else None
-    session = Session(plan, Groups.of_plan(plan, graph, ranks=ranks), source, ranks=ranks)
+    session = Session(plan, Groups.of_plan(plan, graph, ranks=ranks), source)
     assert session.releasable, "all ranks know"
     return {"secret": session.query(Statistics())}
 
@@ -156,6 +156,21 @@ def started(
         for rank in ranks:
             rank.kill()
             rank.communicate()
+
+
+# hazard 7
+def test_a_session_sums_over_the_ranks_that_its_groups_were_made_for() -> None:
+    """Two sources of this fact could differ, and each document would be added twice."""
+    graph = random_graph(20, 9, 3)
+    plan = plan_of(graph)
+    with pytest.raises(TypeError, match="ranks"):
+        Session(plan, Groups.of_plan(plan, graph), None, ranks=Ranks(1, 2))  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="Rank 0 must have a random source"):
+        Session(plan, Groups.of_plan(plan, graph), None)
+    groups = Groups.of_plan(plan, graph, ranks=Ranks(1, 2))
+    assert len(groups.private.labels) == 10
+    with pytest.raises(ValueError, match="and no other rank"):
+        Session(plan, groups, RandomSource.secret())
 
 
 # hazard 7

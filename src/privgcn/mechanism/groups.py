@@ -28,8 +28,9 @@ class Groups:
     """The documents of a plan in groups; the vector of each group is clipped as one.
 
     ``partition`` is what they were made from, ``units`` how many units train; ``width``,
-    ``classes`` and ``dense`` are facts of the documents. All of these are public. ``private``
-    are the documents of this rank, for the questions of this package alone.
+    ``classes`` and ``dense`` are facts of the documents, and ``ranks`` share them out. All of
+    these are public. ``private`` are the documents of this rank, for the questions of this
+    package alone.
 
     Guarantees:
         Which group a document is in follows from seed and index, or from a column that was
@@ -41,6 +42,7 @@ class Groups:
     width: int
     classes: int
     dense: bool
+    ranks: Ranks
     private: Documents = field(repr=False)
 
     @classmethod
@@ -77,14 +79,16 @@ class Groups:
                 f"{'owners' if person else 'documents'}. "
                 "Make the plan from the documents it is used with."
             )
-        if ranks is not None and ranks.size > 1:
+        ranks = ranks or Ranks()
+        if ranks.size > 1:
             own = np.flatnonzero(ranks.holds(group))
             labels, group, rows = labels[own], group[own], own if rows is None else rows[own]
         # A label outside the classes is none: an error would tell that there is one.
         labels = np.where((labels >= 0) & (labels < graph.classes), labels, -1)
         about = units * (_DOCUMENTS_EACH if person else 1)
         documents = Documents(graph, rows, labels, group, plan.partition.groups, about)
-        return cls(plan.partition, units, graph.width, graph.classes, graph.dense, documents)
+        facts = plan.partition, units, graph.width, graph.classes, graph.dense
+        return cls(*facts, ranks, documents)
 
 
 @dataclass(eq=False)

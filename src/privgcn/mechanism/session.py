@@ -24,7 +24,6 @@ from privgcn.mechanism.fixed_point import Floats, Grid
 from privgcn.mechanism.groups import Groups
 from privgcn.mechanism.noise import RandomSource, noisy
 from privgcn.mechanism.questions import Access, GroupVectors, check_released
-from privgcn.mechanism.ranks import Ranks
 from privgcn.privacy.plan import PrivacyPlan
 
 
@@ -42,14 +41,7 @@ class Session:
         The questions are those of this package, and nobody else reads the documents.
     """
 
-    def __init__(
-        self,
-        plan: PrivacyPlan,
-        groups: Groups,
-        source: RandomSource | None,
-        *,
-        ranks: Ranks | None = None,
-    ) -> None:
+    def __init__(self, plan: PrivacyPlan, groups: Groups, source: RandomSource | None) -> None:
         if type(plan) is not PrivacyPlan:  # a subclass could account for something else
             raise PrivacyContractError(f"A session needs a PrivacyPlan. Got {plan!r}.")
         if (groups.partition, groups.units) != (plan.partition, plan.units):
@@ -58,8 +50,8 @@ class Session:
                 f"{plan.units} units. Got {groups.partition} of {groups.units}. "
                 "Make them by Groups.of_plan with the same plan."
             )
-        self._ranks = ranks or Ranks()
-        if (source is not None) != self._ranks.leads:
+        self._ranks = groups.ranks
+        if (source is not None) != groups.ranks.leads:
             raise ValueError("Rank 0 must have a random source, and no other rank.")
         self.plan, self.remaining = plan, plan.steps
         self.width, self.classes, self.dense = groups.width, groups.classes, groups.dense

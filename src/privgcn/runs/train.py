@@ -178,7 +178,7 @@ def fit(prepared: PreparedRun, graph: DocumentGraph) -> Released:
             if reproducible
             else RandomSource.secret()
         )
-    session = Session(plan, groups, source, ranks=ranks)
+    session = Session(plan, groups, source)
     if settings.training.large_steps:
         from privgcn.auto.train import train as train_auto
 
