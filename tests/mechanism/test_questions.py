@@ -420,6 +420,21 @@ def test_a_rows_length_and_scores_are_its_own(width: int) -> None:
     assert (whole.astype(object) @ exact(table) == exact(scores)).all()
 
 
+# hazard 7
+@pytest.mark.parametrize("width", [3, 100, 385, 8193, 20_000])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_rows_length_is_its_own_however_blocks_lie_in_memory(width: int, order: Any) -> None:
+    """Also alone in a block, where others would be added up in another order."""
+    from privgcn.mechanism.fixed_point import row_squares
+
+    rows = np.array(np.random.default_rng(width).normal(size=(9, width)), order=order)
+    squares = row_squares(np.ascontiguousarray(rows))
+    for number in range(9):
+        for own in (slice(number, number + 1), slice(number, number + 2), slice(number, None)):
+            assert np.array_equal(row_squares(rows[own]), squares[own])
+    assert np.allclose(squares, np.linalg.norm(rows, axis=1) ** 2, rtol=1e-12)
+
+
 # hazard 6
 @pytest.mark.parametrize("noise", [0.01, 1.0, 112.0, 1e9])
 @pytest.mark.parametrize("count", [1, 3, 1000, 10**7])

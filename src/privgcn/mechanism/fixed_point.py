@@ -83,7 +83,8 @@ def row_squares(rows: Rows) -> Floats:
     if issparse(rows):
         row_of = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
         return np.asarray(np.bincount(row_of, rows.data**2, rows.shape[0]), np.float64)
-    return np.asarray(np.einsum("ij,ij->i", rows, rows), np.float64)
+    # In memory order: else blocks of one row, or of columns, are added up in another.
+    return np.asarray(np.square(np.ascontiguousarray(rows)).sum(axis=1), np.float64)
 
 
 def whole_rows(rows: Rows, bits: int) -> Rows:
