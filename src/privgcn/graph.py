@@ -140,6 +140,27 @@ class DocumentGraph:
         return made
 
 
+def check_rows(graph: DocumentGraph, rows: NDArray[np.int64] | None) -> None:
+    """A ``ValueError`` unless feature rows, and chosen ones, are what sums take them for.
+
+    A row of a ``csc_array`` would be read as a column. A document that was chosen twice would
+    count in two groups.
+    """
+    features = graph.features
+    dense = type(features) in (np.ndarray, np.memmap)
+    if not (dense or (issparse(features) and features.format == "csr")):
+        raise ValueError("Feature rows must be an array or a csr_array.")
+    if features.ndim != 2 or features.dtype.kind not in "biuf":
+        raise ValueError("Feature rows must be a table of real numbers.")
+    if rows is None:
+        return
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise ValueError("Chosen rows must be indices, as whole numbers.")
+    inside = (rows >= 0) & (rows < len(graph))
+    if not inside.all() or len(np.unique(rows)) < len(rows):
+        raise ValueError(f"Chosen rows must differ, and lie between 0 and {len(graph) - 1}.")
+
+
 class DiskRows:
     """Blocks of whole feature rows in a temporary file that nobody else can open.
 

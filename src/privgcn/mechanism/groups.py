@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from privgcn.errors import PrivacyContractError
-from privgcn.graph import DiskRows, DocumentGraph, partition, unmap
+from privgcn.graph import DiskRows, DocumentGraph, check_rows, partition, unmap
 from privgcn.mechanism.fixed_point import Floats, Grid, Rows, directions, shortened, whole_rows
 from privgcn.mechanism.ranks import Ranks
 from privgcn.privacy.plan import PartitionFacts, PrivacyPlan
@@ -67,6 +67,7 @@ class Groups:
         Raises:
             PrivacyContractError: The plan was made for other documents.
         """
+        check_rows(graph, rows)
         chosen = slice(None) if rows is None else rows
         labels, owners = graph.labels[chosen], graph.owners
         owners = None if owners is None else owners[chosen]
