@@ -643,16 +643,16 @@ DOOR = "a session answers as often as its plan pays for"
 
 
 def never_closing(self: Session, question: Any) -> Any:
-    self.remaining = max(self.remaining, 1)
+    self._answered = min(self._answered, self.plan.steps - 1)
     return query(self, question)
 
 
 def free_if_it_fails(self: Session, question: Any) -> Any:
-    before = self.remaining
+    before = self._answered
     try:
         return query(self, question)
     except AttributeError:
-        self.remaining = before
+        self._answered = before
         raise
 
 

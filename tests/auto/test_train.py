@@ -171,7 +171,7 @@ def test_what_leaves_training_follows_from_the_answers(
         def answered(
             self: Session, question: Any, random: np.random.Generator = random
         ) -> NDArray[Any]:
-            self.remaining -= 1
+            self._answered += 1
             rows = self.width if self.dense else 0
             if isinstance(question, Statistics):
                 return random.normal(size=rows + self.classes)

@@ -133,12 +133,6 @@ def test_a_probability_is_never_rounded_up(monkeypatch: pytest.MonkeyPatch) -> N
     assert not source.sample(3, math.nextafter(1.0, 0.0)).any()
 
 
-@pytest.mark.parametrize("probability", [0.0, -0.1, 1.1, math.nan])
-def test_what_is_no_probability_is_refused(probability: float) -> None:
-    with pytest.raises(ValueError, match="probability"):
-        RandomSource.secret().sample(3, probability)
-
-
 # -- the law of the noise ----------------------------------------------------------------------
 
 

@@ -253,15 +253,6 @@ def test_torchruns_words_are_taken_and_ranks_hold_whole_groups(
     assert len({*zip(group.tolist(), np.argmax(held, axis=0).tolist(), strict=True)}) == 30
 
 
-@pytest.mark.parametrize("values", [("x", "2"), ("0", "-2"), ("2", "2")])
-def test_words_that_make_no_sense_are_refused(
-    environment: pytest.MonkeyPatch, values: tuple[str, str]
-) -> None:
-    say(environment, *values, "here")
-    with pytest.raises(ConfigError, match=r"RANK.*WORLD_SIZE.*torchrun"):
-        Ranks.of_environment()
-
-
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "long", "1.5", "100000"])
 def test_the_time_to_wait_is_checked_before_anything_is_joined(
     environment: pytest.MonkeyPatch, text: str

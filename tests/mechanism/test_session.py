@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
+import threading
+import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csc_array
 from scipy.stats import chi2
 
 from brute_force import integers, plan_of, random_graph
@@ -73,7 +78,6 @@ WRONG = {
     "flat": np.zeros(24),
     "complex": np.zeros((8, 3), complex),
     "words": np.full((8, 3), "a"),
-    "a matrix": np.matrix(np.zeros((8, 3))),
     "masked": np.ma.masked_array(np.zeros((8, 3)), mask=True),
     "a list": [[0.0] * 3] * 8,
 }
@@ -127,6 +131,45 @@ def test_residuals_that_are_not_finite_count_as_zero(sparse: bool) -> None:
     assert not total.any()
 
 
+# hazard 16
+def test_nobody_sets_or_copies_what_is_left() -> None:
+    session = session_of(steps=2)
+    with pytest.raises(AttributeError):
+        session.remaining = 99  # type: ignore[misc]
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="not copied"):
+            copied(session)
+    assert session.remaining == 2
+
+
+# hazard 11, 16
+def test_threads_share_a_plan_and_no_step_is_answered_twice() -> None:
+    class Slow(Spy):
+        @property
+        def draws(self) -> bool:
+            time.sleep(0.002)
+            return False
+
+    session, spy = session_of(groups=20, schedule=EpochGroups, steps=20), Slow()
+    errors: list[str] = []
+
+    def ask() -> None:
+        try:
+            session.query(spy)
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    threads = [threading.Thread(target=ask) for _ in range(25)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    visits = np.sum([access.sample for access in spy.lent], axis=0)
+    assert (visits == 1).all(), "as an epoch is accounted"
+    assert len(errors) == 5
+    assert all("All 20 releases" in error for error in errors)
+
+
 def test_groups_of_another_plan_are_refused() -> None:
     plan = plan_of(GRAPH)
     for other in (plan_of(GRAPH, groups=4), plan_of(GRAPH, by="owner")):
@@ -149,6 +192,34 @@ def test_a_plan_for_other_documents_is_refused() -> None:
         Groups.of_plan(by_owner, replace(GRAPH, owners=None))
     with pytest.raises(PrivacyContractError, match="60 units"):
         Groups.of_plan(by_parts, GRAPH, rows=np.arange(40))
+
+
+# hazard 12
+@pytest.mark.parametrize("form", [csc_array, coo_array, np.ma.masked_array, str])
+def test_rows_in_another_form_are_refused(form: Any) -> None:
+    """A square matrix in columns would be read as its transpose."""
+    features = GRAPH.features.astype(str) if form is str else form(GRAPH.features)
+    with pytest.raises(ValueError, match="Feature rows must be"):
+        Groups.of_plan(plan_of(GRAPH), replace(GRAPH, features=features))
+
+
+# hazard 12
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.array([3] * 10 + [*range(50)]),
+        np.array([-1, *range(59)]),
+        np.array([60, *range(59)]),
+        np.arange(60.0),
+        np.ones(60, bool),
+        np.arange(60)[:, None],
+    ],
+    ids=["repeated", "negative", "beyond", "floats", "a mask", "a table"],
+)
+def test_chosen_rows_are_different_documents(rows: Any) -> None:
+    """A document that is chosen twice would count in two groups."""
+    with pytest.raises(ValueError, match="Chosen rows must"):
+        Groups.of_plan(plan_of(GRAPH), GRAPH, rows=rows)
 
 
 def test_something_looser_than_a_plan_is_refused() -> None:

@@ -64,8 +64,8 @@ class ModuleGradient(GroupVectors):
             subgraphs = access.groups.private.per_group(self._subgraph, key)
             for number in np.flatnonzero(access.sample).tolist():
                 if subgraphs[number] is not None:
-                    self._seed_generators(int(access.seeds[number]))
-                    gradient = self._gradient(subgraphs[number], access.groups.classes)
+                    seed, classes = int(access.seeds[number]), access.groups.classes
+                    gradient = self._gradient(subgraphs[number], seed, classes)
                     total += clipped(gradient, access.clip_norm, access.grid)
         return np.asarray(total.cpu().numpy())
 
@@ -74,14 +74,12 @@ class ModuleGradient(GroupVectors):
         labels = map(torch.from_numpy, (known, graph.labels[known]))
         return [tensor.to(self._device) for tensor in (*labels, *self._inputs(graph))]
 
-    def _seed_generators(self, seed: int) -> None:
+    def _gradient(self, subgraph: list[Tensor], seed: int, classes: int) -> Tensor:
         torch.default_generator.manual_seed(seed)
         if self._device.type == "cuda":
             torch.cuda.manual_seed_all(seed)
         random.seed(seed)
         np.random.seed([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF])
-
-    def _gradient(self, subgraph: list[Tensor], classes: int) -> Tensor:
         module = copy.deepcopy(self._module)
         known, labels, *inputs = (tensor.clone() for tensor in subgraph)
         with torch.enable_grad():

@@ -53,9 +53,7 @@ class RandomSource:
         return np.frombuffer(self._stream.update(bytes(8 * count)), np.uint64)
 
     def sample(self, groups: int, probability: float) -> NDArray[np.bool_]:
-        """Whether each group takes part; the probability is never rounded up."""
-        if not 0.0 < probability <= 1.0:
-            raise ValueError(f"A sampling probability must be in (0, 1]. Got {probability}.")
+        """Whether each group takes part; a plan's probability is never rounded up."""
         if probability == 1.0:
             return np.ones(groups, bool)
         return self.words(groups) < np.uint64(math.floor(probability * 2.0**64))

@@ -14,7 +14,8 @@ to be private.
 
 from __future__ import annotations
 
-from typing import Any
+from threading import Lock
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,8 @@ from privgcn.privacy.plan import PrivacyPlan
 class Session:
     """Answers ``plan.steps`` questions about the training documents, and then no more.
 
-    ``remaining`` says how many are left, ``releasable`` whether noise and samples come from a
-    secret source. ``width``, ``classes`` and ``dense`` are public facts of the documents.
+    ``releasable`` says whether noise and samples come from a secret source. ``width``,
+    ``classes`` and ``dense`` are public facts of the documents.
 
     Guarantees:
         Each answer is one release of the plan's Gaussian mechanism, sampled by its schedule;
@@ -46,20 +47,23 @@ class Session:
             raise PrivacyContractError(f"A session needs a PrivacyPlan. Got {plan!r}.")
         if (groups.partition, groups.units) != (plan.partition, plan.units):
             raise PrivacyContractError(
-                f"The groups of a session must be those of its plan, {plan.partition} of "
-                f"{plan.units} units. Got {groups.partition} of {groups.units}. "
-                "Make them by Groups.of_plan with the same plan."
+                "The groups of a session must be of its plan. Make them by Groups.of_plan."
             )
         self._ranks = groups.ranks
         if (source is not None) != groups.ranks.leads:
             raise ValueError("Rank 0 must have a random source, and no other rank.")
-        self.plan, self.remaining = plan, plan.steps
+        self.plan, self._answered, self._lock = plan, 0, Lock()
         self.width, self.classes, self.dense = groups.width, groups.classes, groups.dense
         releasable = np.array([source is not None and source.releasable])
         self.releasable = bool(self._ranks.share(releasable)[0])
         self._groups, self._source = groups, source
         self._grid = Grid.of(plan.noise_multiplier, plan.partition.groups)
         self._mean: NDArray[Any] | None = None
+
+    @property
+    def remaining(self) -> int:
+        """How many questions the plan still pays for."""
+        return self.plan.steps - self._answered
 
     @property
     def deviation(self) -> float:
@@ -81,20 +85,21 @@ class Session:
         """
         question.check(self._groups)
         plan, source, share = self.plan, self._source, self._ranks.share
-        if self.remaining < 1:
-            raise RuntimeError(
-                f"All {plan.steps} releases of the plan were made. Make one with more steps."
-            )
-        self.remaining -= 1
-        sample = np.empty(plan.partition.groups, bool)
-        seeds = np.empty(plan.partition.groups if question.draws else 0, np.int64)
-        if source is not None:
-            sample = plan.schedule.sample(plan.steps - self.remaining - 1, source)
-            # For all groups: what one gets must not tell which others take part.
-            seeds = source.words(len(seeds)).view(np.int64)
-        facts = self._groups, self._mean, plan.clip_norm, self._grid
-        access = Access(*facts, share(sample), share(seeds))
-        with np.errstate(all="ignore"):  # whatever the caller's say, no document decides
+        with self._lock, np.errstate(all="ignore"):  # no caller's setting makes a row an error
+            if self.remaining < 1:
+                raise RuntimeError(f"All {plan.steps} releases of the plan were made.")
+            step, self._answered = self._answered, self._answered + 1
+            sample = np.empty(plan.partition.groups, bool)
+            seeds = np.empty(plan.partition.groups if question.draws else 0, np.int64)
+            if source is not None:
+                sample = plan.schedule.sample(step, source)
+                # For all groups: what one gets must not tell which others take part.
+                seeds = source.words(len(seeds)).view(np.int64)
+            facts = self._groups, self._mean, plan.clip_norm, self._grid
+            access = Access(*facts, share(sample), share(seeds))
             total = self._ranks.sum(question.clipped_sum(access))
-        made = np.empty_like(total) if source is None else noisy(total, self._grid, source)
-        return share(made) / plan.schedule.expected_groups
+            made = np.empty_like(total) if source is None else noisy(total, self._grid, source)
+            return share(made) / plan.schedule.expected_groups
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A session is not copied: a copy would answer beyond the plan.")
