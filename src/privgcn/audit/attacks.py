@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 from scipy.sparse import issparse
 
@@ -106,17 +105,28 @@ def attack(target: Target, *, shadows: int = 16, column: str | None = None) -> A
     Raises:
         ConfigError: There is no such column.
     """
-    values = None if column is None else _column(target, column)
-    privacy, graph = target.settings.privacy, target.graph
+    corpus, given, graph = target.prepared.corpus, target.prepared.settings, target.graph
+    columns = {**corpus.columns, _LABEL: np.asarray(corpus.classes, object)[corpus.labels]}
+    if column is not None and column not in columns:
+        known = ", ".join([_LABEL, *corpus.columns])
+        raise ConfigError(f"The 'column' of an attack must be one of {known}. Got {column!r}.")
     connected = bool((graph.split[graph.edges] == TRAIN).all(0).any())
-    plain = make_settings("plain", changes=_shared(target.settings))
-    kinds: dict[str, Settings] = {"without privacy": plain}
-    claim = None if privacy is None else target.claim
+    # What a model without privacy takes over.
+    shared = {
+        "seed": given.seed,
+        "data.source": given.data.source,
+        "data.classes": given.data.classes,
+        "features.kind": given.features.kind,
+        "features.language": given.features.language,
+        "features.options": given.features.options,
+    }
+    kinds = {"without privacy": make_settings("plain", changes=shared)}
+    claim = None if given.privacy is None else target.claim
     if claim is not None:
-        kinds[f"epsilon {claim:.3g}"] = target.settings
+        kinds[f"epsilon {claim:.3g}"] = given
     rows: list[AttackRow] = []
     for name, settings in kinds.items():
-        own = settings is target.settings
+        own = settings is given
         progress.begin(f"{name}: {shadows} models for membership")
         plan = target.plan if own else None
         told = membership(graph, settings, plan, shadows=shadows, seed=settings.seed)
@@ -126,25 +136,25 @@ def attack(target: Target, *, shadows: int = 16, column: str | None = None) -> A
             for (kind, mode), scores in told.items()
         ]
         progress.begin(f"{name}: edges and column")
-        released = target.released if own else None
-        if released is None:
-            prepared = target.prepared if own else prepare(target.corpus, settings)
-            released = fit(prepared, graph)
+        if own and target.run is not None:
+            released = target.run.model().released
+        else:
+            released = fit(target.prepared if own else prepare(corpus, settings), graph)
         for mode in MODES:
             vectors = answers(released, graph, mode)
             if connected:
                 rows.append(_row("edges", name, mode, settings, stolen_edges(graph, vectors)))
-            if values is not None:
-                scores, others = inferred_column(values, graph, vectors)
+            if column is not None:
+                scores, others = inferred_column(columns[column], graph, vectors)
                 rows.append(_row("column", name, mode, settings, scores, others))
     if connected:
         texts = graph.features.toarray() if issparse(graph.features) else graph.features
         alike = stolen_edges(graph, np.asarray(texts, np.float64))
-        rows.append(_row("edges", NO_MODEL, None, target.settings, alike))
+        rows.append(_row("edges", NO_MODEL, None, given, alike))
     return Attacks(
-        source=target.corpus.name,
+        source=corpus.name,
         epsilon=claim,
-        unit=None if privacy is None else privacy.unit,
+        unit=None if given.privacy is None else given.privacy.unit,
         shadows=shadows,
         column=column,
         rows=tuple(sorted(rows, key=lambda row: row.attack)),
@@ -171,25 +181,3 @@ def _row(
         tpr=tuple(true_positives(*scores, rate, copies) for rate in FALSE_POSITIVES),
         others=None if others is None else auc(*others),
     )
-
-
-def _shared(settings: Settings) -> dict[str, Any]:
-    """What a model without privacy takes over: documents and the kind of features."""
-    return {
-        "seed": settings.seed,
-        "data.source": settings.data.source,
-        "data.classes": settings.data.classes,
-        "features.kind": settings.features.kind,
-        "features.language": settings.features.language,
-        "features.options": settings.features.options,
-    }
-
-
-def _column(target: Target, name: str) -> NDArray[Any]:
-    corpus = target.corpus
-    if name == _LABEL:
-        return np.asarray(corpus.classes, dtype=object)[corpus.labels]
-    if name not in corpus.columns:
-        known = ", ".join([_LABEL, *corpus.columns])
-        raise ConfigError(f"The 'column' of an attack must be one of {known}. Got {name!r}.")
-    return np.asarray(corpus.columns[name])

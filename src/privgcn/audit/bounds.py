@@ -7,7 +7,6 @@ of them proves a claim: a mechanism may be worse than the guesses that were trie
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -23,8 +22,8 @@ FALSE_POSITIVES = (0.01, 0.001)
 _LARGEST = 200.0
 # Of losses; what rounding adds to an advantage makes a bound smaller.
 _GRID = 1e-3
-# Relative width at which the search for a noise multiplier ends.
-_CLOSE = 3e-3
+# Doublings of the noise multiplier within which it is searched for.
+_CLOSE = 2e-3
 _NORMAL_95, _TWO_SIDED_95 = 1.959964, 0.975
 
 
@@ -53,11 +52,6 @@ def least_fraction(successes: float, trials: float, confidence: float) -> float:
     return float(beta.ppf(1.0 - confidence, successes, trials - successes + 1))
 
 
-def most_fraction(successes: float, trials: float, confidence: float) -> float:
-    """The largest success probability that so many successes leave plausible."""
-    return 1.0 - least_fraction(trials - successes, trials, confidence)
-
-
 def least_advantage(correct: int, guesses: int, confidence: float) -> float:
     """The least total variation distance that so many right guesses leave plausible.
 
@@ -66,13 +60,6 @@ def least_advantage(correct: int, guesses: int, confidence: float) -> float:
     count has a lighter tail than a binomial one (Hoeffding 1956).
     """
     return max(0.0, 2.0 * least_fraction(correct, guesses, confidence) - 1.0)
-
-
-def mu_of_advantage(advantage: float) -> float:
-    """The mu of the Gaussian mechanism whose total variation distance this is."""
-    from scipy.special import ndtri
-
-    return 2.0 * float(ndtri((1.0 + advantage) / 2.0))
 
 
 def epsilon_of_advantage(
@@ -90,30 +77,31 @@ def epsilon_of_advantage(
         delta: Of the claim.
         count: Releases of the claim, where fewer were observed.
     """
+    from scipy.optimize import brentq
+    from scipy.special import ndtri
+
     if advantage <= 0.0:
         return 0.0
     count = event.count if count is None else count
     if event.sampling_probability == 1.0:
-        mu = mu_of_advantage(advantage)
+        mu = 2.0 * float(ndtri((1.0 + advantage) / 2.0))
         return gaussian_epsilon(mu * math.sqrt(count / event.count), delta)
+
+    def lacking(doublings: float) -> float:
+        noise = max(LEAST_NOISE, event.noise_multiplier * 2.0**doublings)
+        return advantage - _sampled(replace(event, noise_multiplier=noise), delta)[0]
+
     # From the claim's own noise: the composition of far less takes long.
-    least = most = event.noise_multiplier
-    hidden = 100.0 * math.sqrt(event.count) * event.sensitivity
-
-    def reached(noise_multiplier: float) -> bool:
-        told, _ = _sampled(replace(event, noise_multiplier=noise_multiplier), delta)
-        return told >= advantage
-
-    if reached(most):
-        while most < hidden and reached(most):
-            least, most = most, 2.0 * most
-    else:
-        while least > LEAST_NOISE and not reached(least):
-            least, most = max(LEAST_NOISE, least / 2.0), least
-    while most / least > 1.0 + _CLOSE:
-        middle = math.sqrt(most * least)
-        least, most = (middle, most) if reached(middle) else (least, middle)
-    return _sampled(replace(event, noise_multiplier=most, count=count), delta)[1]
+    step = -1 if lacking(0) > 0.0 else 1
+    end, furthest = step, math.log2(LEAST_NOISE / event.noise_multiplier)
+    while step * lacking(end) < 0.0 and end > furthest:
+        end += step
+    most = float(end)
+    if step * lacking(end) >= 0.0:
+        # Beside the root by its tolerance: less noise would be a larger bound.
+        most = _CLOSE + float(brentq(lacking, *sorted((end - step, end)), xtol=_CLOSE))
+    noise = max(LEAST_NOISE, event.noise_multiplier * 2.0**most)
+    return _sampled(replace(event, noise_multiplier=noise, count=count), delta)[1]
 
 
 @lru_cache(maxsize=256)
@@ -161,22 +149,15 @@ def one_run_epsilon(
     canaries: int, guesses: int, correct: int, delta: float, confidence: float
 ) -> float:
     """The least epsilon that so many right guesses in one run leave plausible."""
-    level = 1.0 - confidence
+    from scipy.optimize import brentq
 
     def gap(epsilon: float) -> float:
-        return one_run_chance(canaries, guesses, correct, epsilon, delta) - level
-
-    return _root_of_rising(gap)
-
-
-def _root_of_rising(gap: Callable[[float], float]) -> float:
-    from scipy.optimize import brentq
+        chance = one_run_chance(canaries, guesses, correct, epsilon, delta)
+        return chance - (1.0 - confidence)
 
     if gap(0.0) >= 0.0:
         return 0.0
-    if gap(_LARGEST) < 0.0:
-        return _LARGEST
-    return float(brentq(gap, 0.0, _LARGEST))
+    return _LARGEST if gap(_LARGEST) < 0.0 else float(brentq(gap, 0.0, _LARGEST))
 
 
 def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike, copies: int = 1) -> Measured:
@@ -222,9 +203,9 @@ def true_positives(
     first, second = np.asarray(positives, float), np.sort(np.asarray(negatives, float))
     allowed = math.floor(false_positive_rate * len(second))
     threshold = second[len(second) - 1 - allowed]
-    above, trials = int((first > threshold).sum()), len(first)
+    above, trials = int((first > threshold).sum()) / copies, len(first) / copies
     return Measured(
         above / trials,
-        least_fraction(above / copies, trials / copies, _TWO_SIDED_95),
-        most_fraction(above / copies, trials / copies, _TWO_SIDED_95),
+        least_fraction(above, trials, _TWO_SIDED_95),
+        1.0 - least_fraction(trials - above, trials, _TWO_SIDED_95),
     )

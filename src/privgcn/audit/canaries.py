@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import block_diag, csr_array
+from scipy import linalg
+from scipy.sparse import block_diag, csr_array, diags_array
 
 from privgcn.config import Settings
 from privgcn.errors import ConfigError
-from privgcn.graph import DocumentGraph, Features, partition
+from privgcn.graph import DocumentGraph, partition
 from privgcn.mechanism import Groups
 from privgcn.privacy.plan import AllGroups, PrivacyPlan
 
@@ -50,21 +51,19 @@ class Case:
         plan: Makes the releases of the audited plan, on these documents.
         present: With every target.
         absent: Without them, or with others in their stead.
-        silent: Nobody adds anything: what is released is noise.
+        joined: As ``present``, and with the documents of a corpus, if there is one.
         targets: A document of each target.
         target_of: Which target each document belongs to, -1 for none, where each target has a
             column of its own.
-        others: Documents of a corpus that train too, if any; they come first.
     """
 
     settings: Settings
     plan: PrivacyPlan
     present: DocumentGraph
     absent: DocumentGraph
-    silent: DocumentGraph
+    joined: DocumentGraph
     targets: NDArray[np.int64]
     target_of: NDArray[np.int64] | None = None
-    others: DocumentGraph | None = None
 
     @cached_property
     def always(self) -> PrivacyPlan:
@@ -74,31 +73,18 @@ class Case:
         return replace(self.plan, schedule=AllGroups(self.plan.partition.groups))
 
     @cached_property
-    def silence(self) -> Groups:
-        """The silent world."""
-        return Groups.of_plan(self.plan, self.silent)
-
-    @cached_property
     def worlds(self) -> tuple[Groups, ...]:
-        """With every target, with none, and silence."""
-        graphs = (self.present, self.absent, self.silent)
+        """With every target, with none, and twice of silence: there nobody adds anything."""
+        silent = without(self.present, np.ones(len(self.present), bool))
+        graphs = (self.present, self.absent, silent, silent)
         return tuple(Groups.of_plan(self.always, graph) for graph in graphs)
 
-    def groups(self, there: NDArray[np.bool_]) -> Groups:
-        """The world that some targets are in."""
-        return Groups.of_plan(self.plan, self.graph(there))
-
     def graph(self, there: NDArray[np.bool_]) -> DocumentGraph:
-        """The documents of that world."""
+        """The world that some targets are in."""
         if self.target_of is None:
             return self.present if there[0] else self.absent
-        graph = _some(self.present, self.plan.relation, self.target_of, there)
-        if self.others is None:
-            return graph
-        known = len(self.others)
-        rows = _below(self.others.features, graph.features[known:, self.others.width :])
-        labels = np.concatenate([self.others.labels, graph.labels[known:]])
-        return replace(graph, features=rows, labels=labels)
+        gone = (self.target_of >= 0) & ~there[self.target_of]
+        return without(self.joined, gone, self.plan.relation)
 
 
 def holds_columns(settings: Settings, plan: PrivacyPlan) -> bool:
@@ -124,9 +110,10 @@ def column_case(
         count: How many targets.
         others: The training documents of a corpus.
     """
-    known = 0 if others is None else len(others)
-    units = count + (0 if others is None else plan.units)
-    classes, width = (CLASSES, 0) if others is None else (others.classes, others.width)
+    known, width, classes, units = 0, 0, CLASSES, count
+    if others is not None:
+        known, width, classes = len(others), others.width, others.classes
+        units += plan.units
     letters = _LETTERS if plan.unit == "person" and others is None else 1
     owners = np.repeat(np.arange(count), letters)
     if dense and 4 * (known + len(owners)) * (width + count) > _MOST_BYTES:
@@ -134,33 +121,34 @@ def column_case(
             f"The 'canaries' of an audit must have room in memory: {count} columns for "
             f"{known} documents of dense features do not. Use --canaries 0, or fewer."
         )
-    of_owner = np.random.default_rng().integers(0, classes, count)
-    own = csr_array((np.full(len(owners), LOUD), (np.arange(len(owners)), owners)))
-    rows = _below(csr_array((known, width)), own).astype(np.float32) if known else own
     numbers = None
     if plan.partition.by == "owner":
-        before = np.zeros(0, np.int64)
-        if others is not None and others.owners is not None:
-            before = others.owners
+        before = np.zeros(0, np.int64) if others is None else np.asarray(others.owners)
         numbers = np.concatenate([before, owners + int(before.max(initial=-1)) + 1])
-    present = DocumentGraph(
-        rows.toarray() if dense else rows,
-        np.zeros((2, 0), np.int64),
-        np.concatenate([np.full(known, -1), of_owner[owners]]),
-        classes,
-        np.zeros(known + len(owners), np.int8),
-        numbers,
-    )
+    own = csr_array((np.full(len(owners), LOUD, "f4"), (np.arange(len(owners)), owners)))
+    own_labels = np.random.default_rng().integers(0, classes, count)[owners]
+
+    def below(features: Any, labels: NDArray[np.int64]) -> DocumentGraph:
+        """The targets below other documents, with columns of their own."""
+        if dense:
+            rows = linalg.block_diag(features, own.toarray())
+        else:
+            rows = csr_array(block_diag([features, own], format="csr"))
+        labels = np.concatenate([labels, own_labels])
+        edges, split = np.zeros((2, 0), np.int64), np.zeros(len(labels), np.int8)
+        return DocumentGraph(rows, edges, labels, classes, split, numbers)
+
+    nothing = csr_array((known, width), dtype=np.float32)
+    present = below(nothing.toarray() if dense else nothing, np.full(known, -1))
     target_of = np.concatenate([np.full(known, -1), owners])
     return Case(
         settings=_on_processor(settings),
-        plan=_plan_like(plan, units, units),
+        plan=plan_like(plan, units, units),
         present=present,
-        absent=_some(present, plan.relation, target_of, np.zeros(count, bool)),
-        silent=without(present, np.ones(len(present), bool)),
+        absent=without(present, target_of >= 0, plan.relation),
+        joined=present if others is None else below(others.features, others.labels),
         targets=known + np.arange(count) * letters,
         target_of=target_of,
-        others=others,
     )
 
 
@@ -174,7 +162,7 @@ def single_case(settings: Settings, plan: PrivacyPlan, *, dense: bool) -> Case:
     """
     groups = min(plan.partition.groups, _MOST_GROUPS)
     units = max(_UNITS, 2 * groups)
-    small = _plan_like(plan, units, units if plan.group_is_unit else groups)
+    small = plan_like(plan, units, units if plan.group_is_unit else groups)
     owners = np.arange(units)
     if plan.unit == "person":
         letters = _LETTERS if plan.group_is_unit else _MANY_LETTERS
@@ -219,27 +207,28 @@ def single_case(settings: Settings, plan: PrivacyPlan, *, dense: bool) -> Case:
         plan=small,
         present=present,
         absent=absent,
-        silent=without(present, np.ones(len(present), bool)),
+        joined=present,
         targets=np.flatnonzero(members)[:1],
     )
 
 
-def without(graph: DocumentGraph, gone: NDArray[np.bool_]) -> DocumentGraph:
-    """The neighbour under ``remove``: row, label and edges are gone, the index stays."""
-    return replace(
-        graph,
-        features=_scaled(graph.features, ~gone),
-        labels=np.where(gone, -1, graph.labels),
-        edges=graph.edges[:, ~gone[graph.edges].any(0)],
-    )
+def without(
+    graph: DocumentGraph, gone: NDArray[np.bool_], relation: str = "remove"
+) -> DocumentGraph:
+    """A neighbour: row, label and edges are gone and the index stays, or rows turn around."""
+    factors = np.where(gone, 0.0 if relation == "remove" else -1.0, 1.0)
+    features: Any = diags_array(factors, dtype=np.float32) @ graph.features
+    if not graph.dense:
+        features.eliminate_zeros()
+    if relation != "remove":
+        return replace(graph, features=features)
+    labels, edges = np.where(gone, -1, graph.labels), graph.edges[:, ~gone[graph.edges].any(0)]
+    return replace(graph, features=features, labels=labels, edges=edges)
 
 
-def _plan_like(plan: PrivacyPlan, units: int, groups: int) -> PrivacyPlan:
+def plan_like(plan: PrivacyPlan, units: int, groups: int) -> PrivacyPlan:
     """A plan of the same releases for so many units, without a search around it."""
-    schedule = replace(plan.schedule, groups=groups)
-    steps = plan.steps
-    if plan.schedule.name == "epoch":
-        steps = plan.composition.count * groups
+    steps = plan.composition.count * (groups if plan.schedule.name == "epoch" else 1)
     kind = plan.partition
     if kind.kind == "column" or (kind.kind == "random" and groups == 1):
         kind = replace(kind, kind="random", column=None, seed=0)
@@ -247,7 +236,7 @@ def _plan_like(plan: PrivacyPlan, units: int, groups: int) -> PrivacyPlan:
         plan,
         units=units,
         partition=replace(kind, groups=groups),
-        schedule=schedule,
+        schedule=replace(plan.schedule, groups=groups),
         steps=steps,
         delta=min(plan.delta, 1.0 / units),
         accountant="pld",
@@ -271,33 +260,3 @@ def _on_processor(settings: Settings) -> Settings:
         # Whose clipping is that of any other network.
         changes["model.kind"] = "gcn"
     return settings.changed(changes)
-
-
-def _some(
-    graph: DocumentGraph, relation: str, target_of: NDArray[np.int64], there: NDArray[np.bool_]
-) -> DocumentGraph:
-    """Those targets that are there; the others are gone, or turned around."""
-    gone = (target_of >= 0) & ~there[target_of]
-    if relation == "remove":
-        return without(graph, gone)
-    return replace(graph, features=_scaled(graph.features, np.where(gone, -1.0, 1.0)))
-
-
-def _scaled(features: Features, factors: NDArray[Any]) -> Features:
-    factors = factors.astype(np.float32)
-    if isinstance(features, np.ndarray):
-        return features * factors[:, None]
-    scaled = features.copy()
-    scaled.data = scaled.data * np.repeat(factors, np.diff(scaled.indptr))
-    scaled.eliminate_zeros()
-    return scaled
-
-
-def _below(features: Features, rows: Features) -> Features:
-    """Documents, and below them further ones with columns of their own."""
-    if isinstance(features, np.ndarray):
-        joined = np.zeros(np.add(features.shape, rows.shape), np.float32)
-        joined[: len(features), : features.shape[1]] = features
-        joined[len(features) :, features.shape[1] :] = rows
-        return joined
-    return csr_array(block_diag([features, rows], format="csr"))

@@ -8,20 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from privgcn.audit.audit import Array
 from privgcn.audit.membership import Members
 from privgcn.config import Mode
 from privgcn.data import TRAIN
 from privgcn.errors import ConfigError
 from privgcn.graph import DocumentGraph
 from privgcn.inference import scores_in_mode
+from privgcn.mechanism.fixed_point import Floats
 from privgcn.released import Released
 
 # Pairs of each kind, at most.
 _PAIRS = 4_000
 
 
-def answers(released: Released, graph: DocumentGraph, mode: Mode) -> Array:
+def answers(released: Released, graph: DocumentGraph, mode: Mode) -> Floats:
     """Class probabilities of all documents, as a service in this mode would give them.
 
     Whoever asks knows documents but no edges. Only a ``full-graph`` service has the edges.
@@ -33,18 +33,31 @@ def answers(released: Released, graph: DocumentGraph, mode: Mode) -> Array:
     return np.asarray(softmax(scores.astype(np.float64), axis=1))
 
 
-def stolen_edges(graph: DocumentGraph, vectors: Array) -> Members:
-    """Tells connected training documents from others by how alike their vectors are.
+def stolen_edges(graph: DocumentGraph, vectors: Floats) -> Members:
+    """Tells connected training documents from as many others by how alike their vectors are.
 
     He et al. (2021). Connected documents are alike anyway: compare with the vectors of their
     texts, which no model made.
     """
-    connected, apart = _pairs(graph)
-    return Members(_alike(vectors, connected), _alike(vectors, apart))
+    random = np.random.default_rng(0)
+    training = graph.split == TRAIN
+    edges = graph.edges[:, training[graph.edges].all(0)]
+    edges = edges[:, random.permutation(edges.shape[1])[:_PAIRS]]
+    shape = (2, 4 * edges.shape[1] + 16)
+    apart = np.sort(random.choice(np.flatnonzero(training), shape), axis=0)
+    known = np.isin(
+        apart[0] * len(graph) + apart[1], graph.edges[0] * len(graph) + graph.edges[1]
+    )
+    apart = apart[:, (apart[0] != apart[1]) & ~known][:, : edges.shape[1]]
+    # The cosine of two vectors, each less the mean of all.
+    moved = vectors - vectors.mean(0)
+    moved /= np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-9)
+    alike = ((moved[pairs[0]] * moved[pairs[1]]).sum(1) for pairs in (edges, apart))
+    return Members(*alike)
 
 
 def inferred_column(
-    values: NDArray[np.object_], graph: DocumentGraph, vectors: Array
+    values: NDArray[np.object_], graph: DocumentGraph, vectors: Floats
 ) -> tuple[Members, Members]:
     """Guesses a column from vectors; the guesser learned from documents that did not train.
 
@@ -85,25 +98,3 @@ def inferred_column(
         scored(outside, np.flatnonzero(training)),
         scored(outside[half], outside[~half]),
     )
-
-
-def _pairs(graph: DocumentGraph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Connected and other pairs of training documents, as many of the one as of the other."""
-    random = np.random.default_rng(0)
-    training = graph.split == TRAIN
-    connected = graph.edges[:, training[graph.edges].all(0)]
-    if connected.shape[1] > _PAIRS:
-        connected = connected[:, random.permutation(connected.shape[1])[:_PAIRS]]
-    rows = np.flatnonzero(training)
-    pairs = np.sort(random.choice(rows, (2, 4 * connected.shape[1] + 16)), axis=0)
-    known = graph.edges[0] * len(graph) + graph.edges[1]
-    free = (pairs[0] != pairs[1]) & ~np.isin(pairs[0] * len(graph) + pairs[1], known)
-    return connected, pairs[:, free][:, : connected.shape[1]]
-
-
-def _alike(vectors: Array, pairs: NDArray[np.int64]) -> Array:
-    """The cosine of two vectors, each less the mean of all."""
-    moved = vectors - vectors.mean(0)
-    lengths = np.linalg.norm(moved, axis=1)
-    products = np.einsum("ij,ij->i", moved[pairs[0]], moved[pairs[1]])
-    return np.asarray(products / np.maximum(lengths[pairs[0]] * lengths[pairs[1]], 1e-12))

@@ -13,14 +13,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privgcn.audit.audit import Array, sureness, trained
+from privgcn.audit.canaries import plan_like
+from privgcn.audit.observe import sureness, trained
 from privgcn.config import MODES, Mode, Settings
 from privgcn.data import TEST, TRAIN, VALIDATION
 from privgcn.errors import ConfigError
 from privgcn.graph import DocumentGraph
 from privgcn.inference import scores_in_mode
 from privgcn.mechanism import Groups, RandomSource, Session
-from privgcn.privacy.plan import PrivacyPlan, plan_for
+from privgcn.mechanism.fixed_point import Floats
+from privgcn.privacy.plan import PrivacyPlan
 from privgcn.released import Released
 
 _FEWEST = 4
@@ -29,8 +31,8 @@ _FEWEST = 4
 class Members(NamedTuple):
     """Scores of an attack on members and on others; larger for likelier members."""
 
-    inside: Array
-    outside: Array
+    inside: Floats
+    outside: Floats
 
 
 def membership(
@@ -63,12 +65,12 @@ def membership(
             f"The 'shadows' of an attack must be even and at least {_FEWEST}. Got {shadows}."
         )
     pool = np.flatnonzero((graph.split == TRAIN) & (graph.labels >= 0))
-    owners = np.arange(len(pool))
+    document = owner = np.arange(len(pool))
     if graph.owners is not None:
-        owners = np.unique(graph.owners[pool], return_inverse=True)[1]
-    inside = _halves(int(owners.max()) + 1, shadows, seed)[:, owners]
-    answers: dict[Mode, list[Array]] = {mode: [] for mode in MODES}
-    for number, chosen in enumerate(inside):
+        owner = np.unique(graph.owners[pool], return_inverse=True)[1]
+    inside = _halves(int(owner.max()) + 1, shadows, seed)
+    answers: dict[Mode, list[Floats]] = {mode: [] for mode in MODES}
+    for number, chosen in enumerate(inside[:, owner]):
         rows = pool[chosen]
         own = settings.changed({"seed": seed + number})
         released = trained_on(graph, rows, own, plan)
@@ -76,13 +78,11 @@ def membership(
             answers[mode].append(_answers(released, graph, pool, rows, mode))
     told: dict[tuple[str, Mode], Members] = {}
     for mode, each in answers.items():
-        ratios = _ratios(np.stack(each), inside)
-        known = ~np.isnan(ratios)
-        if not known.any():
-            continue
-        told["document", mode] = Members(ratios[known & inside], ratios[known & ~inside])
-        if graph.owners is not None:
-            told["person", mode] = _by_person(ratios, inside, owners)
+        ratios = _ratios(np.stack(each), inside[:, owner])
+        if not np.isnan(ratios).all():
+            told["document", mode] = _members(ratios, document, inside[:, owner])
+            if graph.owners is not None:
+                told["person", mode] = _members(ratios, owner, inside)
     return told
 
 
@@ -94,27 +94,16 @@ def trained_on(
 ) -> Released:
     """A model of some training documents: with the noise of ``plan``, or without privacy."""
     train = graph.induced(rows)
-    if settings.privacy is None or plan is None:
+    if plan is None:
         from privgcn.sgd.train import train_plain
 
         checked = np.flatnonzero(graph.split == VALIDATION)
         return train_plain(train, graph.induced(np.concatenate([rows, checked])), settings)
-    own = settings.privacy.model_copy(
-        update={
-            "epsilon": None,
-            "noise_multiplier": plan.noise_multiplier,
-            "accountant": None,
-            "sampling_probability": (
-                plan.schedule.sampling_probability if plan.schedule.name == "poisson" else None
-            ),
-        }
-    )
     units = len(rows)
-    if own.unit == "person" and train.owners is not None:
+    if plan.unit == "person" and train.owners is not None:
         units = len(np.unique(train.owners))
-    fewer = plan_for(
-        own, units, epochs=settings.training.epochs, seed=settings.seed, columns={}
-    )
+    each = plan.partition.kind == "each"
+    fewer = plan_like(plan, units, units if each else plan.partition.groups)
     session = Session(fewer, Groups.of_plan(fewer, train), RandomSource.secret())
     return trained(session, settings)
 
@@ -131,7 +120,7 @@ def _answers(
     pool: NDArray[np.int64],
     rows: NDArray[np.int64],
     mode: Mode,
-) -> Array:
+) -> Floats:
     """How sure the model is of each target's label; not a number where nothing is asked."""
     if mode != "full-graph":
         return sureness(scores_in_mode(released, graph, pool, mode), graph.labels[pool])
@@ -154,7 +143,7 @@ def _answers(
         return np.asarray(sums / counts)
 
 
-def _ratios(answers: Array, inside: NDArray[np.bool_]) -> Array:
+def _ratios(answers: Floats, inside: NDArray[np.bool_]) -> Floats:
     """Log likelihood ratios of each target in each model, by the other models.
 
     Few shadow models tell a mean, not a spread: that is taken over all targets.
@@ -171,16 +160,9 @@ def _ratios(answers: Array, inside: NDArray[np.bool_]) -> Array:
     return np.asarray(logs[0] - logs[1])
 
 
-def _by_person(ratios: Array, inside: NDArray[np.bool_], owners: NDArray[np.int64]) -> Members:
-    """Of each person the sum over the documents; nobody of whom nothing is known."""
-    people = int(owners.max()) + 1
-    first = np.zeros(people, dtype=np.int64)
-    first[owners] = np.arange(len(owners))
-    scores: tuple[list[float], list[float]] = ([], [])
-    for row, there in zip(ratios, inside, strict=True):
-        known = ~np.isnan(row)
-        total = np.bincount(owners[known], weights=row[known], minlength=people)
-        asked = np.bincount(owners[known], minlength=people) > 0
-        scores[0].extend(total[asked & there[first]])
-        scores[1].extend(total[asked & ~there[first]])
-    return Members(np.array(scores[0]), np.array(scores[1]))
+def _members(ratios: Floats, unit: NDArray[np.int64], inside: NDArray[np.bool_]) -> Members:
+    """Of each unit the sum over its documents; nothing where none of them was asked about."""
+    sums, asked = np.zeros((2, *inside.T.shape))
+    np.add.at(sums, unit, np.nan_to_num(ratios.T))
+    np.add.at(asked, unit, ~np.isnan(ratios.T))
+    return Members(sums[(asked > 0) & inside.T], sums[(asked > 0) & ~inside.T])

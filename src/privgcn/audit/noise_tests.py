@@ -70,40 +70,30 @@ class NoiseTests:
         """The root of the mean square, in clip norms."""
         return math.sqrt(self.squares / self.samples)
 
-    def most(self, confidence: float) -> float:
-        """The largest standard deviation that the samples leave plausible, in clip norms."""
-        from scipy.stats import chi2
-
-        return math.sqrt(self.squares / float(chi2.ppf(1.0 - confidence, self.samples)))
-
     def reasons(self, confidence: float) -> list[str]:
         """Why this is not the noise that is accounted for, in words; none if it may be.
 
         Args:
             confidence: Of the size, the shape and the bits, each.
         """
-        from scipy.stats import binomtest, kstest
+        from scipy.stats import binomtest, chi2, kstest
 
-        reasons = []
-        if self.again:
-            reasons.append(f"{self.again} releases had noise that was sampled before")
-        if self.alike > _BY_CHANCE:
-            reasons.append(f"{self.alike} coordinates got the noise of another one")
-        if self.off_grid:
-            reasons.append(f"{self.off_grid} released numbers do not lie on the grid")
-        most = self.most(confidence)
-        if most < self.noise_multiplier:
-            reasons.append(
-                f"noise has a standard deviation of at most {most:.4g} clip norms, the plan "
-                f"accounts for {self.noise_multiplier:.4g}"
-            )
-        if reasons:
-            return reasons
-        if binomtest(self._ones, _BITS * self.samples).pvalue < 1.0 - confidence:
-            reasons.append("the lowest bits of noise are no coins")
-        values = np.concatenate(self._values)
-        # By its own deviation: too much noise breaks no claim.
-        scale = math.sqrt(float(np.square(values).mean()))
-        if kstest(values / scale, "norm").pvalue < 1.0 - confidence:
-            reasons.append("noise is not Gaussian")
-        return reasons
+        # The largest standard deviation that the samples leave plausible.
+        most = math.sqrt(self.squares / float(chi2.ppf(1.0 - confidence, self.samples)))
+        reasons = {
+            f"{self.again} releases had noise that was sampled before": self.again > 0,
+            f"{self.alike} coordinates got the noise of another one": self.alike > _BY_CHANCE,
+            f"{self.off_grid} released numbers do not lie on the grid": self.off_grid > 0,
+            f"noise has a standard deviation of at most {most:.4g} clip norms, the plan "
+            f"accounts for {self.noise_multiplier:.4g}": most < self.noise_multiplier,
+        }
+        if not any(reasons.values()):
+            values = np.concatenate(self._values)
+            # By its own deviation: too much noise breaks no claim.
+            values /= math.sqrt(float(np.square(values).mean()))
+            coins = binomtest(self._ones, _BITS * self.samples).pvalue
+            reasons = {
+                "the lowest bits of noise are no coins": coins < 1.0 - confidence,
+                "noise is not Gaussian": kstest(values, "norm").pvalue < 1.0 - confidence,
+            }
+        return [words for words, true in reasons.items() if true]

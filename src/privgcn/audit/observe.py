@@ -1,4 +1,4 @@
-"""What a training releases, beside what it would have released in other worlds.
+"""What trainings release, beside what they would have released in other worlds.
 
 The engine has no hook that could leak a sum, and needs none. Sessions with the same key draw
 the same noise: what two of them answer to one question differs by their documents alone. So
@@ -11,88 +11,143 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from privgcn.audit.canaries import Case
-from privgcn.mechanism import RandomSource, Session, SoftmaxGradient, Statistics
-from privgcn.mechanism.fixed_point import Floats
+from privgcn.audit.noise_tests import NoiseTests
+from privgcn.config import Settings
+from privgcn.inference import scores_in_mode
+from privgcn.mechanism import Groups, RandomSource, Session, SoftmaxGradient, Statistics
+from privgcn.mechanism.fixed_point import Floats, Grid
+from privgcn.released import Released
 
 # Sums that differ by less are the same: answers are divided by the number of groups.
 _EQUAL = 1e-6
+# One run in so many fixes the threshold of a guess by predictions, before others are guessed.
+_SET_ASIDE = 5
+
+
+class Guesses(NamedTuple):
+    """Guesses of one adversary, who may abstain.
+
+    Attributes:
+        adversary: What it looked at.
+        targets: How many runs or canaries there were to guess about.
+        guesses: How many guesses it made.
+        correct: How many of these were right.
+    """
+
+    adversary: str
+    targets: int
+    guesses: int
+    correct: int
 
 
 @dataclass(eq=False)
-class Seen:
-    """What an adversary sees of one training who knows everything but who was there.
+class Trainings:
+    """What an adversary sees of many trainings who knows everything but who was there.
 
     Attributes:
-        likelihood: Of each target, the logarithm of the likelihood ratio, positive for
-            present, if noise is as the plan claims.
+        case: What was trained.
+        noise: All noise.
+        there: Whether each target was there.
+        releases: Of each target, the logarithm of the likelihood ratio of all releases,
+            positive for present, if noise is as the plan claims.
+        predictions: How sure the model is of its label.
         largest_move: How far a target moved a sum at most, in clip norms.
-        moves: Mean square of how far it moved each sum.
-        noise: The noise of each release, in clip norms.
+        moves: Mean squares of how far they moved sums.
         foreign: Releases of sums that no world has.
-        sampled: How often the group of a target was used, and could have been.
+        sampled: How often the group of a target was used.
+        could: How often it could have been.
     """
 
-    likelihood: Floats
+    case: Case
+    there: list[NDArray[np.bool_]] = field(default_factory=list)
+    releases: list[Floats] = field(default_factory=list)
+    predictions: list[Floats] = field(default_factory=list)
     largest_move: float = 0.0
     moves: list[float] = field(default_factory=list)
-    noise: list[Floats] = field(default_factory=list)
     foreign: int = 0
-    sampled: tuple[int, int] = (0, 0)
+    sampled: int = 0
+    could: int = 0
+
+    def __post_init__(self) -> None:
+        plan = self.case.plan
+        grid = Grid.of(plan.noise_multiplier, plan.partition.groups)
+        self.noise = NoiseTests(plan.noise_multiplier, grid)
+
+    def train(self, there: NDArray[np.bool_]) -> None:
+        """Trains once, with some of the targets."""
+        case = self.case
+        self.there.append(there)
+        self.releases.append(np.zeros(len(there)))
+        session = _WatchedSession(self)
+        released = trained(session, case.settings)
+        if session.remaining:
+            raise RuntimeError(f"A training left {session.remaining} releases of its plan.")
+        scores = scores_in_mode(released, case.present, case.targets, "alone")
+        self.predictions.append(sureness(scores, case.present.labels[case.targets]))
+
+    def by_likelihood(self) -> Guesses:
+        """The strongest test against an engine that does what its plan says."""
+        first, second = self._split(self.releases)
+        correct = int((first > 0.0).sum() + (second <= 0.0).sum())
+        count = len(first) + len(second)
+        return Guesses("all releases", count, count, correct)
+
+    def by_predictions(self) -> Guesses:
+        """By a threshold that the first runs fixed and the others had no part in."""
+        first, second = self._split(self.predictions)
+        aside = min(len(first), len(second)) // _SET_ASIDE
+        middles = [float(np.median(values[:aside])) for values in (first, second)]
+        sign = 1.0 if middles[0] >= middles[1] else -1.0
+        threshold = sign * sum(middles) / 2.0
+        hits = int((sign * first[aside:] > threshold).sum())
+        rest = int((sign * second[aside:] <= threshold).sum())
+        count = len(first) + len(second) - 2 * aside
+        return Guesses("predictions", count, count, hits + rest)
+
+    def _split(self, scores: Sequence[Floats]) -> tuple[Floats, Floats]:
+        there, values = np.concatenate(self.there), np.concatenate(scores)
+        return values[there], values[~there]
 
 
-def twin_sources(count: int) -> list[RandomSource]:
-    """Secret sources with the same key, made as every training makes its own."""
-    key = os.urandom(32)
-    with patch.object(os, "urandom", lambda size: key):
-        return [RandomSource.secret() for _ in range(count)]
+class _WatchedSession(Session):
+    """Makes the last of some trainings, and asks all other worlds the same questions."""
 
-
-class WatchedSession(Session):
-    """Trains in one world, and asks all others the same.
-
-    Args:
-        case: The worlds.
-        there: Which targets train.
-    """
-
-    def __init__(self, case: Case, there: NDArray[np.bool_]) -> None:
+    def __init__(self, trainings: Trainings) -> None:
+        case, there = trainings.case, trainings.there[-1]
         first, second = twin_sources(2)
-        super().__init__(case.plan, case.groups(there), first)
-        self._case, self._there = case, there
-        self._silence = Session(case.plan, case.silence, second)
+        super().__init__(case.plan, Groups.of_plan(case.plan, case.graph(there)), first)
+        self._trainings, self._case, self._there = trainings, case, there
+        *worlds, silence = case.worlds
+        self._silence = Session(case.plan, silence, second)
         self._worlds = [
             Session(case.always, groups, source)
-            for groups, source in zip(case.worlds, twin_sources(3), strict=True)
+            for groups, source in zip(worlds, twin_sources(3), strict=True)
         ]
-        self.seen = Seen(np.zeros(len(case.targets)))
 
     def center(self, mean: NDArray[Any] | None) -> None:
-        """Takes a released mean off every row, in all worlds."""
         super().center(mean)
         for session in (self._silence, *self._worlds):
             session.center(mean)
 
     def query(self, question: Any) -> Floats:
-        """The answer of the session that trains."""
         answer = super().query(question)
         expected = self.plan.schedule.expected_groups
         noise = self._silence.query(question) * expected
-        asked = [session.query(question) for session in self._worlds]
         always = self._case.always.schedule.expected_groups
-        present, absent = (
-            self._own(question, (world - asked[2]) * always) for world in asked[:2]
-        )
-        self.seen.noise.append(noise.ravel())
-        released = self._own(question, answer * expected)
-        self._see(released, self._own(question, noise), present, absent)
+        present, absent, silent = (each.query(question) * always for each in self._worlds)
+        self._trainings.noise.add(noise.ravel())
+        vectors = answer * expected, noise, present - silent, absent - silent
+        self._see(*(self._own(question, vector) for vector in vectors))
         return answer
 
     def _own(self, question: Any, vector: Floats) -> Floats:
@@ -108,33 +163,55 @@ class WatchedSession(Session):
         return vector[-count:]
 
     def _see(self, released: Floats, noise: Floats, present: Floats, absent: Floats) -> None:
-        seen, used = self.seen, released - noise
+        seen, used = self._trainings, released - noise
         moves = np.square(present - absent).sum(1)
         seen.largest_move = max(seen.largest_move, math.sqrt(float(moves.max(initial=0.0))))
         seen.moves.append(float(moves.mean()))
+        twice = 2.0 * self.plan.noise_multiplier**2
+        # Logarithms of the likelihoods, up to a number that is common to all of them.
+        near, far, off = (
+            -np.square(released - each).sum(1) / twice for each in (present, absent, 0.0)
+        )
         own = np.where(self._there[:, None], present, absent)
-        equal = _close(used, own)
+        equal = (np.abs(used - own) < _EQUAL).all(1)
         rate = self.plan.composition.sampling_probability
         if rate < 1.0:
             # A sum may have nothing of the target's group, and the others are silent.
-            told = ~_close(own, np.zeros_like(own))
-            times, could = seen.sampled
-            seen.sampled = times + int((equal & told).sum()), could + int(told.sum())
-            equal |= _close(used, np.zeros_like(used))
-        if self._case.others is None:
+            told = (np.abs(own) >= _EQUAL).any(1)
+            seen.sampled += int((equal & told).sum())
+            seen.could += int(told.sum())
+            equal |= (np.abs(used) < _EQUAL).all(1)
+            near, far = (
+                np.logaddexp(math.log1p(-rate) + off, math.log(rate) + each)
+                for each in (near, far)
+            )
+        if self._case.joined is self._case.present:
             # The rest of a corpus may reach a target's column by the released mean.
             seen.foreign += int((~equal).any())
-        seen.likelihood += self._ratio(released, present, absent, rate)
-
-    def _ratio(self, released: Floats, present: Floats, absent: Floats, rate: float) -> Floats:
-        twice = 2.0 * self.plan.noise_multiplier**2
-        near, far = (np.square(released - s).sum(1) / twice for s in (present, absent))
-        if rate == 1.0:
-            return np.asarray(far - near)
-        unsampled = math.log1p(-rate) - np.square(released).sum(1) / twice
-        with_target = np.logaddexp(unsampled, math.log(rate) - near)
-        return np.asarray(with_target - np.logaddexp(unsampled, math.log(rate) - far))
+        seen.releases[-1] += near - far
 
 
-def _close(first: Floats, second: Floats) -> NDArray[np.bool_]:
-    return np.asarray((np.abs(first - second) < _EQUAL).all(1))
+def twin_sources(count: int) -> list[RandomSource]:
+    """Secret sources with the same key, made as every training makes its own."""
+    key = os.urandom(32)
+    with patch.object(os, "urandom", lambda size: key):
+        return [RandomSource.secret() for _ in range(count)]
+
+
+def trained(session: Session, settings: Settings) -> Released:
+    """The model of a training through a session, by the recipe that the settings name."""
+    if settings.training.large_steps:
+        from privgcn.auto.train import train
+
+        return train(session, settings)
+    from privgcn.sgd.train import train_private
+
+    return train_private(session, settings)
+
+
+def sureness(scores: NDArray[Any], labels: NDArray[np.int64]) -> Floats:
+    """How sure a model is of labels: the logarithm of their odds, one for each row."""
+    rows, own = np.arange(len(labels)), scores.astype(np.float64)
+    right = own[rows, labels]
+    own[rows, labels] = -np.inf
+    return np.asarray(right - logsumexp(own, axis=1))
