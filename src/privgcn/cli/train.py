@@ -243,7 +243,7 @@ def _read(
         out = Path("runs") / "-".join([*words, f"seed-{settings.seed}"])
         check_target(out, overwrite=overwrite)
     prepared = prepare(corpus, settings, ranks=ranks)
-    if features.kind is None and corpus.vectors is None:
+    if features.kind is None and corpus.vector_length is None:
         note(str(choose(public_size(corpus, settings), language=features.language)))
     elif features.kind is None:
         note(

@@ -140,7 +140,7 @@ def _hashes(corpus: Corpus, key: bytes) -> dict[str, Hashes]:
         if corpus.texts is None
         else hashed("text", (text.encode("utf-8", "surrogatepass") for text in texts)),
         "vector": nothing
-        if corpus.vectors is None
+        if corpus.vector_length is None
         else hashed("vector", vector_bytes(corpus.vectors)),
     }
     contents = np.stack(list(hashes.values()), axis=1)
