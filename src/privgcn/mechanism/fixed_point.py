@@ -79,11 +79,10 @@ def _divided(rows: Rows, shortest: float) -> Rows:
 
 
 def row_squares(rows: Rows) -> Floats:
-    """The squared length of each row; both ways add up a row by itself, in its own order."""
+    """The squared length of each row: by itself, in its own order, wherever it lies."""
     if issparse(rows):
         row_of = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
         return np.asarray(np.bincount(row_of, rows.data**2, rows.shape[0]), np.float64)
-    # In memory order: else blocks of one row, or of columns, are added up in another.
     return np.asarray(np.square(np.ascontiguousarray(rows)).sum(axis=1), np.float64)
 
 

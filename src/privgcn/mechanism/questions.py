@@ -105,7 +105,8 @@ class SoftmaxGradient(GroupVectors):
             residuals = whole_residuals(scores, documents.labels[own])
             lengths = np.sqrt(np.square(residuals).sum(0))
             residuals *= factors[own] / np.maximum(lengths, access.clip_norm * FINE)
-            total += np.where(np.isfinite(lengths), np.trunc(residuals), 0.0) @ rows
+            residuals[:, ~np.isfinite(lengths)] = 0.0
+            total += np.trunc(residuals, out=residuals) @ rows
         return total.T
 
 
