@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -55,6 +56,9 @@ _SETTINGS = {
     "epochs": "training.epochs",
     "noise": "privacy.noise_multiplier",
 }
+# What is protected, and which groups a step takes. In the finest partition every document is a
+# group, and the unit that is protected.
+_UNITS = {1: ("graph", "all"), "each": ("document", "all")}
 # With which options the literature encodes the texts of a dataset.
 _ENCODINGS: dict[str, dict[str, dict[str, Any]]] = {
     "pokec": {
@@ -70,11 +74,6 @@ class Task(NamedTuple):
 
     point: Point
     seed: int
-
-    @property
-    def key(self) -> str:
-        """The name of its record."""
-        return key_of(self.point, self.seed)
 
     @property
     def label(self) -> str:
@@ -130,7 +129,7 @@ def run_all(
     folder.mkdir(parents=True, exist_ok=True)
     tasks = [Task(point, seed) for point in points for seed in range(seeds)]
     known = read_records(folder).keys()
-    missing = [task for task in tasks if task.key not in known]
+    missing = [task for task in tasks if key_of(*task) not in known]
     failures: list[tuple[Task, str]] = []
     results = _results(missing, folder, workers, engine, address, device)
     for finished, (task, why) in enumerate(results, start=1):
@@ -158,48 +157,50 @@ def _results(
 
     if engine not in ("local", "ray"):
         raise ConfigError(f"The 'engine' of reproduce must be local or ray. Got {engine!r}.")
-    if device == "cuda":
-        # One process has the GPU, and shares passes between the runs that allow it.
-        batches, tasks = _batches(tasks)
-        for batch in batches:
-            yield from _recorded_batch(batch, folder, device)
-        workers = 1 if workers is None else workers
-    with _backend(engine, address):
+    backend: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+    if engine == "ray":
+        try:
+            import ray
+            from ray.util.joblib import register_ray
+        except ImportError:
+            raise ConfigError(
+                "The engine 'ray' needs Ray. Install it with: pip install 'privgcn[cluster]'"
+            ) from None
+        register_ray()  # type: ignore[no-untyped-call]
+        ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
+        backend = joblib.parallel_config("ray")
+    with backend:
+        if device == "cuda":
+            # One process has the GPU, and shares passes between the runs that allow it.
+            batches, tasks = _batches(tasks)
+            for batch in batches:
+                yield from _recorded(batch, folder, device, one_pass=True)
+            workers = 1 if workers is None else workers
         parallel = joblib.Parallel(
             n_jobs=workers or -1, return_as="generator_unordered", batch_size=1
         )
-        yield from parallel(joblib.delayed(_recorded)(task, folder, device) for task in tasks)
+        calls = (joblib.delayed(_recorded)([task], folder, device) for task in tasks)
+        yield from chain.from_iterable(parallel(calls))
 
 
-@contextlib.contextmanager
-def _backend(engine: str, address: str | None) -> Iterator[None]:
-    if engine == "local":
-        yield
-        return
-    import joblib
-
-    try:
-        import ray
-        from ray.util.joblib import register_ray
-    except ImportError:
-        raise ConfigError(
-            "The engine 'ray' needs Ray. Install it with: pip install 'privgcn[cluster]'"
-        ) from None
-    register_ray()  # type: ignore[no-untyped-call]
-    ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
-    with joblib.parallel_config("ray"):
-        yield
-
-
-def _recorded(task: Task, folder: Path, device: Device) -> tuple[Task, str | None]:
-    """Makes one run and writes its record; says why where it fails."""
+def _recorded(
+    batch: Sequence[Task], folder: Path, device: Device, *, one_pass: bool = False
+) -> list[tuple[Task, str | None]]:
+    """Makes runs and writes their records; says why where it fails."""
     begun = time.perf_counter()
     try:
-        record = run(task.point, task.seed, device=device)
+        if one_pass:
+            make = _mnist if "lot" in batch[0].point else _soundly
+            records = make(batch, device)
+        else:
+            records = [run(*task, device=device) for task in batch]
     except Exception as error:  # whatever it is: the other runs go on, and this one is named
-        return task, f"{type(error).__name__}: {error}"
-    _write(task, record, folder, time.perf_counter() - begun)
-    return task, None
+        return [(task, f"{type(error).__name__}: {error}") for task in batch]
+    seconds = round((time.perf_counter() - begun) / len(batch), 3)
+    for task, record in zip(batch, records, strict=True):
+        facts = {"point": task.point, "seed": task.seed, "code": code_version()}
+        write_record(folder, {**facts, **record, "seconds": seconds})
+    return [(task, None) for task in batch]
 
 
 def _batches(tasks: Sequence[Task]) -> tuple[list[list[Task]], list[Task]]:
@@ -214,20 +215,6 @@ def _batches(tasks: Sequence[Task]) -> tuple[list[list[Task]], list[Task]]:
         else:
             others.append(task)
     return list(together.values()), others
-
-
-def _recorded_batch(
-    batch: Sequence[Task], folder: Path, device: Device
-) -> list[tuple[Task, str | None]]:
-    begun = time.perf_counter()
-    try:
-        records = _mnist(batch, device) if "lot" in batch[0].point else _soundly(batch, device)
-    except Exception as error:
-        return [(task, f"{type(error).__name__}: {error}") for task in batch]
-    seconds = (time.perf_counter() - begun) / len(batch)
-    for task, record in zip(batch, records, strict=True):
-        _write(task, record, folder, seconds)
-    return [(task, None) for task in batch]
 
 
 def _soundly(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
@@ -324,11 +311,6 @@ def _mnist(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
     return records
 
 
-def _write(task: Task, record: Mapping[str, Any], folder: Path, seconds: float) -> None:
-    whole = {"point": task.point, "seed": task.seed, "code": code_version(), **record}
-    write_record(folder, {**whole, "seconds": round(seconds, 3)})
-
-
 def run(point: Point, seed: int, *, device: Device = "cpu") -> dict[str, Any]:
     """Makes one run: its scores and predictions on the test documents, and its noise."""
     import torch
@@ -343,23 +325,18 @@ def run(point: Point, seed: int, *, device: Device = "cpu") -> dict[str, Any]:
     from privgcn.runs.train import train_run
 
     corpus = corpus_of(point)
-    with _threads(torch, 1 if device == "cpu" else None):
+    threads = torch.get_num_threads()
+    if device == "cpu":
+        torch.set_num_threads(1)
+    try:
         trained = train_run(corpus, settings_of(point, seed, device=device))
         predicted = {mode: trained.predictions(mode) for mode in MODES}
+    finally:
+        torch.set_num_threads(threads)
     facts: dict[str, Any] = {"device": device}
     if (plan := trained.model.released.plan) is not None:
         facts |= {"noise_multiplier": plan.noise_multiplier, "steps": plan.steps}
     return {**scored(corpus, predicted), **facts}
-
-
-@contextlib.contextmanager
-def _threads(torch: Any, count: int | None) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def check(point: Point) -> None:
@@ -388,42 +365,29 @@ def settings_of(point: Point, seed: int, *, device: Device = "cpu") -> Settings:
     """The settings of a run by a recipe of privgcn."""
     dataset, recipe, parts = str(point["dataset"]), str(point["recipe"]), point.get("parts", 1)
     epsilon, private = point.get("epsilon"), not {"epsilon", "noise"}.isdisjoint(point)
-    changes: dict[str, Any] = {
-        "data.source": dataset,
-        **_features(dataset, point.get("features")),
-        **{setting: point[axis] for axis, setting in _SETTINGS.items() if axis in point},
-    }
+    changes: dict[str, Any] = {"data.source": dataset}
+    encodings = _ENCODINGS.get(dataset, {})
+    if kind := point.get("features", next(iter(encodings), None)):
+        changes["features.kind"] = kind
+    if kind in encodings:
+        changes["features.options"] = encodings[kind]
+    changes |= {setting: point[axis] for axis, setting in _SETTINGS.items() if axis in point}
     if private:
         changes["privacy.reproducible"] = True
     if recipe in ("plain", "paper-full", "paper-split"):
         changes["training.device"] = device
-        changes |= _partition(parts, private=private)
+        if private:
+            unit, sampling = _UNITS.get(parts, ("part", "poisson"))
+            changes |= {"privacy.parts": parts, "privacy.unit": unit}
+            changes["privacy.sampling"] = sampling
+        else:
+            changes["training.parts"] = parts
     if recipe == "paper-split" and parts == 1:
         recipe = "paper-full"  # a graph in one piece
     changes |= point.get("changes", {})
     return make_settings(
         recipe, epsilon=epsilon, optimizer=point.get("optimizer"), seed=seed, changes=changes
     )
-
-
-def _features(dataset: str, kind: str | None) -> dict[str, Any]:
-    known = _ENCODINGS.get(dataset, {})
-    kind = kind or next(iter(known), None)
-    if kind is None:
-        return {}
-    options = {"features.options": known[kind]} if kind in known else {}
-    return {"features.kind": kind, **options}
-
-
-def _partition(parts: int | str, *, private: bool) -> dict[str, Any]:
-    if not private:
-        return {"training.parts": parts}
-    if parts == "each":
-        # The finest partition: every document is a group, and the unit that is protected.
-        return {"privacy.parts": "each", "privacy.unit": "document", "privacy.sampling": "all"}
-    if parts == 1:
-        return {"privacy.parts": 1, "privacy.unit": "graph", "privacy.sampling": "all"}
-    return {"privacy.parts": parts, "privacy.unit": "part", "privacy.sampling": "poisson"}
 
 
 def corpus_of(point: Point) -> Corpus:
@@ -436,13 +400,22 @@ def corpus_of(point: Point) -> Corpus:
 def _corpus(dataset: str, fraction: float, split: tuple[float, ...]) -> Corpus:
     corpus = load_corpus(dataset)
     if split:
-        corpus = _split_anew(corpus, split)
+        if sum(split) >= 1.0:
+            raise ConfigError(
+                "The 'split' of the data must be two fractions, of training and validation "
+                f"documents, that leave some for tests. Got {list(split)}."
+            )
+        ends = np.cumsum(split) * len(corpus)
+        codes = np.empty(len(corpus), dtype=np.int8)
+        order = np.random.default_rng(0).permutation(len(corpus))
+        codes[order] = (np.arange(len(corpus))[:, None] >= ends).sum(axis=1)
+        corpus = corpus.with_split(codes)
     if not (corpus.split == TEST).any():
         raise DataError(
             f"The dataset {shown(dataset)} must have test documents to be scored on. Got none. "
             "Give the grid a 'split', such as split = [[0.6, 0.2]]."
         )
-    return _with_fraction(corpus, fraction)
+    return corpus if fraction == 1.0 else _with_fraction(corpus, fraction)
 
 
 def _with_fraction(corpus: Corpus, fraction: float) -> Corpus:
@@ -451,10 +424,6 @@ def _with_fraction(corpus: Corpus, fraction: float) -> Corpus:
     As in the released code; the paper itself speaks of random nodes. That reads the labels, so
     no guarantee covers the choice, and the facts of the corpus say so.
     """
-    if not 0.0 < fraction <= 1.0:
-        raise ConfigError(f"The 'fraction' of the data must be in (0, 1]. Got {fraction}.")
-    if fraction == 1.0:
-        return corpus
     generator = np.random.default_rng(0)
     selected = corpus.split != TRAIN
     for label in range(corpus.num_classes):
@@ -465,19 +434,6 @@ def _with_fraction(corpus: Corpus, fraction: float) -> Corpus:
     gap = "which training documents are used: the same fraction of every class was chosen"
     facts = replace(corpus.facts, not_covered=(*corpus.facts.not_covered, gap))
     return replace(corpus.select(selected), facts=facts, parent=None, rows=None)
-
-
-def _split_anew(corpus: Corpus, fractions: Sequence[float]) -> Corpus:
-    if len(fractions) != 2 or min(fractions) < 0.0 or sum(fractions) >= 1.0:
-        raise ConfigError(
-            "The 'split' of the data must be two fractions, of training and validation "
-            f"documents, that leave some for tests. Got {list(fractions)}."
-        )
-    ends = np.cumsum(fractions) * len(corpus)
-    split = np.empty(len(corpus), dtype=np.int8)
-    order = np.random.default_rng(0).permutation(len(corpus))
-    split[order] = (np.arange(len(corpus))[:, None] >= ends).sum(axis=1)
-    return corpus.with_split(split)
 
 
 def scored(corpus: Corpus, predicted: Mapping[Mode, NDArray[np.int64]]) -> dict[str, Any]:
