@@ -19,16 +19,11 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from numpy.typing import NDArray
-from safetensors.numpy import load
-from scipy.sparse import csr_array, issparse
-
-from privgcn.audit.bits import (
+from noise_bits import (
     FARTHEST,
     Seen,
     float32_cell,
@@ -36,6 +31,10 @@ from privgcn.audit.bits import (
     next_above,
     next_below,
 )
+from numpy.typing import NDArray
+from safetensors.numpy import load
+
+from privgcn.audit.canaries import without
 from privgcn.auto.recipe import learning_rate
 from privgcn.config import make_settings
 from privgcn.data import TRAIN, Corpus, load_corpus
@@ -171,20 +170,6 @@ def toy_corpus() -> Corpus:
     return Corpus.from_texts(texts, [("first", "second", "third")[label] for label in labels])
 
 
-def without(graph: DocumentGraph, document: int) -> DocumentGraph:
-    """The same index set, with the content of one document absent."""
-    features, labels = graph.features.copy(), graph.labels.copy()
-    if issparse(features):
-        features = csr_array(features)
-        own = slice(*features.indptr[document : document + 2])
-        features.data[own] = 0.0
-    else:
-        features[document] = 0.0
-    labels[document] = -1
-    edges = graph.edges[:, (graph.edges != document).all(0)]
-    return replace(graph, features=features, labels=labels, edges=edges)
-
-
 def attack(
     source: str, *, epsilon: float, runs: int, float32: bool = False, seed: int = 0
 ) -> dict[str, int]:
@@ -197,7 +182,7 @@ def attack(
     for number in range(runs):
         present = number % 2 == 0
         document = int(random.choice(np.flatnonzero(graph.split == TRAIN)))
-        gone = without(graph, document)
+        gone = without(graph, np.arange(len(graph)) == document)
         with noise_from(float32_noisy) if float32 else nullcontext():
             released = fit(prepared, graph if present else gone).serialised()
         verdict = Attacker(prepared, released).verdict(graph, gone)

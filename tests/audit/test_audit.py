@@ -190,16 +190,17 @@ def test_groups_of_several_units_hold_no_columns() -> None:
     assert not holds_columns(*made(epsilon=1.0, privacy__sampling="epoch"))
 
 
-def test_a_unit_that_is_gone_leaves_its_index() -> None:
-    settings, plan = made("paper-full", epsilon=1.0, privacy__unit="document")
-    case = single_case(settings, plan, dense=True)
-    gone = np.arange(len(case.present)) == 0
-    other = without(case.present, gone)
-    assert len(other) == len(case.present)
-    assert not other.features[0].any()
-    assert other.labels[0] == -1
-    assert not (other.edges == 0).any()
-    assert np.array_equal(other.features[1:], case.present.features[1:])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_unit_that_is_gone_leaves_its_index(sparse: bool) -> None:
+    graph = small_graph(40, sparse=sparse)
+    gone = np.arange(40) == graph.edges[0, 0]
+    other = without(graph, gone)
+    rows = [each.features.toarray() if sparse else each.features for each in (graph, other)]
+    assert rows[0][gone].any()
+    assert not rows[1][gone].any()
+    assert np.array_equal(rows[0][~gone], rows[1][~gone])
+    assert other.labels[gone] == -1
+    assert not gone[other.edges].any()
 
 
 def test_silence_is_noise_alone() -> None:

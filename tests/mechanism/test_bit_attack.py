@@ -14,10 +14,11 @@ import bit_attack
 import numpy as np
 import pytest
 import torch
+from noise_bits import FARTHEST, decide
 from torch import nn
 
 from brute_force import plan_of, random_graph
-from privgcn.audit.bits import FARTHEST, decide
+from privgcn.audit.canaries import without
 from privgcn.mechanism import (
     Groups,
     ModuleGradient,
@@ -61,7 +62,7 @@ def question_of(kind: str) -> Any:
 @pytest.mark.parametrize("weak", [True, False])
 def test_answers_of_every_question(kind: str, weak: bool) -> None:
     graph = random_graph(64, 40, 3, edges=0, unlabelled=0.0)
-    pair = graph, bit_attack.without(graph, 5)
+    pair = graph, without(graph, np.arange(64) == 5)
     plan = plan_of(graph, noise=3.7, steps=6)
 
     def session_of(number: int, source: RandomSource) -> Session:
@@ -95,17 +96,3 @@ def test_float32_noise_is_float32_noise_of_the_right_size() -> None:
         assert abs(drawn.mean() - 10.0) < 5 * 3.0 / math.sqrt(20_001)
         assert abs(drawn.std() / 3.0 - 1) < 5 / math.sqrt(2 * 20_001)
     assert not np.array_equal(first, second)
-
-
-@pytest.mark.parametrize("sparse", [True, False])
-def test_a_document_that_is_gone_leaves_its_position(sparse: bool) -> None:
-    graph = random_graph(sparse=sparse, unlabelled=0.0)
-    linked = int(graph.edges[0, 0])
-    gone = bit_attack.without(graph, linked)
-    rows = [each.features.toarray() if sparse else each.features for each in (graph, gone)]
-    others = np.arange(len(graph)) != linked
-    assert not rows[1][linked].any()
-    assert rows[0][linked].any()
-    assert np.array_equal(rows[0][others], rows[1][others])
-    assert gone.labels[linked] == -1
-    assert not (gone.edges == linked).any()

@@ -42,7 +42,8 @@ def stolen_edges(graph: DocumentGraph, vectors: Floats) -> Members:
     random = np.random.default_rng(0)
     training = graph.split == TRAIN
     edges = graph.edges[:, training[graph.edges].all(0)]
-    edges = edges[:, random.permutation(edges.shape[1])[:_PAIRS]]
+    if edges.shape[1] > _PAIRS:
+        edges = edges[:, random.permutation(edges.shape[1])[:_PAIRS]]
     shape = (2, 4 * edges.shape[1] + 16)
     apart = np.sort(random.choice(np.flatnonzero(training), shape), axis=0)
     known = np.isin(

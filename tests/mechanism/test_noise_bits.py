@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-
-from privgcn.audit.bits import decide, spacing_of
+from noise_bits import decide, spacing_of
 
 TRIALS = 20
 H = 2.0**-38
