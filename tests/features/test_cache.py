@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from privgcn.errors import DataError
-from privgcn.features.cache import VectorCache, cache_contents, purge_cache
+from privgcn.features.cache import VectorCache, cache_contents
 from privgcn.progress import watched
 
 
@@ -79,7 +79,7 @@ WORK = """
 import sys
 from pathlib import Path
 import numpy as np
-from privgcn.features.cache import VectorCache, cache_contents, purge_cache
+from privgcn.features.cache import VectorCache
 
 start = int(sys.argv[2])
 texts = [f"text {row}" for row in range(start, start + 60)]
@@ -221,7 +221,7 @@ def test_what_is_stored_can_be_listed_and_deleted(tmp_path: Path) -> None:
     contents = cache_contents(tmp_path)
     assert (contents.encoders, contents.files) == (2, 3)
     assert contents.size == 4 + sum(path.stat().st_size for path in stored)
-    assert purge_cache(tmp_path) == contents
+    assert cache_contents(tmp_path, purge=True) == contents
     assert list(tmp_path.iterdir()) == []
     assert cache_contents(tmp_path / "nowhere").files == 0
 
@@ -237,7 +237,7 @@ def test_nothing_of_another_origin_is_deleted(tmp_path: Path) -> None:
     for other in others:
         other.write_text("mine")
     (folder / f"{'0' * 32}.sqlite3").symlink_to(elsewhere)
-    purge_cache(folder)
+    cache_contents(folder, purge=True)
     assert not path.exists()
     for other in others:
         assert other.read_text() == "mine"

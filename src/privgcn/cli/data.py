@@ -116,12 +116,12 @@ def cache(purge: bool = False, cache_dir: Path | None = None, as_json: bool = Fa
     """
     from dataclasses import asdict
 
-    from privgcn.features.cache import cache_contents, default_cache, purge_cache
+    from privgcn.features.cache import cache_contents, default_cache
 
     folder = default_cache() if cache_dir is None else cache_dir.expanduser()
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"The 'cache-dir' of cache must be a folder. Got the file {folder}.")
-    contents = purge_cache(folder) if purge else cache_contents(folder)
+    contents = cache_contents(folder, purge=purge)
     if as_json:
         print_json({**asdict(contents), "folder": str(folder), "purged": purge})
         return

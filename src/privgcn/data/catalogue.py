@@ -26,6 +26,8 @@ import numpy as np
 
 from privgcn import progress
 from privgcn.data.corpus import NO_LABEL, Corpus
+from privgcn.data.documents import check_classes
+from privgcn.data.download import data_folder
 from privgcn.errors import DataError, DataNotAvailableError, shown
 from privgcn.files import read_bounded
 
@@ -177,13 +179,22 @@ def load_corpus(
             remedy.
         DataNotAvailableError: The dataset is known but not on this machine.
     """
-    from privgcn.data.download import data_folder
-
     progress.begin("reading")
     name = os.fspath(source)
     if name in dataset_names():
         corpus = dataset(name).load(data_folder(data_dir), seed)
-        return corpus if classes is None else _declare(corpus, classes)
+        if classes is None:
+            return corpus
+        declared = check_classes(classes)
+        missing = [own for own in corpus.classes if own not in declared]
+        if missing:
+            raise DataError(
+                f"The 'classes' must hold every class of the dataset '{corpus.name}'. "
+                f"'{missing[0]}' is missing. Add it."
+            )
+        table = np.array([*map(declared.index, corpus.classes), NO_LABEL], dtype=np.int64)
+        facts = replace(corpus.facts, classes_declared=True)
+        return replace(corpus, classes=declared, labels=table[corpus.labels], facts=facts)
     # Unlike those of pathlib, these two raise nothing on a name that no file could have.
     path = os.path.expanduser(name)
     if not os.path.isdir(path):
@@ -213,24 +224,3 @@ def _did_you_mean(name: str) -> str:
     """A hint at the dataset whose name is nearest to what was typed; empty if none is near."""
     near = difflib.get_close_matches(os.path.basename(name), dataset_names(), n=1)
     return f" Did you mean '{near[0]}'?" if near else ""
-
-
-def _declare(corpus: Corpus, classes: Sequence[str]) -> Corpus:
-    """Maps the labels of a dataset to a declared class set."""
-    from privgcn.data.documents import check_classes
-
-    declared = check_classes(classes)
-    index = {name: code for code, name in enumerate(declared)}
-    unknown = [name for name in corpus.classes if name not in index]
-    if unknown:
-        raise DataError(
-            f"The 'classes' must hold every class of the dataset '{corpus.name}'. "
-            f"'{unknown[0]}' is missing. Add it."
-        )
-    table = np.array([*(index[name] for name in corpus.classes), NO_LABEL], dtype=np.int64)
-    return replace(
-        corpus,
-        classes=declared,
-        labels=table[corpus.labels],
-        facts=replace(corpus.facts, classes_declared=True),
-    )

@@ -59,11 +59,7 @@ class Table:
         return f"The one in {self.place(row)}"
 
     def check_names(self, known: Sequence[str]) -> None:
-        """Refuses a column that is nearly one of ours: it would be ignored.
-
-        Raises:
-            DataError: A name is written in upper case or with spaces.
-        """
+        """Refuses a column that is nearly one of ours: it would be ignored."""
         columns = self.frame.columns
         wrong = {
             column: name
@@ -80,11 +76,7 @@ class Table:
             )
 
     def required(self, *names: str) -> None:
-        """Refuses a table that lacks one of the columns.
-
-        Raises:
-            DataError: One is not there.
-        """
+        """Refuses a table that lacks one of the columns."""
         columns = self.frame.columns
         missing = [name for name in names if name not in columns]
         if not missing:
@@ -118,9 +110,6 @@ def document_fields(
         seed: Of the random split, where there is no column ``split``.
         needs_ids: Whether documents must have ids; otherwise their row can stand in.
         needs_texts: Whether every document must have a text.
-
-    Raises:
-        DataError: A rule is broken.
     """
     import polars as pl
 
@@ -137,12 +126,29 @@ def document_fields(
         ids = frame["id"]
     else:
         ids = pl.int_range(len(table), eager=True).cast(pl.String)
-    texts = _texts(table) if needs_texts or "text" in frame.columns else None
+    texts = frame["text"] if needs_texts or "text" in frame.columns else None
+    if texts is not None:
+        empty = texts.is_null() | (texts.str.strip_chars() == "")
+        if empty.any():
+            row = int(empty.arg_max() or 0)
+            raise DataError(
+                f"The 'text' of a document must not be empty. {table.who(row)} has none "
+                f"({empty.sum()} in all). Give it a text or remove the document."
+            )
     owners, owner_names = None, None
     if "owner" in frame.columns:
         owners, owner_names = owner_codes(table)
-    given = "split" in frame.columns
-    split = _given_split(table) if given else random_split(len(table), seed, owners)
+    if "split" in frame.columns:
+        split = codes(frame["split"], pl.Series(_USER_SPLITS)).astype(np.int8)
+        if (split < 0).any():
+            row = int((split < 0).argmax())
+            raise DataError(
+                f"The 'split' of a document must be one of {', '.join(_USER_SPLITS)}, in lower "
+                f"case and without spaces. Got {shown(frame['split'][row] or '')} for "
+                f"{table.who(row)}. Correct it, or remove the whole column for a random split."
+            )
+    else:
+        split = random_split(len(table), seed, owners)
     names, labels = _labels(table, classes)
     return {
         "ids": Strings(ids),
@@ -183,11 +189,7 @@ def codes(values: pl.Series, names: pl.Series) -> NDArray[np.int64]:
 
 
 def check_classes(classes: Sequence[Any]) -> tuple[str, ...]:
-    """The declared class set, once it is known to be one.
-
-    Raises:
-        DataError: Fewer than two classes, or one of them twice.
-    """
+    """The declared class set, once it is known to be one."""
     declared = tuple(str(name) for name in classes)
     if isinstance(classes, str) or len(declared) < 2 or len(set(declared)) != len(declared):
         raise DataError(
@@ -202,9 +204,6 @@ def label_set(labels: Sequence[Any], classes: Sequence[Any] | None = None) -> ND
     Args:
         labels: The labels, without missing ones; each may occur several times.
         classes: The declared class set.
-
-    Raises:
-        DataError: Labels of different types, or a missing value written as a word.
     """
     if classes is not None:
         check_classes(classes)
@@ -244,9 +243,6 @@ def owner_codes(table: Table) -> tuple[NDArray[np.int64] | None, Strings | None]
     Guarantees:
         How many documents an owner has, and where they stand, numbers nobody else. Splits and
         groups are drawn by these numbers.
-
-    Raises:
-        DataError: Some documents have one and others have not, or two names nearly agree.
     """
     import polars as pl
 
@@ -301,33 +297,6 @@ def _check_ids(table: Table) -> None:
             f"{table.place(first)} and again in {table.place(row)}. Rename or remove one of "
             "them."
         )
-
-
-def _texts(table: Table) -> pl.Series:
-    texts = table.frame["text"]
-    empty = texts.is_null() | (texts.str.strip_chars() == "")
-    if empty.any():
-        row = int(empty.arg_max() or 0)
-        raise DataError(
-            f"The 'text' of a document must not be empty. {table.who(row)} has none "
-            f"({empty.sum()} in all). Give it a text or remove the document."
-        )
-    return texts
-
-
-def _given_split(table: Table) -> NDArray[np.int8]:
-    import polars as pl
-
-    values = table.frame["split"]
-    split = codes(values, pl.Series(_USER_SPLITS)).astype(np.int8)
-    if (split < 0).any():
-        row = int((split < 0).argmax())
-        raise DataError(
-            f"The 'split' of a document must be one of {', '.join(_USER_SPLITS)}, in lower "
-            f"case and without spaces. Got {shown(values[row] or '')} for {table.who(row)}. "
-            "Correct it, or remove the whole column for a random split."
-        )
-    return split
 
 
 def _labels(

@@ -65,9 +65,6 @@ def rows_of_table(
 
     Returns:
         ``[2, edges]``, and the columns that nothing uses.
-
-    Raises:
-        DataError: An edge leads to no document, or has a weight.
     """
     import polars as pl
 
@@ -87,17 +84,29 @@ def rows_of_table(
         wrong = rows < 0
         if wrong.any():
             row = int(wrong.argmax())
-            raise _wrong_end(table, name, row, values[row], ids, count, documents)
+            value, remedy = values[row], "Remove the edge or add the document"
+            got = shown(value)
+            if value is None:
+                rule, remedy = "must not be empty", "Remove the edge"
+            elif ids is None:
+                rule = f"must be a row of the {count} documents, counted from 0. Got {got}"
+                remedy = "To name documents by id, give them ids"
+            else:
+                rule = f"must be the id of a document{documents}. Got {got}"
+                bare = value.strip().removesuffix(".0")
+                near = ids.column.filter(ids.column.str.strip_chars() == bare)
+                if len(near):
+                    remedy = f"Did you mean {shown(near[0])}? Write ids the same way in both"
+            cut = "; a last line may have been cut" if table.name.startswith("The file") else ""
+            raise DataError(
+                f"The '{name}' of an edge {rule} in {table.place(row)}. {remedy}{cut}."
+            )
         ends.append(rows)
     return np.stack(ends), tuple(name for name in columns if name not in ENDS)
 
 
 def rows_of_array(ends: Any, count: int, name: str) -> NDArray[np.int64]:
-    """Edges by the rows of their documents, as an array ``[2, edges]``.
-
-    Raises:
-        DataError: It has another shape, or a number is no row.
-    """
+    """Edges by the rows of their documents, as an array ``[2, edges]``."""
     ends = np.asarray(ends)
     if ends.ndim != 2 or ends.shape[0] != 2:
         raise DataError(
@@ -123,11 +132,7 @@ def rows_of_array(ends: Any, count: int, name: str) -> NDArray[np.int64]:
 
 
 def rows_of_matrix(matrix: Any, count: int) -> NDArray[np.int64]:
-    """Edges of a square sparse matrix, one for each entry that is not zero.
-
-    Raises:
-        DataError: It has another shape, or its entries differ.
-    """
+    """Edges of a square sparse matrix, one for each entry that is not zero."""
     if matrix.shape != (count, count):
         raise DataError(
             f"A matrix of edges must have one row and one column for each of the {count} "
@@ -141,38 +146,9 @@ def rows_of_matrix(matrix: Any, count: int) -> NDArray[np.int64]:
 
 
 def refuse_weights(given: Sequence[str], name: str) -> None:
-    """Refuses what would be ignored.
-
-    Raises:
-        DataError: Something is given.
-    """
+    """Refuses what would be ignored."""
     if given:
         raise DataError(
             f"{name} must give edges no weights: every edge counts the same. Got {given[0]}. "
             "Remove it, and the edges that are too weak to count."
         )
-
-
-def _wrong_end(
-    table: Table,
-    name: str,
-    row: int,
-    value: str | None,
-    ids: Strings | None,
-    count: int,
-    documents: str,
-) -> DataError:
-    remedy = "Remove the edge or add the document"
-    if value is None:
-        rule, remedy = "must not be empty", "Remove the edge"
-    elif ids is None:
-        rule = f"must be a row of the {count} documents, counted from 0. Got {shown(value)}"
-        remedy = "To name documents by id, give them ids"
-    else:
-        rule = f"must be the id of a document{documents}. Got {shown(value)}"
-        bare = value.strip().removesuffix(".0")
-        near = ids.column.filter(ids.column.str.strip_chars() == bare)
-        if len(near):
-            remedy = f"Did you mean {shown(near[0])}? Write ids the same way in both"
-    cut = "; a last line may have been cut" if table.name.startswith("The file") else ""
-    return DataError(f"The '{name}' of an edge {rule} in {table.place(row)}. {remedy}{cut}.")

@@ -58,9 +58,6 @@ def load_folder(
         folder: Where the files are.
         classes: The class set, where it is public; read off the labels otherwise.
         seed: Of the random split, used when there is no ``split`` column.
-
-    Raises:
-        DataError: A file breaks a rule.
     """
     path = _one_of(folder, "documents", FORMATS)
     if path is None:
@@ -145,9 +142,6 @@ def edge_rows(
             ``edge_index`` speak of rows, the others of ids where documents have ids.
         count: How many documents there are.
         ids: Their ids; None where documents are known by their row.
-
-    Raises:
-        DataError: An edge leads to no document, or has a weight.
     """
     if edges is None:
         return no_edges(), ()
@@ -190,11 +184,7 @@ def columns_of(frame: Any) -> dict[str, Any]:
 
 
 def plain_list(values: Any) -> list[Any]:
-    """The values of a series, array or list, None where one is missing.
-
-    Raises:
-        DataError: It is a single text.
-    """
+    """The values of a series, array or list, None where one is missing."""
     if isinstance(values, str):
         raise DataError("A column must have one value for each document. Got a single text.")
     for way in ("to_list", "to_pylist", "tolist"):
@@ -212,18 +202,34 @@ def is_missing(value: Any) -> bool:
 
 
 def table_of_columns(columns: Mapping[str, Any], name: str) -> Table:
-    """Columns in memory, of any library, as a table.
-
-    Raises:
-        DataError: Columns differ in length, or hold what their name does not allow.
-    """
+    """Columns in memory, of any library, as a table."""
     import polars as pl
 
-    made = {column: _strings(column, plain_list(given)) for column, given in columns.items()}
+    made: dict[str, pl.Series] = {}
     labels: tuple[Any, ...] | None = None
-    if "label" in columns:
-        values = plain_list(columns["label"])
-        labels = tuple(dict.fromkeys(value for value in values if value not in (None, "")))
+    for column, given in columns.items():
+        values = plain_list(given)
+        for row, value in enumerate(values):
+            if column == "text" and value is not None and not isinstance(value, str):
+                raise DataError(
+                    f"The 'text' of a document must be a string. Got {shown(value)}, of type "
+                    f"{type(value).__name__}, in row {row}. Write it as one."
+                )
+            if column == "label" and isinstance(value, list | tuple | dict | set | np.ndarray):
+                raise DataError(
+                    "The 'label' of a document must be a single value. Got "
+                    f"{shown(value)}. Give one class for each document."
+                )
+        if column == "label":
+            labels = tuple(dict.fromkeys(value for value in values if value not in (None, "")))
+        strings = [None if value is None else str(value) for value in values]
+        try:
+            made[column] = without_empty(pl.Series(column, strings, dtype=pl.String))
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"The '{column}' must be text that can be written as UTF-8. Got half a "
+                f"character ({reason(error)}). Remove it."
+            ) from None
     count = len(made["text"] if "text" in made else next(iter(made.values()), ()))
     kind = "edges" if set(ENDS) & set(made) else "documents"
     for column, series in made.items():
@@ -271,31 +277,6 @@ def _corpus(
             semicolons=semicolons,
         ),
     )
-
-
-def _strings(name: str, values: list[Any]) -> pl.Series:
-    import polars as pl
-
-    for row, value in enumerate(values):
-        text = value is None or isinstance(value, str)
-        if name == "text" and not text:
-            raise DataError(
-                f"The 'text' of a document must be a string. Got {shown(value)}, of type "
-                f"{type(value).__name__}, in row {row}. Write it as one."
-            )
-        if name == "label" and isinstance(value, list | tuple | dict | set | np.ndarray):
-            raise DataError(
-                f"The 'label' of a document must be a single value. Got {shown(value)}. Give "
-                "one class for each document."
-            )
-    strings = [None if value is None else str(value) for value in values]
-    try:
-        return without_empty(pl.Series(name, strings, dtype=pl.String))
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"The '{name}' must be text that can be written as UTF-8. Got half a character "
-            f"({reason(error)}). Remove it."
-        ) from None
 
 
 def _one_of(

@@ -44,7 +44,16 @@ def corpus_of_data(data: Any) -> Corpus:
     weights = [f"'{name}'" for name in _WEIGHTS if name in data and data[name] is not None]
     refuse_weights(weights, "A Data")
     count = len(texts or ()) if vectors is None else int(vectors.shape[0])
-    labels = _labels(data.y, count)
+    labels = np.full(count, NO_LABEL) if data.y is None else _array(data.y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1 or labels.dtype.kind not in "iub":
+        raise DataError(
+            "The 'y' of a Data must have one class number for each document. Got "
+            f"{labels.dtype} of shape {list(labels.shape)}. Several labels for one document "
+            "are not supported."
+        )
+    labels = labels.astype(np.int64)
     ends, _ = edge_rows(data.edge_index, count, None)
     owners = next((_array(data[name]) for name in ("owners", "owner") if name in data), None)
     owner_of: NDArray[np.int64] | None = None
@@ -69,11 +78,7 @@ def corpus_of_data(data: Any) -> Corpus:
 
 
 def data_of(corpus: Corpus) -> Any:
-    """The ``Data`` of a corpus: edges in both directions, masks for the split.
-
-    Raises:
-        MissingExtraError: ``torch-geometric`` is not installed.
-    """
+    """The ``Data`` of a corpus: edges in both directions, masks for the split."""
     try:
         import torch
         from torch_geometric.data import Data
@@ -117,21 +122,6 @@ def _vectors(x: Any) -> csr_matrix | NDArray[np.float32]:
             shape=tuple(x.shape),
         )
     return _array(x).astype(np.float32)
-
-
-def _labels(y: Any, count: int) -> NDArray[np.int64]:
-    if y is None:
-        return np.full(count, NO_LABEL, dtype=np.int64)
-    labels = _array(y)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1 or labels.dtype.kind not in "iub":
-        raise DataError(
-            "The 'y' of a Data must have one class number for each document. Got "
-            f"{labels.dtype} of shape {list(labels.shape)}. Several labels for one document "
-            "are not supported."
-        )
-    return labels.astype(np.int64)
 
 
 def _split(data: Any, count: int) -> NDArray[np.int8]:

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -27,9 +27,6 @@ from privgcn.data.edges import ENDS
 from privgcn.data.parquet import memory_needed
 from privgcn.errors import DataError, reason, shown
 from privgcn.files import read_bounded
-
-if TYPE_CHECKING:
-    pass
 
 FORMATS = (".jsonl", ".csv", ".tsv", ".parquet")
 _QUOTED = re.compile('"[^"]*"')
@@ -49,11 +46,7 @@ Records = Iterator[tuple[int, dict[str, str | None]]]
 
 
 def table_of_file(path: Path) -> Table:
-    """Reads a file in one of the ``FORMATS``.
-
-    Raises:
-        DataError: The file is broken; the message names the place.
-    """
+    """Reads a file in one of the ``FORMATS``."""
     data = read_bounded(path, most=_MOST_BYTES)
     if path.suffix == ".parquet":
         return _of_parquet(path, data)
@@ -61,7 +54,13 @@ def table_of_file(path: Path) -> Table:
         # A file without records can name no columns.
         columns = ENDS if path.stem == "edges" else ("id", "text")
         return _packed(path, len(data), _json_records(path, data), columns)
-    separator = _separator(path, data)
+    separator = "\t"
+    if path.suffix == ".csv":
+        # Spreadsheets write semicolons where a comma marks decimals. A header with semicolons
+        # and no commas, quoted names apart, can mean nothing else.
+        first = next((line for line in io.BytesIO(data) if line.strip()), b"")
+        bare = _QUOTED.sub("", first.decode("utf-8", "replace"))
+        separator = ";" if ";" in bare and "," not in bare else ","
     records = _csv_records(path, data, separator)
     header = next(records, None)
     if header is None:
@@ -204,19 +203,6 @@ def _json_text(value: Any, place: str, name: str) -> str | None:
             "one string, in quotes."
         )
     return json.dumps(value, allow_nan=False)
-
-
-def _separator(path: Path, data: bytes) -> str:
-    """What separates the fields of a text.
-
-    Spreadsheets write semicolons to CSV files where a comma marks decimals. A header with
-    semicolons and no commas, quoted names apart, can mean nothing else.
-    """
-    if path.suffix == ".tsv":
-        return "\t"
-    header = next((line for line in io.BytesIO(data) if line.strip()), b"")
-    bare = _QUOTED.sub("", header.decode("utf-8", "replace"))
-    return ";" if ";" in bare and "," not in bare else ","
 
 
 def _csv_records(path: Path, data: bytes, separator: str) -> Records:

@@ -189,7 +189,12 @@ class PublicVectors(Featurizer):
                 f"The {self._what} must be as used in training. The files have changed. Put "
                 "the earlier ones back, or train again."
             )
-        rows = dense_rows(len(texts), self.dimension)
+        shape = len(texts), self.dimension
+        if 4 * len(texts) * self.dimension < ON_DISK:
+            rows = np.empty(shape, dtype=np.float32)
+        else:  # a nameless file, which goes when the array does
+            with writing(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
+                rows = np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
         done = begin = 0
 
         def told(count: int) -> None:
@@ -289,14 +294,6 @@ def chunks(texts: Sequence[str], size: int) -> Iterator[list[str]]:
     rest = iter(texts)
     while chunk := list(islice(rest, size)):
         yield chunk
-
-
-def dense_rows(count: int, width: int) -> npt.NDArray[np.float32]:
-    """An array to be filled: in memory, or a nameless file that goes when the array does."""
-    if count * width * 4 < ON_DISK:
-        return np.empty((count, width), dtype=np.float32)
-    with writing(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
-        return np.memmap(file, dtype=np.float32, mode="w+", shape=(count, width))
 
 
 def bare_name(source: str) -> str:

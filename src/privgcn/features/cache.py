@@ -187,26 +187,15 @@ def default_cache() -> Path:
     return cache_folder() / "features"
 
 
-def cache_contents(folder: Path) -> CacheContents:
-    """What a cache folder holds; nothing where there is no folder."""
-    files = _own_files(folder)
-    encoders = sum(path.suffix == ".sqlite3" for path in files)
-    return CacheContents(
-        folder, encoders, len(files), sum(path.stat().st_size for path in files)
-    )
-
-
-def purge_cache(folder: Path) -> CacheContents:
-    """Deletes the cached vectors and nothing else; says what was deleted."""
-    contents = cache_contents(folder)
-    for path in _own_files(folder):
-        path.unlink(missing_ok=True)
-    return contents
-
-
-def _own_files(folder: Path) -> list[Path]:
-    return sorted(
+def cache_contents(folder: Path, *, purge: bool = False) -> CacheContents:
+    """What a cache folder holds; ``purge`` deletes these vectors, and nothing else."""
+    files = [
         path
         for path in (folder.iterdir() if folder.is_dir() else ())
         if _OWN_FILE.fullmatch(path.name) and path.is_file() and not path.is_symlink()
-    )
+    ]
+    encoders = sum(path.suffix == ".sqlite3" for path in files)
+    size = sum(path.stat().st_size for path in files)
+    for path in files if purge else ():
+        path.unlink(missing_ok=True)
+    return CacheContents(folder, encoders, len(files), size)

@@ -149,15 +149,16 @@ class MiniLM(FrozenEncoder):
     def _load(folder: Path, max_length: int | None) -> Encoder:
         from tokenizers import Tokenizer
 
-        model = Bert(read_weights(folder / "model.safetensors", "pt"))
+        weights = read_weights(folder / "model.safetensors", "pt")
+        positions, width = weights["embeddings.position_embeddings.weight"].shape
         tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        longest = min(max_length or model.positions, model.positions)
+        longest = min(max_length or positions, positions)
         tokenizer.no_padding()
         tokenizer.enable_truncation(longest)
         return Encoder(
             lambda texts: [tokens.ids for tokens in tokenizer.encode_batch(texts)],
-            model.to,
-            width=model.width,
+            lambda device: Bert(weights, device),
+            width=width,
             longest=longest,
         )
 
@@ -308,13 +309,14 @@ class Bert:
 
     Args:
         weights: Tensors under the names that Hugging Face gives them.
+        device: Where to compute.
     """
 
-    def __init__(self, weights: dict[str, torch.Tensor]) -> None:
+    def __init__(self, weights: dict[str, torch.Tensor], device: torch.device) -> None:
         import torch
 
-        self._weights = dict(weights)
-        self.positions, self.width = weights["embeddings.position_embeddings.weight"].shape
+        self._weights = {name: tensor.to(device) for name, tensor in weights.items()}
+        self.width = weights["embeddings.position_embeddings.weight"].shape[1]
         self._layers = 1 + max(
             int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer.")
         )
@@ -326,11 +328,6 @@ class Bert:
                     self._weights.pop(f"{own}.{n}.{kind}") for n in ("query", "key", "value")
                 ]
                 self._weights[f"{own}.{kind}"] = torch.cat(three)
-
-    def to(self, device: torch.device) -> Bert:
-        """Moves the weights there."""
-        self._weights = {name: tensor.to(device) for name, tensor in self._weights.items()}
-        return self
 
     def __call__(self, codes: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """The last layer, (texts, tokens, width), of codes where ``mask`` is true."""
@@ -379,12 +376,7 @@ def _from_folder(loader: Any, folder: Path, **options: Any) -> Any:
 
 
 def find_model(model: str) -> Path:
-    """The local folder of a model that the user named: that folder, or the hub's copy.
-
-    Raises:
-        MissingExtraError: ``transformers`` is not installed.
-        DataNotAvailableError: There is no such folder and no hub answers.
-    """
+    """The local folder of a model that the user named: that folder, or the hub's copy."""
     folder = Path(model).expanduser()
     if (folder / "config.json").is_file():
         return folder
@@ -407,11 +399,7 @@ def find_model(model: str) -> Path:
 
 
 def stored_model(name: str) -> Path:
-    """The local folder of the model that a model file names; no hub is asked for it.
-
-    Raises:
-        DataNotAvailableError: It is not on this machine.
-    """
+    """The local folder of the model that a model file names; no hub is asked for it."""
     home = data_folder() / "encoders"
     folder = in_folder(name, home)
     if folder is not None and (folder / "config.json").is_file():
