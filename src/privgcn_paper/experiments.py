@@ -25,7 +25,7 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from itertools import product
@@ -151,31 +151,25 @@ class Experiment(BaseModel):
         """
         small = self.quick if quick else {}
         names = datasets or small.get("datasets", self.datasets)
-        points = [point for grid in self.grid for point in _combinations(grid, names, small)]
-        return list({json.dumps(point, sort_keys=True): point for point in points}.values())
+        points: dict[str, Point] = {}
+        for grid in self.grid:
+            axes = grid.axes()
+            own = axes.get("dataset", names)
+            axes["dataset"] = [name for name in own if not names or name in names]
+            for axis in axes.keys() & small.keys():
+                axes[axis] = [value for value in axes[axis] if value in small[axis]]
+            ordered = [axis for axis in AXES if axis in axes]
+            for values in product(*(axes[axis] for axis in ordered)):
+                both = zip(ordered, values, strict=True)
+                point = {axis: value for axis, value in both if value != _USUAL.get(axis)}
+                points.setdefault(json.dumps(point, sort_keys=True), point)
+        return list(points.values())
 
     def number_of_seeds(self, asked: int | None, *, quick: bool) -> int:
         """As asked; by default the experiment's own, and two in the small size."""
         if asked is not None and asked < 1:
             raise ConfigError(f"The 'seeds' of an experiment must be at least 1. Got {asked}.")
         return asked or (_QUICK_SEEDS if quick else self.seeds)
-
-
-def _combinations(
-    grid: Grid, datasets: Sequence[str], small: Mapping[str, Sequence[Any]]
-) -> Iterator[Point]:
-    axes = grid.axes()
-    own = axes.get("dataset", datasets)
-    axes["dataset"] = [name for name in own if not datasets or name in datasets]
-    for name in axes.keys() & small.keys():
-        axes[name] = [value for value in axes[name] if value in small[name]]
-    names = [name for name in AXES if name in axes]
-    for values in product(*(axes[name] for name in names)):
-        yield {
-            name: value
-            for name, value in zip(names, values, strict=True)
-            if value != _USUAL.get(name)
-        }
 
 
 def value_of(point: Mapping[str, Any], axis: str) -> Any:

@@ -8,14 +8,14 @@ page of their own; with ``--write-docs`` it writes the page of the whole reprodu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from privgcn import __version__
-from privgcn.config import MODES, Mode
+from privgcn.config import MODES
 from privgcn.files import write_atomically
 from privgcn.report.charts import Figure, Point, Series, save_svg
 from privgcn.report.tables import Cell, MeanStd, Table
@@ -28,6 +28,7 @@ from privgcn_paper.claims import (
     claims,
     column_point,
     compared,
+    exact_epsilon,
     mnist_point,
     moments_epsilon,
     published,
@@ -55,7 +56,7 @@ NAMES = {
     "": "nothing",
 }
 GRAPHS = ("citeseer", "cora", "pubmed", "pokec", "reddit")
-MODE_NOTES: dict[Mode, str] = {
+MODE_NOTES: dict[str, str] = {
     "alone": "Each document is seen alone; the guarantee covers that.",
     "own-graph": "A document is seen with the edges among the documents that are asked "
     "about; the guarantee of the training documents covers that.",
@@ -88,51 +89,38 @@ def head(axis: str, value: Any) -> str:
 
 def experiment_parts(experiment: Experiment, points: Sequence[Run], runs: Runs) -> Part:
     """The tables and figures of an experiment, of those of its runs that were made."""
-    views = [(v, [p for p in points if v.takes(p) and runs.of(**p)]) for v in experiment.show]
-    return Part(
-        experiment.title,
-        experiment.question,
-        [f for view, own in views if view.each for f in _figures(experiment, view, own, runs)],
-        [
-            table
-            for view, own in views
-            for mode in _modes(experiment, view)
-            if view.rows and (table := _table(experiment, view, mode, own, runs)).rows
-        ],
-    )
+    # Where the paper's protocol is shown, scores that a guarantee covers come first.
+    covered = experiment.mode != PAPER_MODE
+    modes = (experiment.mode,) if covered else ("own-graph", PAPER_MODE)
+    part = Part(experiment.title, experiment.question, [], [])
+    for view in experiment.show:
+        own = [point for point in points if view.takes(point) and runs.of(**point)]
+        measures = ["hard"] if view.measure == "hard" else [f"micro {mode}" for mode in modes]
+        if view.each:
+            part.figures.extend(_figures(experiment.title, view, measures[-1], own, runs))
+        if view.rows:
+            tables = [_table(experiment.title, view, each, own, runs) for each in measures]
+            part.tables.extend(table for table in tables if table.rows)
+    return part
 
 
-def _modes(experiment: Experiment, view: View) -> tuple[Mode, ...]:
-    """Where the paper's protocol is shown, scores that a guarantee covers come first."""
-    covered = experiment.mode != PAPER_MODE or view.measure == "hard"
-    return (experiment.mode,) if covered else ("own-graph", PAPER_MODE)
-
-
-def _measure(view: View, mode: Mode) -> str:
-    return "hard" if view.measure == "hard" else f"micro {mode}"
-
-
-def _table(
-    experiment: Experiment, view: View, mode: Mode, points: Sequence[Run], runs: Runs
-) -> Table:
-    points = [p for p in points if runs.score(_measure(view, mode), **p) is not None]
+def _table(title: str, view: View, measure: str, points: Sequence[Run], runs: Runs) -> Table:
+    points = [point for point in points if runs.score(measure, **point) is not None]
     columns = _values(points, view.columns)
     rows: dict[tuple[Any, ...], list[Cell]] = {}
     for point in points:
         key = tuple(value_of(point, axis) for axis in view.rows)
         cells = rows.setdefault(key, [None] * len(columns))
-        column = columns.index(value_of(point, view.columns))
-        cells[column] = runs.score(_measure(view, mode), **point)
-    hard = view.measure == "hard"
+        cells[columns.index(value_of(point, view.columns))] = runs.score(measure, **point)
+    note = "The fraction of the errors of SGD without privacy, on all data, that stay errors."
+    mode = measure.removeprefix("micro ")
+    if measure != "hard":
+        note = f"Micro F1 on the test documents in mode {mode}. {MODE_NOTES[mode]}"
     return Table(
-        f"{experiment.title}; {view.columns if hard else mode}",
+        f"{title}; {view.columns if measure == 'hard' else mode}",
         (*view.rows, *(head(view.columns, value) for value in columns)),
         [(*map(shown, key), *cells) for key, cells in rows.items()],
-        notes=[
-            "The fraction of the errors of SGD without privacy, on all data, that stay errors."
-            if hard
-            else f"Micro F1 on the test documents in mode {mode}. " + MODE_NOTES[mode]
-        ],
+        notes=[note],
     )
 
 
@@ -145,13 +133,13 @@ def _values(points: Sequence[Run], axis: str) -> list[Any]:
 
 
 def _figures(
-    experiment: Experiment, view: View, points: Sequence[Run], runs: Runs
+    title: str, view: View, measure: str, points: Sequence[Run], runs: Runs
 ) -> Iterator[Figure]:
     """A figure for each value of the axes ``each``, where a line has two marks."""
     panels: dict[tuple[Any, ...], dict[tuple[Any, ...], list[Point]]] = {}
     for x in _values(points, view.columns):
         for point in points:
-            score = runs.score(_measure(view, experiment.mode), **point)
+            score = runs.score(measure, **point)
             if value_of(point, view.columns) != x or x is None or score is None:
                 continue
             panel = tuple(value_of(point, axis) for axis in view.each)
@@ -165,14 +153,17 @@ def _figures(
             Series(_words(zip(view.lines, line, strict=True)), marks)
             for line, marks in lines.items()
         ]
-        if view.measure == "score" and "dataset" in view.each:
+        if measure != "hard" and "dataset" in view.each:
             level = runs.fact(panel[view.each.index("dataset")], "majority")
             if level is not None:
                 series.append(Series("majority class", [Point(None, level)], "reference"))
-        title = f"{experiment.title}, {_words(zip(view.each, panel, strict=True))}"
-        hard = view.measure == "hard"
-        label = "hard cases that stay errors" if hard else f"micro F1, {experiment.mode}"
-        yield Figure(title, series, view.columns.replace("_", " "), label)
+        label = measure.replace("micro ", "micro F1, ")
+        yield Figure(
+            f"{title}, {_words(zip(view.each, panel, strict=True))}",
+            series,
+            view.columns.replace("_", " "),
+            "hard cases that stay errors" if measure == "hard" else label,
+        )
 
 
 def _words(values: Iterable[tuple[str, Any]]) -> str:
@@ -191,8 +182,7 @@ def report(title: str, parts: Sequence[Part]) -> str:
         lstrip_blocks=True,
     )
     page = {"title": f"Reproduction: {title}", "synthetic": None, "parts": parts}
-    text = made.from_string(_REPORT).render(page=page, version=__version__)
-    return text
+    return made.from_string(_REPORT).render(page=page, version=__version__)
 
 
 _REPORT = """{% extends "page.html" %}
@@ -255,7 +245,8 @@ def table_1(runs: Runs) -> Table:
         for column, name in columns.items():
             for optimizer in OPTIMIZERS:
                 point = column_point(dataset, column, optimizer)
-                ours, released = runs.score(**point), runs.score(**_emulated(point))
+                ours = runs.score(**point)
+                released = runs.score(**{**point, "recipe": "as-released"})
                 if ours is not None or released is not None:
                     said = published()["table1"][dataset][column][optimizer]
                     heads = (shown(dataset), name, shown(optimizer))
@@ -276,10 +267,6 @@ def table_1(runs: Runs) -> Table:
     )
 
 
-def _emulated(point: Run) -> Run:
-    return {**point, "recipe": "as-released"}
-
-
 def agreement_table(runs: Runs) -> Table:
     """How many published numbers ours agree with, by kind."""
     kinds: dict[str, Counter[str]] = {}
@@ -289,7 +276,10 @@ def agreement_table(runs: Runs) -> Table:
         kind = section.replace("_", " ") + (", private" if private else "")
         kinds.setdefault(kind, Counter())[row.verdict] += 1
     verdicts = (
-        *("agrees", "differs; the released code's behaviour gives it", "differs", "not run"),
+        "agrees",
+        "differs; the released code's behaviour gives it",
+        "differs",
+        "not run",
     )
     return Table(
         "Published numbers, by whether ours agree",
@@ -321,7 +311,7 @@ def noise_table() -> Table:
         for optimizer in OPTIMIZERS:
             noise, steps = row[optimizer]["noise_multiplier"], row[optimizer]["steps"]
             again = moments_epsilon(noise, steps)
-            exact = [_exact_epsilon(noise, steps, clips) for clips in (1, 2)]
+            exact = [exact_epsilon(noise, steps, clips) for clips in (1, 2)]
             printed = [f"{epsilon:.2f}" for epsilon in (row["epsilon"], again, *exact)]
             rows.append((shown(optimizer), noise, steps, *printed))
     return Table(
@@ -334,39 +324,29 @@ def noise_table() -> Table:
     )
 
 
-def _exact_epsilon(noise: float, steps: int, sensitivity: int = 1) -> float:
-    from privgcn.privacy.accounting import epsilon_of
-
-    return epsilon_of(noise_multiplier=noise, steps=steps, sensitivity=sensitivity)
-
-
-NOISES = (100, 112, 120, 130, 150, 180, 219.2, 300, 400)
-
-
-def accountant_table() -> Table:
+def accountant() -> tuple[Table, Figure]:
     """Where the accountant of the released code breaks, beside what it should give."""
-    accounts = (released_epsilon, moments_epsilon, _exact_epsilon)
+    noises = (100, 112, 120, 130, 150, 180, 219.2, 300, 400)
+    accounts: dict[str, Callable[[float, int], float]] = {
+        "the released accountant": released_epsilon,
+        "its formula, without the sum": moments_epsilon,
+        "exact": exact_epsilon,
+    }
+    values = {name: [of(noise, 2000) for noise in noises] for name, of in accounts.items()}
     rows = [
-        (number(noise), *(f"{account(noise, 2000):.3f}" for account in accounts))
-        for noise in NOISES
+        (number(noise), *(f"{epsilon:.3f}" for epsilon in epsilons))
+        for noise, *epsilons in zip(noises, *values.values(), strict=True)
     ]
-    heads = ("noise", "the released accountant", "its formula, without the sum", "exact")
-    return Table("Epsilon of SGD on the full graph, 2000 steps, delta 1e-5", heads, rows)
-
-
-def accountant_figure() -> Figure:
-    """The same as a figure."""
-    return Figure(
-        "Epsilon over noise, full graph, 2000 steps",
-        [
-            Series(name, [Point(noise, account(noise, 2000)) for noise in NOISES])
-            for name, account in (
-                ("the released accountant", released_epsilon),
-                ("exact", _exact_epsilon),
-            )
-        ],
-        "noise multiplier",
-        "epsilon",
+    title = "Epsilon of SGD on the full graph, 2000 steps, delta 1e-5"
+    lines = [
+        Series(name, [*map(Point, noises, values[name])])
+        for name in ("the released accountant", "exact")
+    ]
+    return (
+        Table(title, ("noise", *accounts), rows),
+        Figure(
+            "Epsilon over noise, full graph, 2000 steps", lines, "noise multiplier", "epsilon"
+        ),
     )
 
 
@@ -395,8 +375,14 @@ def mnist_table(runs: Runs) -> Table:
 def claims_table(runs: Runs) -> Table:
     """The paper's claims, each with its outcome, its place in the code and its runs."""
     rows = [
-        (str(n), one.says, one.outcome, " ".join([one.note, *_said(one, runs)]), _code(one))
-        for n, one in enumerate(claims(), start=1)
+        (
+            str(position),
+            claim.says,
+            claim.outcome,
+            " ".join([claim.note, *_said(claim, runs)]),
+            ", ".join(claim.code),
+        )
+        for position, claim in enumerate(claims(), start=1)
     ]
     return Table("The paper's claims", ("no.", "claim", "outcome", "why", "in the code"), rows)
 
@@ -405,30 +391,21 @@ def _said(claim: Claim, runs: Runs) -> list[str]:
     return [f"{shown(name)}: {words}." for name, words in claim.numbers(runs).items()]
 
 
-def _code(claim: Claim) -> str:
-    return ", ".join(claim.code)
-
-
-def takeaways(runs: Runs) -> list[str]:
-    """The paper's five take-aways, each with its outcome and the numbers that decide it."""
-    lines = []
-    for claim in claims():
-        if claim.section == "6 Take-aways":
-            lines.append(f"{claim.says} **{claim.outcome.capitalize()}.** {claim.note}")
-            lines += [f"    - {line}" for line in _said(claim, runs)]
-    return lines
-
-
 def write_reproduction(path: Path, runs: Runs) -> None:
     """Writes the page, its figures and the table of runs beside it."""
     table = path.with_suffix(".csv")
     runs.write(table)
     runs = Runs.read(table)  # with its rounding, as whoever makes the page again has it
+    takeaways = []
+    for claim in claims():
+        if claim.section == "6 Take-aways":
+            takeaways.append(f"{claim.says} **{claim.outcome.capitalize()}.** {claim.note}")
+            takeaways += [f"    - {line}" for line in _said(claim, runs)]
     blocks = {
         "covered": _shown(path, "covered", [covered_table(runs)]),
-        "takeaways": "\n".join(takeaways(runs)),
+        "takeaways": "\n".join(takeaways),
         "table_1": _shown(path, "table1", [table_1(runs), agreement_table(runs)]),
-        "accountant": _shown(path, "accountant", [accountant_table(), accountant_figure()]),
+        "accountant": _shown(path, "accountant", accountant()),
         "noise": noise_table().markdown(),
         "mnist": mnist_table(runs).markdown(),
         "published": published_table(runs).markdown(),
@@ -443,7 +420,7 @@ def write_reproduction(path: Path, runs: Runs) -> None:
     text = _PAGE.format(
         command=f"privgcn reproduce all --only-show --out {table} --write-docs {path}",
         csv=table.name,
-        codes=", ".join(runs.codes),
+        codes=", ".join(sorted({str(row.get("code")) for row in runs.rows})),
         experiments="\n".join(chapters),
         **blocks,
     )

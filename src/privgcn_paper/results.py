@@ -151,11 +151,6 @@ class Runs:
         writer.writerows([_text(row.get(name)) for name in COLUMNS] for row in self.rows)
         write_atomically(path, lines.getvalue())
 
-    @cached_property
-    def codes(self) -> list[str]:
-        """The versions of the code that made the runs."""
-        return sorted({str(row.get("code")) for row in self.rows})
-
     def of(self, **point: Any) -> list[Mapping[str, Any]]:
         """The rows of a run, one for each seed; of an axis not named the usual value."""
         wanted = {name: value for name, value in point.items() if value is not None}

@@ -136,12 +136,6 @@ class TestLookup:
         assert runs.fact("cora", "majority") == 0.375
         assert runs.fact("pubmed", "train") is None
 
-    def test_versions_of_the_code(self):
-        assert Runs.of_records([record(POINT), record(BASE, code="0+b")]).codes == [
-            "0+b",
-            "0+test",
-        ]
-
 
 class TestHardCases:
     def with_errors(self, point, wrong, seed=0):
