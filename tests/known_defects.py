@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -48,12 +49,12 @@ from privgcn.privacy.accounting import GaussianEvent, epsilon_of, gaussian_epsil
 from privgcn.privacy.plan import EpochGroups, PartitionFacts, PoissonGroups, PrivacyPlan
 from privgcn.privacy.selection import RunCount, Selection
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.runs import model as models
+from privgcn.runs import folder as folders
 from privgcn.runs import prepare as preparing
 from privgcn.runs import run as runs
 from privgcn.runs import train as training
 
-Plant = Callable[[pytest.MonkeyPatch], None]
+Plant = Callable[[pytest.MonkeyPatch], Any]
 Check = Callable[[], None]
 
 choosing = sys.modules["privgcn.features.choose"]
@@ -518,11 +519,6 @@ for name, pick in {
 MOVES = "one unit moves a sum by no more than is accounted"
 
 
-def scaled(times: float) -> Any:
-    clipped = SoftmaxGradient.clipped_sum
-    return lambda self, access: np.trunc(times * clipped(self, access))
-
-
 def apart(vector: Any, clip_norm: float, grid: Any) -> Any:
     import torch
 
@@ -534,18 +530,15 @@ def mixed_first(self: DocumentGraph, group: Any, count: int) -> Any:
     return subgraphs(replace(self, features=self.propagation @ self.features), group, count)
 
 
-def with_longer_rows(rows: Any, mean: Any = None) -> Any:
-    return directions(rows, mean) * 1.5
-
-
 module_gradient_clipped = module_gradient.clipped
 subgraphs, directions = DocumentGraph.subgraphs, groups.directions
+clipped_sum = SoftmaxGradient.clipped_sum
 
 defect(MOVES, "the clip norm is half of what is summed", auto)(
-    put(SoftmaxGradient, "clipped_sum", scaled(2.0))
+    put(SoftmaxGradient, "clipped_sum", lambda self, access: 2 * clipped_sum(self, access))
 )
 defect(MOVES, "rows are not scaled to length one", auto)(
-    put(groups, "directions", with_longer_rows)
+    put(groups, "directions", lambda rows, mean=None: directions(rows, mean) * 1.5)
 )
 defect(MOVES, "a network's gradient is not clipped", network)(
     put(module_gradient, "clipped", lambda v, c, g: (v.double() * 50 * g.unit).trunc())
@@ -575,7 +568,6 @@ def by_the_longest(rows: Any, mean: Any = None) -> Any:
         return np.nan_to_num(rows / np.sqrt(fixed_point.row_squares(rows)).max())
 
 
-clipped_sum = SoftmaxGradient.clipped_sum
 defect(EXACT, "sums in float32", sums_are_exact)(
     put(SoftmaxGradient, "clipped_sum", in_float32)
 )
@@ -693,49 +685,41 @@ defect(SECRET, "draws after a fork", secrets_come_from_the_system)(
 COSTS = "epsilon is that of everything released"
 
 
-def one_clip_norm(noise_multiplier: float, count: int, rate: float, sensitivity: int) -> Any:
-    return GaussianEvent(noise_multiplier, count, rate, 1)
-
-
-def half_the_rate(self: PoissonGroups, steps: int) -> Any:
-    return plans.Composition(self.sampling_probability / 2, steps)
-
-
 def too_little(*args: Any, **kwargs: Any) -> Any:
     right = calibrate_event(*args, **kwargs)
     return replace(right, noise_multiplier=0.99 * right.noise_multiplier)
 
 
 calibrate_event, draw = plans.calibrate_event, RunCount.draw
-for owner, attribute, value, name in (
-    (plans, "sensitivity_in_clips", lambda *_, **__: 1, "the table says one clip norm"),
-    (plans, "GaussianEvent", one_clip_norm, "the accountant forgets the sensitivity"),
-    (plans.AllGroups, "composition", lambda s, n: plans.Composition(1.0, 1), "one step"),
-    (
-        EpochGroups,
-        "composition",
-        lambda s, n: plans.Composition(1.0, n // s.groups),
-        "an epoch that was begun is free",
+for name, patch in {
+    "the table says one clip norm": put(plans, "sensitivity_in_clips", lambda *_, **__: 1),
+    "the accountant forgets the sensitivity": put(
+        plans, "GaussianEvent", lambda noise, count, rate, _: GaussianEvent(noise, count, rate)
     ),
-    (PoissonGroups, "composition", half_the_rate, "half of the sampling rate"),
-    (plans, "calibrate_event", too_little, "calibration on the wrong side"),
-):
-    defect(COSTS, name, claims_are_right)(put(owner, attribute, value))
-defect(COSTS, "a truncated law of runs", searches_are_paid)(
-    put(RunCount, "draw", lambda self, source: min(draw(self, source), 12))
-)
-defect(COSTS, "a fixed number of runs", searches_are_paid)(
-    put(RunCount, "draw", lambda self, source: 10)
-)
-defect(COSTS, "the first candidate counts for all", searches_are_paid)(
-    put(Selection, "alternatives", property(lambda s: s.candidates[:1]))
-)
-defect(COSTS, "scores of a search are free", searches_are_paid)(
-    put(Selection, "alternatives", property(lambda s: s.candidates))
-)
-defect(COSTS, "a search costs what its winner costs", searches_are_paid)(
-    put(RunCount, "bound", lambda self, curve, deltas: curve)
-)
+    "one step": put(plans.AllGroups, "composition", lambda s, n: plans.Composition(1.0, 1)),
+    "an epoch that was begun is free": put(
+        EpochGroups, "composition", lambda s, n: plans.Composition(1.0, n // s.groups)
+    ),
+    "half of the sampling rate": put(
+        PoissonGroups,
+        "composition",
+        lambda s, n: plans.Composition(s.sampling_probability / 2, n),
+    ),
+    "calibration on the wrong side": put(plans, "calibrate_event", too_little),
+}.items():
+    defect(COSTS, name, claims_are_right)(patch)
+for name, patch in {
+    "a truncated law of runs": put(RunCount, "draw", lambda self, s: min(draw(self, s), 12)),
+    "a fixed number of runs": put(RunCount, "draw", lambda self, source: 10),
+    "the first candidate counts for all": put(
+        Selection, "alternatives", property(lambda s: s.candidates[:1])
+    ),
+    "scores of a search are free": put(
+        Selection, "alternatives", property(lambda s: s.candidates)
+    ),
+    "a search costs what its winner costs": put(RunCount, "bound", lambda s, curve, _: curve),
+}.items():
+    defect(COSTS, name, searches_are_paid)(patch)
 defect(COSTS, "the ledger keeps the dearest release only", releases_add_up)(
     put(ledger.Ledger, "_composed", lambda self, all_of, delta: max(p.epsilon for p in all_of))
 )
@@ -851,7 +835,6 @@ defect(RELEASED, "a statement that tells the number of edges", only_answers_leav
         ],
     )
 )
-record = models.Model.record.fget  # type: ignore[attr-defined]
 defect(RELEASED, "a statement bound to a hash of private texts", only_answers_leave)(
     put(
         training,
@@ -893,33 +876,20 @@ def of_weights_alone(weights: bytes, record: Any, settings: Any) -> str:
     return verify.hashlib.sha256(verify._split_weights(weights)[0].encode()).hexdigest()
 
 
-@defect(EDITS, "a model's record and settings are not bound", edits_are_noticed)
-def unbound(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(verify, "model_sha256", of_weights_alone)
-    patch.setattr(training, "model_sha256", of_weights_alone)
-
-
-@defect(EDITS, "a manifest that is never compared", edits_are_noticed)
-def uncompared(patch: pytest.MonkeyPatch) -> None:
-    from privgcn.runs import folder
-
-    class Same:
-        def __init__(self, data: bytes) -> None: ...
-        def hexdigest(self) -> str:
-            return "0" * 64
-
-    patch.setattr(folder, "hashlib", type("hashes", (), {"sha256": Same}))
-
-
-@defect(EDITS, "a run that others can read", edits_are_noticed)
-def readable(patch: pytest.MonkeyPatch) -> None:
-    from privgcn.runs import folder
-
-    write = folder.write_synced
-    patch.setattr(
-        folder, "write_synced", lambda path, data, mode: write(path, data, mode=0o666)
-    )
-
+same = SimpleNamespace(sha256=lambda data: SimpleNamespace(hexdigest=lambda: "0" * 64))
+write = folders.write_synced
+defect(EDITS, "a model's record and settings are not bound", edits_are_noticed)(
+    lambda patch: [
+        patch.setattr(package, "model_sha256", of_weights_alone)
+        for package in (verify, training)
+    ]
+)
+defect(EDITS, "a manifest that is never compared", edits_are_noticed)(
+    put(folders, "hashlib", same)
+)
+defect(EDITS, "a run that others can read", edits_are_noticed)(
+    put(folders, "write_synced", lambda path, data, mode: write(path, data, mode=0o666))
+)
 
 # -- features ---------------------------------------------------------------------------------
 
