@@ -58,8 +58,13 @@ class Table:
             return f"{shown(self.frame['id'][row])} in {self.place(row)}"
         return f"The one in {self.place(row)}"
 
-    def check_names(self, known: Sequence[str]) -> None:
-        """Refuses a column that is nearly one of ours: it would be ignored."""
+    def check_columns(self, known: Sequence[str], required: Sequence[str]) -> None:
+        """Refuses a table that lacks a column, or that would have one ignored.
+
+        Args:
+            known: Columns that have a meaning. One that is nearly so named is refused.
+            required: Columns that must be there.
+        """
         columns = self.frame.columns
         wrong = {
             column: name
@@ -74,20 +79,16 @@ class Table:
                 f"{self.name} must write its column names in lower case and without spaces. "
                 f"Rename {renamed}."
             )
-
-    def required(self, *names: str) -> None:
-        """Refuses a table that lacks one of the columns."""
-        columns = self.frame.columns
-        missing = [name for name in names if name not in columns]
+        missing = [name for name in required if name not in columns]
         if not missing:
             return
         near = difflib.get_close_matches(missing[0], columns, n=1)
         rename = f"Rename {shown(near[0])} to '{missing[0]}'" if near else "Rename the column"
-        wanted = " and ".join(f"'{name}'" for name in names)
+        wanted = " and ".join(f"'{name}'" for name in required)
         got = ", ".join(shown(column) for column in columns[:_TOLD_COLUMNS])
         odd = any(mark in column for column in columns for mark in ",;|\t")
         raise DataError(
-            f"{self.name} must have the column{'s' * (len(names) > 1)} {wanted}. Got {got}. "
+            f"{self.name} must have the column{'s' * (len(required) > 1)} {wanted}. Got {got}. "
             f"{rename}, or add it."
             + odd
             * " Fields are separated by commas, or by tabs in a .tsv file."
@@ -113,12 +114,8 @@ def document_fields(
     """
     import polars as pl
 
-    table.check_names(RESERVED)
     frame = table.frame
-    if needs_texts:
-        table.required(*(("id", "text") if needs_ids else ("text",)))
-    elif needs_ids:
-        table.required("id")
+    table.check_columns(RESERVED, ["id"] * needs_ids + ["text"] * needs_texts)
     if not len(table):
         raise DataError(f"{table.name} must hold at least one document. Got none.")
     if "id" in frame.columns:

@@ -68,9 +68,8 @@ def rows_of_table(
     """
     import polars as pl
 
-    table.check_names((*ENDS, *_WEIGHTS))
     columns = table.frame.columns
-    table.required(*ENDS)
+    table.check_columns((*ENDS, *_WEIGHTS), ENDS)
     refuse_weights([name for name in columns if name in _WEIGHTS], table.name)
     ends = []
     for name in ENDS:
@@ -129,20 +128,6 @@ def rows_of_array(ends: Any, count: int, name: str) -> NDArray[np.int64]:
             )
     rows: NDArray[np.int64] = ends
     return rows
-
-
-def rows_of_matrix(matrix: Any, count: int) -> NDArray[np.int64]:
-    """Edges of a square sparse matrix, one for each entry that is not zero."""
-    if matrix.shape != (count, count):
-        raise DataError(
-            f"A matrix of edges must have one row and one column for each of the {count} "
-            f"documents. Got the shape {matrix.shape}."
-        )
-    entries = matrix.tocoo()
-    present = entries.data != 0
-    if len(np.unique(entries.data[present])) > 1:
-        refuse_weights(["different values"], "A matrix")
-    return np.stack([entries.row[present], entries.col[present]]).astype(np.int64)
 
 
 def refuse_weights(given: Sequence[str], name: str) -> None:

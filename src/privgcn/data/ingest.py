@@ -29,7 +29,6 @@ from privgcn.data.edges import (
     no_edges,
     refuse_weights,
     rows_of_array,
-    rows_of_matrix,
     rows_of_table,
 )
 from privgcn.data.readers import FORMATS, table_of_file
@@ -52,13 +51,7 @@ def load_folder(
     classes: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Corpus:
-    """Loads a folder of documents.
-
-    Args:
-        folder: Where the files are.
-        classes: The class set, where it is public; read off the labels otherwise.
-        seed: Of the random split, used when there is no ``split`` column.
-    """
+    """Loads a folder of documents; see ``load_corpus``."""
     path = _one_of(folder, "documents", FORMATS)
     if path is None:
         names = ", ".join("documents" + suffix for suffix in FORMATS)
@@ -136,17 +129,22 @@ def edge_rows(
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """The rows that each edge joins, ``[2, edges]``, as given, and the unused columns.
 
-    Args:
-        edges: Pairs; a frame with the columns ``source`` and ``target``; a square sparse
-            matrix; or an ``edge_index`` of the shape ``[2, edges]``. A matrix and an
-            ``edge_index`` speak of rows, the others of ids where documents have ids.
-        count: How many documents there are.
-        ids: Their ids; None where documents are known by their row.
+    A matrix and an ``edge_index`` speak of rows; pairs and frames of ids, where ``ids`` has
+    those of the documents.
     """
     if edges is None:
         return no_edges(), ()
     if hasattr(edges, "tocoo"):
-        return rows_of_matrix(edges, count), ()
+        if edges.shape != (count, count):
+            raise DataError(
+                "A matrix of edges must have one row and one column for each of the "
+                f"{count} documents. Got the shape {edges.shape}."
+            )
+        entries = edges.tocoo()
+        present = entries.data != 0
+        if len(np.unique(entries.data[present])) > 1:
+            refuse_weights(["different values"], "A matrix")
+        return np.stack([entries.row[present], entries.col[present]]).astype(np.int64), ()
     if hasattr(edges, "detach"):
         return rows_of_array(edges.detach().cpu().numpy(), count, "An edge_index"), ()
     if is_frame(edges):

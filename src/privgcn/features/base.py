@@ -276,11 +276,7 @@ class GivenVectors(Featurizer):
 
 
 def texts_of(corpus: Corpus, kind: str) -> Sequence[str]:
-    """The texts of a corpus.
-
-    Raises:
-        DataError: The corpus has vectors only.
-    """
+    """The texts of a corpus."""
     if corpus.texts is None:
         raise DataError(
             f"The features '{kind}' need texts. The corpus '{corpus.name}' has vectors only. "
@@ -309,11 +305,7 @@ def in_folder(name: str, folder: Path) -> Path | None:
 
 
 def package_folder(package: str, distribution: str, kind: str) -> Path:
-    """Where an installed package lies; the package itself is not imported.
-
-    Raises:
-        DataNotAvailableError: It is not installed.
-    """
+    """Where an installed package lies; the package itself is not imported."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise DataNotAvailableError(
@@ -324,11 +316,7 @@ def package_folder(package: str, distribution: str, kind: str) -> Path:
 
 
 def read_weights(path: Path, framework: str) -> dict[str, Any]:
-    """The arrays of a safetensors file.
-
-    Raises:
-        DataError: The file is corrupt.
-    """
+    """The arrays of a safetensors file."""
     from safetensors import SafetensorError, safe_open
 
     try:

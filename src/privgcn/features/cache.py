@@ -57,15 +57,9 @@ class VectorCache:
     def vectors(
         self, texts: Sequence[str], encode: Encode, told: Callable[[int], None] | None = None
     ) -> npt.NDArray[np.float32]:
-        """The vectors of ``texts``, encoding only those that are not stored.
+        """The vectors of ``texts``, encoding each different one that is not stored.
 
-        Args:
-            texts: May repeat; each different one is encoded at most once.
-            encode: Turns texts into vectors.
-            told: Is told how many of the texts were stored.
-
-        Raises:
-            DataError: The folder cannot be written.
+        ``told`` is told how many of them were stored.
         """
         keys = [self._key(text) for text in texts]
         wanted = dict(zip(keys, texts, strict=True))

@@ -50,6 +50,8 @@ _BATCH_CPU = 512
 _BATCH_GPU = 16_384
 _LENGTH_STEP = 16
 _IGNORED_SUFFIXES = (".md", ".h5", ".msgpack", ".onnx", ".ot", ".gitattributes")
+# No hub is asked, and no code of a model is run.
+_LOCAL_FILES = {"local_files_only": True, "trust_remote_code": False}
 _HEADS = 12
 _EPSILON = 1e-12
 
@@ -193,7 +195,7 @@ class TransformerFeatures(FrozenEncoder):
 
     def _width(self) -> int:
         config = _extra("transformers").AutoConfig
-        return int(_from_folder(config, self._folder()).hidden_size)
+        return int(config.from_pretrained(self._folder(), **_LOCAL_FILES).hidden_size)
 
     @staticmethod
     def _load(folder: Path, max_length: int | None) -> Encoder:
@@ -202,8 +204,10 @@ class TransformerFeatures(FrozenEncoder):
         bars = logging.is_progress_bar_enabled()
         logging.disable_progress_bar()
         try:
-            tokenizer = _from_folder(transformers.AutoTokenizer, folder)
-            model = _from_folder(transformers.AutoModel, folder, use_safetensors=True)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **_LOCAL_FILES)
+            model = transformers.AutoModel.from_pretrained(
+                folder, use_safetensors=True, **_LOCAL_FILES
+            )
         except (OSError, ValueError, KeyError) as error:
             raise DataError(
                 f"The folder {folder} must hold a Hugging Face encoder with its tokenizer. It "
@@ -366,13 +370,6 @@ class Bert:
 
         weight, bias = (self._weights[f"{name}LayerNorm.{kind}"] for kind in ("weight", "bias"))
         return functional.layer_norm(rows, (self.width,), weight, bias, _EPSILON)
-
-
-def _from_folder(loader: Any, folder: Path, **options: Any) -> Any:
-    """What a class of ``transformers`` loads, from local files and without running code."""
-    return loader.from_pretrained(
-        str(folder), local_files_only=True, trust_remote_code=False, **options
-    )
 
 
 def find_model(model: str) -> Path:
