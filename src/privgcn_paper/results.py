@@ -107,26 +107,24 @@ class Runs:
         Hard cases are the test documents that SGD without privacy and with all training
         documents gets wrong, seed by seed; for the released code, those of its own such run.
         """
-        records = list(records)
-        hard = {
-            (record["point"]["dataset"], _emulated(record["point"]), record["seed"]): errors
-            for record in records
-            if set(record["point"]) == {"dataset", "recipe", "optimizer"}
-            and record["point"]["optimizer"] == "sgd"
-            and record["point"]["recipe"] in ("plain", "as-released")
-            and (errors := errors_of(record)) is not None
-        }
-        rows = []
+        hard, known = {}, []
         for record in records:
-            point = record["point"]
-            row = {**point, "seed": record["seed"]}
+            point, errors = record["point"], errors_of(record)
+            base = point["dataset"], point["recipe"] == "as-released", record["seed"]
+            known.append((record, base, errors))
+            bare = point.keys() == {"dataset", "recipe", "optimizer"}
+            usual = bare and point["optimizer"] == "sgd"
+            if usual and point["recipe"] in ("plain", "as-released") and errors is not None:
+                hard[base] = errors
+        rows = []
+        for record, base, own in known:
+            row = {**record["point"], "seed": record["seed"]}
             for mode, scores in record["scores"].items():
                 row |= {f"{name} {mode}": value for name, value in scores.items()}
             row |= {name: record[name] for name in FACTS if record.get(name) is not None}
-            base = hard.get((point["dataset"], _emulated(point), record["seed"]))
-            own = errors_of(record)
-            if base is not None and own is not None and base.any():
-                row["hard"] = float((own & base).sum() / base.sum())
+            errors = hard.get(base)
+            if errors is not None and own is not None and errors.any():
+                row["hard"] = float((own & errors).sum() / errors.sum())
             rows.append(row)
         return cls(tuple(sorted(rows, key=_order)))
 
@@ -192,10 +190,6 @@ def runs_in(out: Path) -> Runs:
             "none. Run the experiment without --only-show first."
         )
     return Runs.of_records(records.values())
-
-
-def _emulated(point: Mapping[str, Any]) -> bool:
-    return bool(point["recipe"] == "as-released")
 
 
 def _frozen(point: Mapping[str, Any]) -> str:

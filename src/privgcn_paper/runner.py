@@ -269,8 +269,8 @@ def _soundly(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
             mode: scores_in_mode(released, graph, test, mode).argmax(-1).astype(np.int64)
             for mode in MODES
         }
-        facts = {"noise_multiplier": plan.noise_multiplier, "steps": plan.steps}
-        records.append({**scored(corpus, predicted), **facts, "device": device})
+        noise = plan.noise_multiplier
+        records.append(_record(corpus, predicted, device, noise=noise, steps=plan.steps))
     return records
 
 
@@ -305,9 +305,9 @@ def _mnist(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
     ):
         hidden = test @ tensors["layers.0.weight"] + tensors["layers.0.bias"]
         scores = np.maximum(hidden, 0) @ tensors["layers.1.weight"] + tensors["layers.1.bias"]
-        facts = {"noise_multiplier": replica.noise_multiplier, "steps": method.steps}
         predicted: dict[Mode, NDArray[np.int64]] = {"alone": scores.argmax(-1).astype(np.int64)}
-        records.append({**scored(corpus, predicted), **facts, "device": device})
+        noise = replica.noise_multiplier
+        records.append(_record(corpus, predicted, device, noise=noise, steps=method.steps))
     return records
 
 
@@ -333,10 +333,10 @@ def run(point: Point, seed: int, *, device: Device = "cpu") -> dict[str, Any]:
         predicted = {mode: trained.predictions(mode) for mode in MODES}
     finally:
         torch.set_num_threads(threads)
-    facts: dict[str, Any] = {"device": device}
-    if (plan := trained.model.released.plan) is not None:
-        facts |= {"noise_multiplier": plan.noise_multiplier, "steps": plan.steps}
-    return {**scored(corpus, predicted), **facts}
+    plan = trained.model.released.plan
+    if plan is None:
+        return _record(corpus, predicted, device)
+    return _record(corpus, predicted, device, noise=plan.noise_multiplier, steps=plan.steps)
 
 
 def check(point: Point) -> None:
@@ -436,8 +436,15 @@ def _with_fraction(corpus: Corpus, fraction: float) -> Corpus:
     return replace(corpus.select(selected), facts=facts, parent=None, rows=None)
 
 
-def scored(corpus: Corpus, predicted: Mapping[Mode, NDArray[np.int64]]) -> dict[str, Any]:
-    """What a record holds of the predictions for the test documents."""
+def _record(
+    corpus: Corpus,
+    predicted: Mapping[Mode, NDArray[np.int64]],
+    device: Device,
+    *,
+    noise: float | None = None,
+    steps: int | None = None,
+) -> dict[str, Any]:
+    """Scores and predictions on the test documents, and the facts of a run."""
     truth, train = corpus.labels[corpus.split == TEST], corpus.labels[corpus.split == TRAIN]
     counts = np.bincount(train[train >= 0], minlength=corpus.num_classes)
     scores = {}
@@ -452,6 +459,8 @@ def scored(corpus: Corpus, predicted: Mapping[Mode, NDArray[np.int64]]) -> dict[
         "classes": corpus.num_classes,
         "train": int((corpus.split == TRAIN).sum()),
         "test": len(truth),
+        **({} if noise is None else {"noise_multiplier": noise, "steps": steps}),
+        "device": device,
     }
 
 
@@ -496,8 +505,7 @@ def _released(point: Point, seed: int, device: Device) -> dict[str, Any]:
         device=device,
     )
     predicted = scores[corpus.split == TEST].argmax(-1).astype(np.int64)
-    facts = {"noise_multiplier": noise, "steps": epochs * parts, "device": device}
-    return {**scored(corpus, {PAPER_MODE: predicted}), **facts}
+    return _record(corpus, {PAPER_MODE: predicted}, device, noise=noise, steps=epochs * parts)
 
 
 def _released_mnist(point: Point, seed: int, device: Device) -> dict[str, Any]:
@@ -505,19 +513,19 @@ def _released_mnist(point: Point, seed: int, device: Device) -> dict[str, Any]:
 
     corpus, images = _images()
     train, test = corpus.split == TRAIN, corpus.split == TEST
+    noise, lot = float(point["noise"]), int(point["lot"])
     released = released_mnist(
         (images[train], corpus.labels[train]),
         (images[test], corpus.labels[test]),
-        lot_size=int(point["lot"]),
-        noise_multiplier=float(point["noise"]),
+        lot_size=lot,
+        noise_multiplier=noise,
         epochs=int(point["epochs"]),
         seed=seed,
         device=device,
     )
-    steps = released.epochs * MNIST_IMAGES // int(point["lot"])
-    facts = {"noise_multiplier": float(point["noise"]), "steps": steps, "device": device}
+    steps = released.epochs * MNIST_IMAGES // lot
     predicted = released.scores.argmax(-1).astype(np.int64)
-    return {**scored(corpus, {"alone": predicted}), **facts}
+    return _record(corpus, {"alone": predicted}, device, noise=noise, steps=steps)
 
 
 @cache
