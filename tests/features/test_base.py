@@ -53,15 +53,6 @@ def test_many_dense_rows_lie_in_a_nameless_file(
     assert made.transform(of_texts()).shape == (0, 256)
 
 
-def test_a_checksum_is_made_again_when_a_file_changes(tmp_path: Path) -> None:
-    path = tmp_path / "weights"
-    path.write_bytes(b"one")
-    first = base.checksum_of(path)
-    assert base.checksum_of(path) == first
-    path.write_bytes(b"other")
-    assert base.checksum_of(path) != first
-
-
 # hazard 29
 @pytest.mark.parametrize(
     "name",

@@ -198,19 +198,16 @@ def test_vectors_of_private_texts_are_for_their_owner_only(tmp_path: Path) -> No
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_a_folder_that_can_not_be_written(tmp_path: Path) -> None:
+def test_what_can_not_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="must be writable"):
-        VectorCache(tmp_path / "file", "model", 3).vectors(["a"], encode)
-
-
-def test_a_file_that_can_not_be_opened(tmp_path: Path) -> None:
-    VectorCache(tmp_path, "model", 3).vectors(["a"], encode)
-    (path,) = tmp_path.iterdir()
+    cache = tmp_path / "cache"
+    VectorCache(cache, "model", 3).vectors(["a"], encode)
+    (path,) = cache.iterdir()
     path.unlink()
     path.mkdir()
-    with pytest.raises(DataError, match="must be writable"):
-        VectorCache(tmp_path, "model", 3).vectors(["a"], encode)
+    for folder in (tmp_path / "file", cache):
+        with pytest.raises(DataError, match="must be writable"):
+            VectorCache(folder, "model", 3).vectors(["a"], encode)
 
 
 def test_what_is_stored_can_be_listed_and_deleted(tmp_path: Path) -> None:

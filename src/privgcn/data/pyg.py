@@ -55,6 +55,23 @@ def corpus_of_data(data: Any) -> Corpus:
         )
     labels = labels.astype(np.int64)
     ends, _ = edge_rows(data.edge_index, count, None)
+    masks = {name: data[name] for name in MASKS if name in data and data[name] is not None}
+    split = np.full(count, OUTSIDE if "train_mask" in masks else TRAIN, dtype=np.int8)
+    taken = np.zeros(count, dtype=bool)
+    for name, values in masks.items() if "train_mask" in masks else ():
+        mask = _array(values).astype(bool)
+        if mask.shape != (count,):
+            raise DataError(
+                f"The '{name}' of a Data must have one boolean for each of the {count} "
+                f"documents. Got the shape {list(mask.shape)}: choose one of its columns."
+            )
+        if bool((taken & mask).any()):
+            raise DataError(
+                f"The masks of a Data must not overlap. The '{name}' has a document of "
+                "another mask."
+            )
+        taken |= mask
+        split[mask] = MASKS.index(name)
     owners = next((_array(data[name]) for name in ("owners", "owner") if name in data), None)
     owner_of: NDArray[np.int64] | None = None
     names: Sequence[str] | None = None
@@ -71,7 +88,7 @@ def corpus_of_data(data: Any) -> Corpus:
         labels=labels,
         classes=tuple(map(str, range(int(labels.max(initial=NO_LABEL)) + 1))),
         edges=canonical_edges(ends[0], ends[1], count),
-        split=_split(data, count),
+        split=split,
         owners=owner_of,
         owner_names=names,
     )
@@ -122,28 +139,3 @@ def _vectors(x: Any) -> csr_matrix | NDArray[np.float32]:
             shape=tuple(x.shape),
         )
     return _array(x).astype(np.float32)
-
-
-def _split(data: Any, count: int) -> NDArray[np.int8]:
-    """The masks as one split; without a train_mask every document trains."""
-    split = np.full(count, OUTSIDE, dtype=np.int8)
-    masks = {name: data[name] for name in MASKS if name in data and data[name] is not None}
-    if "train_mask" not in masks:
-        split[:] = TRAIN
-        return split
-    taken = np.zeros(count, dtype=bool)
-    for name, values in masks.items():
-        mask = _array(values).astype(bool)
-        if mask.shape != (count,):
-            raise DataError(
-                f"The '{name}' of a Data must have one boolean for each of the {count} "
-                f"documents. Got the shape {list(mask.shape)}: choose one of its columns."
-            )
-        if bool((taken & mask).any()):
-            raise DataError(
-                f"The masks of a Data must not overlap. The '{name}' has a document of "
-                "another mask."
-            )
-        taken |= mask
-        split[mask] = MASKS.index(name)
-    return split

@@ -183,11 +183,6 @@ class _Vocabulary(Featurizer):
         Raises:
             DataError: No word is left.
         """
-        self._fit(corpus)
-        return self
-
-    def _fit(self, corpus: Corpus) -> csr_matrix:
-        """Chooses the vocabulary; the counts of its words."""
         from sklearn.feature_extraction.text import CountVectorizer
 
         counter = CountVectorizer(analyzer=split_words)
@@ -206,7 +201,7 @@ class _Vocabulary(Featurizer):
                 f"{self.min_count} and {self.max_count or 'any number of'} times. Got none. "
                 "Widen the interval."
             )
-        return counts[:, chosen]
+        return self
 
     def _counts(self, corpus: Corpus) -> csr_matrix:
         from sklearn.feature_extraction.text import CountVectorizer
@@ -258,8 +253,8 @@ class TfIdf(_Vocabulary):
         """Chooses the vocabulary and counts in how many texts each word occurs."""
         from sklearn.feature_extraction.text import TfidfTransformer
 
-        idf = TfidfTransformer().fit(self._fit(corpus)).idf_
-        self.idf = idf.astype(np.float32).tolist()
+        counts = super().fit(corpus)._counts(corpus).astype(np.float64)
+        self.idf = TfidfTransformer().fit(counts).idf_.astype(np.float32).tolist()
         return self
 
     def transform(self, corpus: Corpus) -> csr_matrix:
