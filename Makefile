@@ -11,7 +11,7 @@ export OMP_WAIT_POLICY ?= passive
 # Python keeps what it compiles; otherwise each process would compile PyTorch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test lint types unit docs bench second-python faults format clean
+.PHONY: install demo test lint types unit docs mutants bench second-python faults format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/privgcn demo
@@ -44,6 +44,13 @@ bench: $(VENV)/.installed-dev
 # Another Python of 3.11 to 3.13 that is on this machine.
 second-python:
 	.ci/second-python
+
+# Changes one operator or constant of the private core after the other, and runs the tests that
+# are marked as quick. Half an hour; what survives is a question for the slower tests.
+mutants: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install -qq 'mutmut>=3,<4'
+	OMP_NUM_THREADS=1 $(BIN)/python -m mutmut run
+	$(BIN)/python -m mutmut results
 
 # Kills commands at random moments and looks at what they left.
 faults: $(VENV)/.installed-dev

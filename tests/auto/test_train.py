@@ -22,6 +22,8 @@ from privgcn.inference import scores_in_mode
 from privgcn.mechanism import Groups, RandomSource, Session, SoftmaxGradient, Statistics
 from privgcn.released import Released
 
+pytestmark = pytest.mark.quick
+
 NAMED, WIDTH = 8, 60
 NAMES = np.random.default_rng(5).normal(size=(NAMED, WIDTH)).astype(np.float32)
 NAMES /= np.linalg.norm(NAMES, axis=1, keepdims=True)

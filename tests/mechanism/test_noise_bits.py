@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from noise_bits import decide, spacing_of
 
+pytestmark = pytest.mark.quick
+
 TRIALS = 20
 H = 2.0**-38
 RANDOM = np.random.default_rng(7)

@@ -24,6 +24,8 @@ from privgcn.mechanism.fixed_point import Grid
 from privgcn.mechanism.questions import Access
 from privgcn.privacy.plan import EpochGroups, PartitionFacts, PrivacyPlan
 
+pytestmark = pytest.mark.quick
+
 GRAPH = random_graph(60, 8, 3, owners=15)
 ZERO = SoftmaxGradient(np.zeros((8, 3)), np.zeros(3))
 

@@ -18,6 +18,8 @@ from privgcn.privacy.values import (
     strict,
 )
 
+pytestmark = pytest.mark.quick
+
 
 @strict("a point")
 class Point:

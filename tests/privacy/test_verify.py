@@ -15,6 +15,8 @@ from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verify import DIGEST_KEY, check_claim, model_sha256
 
+pytestmark = pytest.mark.quick
+
 TENSORS = {
     "weight": np.arange(6, dtype=np.float32).reshape(2, 3),
     "bias": np.ones(3, np.float32),
