@@ -105,12 +105,7 @@ def document_fields(
 ) -> dict[str, Any]:
     """The fields of a ``Corpus`` that a table of documents has.
 
-    Args:
-        table: The documents.
-        classes: The class set, where it is declared.
-        seed: Of the random split, where there is no column ``split``.
-        needs_ids: Whether documents must have ids; otherwise their row can stand in.
-        needs_texts: Whether every document must have a text.
+    Where no ids are needed, rows can stand in for them.
     """
     import polars as pl
 

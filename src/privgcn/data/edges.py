@@ -55,16 +55,10 @@ def no_edges() -> NDArray[np.int64]:
 def rows_of_table(
     table: Table, count: int, ids: Strings | None, documents: str = ""
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The rows that each edge of a table joins, as they stand there.
+    """The rows that each edge joins, ``[2, edges]``, and the columns that nothing uses.
 
-    Args:
-        table: Columns ``source`` and ``target``, of ids, or of rows where there are no ids.
-        count: How many documents there are.
-        ids: Their ids; None where documents are known by their row.
-        documents: Where the documents are, for messages.
-
-    Returns:
-        ``[2, edges]``, and the columns that nothing uses.
+    The table names documents by id, or by row where there are no ids; ``documents`` says in
+    messages where they are.
     """
     import polars as pl
 
