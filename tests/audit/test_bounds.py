@@ -66,6 +66,10 @@ def test_the_advantage_of_a_sampled_release_gives_its_epsilon(
     assert 0.98 * true < measured <= 1.001 * true
 
 
+def test_an_advantage_that_rounding_alone_would_give_proves_next_to_nothing() -> None:
+    assert epsilon_of_advantage(1e-9, GaussianEvent(4.0, 50, 0.1), 1e-5) < 0.05
+
+
 def test_a_gaussian_mechanism_is_measured_from_below_and_closely() -> None:
     random = np.random.default_rng(0)
     ratio, runs, above = 1.0, 4000, 0

@@ -91,10 +91,13 @@ def epsilon_of_advantage(
         noise = max(LEAST_NOISE, event.noise_multiplier * 2.0**doublings)
         return advantage - _sampled(replace(event, noise_multiplier=noise), delta)[0]
 
-    # From the claim's own noise: the composition of far less takes long.
+    # From the claim's own noise: the composition of far less takes long. Of far more, what is
+    # left of an advantage is rounding.
     step = -1 if lacking(0) > 0.0 else 1
-    end, furthest = step, math.log2(LEAST_NOISE / event.noise_multiplier)
-    while step * lacking(end) < 0.0 and end > furthest:
+    hidden = 100.0 * math.sqrt(event.count) * event.sensitivity
+    limit = math.log2((LEAST_NOISE if step < 0 else hidden) / event.noise_multiplier)
+    end = step
+    while step * lacking(end) < 0.0 and step * end < step * limit:
         end += step
     most = float(end)
     if step * lacking(end) >= 0.0:
