@@ -2,7 +2,7 @@
 
     python scripts/reference.py             # writes docs/reference/*.md
 
-``tests/test_site.py`` fails when a page is out of date.
+``tests/docs/test_docs.py`` fails when a page is out of date.
 """
 
 from __future__ import annotations
