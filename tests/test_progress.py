@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from builders import small_corpus, small_frame, small_settings, write_corpus
 
+from builders import small_corpus, small_frame, small_settings, write_corpus
 from privgcn import progress
 from privgcn.data import load_corpus
 from privgcn.runs.train import train_run

@@ -24,7 +24,6 @@ from privgcn_paper.claims import (
     GIVES,
     NEAR,
     OPTIMIZERS,
-    Claim,
     claims,
     column_point,
     compared,
@@ -379,16 +378,14 @@ def claims_table(runs: Runs) -> Table:
             str(position),
             claim.says,
             claim.outcome,
-            " ".join([claim.note, *_said(claim, runs)]),
+            " ".join(
+                [claim.note, *(f"{shown(n)}: {w}." for n, w in claim.numbers(runs).items())]
+            ),
             ", ".join(claim.code),
         )
         for position, claim in enumerate(claims(), start=1)
     ]
     return Table("The paper's claims", ("no.", "claim", "outcome", "why", "in the code"), rows)
-
-
-def _said(claim: Claim, runs: Runs) -> list[str]:
-    return [f"{shown(name)}: {words}." for name, words in claim.numbers(runs).items()]
 
 
 def write_reproduction(path: Path, runs: Runs) -> None:
@@ -400,7 +397,8 @@ def write_reproduction(path: Path, runs: Runs) -> None:
     for claim in claims():
         if claim.section == "6 Take-aways":
             takeaways.append(f"{claim.says} **{claim.outcome.capitalize()}.** {claim.note}")
-            takeaways += [f"    - {line}" for line in _said(claim, runs)]
+            numbers = claim.numbers(runs)
+            takeaways += [f"    - {shown(n)}: {words}." for n, words in numbers.items()]
     blocks = {
         "covered": _shown(path, "covered", [covered_table(runs)]),
         "takeaways": "\n".join(takeaways),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -154,13 +154,13 @@ def one_run_epsilon(
     """The least epsilon that so many right guesses in one run leave plausible."""
     from scipy.optimize import brentq
 
-    def gap(epsilon: float) -> float:
-        chance = one_run_chance(canaries, guesses, correct, epsilon, delta)
-        return chance - (1.0 - confidence)
-
-    if gap(0.0) >= 0.0:
+    chance = partial(one_run_chance, canaries, guesses, correct, delta=delta)
+    doubt = 1.0 - confidence
+    if chance(0.0) >= doubt:
         return 0.0
-    return _LARGEST if gap(_LARGEST) < 0.0 else float(brentq(gap, 0.0, _LARGEST))
+    if chance(_LARGEST) < doubt:
+        return _LARGEST
+    return float(brentq(lambda epsilon: chance(epsilon) - doubt, 0.0, _LARGEST))
 
 
 def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike, copies: int = 1) -> Measured:

@@ -242,7 +242,12 @@ class PrivacyStatement(_PlanFields, BaseModel):
             "package_version": f"privgcn {metadata.version('privgcn')}",
             "inference_modes": _CLAIMS,
             **{
-                name: tuple(dict.fromkeys((*facts, *map(_fact, more[name]))))
+                name: tuple(
+                    dict.fromkeys(
+                        Fact("other", detail=fact) if isinstance(fact, str) else fact
+                        for fact in (*facts, *more[name])
+                    )
+                )
                 for name, facts in _needed(plan).items()
             },
             "noise": "secret" if releasable is True else "seeded",
@@ -343,10 +348,6 @@ def _needed(plan: PrivacyPlan) -> dict[str, list[Fact]]:
         "assumed_public": [Fact(code) for code in public],
         "not_covered": [Fact(code) for code in gaps],
     }
-
-
-def _fact(fact: Fact | str) -> Fact:
-    return Fact("other", detail=fact) if isinstance(fact, str) else fact
 
 
 def _edited(rule: str, got: Any) -> PrivacyContractError:
