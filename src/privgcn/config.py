@@ -74,7 +74,7 @@ class DataSettings(_Section):
 
     Attributes:
         source: A dataset's name or a folder.
-        classes: The class set, where the user declared it; else it is read off the labels.
+        classes: The class set, where the user declared it; else the labels decide.
     """
 
     source: str | None = None

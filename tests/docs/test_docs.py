@@ -129,3 +129,10 @@ def test_every_page_is_in_the_navigation() -> None:
     for page in PAGES[2:]:
         name = str(page.relative_to(ROOT / "docs"))
         assert name in navigation or name.startswith("decisions/"), name
+
+
+# hazard 34
+def test_the_threat_model_names_timing() -> None:
+    text = (ROOT / "docs" / "concepts" / "threat-model.md").read_text(encoding="utf-8").lower()
+    assert "timing" in text
+    assert "sampler" in text or "noise" in text[text.index("timing") :][:400]
