@@ -430,9 +430,12 @@ class PrivacyPlan:
         """The plan with the least noise whose epsilon is at most this; the rest is given."""
         # Every rule is checked on a draft before any search begins.
         draft = cls(noise_multiplier=1.0, **fields)
+        event = draft.event
+        if not isinstance(event, GaussianEvent):
+            raise ValueError("A plan with a search has its noise already.")
         calibrated = calibrate_event(
             epsilon,
-            lambda noise: replace(draft, noise_multiplier=noise).event,
+            lambda noise: replace(event, noise_multiplier=noise),
             delta=draft.delta,
             accountant=draft.accountant,
         )
