@@ -254,3 +254,30 @@ def test_a_mistake_does_not_touch_the_terminal(tmp_path) -> None:
         assert process.wait(timeout=60) == 2, seen
     assert b"Error: " in seen
     assert b"\x1b[?25l" not in seen
+
+
+SWALLOWED = """
+import os, signal, threading, time
+import privgcn.cli, privgcn.cli.app
+
+class Slow:
+    def __del__(self):
+        time.sleep(0.5)
+
+def run(words):
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    slow = Slow()
+    del slow
+    time.sleep(60)
+
+privgcn.cli.app.run = run
+privgcn.cli.main()
+"""
+
+
+def test_an_interrupt_that_a_finalizer_swallows_comes_again() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SWALLOWED], capture_output=True, text=True, timeout=40
+    )
+    assert done.returncode == 130, done.stderr
+    assert "Stopped." in done.stderr

@@ -15,17 +15,30 @@ def main() -> None:
     found a claim broken), 130 (stopped) or 1 (bug).
     """
     import os
+    import signal
     import sys
 
+    if hasattr(signal, "setitimer"):
+        # Python drops an interrupt that comes inside a finalizer or a callback of an import:
+        # it comes again until somebody has taken it.
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.signal(
+            signal.SIGINT,
+            lambda *call: (
+                signal.setitimer(signal.ITIMER_REAL, 2.0, 2.0),
+                signal.default_int_handler(*call),
+            ),
+        )
     try:
         from privgcn.cli.app import run
 
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         code = 130
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
     if code != 130:
         sys.exit(code)
-    import signal
     from contextlib import suppress
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
