@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from privgcn.config import Overrides, read_settings, resolve
+from privgcn.config import command_line, read_settings, resolve
 from privgcn.errors import LONGEST_MESSAGE, ConfigError, PrivGCNError
 
 
@@ -35,7 +35,7 @@ def test_python_and_the_command_line_cut_a_message_alike(tmp_path: Path, name: s
     path.write_text(f"{name} = '{'a' * 20_000}'\n")
     assert read_settings(path)
     with pytest.raises(ConfigError) as caught:
-        resolve(*Overrides.command_line({}, None, path))
+        resolve(*command_line({}, None, path))
     said = str(caught.value)
     assert len(said) <= LONGEST_MESSAGE
     assert f"'{name}'" in said

@@ -6,7 +6,7 @@ order of strength; the recipe says what nobody said. A setting of ``privacy`` ma
 only if both say the same: the weaker override would otherwise be dropped, or the stronger one
 be a slip that nobody notices.
 
-    >>> resolve(Overrides.typed({"privacy.epsilon": 1.0, "seed": 3})).recipe
+    >>> resolve(("a flag", {"privacy.epsilon": 1.0, "seed": 3})).recipe
     'auto'
 """
 
@@ -14,15 +14,21 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from privgcn.errors import ConfigError, DataError, PrivacyContractError, reason, shown
+from privgcn.errors import (
+    ConfigError,
+    DataError,
+    PrivacyContractError,
+    reason,
+    refusal,
+    shown,
+)
 from privgcn.files import read_bounded
 
 Mode = Literal["alone", "own-graph", "full-graph"]
@@ -54,10 +60,9 @@ MODES: dict[Mode, ModeFacts] = {
 
 def check_mode(mode: str) -> Mode:
     """The mode, or an error that names the known ones."""
-    for known in MODES:
-        if mode == known:
-            return known
-    raise ConfigError(f"The 'inference' must be one of {', '.join(MODES)}. Got {mode!r}.")
+    if mode not in MODES:
+        raise ConfigError(f"The 'inference' must be one of {', '.join(MODES)}. Got {mode!r}.")
+    return mode
 
 
 def facts_of(mode: str) -> ModeFacts:
@@ -279,16 +284,12 @@ def parse_settings(tree: Mapping[str, Any]) -> Settings:
         return Settings.model_validate(dict(tree))
     except ValidationError as error:
         first = error.errors()[0]
-        rule = first["msg"].removeprefix("Value error, ")
         if not first["loc"]:
+            rule = first["msg"].removeprefix("Value error, ")
             raise ConfigError(f"The settings do not fit together: {rule}.") from None
-        name = ".".join(str(key) for key in first["loc"])
         if first["type"] == "extra_forbidden":
-            raise _unknown(name) from None
-        raise ConfigError(
-            f"The {shown(name)} of the settings is wrong: {rule[:1].lower()}{rule[1:]}. "
-            f"Got {shown(first['input'])}."
-        ) from None
+            raise _unknown(".".join(map(str, first["loc"]))) from None
+        raise refusal(error, "the settings") from None
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -336,17 +337,18 @@ def parse_assignment(text: str) -> tuple[str, Any]:
         return name.strip(), value.strip()
 
 
+def without_none(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, nested or not, without what is ``None``."""
+    return {
+        str(key): without_none(value) if isinstance(value, Mapping) else value
+        for key, value in tree.items()
+        if value is not None
+    }
+
+
 def to_toml(tree: Mapping[str, Any]) -> str:
-    """Writes nested settings as TOML; ``None`` is left out, as TOML has no word for it."""
-
-    def said(node: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            str(key): said(value) if isinstance(value, Mapping) else value
-            for key, value in node.items()
-            if value is not None
-        }
-
-    return tomli_w.dumps(said(tree))
+    """Nested settings as TOML; ``None`` is left out, as TOML has no word for it."""
+    return tomli_w.dumps(without_none(tree))
 
 
 PAPER_RATE = 0.01
@@ -453,81 +455,17 @@ def recipe_settings(name: str, optimizer: str | None = None) -> Settings:
     )
 
 
-@dataclass(frozen=True)
-class Overrides:
-    """Settings that the user named in one place.
-
-    Attributes:
-        values: Dotted names (or nested sections) and what they are to be.
-        words: How one of them, by name and value, was written: errors quote it.
-    """
-
-    values: Mapping[str, Any]
-    words: Callable[[str, Any], str]
-
-    @classmethod
-    def typed(cls, values: Mapping[str, Any], *, flags: bool = False) -> Self:
-        """Parameters of a call, or flags, by their setting; ``None`` where one was left out."""
-
-        def words(name: str, value: Any) -> str:
-            last = name.rpartition(".")[2]
-            if not flags:
-                return f"{last}={value!r}"
-            return f"--{'no-' * (value is False)}{last}" + (
-                "" if isinstance(value, bool) else f" {value}"
-            )
-
-        return cls({n: v for n, v in values.items() if v is not None}, words)
-
-    @classmethod
-    def mapping(cls, values: Mapping[str, Any] | None, parameter: str) -> Self:
-        """Those in a parameter that takes dotted settings, such as ``settings``."""
-        return cls(values or {}, lambda name, value: f"{parameter}={{{name!r}: {value!r}}}")
-
-    @classmethod
-    def command_line(
-        cls, flags: Mapping[str, Any], assignments: Sequence[str] | None, file: Path | None
-    ) -> list[Self]:
-        """Flags, each ``--set a.b=c`` (the last is the strongest) and a settings file."""
-        overrides = [cls.typed(flags, flags=True)]
-        for text in reversed(assignments or []):
-            pair = dict([parse_assignment(text)])
-            overrides.append(cls(pair, lambda name, value: f"--set {name}={value}"))
-        if file is not None:
-            tree = read_settings(file)
-            overrides.append(cls(tree, lambda name, value: f"{name} = {value!r} in {file}"))
-        return overrides
+Overrides: TypeAlias = tuple[str, Mapping[str, Any]]
+"""Where a user named settings, and these by dotted name or section."""
 
 
-def merged(overrides: Sequence[Overrides]) -> dict[str, Any]:
-    """The overrides that count, the weakest first, so that later names change earlier ones.
-
-    Args:
-        overrides: The strongest first.
-
-    Raises:
-        PrivacyContractError: Two overrides of one setting of ``privacy`` contradict each other.
-    """
-    said: dict[str, tuple[Any, str]] = {}
-    for each in overrides:
-        for name, value in flattened(each.values).items():
-            words = each.words(name, value)
-            known = said.setdefault(name, (value, words))
-            if name.startswith("privacy.") and _read(name, known[0]) != _read(name, value):
-                raise PrivacyContractError(
-                    f"The setting '{name}' must have one value. Got {known[1]} "
-                    f"and {words}. Leave one of them out."
-                )
-    return {name: value for name, (value, _) in reversed(said.items())}
-
-
-def _read(name: str, value: Any) -> str:
-    """A setting of ``privacy`` as it will be understood: 10 is "10", and 1e-5 is "0.00001"."""
-    field = name.removeprefix("privacy.")
-    try:
-        return str(getattr(PrivacySettings.model_validate({field: value}), field))
-    except ValidationError:
-        return repr(value)
+def command_line(
+    flags: Mapping[str, Any], assignments: Sequence[str] | None, file: Path | None
+) -> list[Overrides]:
+    """Flags (``None`` where left out), each ``--set a.b=c`` (the last first), and a file."""
+    result: list[Overrides] = [("a flag", without_none(flags))]
+    result += [("--set", dict([parse_assignment(text)])) for text in (assignments or [])[::-1]]
+    return result if file is None else [*result, (str(file), read_settings(file))]
 
 
 def resolve(*overrides: Overrides) -> Settings:
@@ -544,36 +482,48 @@ def resolve(*overrides: Overrides) -> Settings:
         ConfigError: A setting breaks its rule.
         PrivacyContractError: An override of privacy cannot be kept, or contradicts another.
     """
-    said = merged(overrides)
-    asked = str(said.pop("recipe", "module" if said.get("model.kind") == "module" else "auto"))
+    known: dict[str, tuple[Any, str]] = {}
+    for source, values in overrides:
+        for name, value in flattened(values).items():
+            stronger, where = known.setdefault(name, (value, source))
+            alike = not name.startswith("privacy.") or stronger == value
+            # As they will be understood: 10 is "10", and 1e-5 is "0.00001".
+            one, other = ({} if alike else {name: each} for each in (stronger, value))
+            if Settings().changed(one) != Settings().changed(other):
+                raise PrivacyContractError(
+                    f"The setting '{name}' must have one value. Got {shown(stronger)} from "
+                    f"{where} and {shown(value)} from {source}. Leave one of them out."
+                )
+    # The weakest first, so that stronger ones change what weaker ones set.
+    chosen = {name: value for name, (value, _) in reversed(known.items())}
+    brought = chosen.get("model.kind") == "module"
+    recipe = str(chosen.pop("recipe", "module" if brought else "auto"))
     bounded = any(
-        said.get(f"privacy.{name}") is not None for name in ("epsilon", "noise_multiplier")
+        chosen.get(f"privacy.{name}") is not None for name in ("epsilon", "noise_multiplier")
     )
-    if not bounded and said.get("privacy.reproducible") is False:
-        del said["privacy.reproducible"]  # not to seed the noise asks for none
-    private = [name for name in said if name.startswith("privacy.")]
+    if not bounded and chosen.get("privacy.reproducible") is False:
+        del chosen["privacy.reproducible"]  # not to seed the noise asks for none
+    private = [name for name in chosen if name.startswith("privacy.")]
     # A run without privacy writes its privacy settings down as none.
-    if "privacy" in said and (said.pop("privacy") is not None or private):
+    if "privacy" in chosen and (chosen.pop("privacy") is not None or private):
         raise ConfigError(
             "The 'privacy' of the settings is a section. Name its settings one by one, such "
             "as privacy.unit, or leave all of them out."
         )
-    recipe = "plain" if asked in ("auto", "module") and not bounded else asked
-    settings = recipe_settings(recipe, said.pop("training.optimizer", None))
+    why = "recipe 'plain' is. Use recipe 'auto'"
+    if recipe in ("auto", "module") and not bounded:
+        recipe, why = "plain", "this is without an epsilon. Add --epsilon 1"
+    settings = recipe_settings(recipe, chosen.pop("training.optimizer", None))
     if recipe == "plain" and private:
         raise PrivacyContractError(
             f"The setting '{private[0]}' cannot be kept by training without privacy, which "
-            + (
-                "recipe 'plain' is. Use recipe 'auto', or leave the setting out."
-                if asked == "plain"
-                else "this is without an epsilon. Add --epsilon 1, or leave the setting out."
-            )
+            f"{why}, or leave the setting out."
         )
     if recipe != "plain" and not bounded:
         raise PrivacyContractError(
             f"Recipe '{recipe}' is private and needs an epsilon. Add --epsilon 1."
         )
-    return settings.changed(said)
+    return settings.changed(chosen)
 
 
 def make_settings(
@@ -599,4 +549,4 @@ def make_settings(
         "training.optimizer": optimizer,
         "seed": seed,
     }
-    return resolve(Overrides.typed(named), Overrides.mapping(changes, "changes"))
+    return resolve(("a parameter", without_none(named)), ("'changes'", changes or {}))

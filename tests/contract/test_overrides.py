@@ -13,9 +13,9 @@ from pydantic import BaseModel
 
 from privgcn.config import (
     RECIPES,
-    Overrides,
     PrivacySettings,
     Settings,
+    command_line,
     make_settings,
     recipe_settings,
     resolve,
@@ -58,8 +58,8 @@ RECIPE_OF = {
 }
 
 
-def flags_of(values: dict[str, Any]) -> Overrides:
-    return Overrides.typed(values, flags=True)
+def flags_of(values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    return "a flag", {name: value for name, value in values.items() if value is not None}
 
 
 def leaves(model: type[BaseModel], prefix: str = "") -> list[str]:
@@ -104,7 +104,7 @@ def test_one_precedence_for_every_setting(tmp_path: Path, name: str) -> None:
     file = file_with(tmp_path, {**base, name: filed})
 
     def value(flags: dict[str, Any], *assignments: str) -> Any:
-        return value_of(resolve(*Overrides.command_line(flags, assignments, file)), name)
+        return value_of(resolve(*command_line(flags, assignments, file)), name)
 
     written = assigned
     if isinstance(assigned, bool):
@@ -123,26 +123,21 @@ def test_one_precedence_for_every_setting(tmp_path: Path, name: str) -> None:
 
 
 def test_the_last_of_two_assignments_counts() -> None:
-    settings = resolve(
-        *Overrides.command_line({}, ["training.epochs=3", "training.epochs=4"], None)
-    )
+    settings = resolve(*command_line({}, ["training.epochs=3", "training.epochs=4"], None))
     assert settings.training.epochs == 4
 
 
 def test_a_stronger_option_of_features_changes_a_weaker_set_of_them(tmp_path: Path) -> None:
     file = tmp_path / "my.toml"
     file.write_text("[features.options]\ndimension = 64\nwords = 2\n")
-    overrides = Overrides.command_line({}, ["features.options.words=1"], file)
+    overrides = command_line({}, ["features.options.words=1"], file)
     assert resolve(*overrides).features.options == {"dimension": 64, "words": 1}
 
 
 def test_an_optimizer_means_the_same_through_every_entrance() -> None:
     flag = resolve(flags_of({"recipe": "plain", "training.optimizer": "sgd"}))
     assert flag.training.epochs == 2000
-    assert (
-        resolve(*Overrides.command_line({"recipe": "plain"}, ["training.optimizer=sgd"], None))
-        == flag
-    )
+    assert resolve(*command_line({"recipe": "plain"}, ["training.optimizer=sgd"], None)) == flag
     with pytest.raises(ConfigError, match="takes plain steps"):
         make_settings(epsilon=1.0, changes={"training.optimizer": "adam"})
 
@@ -152,8 +147,8 @@ def test_the_settings_of_a_run_are_a_settings_file(tmp_path: Path, recipe: str) 
     made = make_settings(recipe, epsilon=None if recipe == "plain" else 2.0, seed=5)
     file = tmp_path / "settings.toml"
     file.write_text(to_toml(made.model_dump()))
-    assert resolve(*Overrides.command_line({}, None, file)) == made
-    assert resolve(Overrides.mapping(made.model_dump(), "settings")) == made
+    assert resolve(*command_line({}, None, file)) == made
+    assert resolve(("settings", made.model_dump())) == made
 
 
 CONTRADICTIONS = [
@@ -161,33 +156,33 @@ CONTRADICTIONS = [
         {"privacy.delta": 1e-5},
         ["privacy.delta=1e-6"],
         {},
-        ["--delta 1e-05", "--set privacy.delta"],
+        ["1e-05 from a flag", "1e-06 from --set"],
     ),
     (
         {"privacy.unit": "document"},
         [],
         {"privacy.unit": "person"},
-        ["--unit document", "my.toml"],
+        ["'document' from a flag", "'person' from", "my.toml"],
     ),
     (
         {},
         ["privacy.unit=part"],
         {"privacy.unit": "person"},
-        ["--set privacy.unit=part", "my.toml"],
+        ["'part' from --set", "'person' from", "my.toml"],
     ),
     ({}, ["privacy.delta=1e-6", "privacy.delta=1e-5"], {}, ["1e-06", "1e-05"]),
-    ({"privacy.parts": "4"}, ["privacy.parts=5"], {}, ["--parts 4", "privacy.parts=5"]),
+    ({"privacy.parts": "4"}, ["privacy.parts=5"], {}, ["'4' from a flag", "5 from --set"]),
     (
         {"privacy.reproducible": False},
         ["privacy.reproducible=true"],
         {},
-        ["--no-reproducible", "--set"],
+        ["False from a flag", "True from --set"],
     ),
     (
         {"privacy.epsilon": 1.0},
         ['privacy={epsilon = 2.0, unit = "part"}'],
         {},
-        ["--epsilon 1.0"],
+        ["1.0 from a flag", "2.0 from --set"],
     ),
 ]
 
@@ -201,7 +196,7 @@ def test_two_settings_for_privacy_that_contradict_each_other_are_refused(
     words: list[str],
 ) -> None:
     file = file_with(tmp_path, {"recipe": "paper-split", **filed})
-    overrides = Overrides.command_line({"privacy.epsilon": 1.0, **flags}, assignments, file)
+    overrides = command_line({"privacy.epsilon": 1.0, **flags}, assignments, file)
     with pytest.raises(PrivacyContractError, match="must have one value") as refused:
         resolve(*overrides)
     for word in words:
@@ -211,7 +206,7 @@ def test_two_settings_for_privacy_that_contradict_each_other_are_refused(
 def test_the_same_setting_twice_is_one(tmp_path: Path) -> None:
     file = file_with(tmp_path, {"privacy.delta": 1e-6, "privacy.parts": 10})
     flags = {"privacy.epsilon": 1.0, "privacy.parts": "10"}
-    privacy = resolve(*Overrides.command_line(flags, ['privacy.delta="1e-6"'], file)).privacy
+    privacy = resolve(*command_line(flags, ['privacy.delta="1e-6"'], file)).privacy
     assert privacy is not None
     assert (privacy.delta, str(privacy.parts)) == (1e-6, "10")
 
@@ -241,36 +236,32 @@ def test_a_setting_of_privacy_without_an_epsilon_is_refused(
     changes = {f"privacy.{field}": CHOSEN[field]}
     file = file_with(tmp_path, changes)
     nested = {"privacy": {field: CHOSEN[field]}}
-    for overrides in (
-        flags_of(changes),
-        Overrides.typed(changes),
-        Overrides.mapping(nested, "settings"),
-    ):
+    for overrides in (flags_of(changes), ("settings", nested)):
         with pytest.raises(PrivacyContractError, match=f"'privacy.{field}' cannot be kept"):
             resolve(flags_of({"recipe": recipe}), overrides)
     for assignments, path in (([f"privacy.{field}={CHOSEN[field]}"], None), ([], file)):
         with pytest.raises(PrivacyContractError, match="without privacy"):
-            resolve(*Overrides.command_line({"recipe": recipe}, assignments, path))
+            resolve(*command_line({"recipe": recipe}, assignments, path))
 
 
 @pytest.mark.parametrize("name", ["epsilon", "noise_multiplier"])
 def test_plain_keeps_no_epsilon_and_no_noise(tmp_path: Path, name: str) -> None:
     file = file_with(tmp_path, {f"privacy.{name}": 3.0, "recipe": "auto"})
     with pytest.raises(PrivacyContractError, match="recipe 'plain'"):
-        resolve(*Overrides.command_line({"recipe": "plain"}, None, file))
+        resolve(*command_line({"recipe": "plain"}, None, file))
 
 
 @pytest.mark.parametrize("value", [None, 5, "person"])
 def test_a_section_is_no_setting(value: Any) -> None:
     with pytest.raises(ConfigError, match="section"):
         resolve(
-            Overrides.typed({"privacy.epsilon": 1.0}),
-            Overrides.mapping({"privacy": value}, "settings"),
+            flags_of({"privacy.epsilon": 1.0}),
+            ("settings", {"privacy": value}),
         )
 
 
 def test_not_to_seed_the_noise_asks_for_none() -> None:
-    assert resolve(Overrides.typed({"privacy.reproducible": False})).privacy is None
+    assert resolve(flags_of({"privacy.reproducible": False})).privacy is None
 
 
 @pytest.mark.parametrize("name", [name for name in VALUES if not name.startswith("data.")])

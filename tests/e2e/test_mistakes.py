@@ -30,7 +30,7 @@ TABLE = [
     (["train", "clinic", "--set", "nothing"], 2, "a.b=c"),
     (["train", "clinic", "--config", "nowhere.toml"], 2, "nowhere.toml"),
     (["train", "clinic", "--unit", "person"], 2, "without an epsilon"),
-    (["train", "clinic", *EPSILON, "--set", "privacy.epsilon=2"], 2, "--epsilon 1"),
+    (["train", "clinic", *EPSILON, "--set", "privacy.epsilon=2"], 2, "1.0 from a flag"),
     (["train", "clinic", *EPSILON, "--features", "magic"], 2, "magic"),
     (["train", "clinic", "--device", "tpu"], 2, "training.device"),
     (["train", "clinic", "--seeds", "0"], 2, "--seeds"),
@@ -43,7 +43,7 @@ TABLE = [
     (["release", "nowhere", "out", "--budget", "3"], 2, "--ledger"),
     (["predict", "nowhere", "clinic"], 2, "nowhere"),
     (["predict", "nowhere", "clinic", "--inference", "sideways"], 2, "sideways"),
-    (["predict", "nowhere", "clinic", "--out", "p.parq"], 2, ".csv, .jsonl, .parquet"),
+    (["predict", "nowhere", "clinic", "--out", "p.parq"], 2, "ends with .csv"),
     (["predict", "nowhere", "clinic", "--out", "/proc/a.csv"], 2, "cannot be written"),
     (["report", "nowhere"], 2, "nowhere"),
     (["fetch", "nope"], 2, "nope"),
@@ -260,10 +260,9 @@ class TestOut:
         assert ended(monkeypatch, *words) == 2
         assert capsys.readouterr().err.startswith("Error: ")
 
-    @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
-    def test_predictions_replace_predictions_and_nothing_else(self, shelf, tmp_path, suffix):
+    def test_predictions_replace_predictions_and_nothing_else(self, shelf, tmp_path):
         words = ["predict", shelf / "run", shelf / "letters", "--out"]
-        out, mine = tmp_path / f"answers{suffix}", tmp_path / f"mine{suffix}"
+        out, mine = tmp_path / "answers.csv", tmp_path / "mine.csv"
         for more in ([], ["--all-classes"], []):
             call(*words, out, *more)
         for content in (b"id,text\n1,a\n", b"\xff\x00 something else"):

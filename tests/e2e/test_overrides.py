@@ -213,9 +213,21 @@ def test_a_seed_is_never_ignored(
 @pytest.mark.parametrize(
     ("parameters", "settings", "words"),
     [
-        ({"unit": "document"}, {"privacy.unit": "person"}, ["unit='document'", "'person'"]),
-        ({"delta": 1e-5}, {"privacy": {"delta": 1e-6}}, ["delta=1e-05", "1e-06"]),
-        ({"reproducible": False}, {"privacy.reproducible": True}, ["reproducible=False"]),
+        (
+            {"unit": "document"},
+            {"privacy.unit": "person"},
+            ["'document' from a parameter", "'person' from 'settings'"],
+        ),
+        (
+            {"delta": 1e-5},
+            {"privacy": {"delta": 1e-6}},
+            ["1e-05 from a parameter", "1e-06 from 'settings'"],
+        ),
+        (
+            {"reproducible": False},
+            {"privacy.reproducible": True},
+            ["False from a parameter", "True from 'settings'"],
+        ),
     ],
 )
 def test_a_classifier_refuses_contradictions(

@@ -22,9 +22,10 @@ from privgcn import cross_validate
 from privgcn.config import MODES, make_settings
 from privgcn.data import TEST, TRAIN, load_corpus
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
+from privgcn.privacy.accounting import epsilon_of_events
 from privgcn.runs import evaluate
 from privgcn.runs.classifier import GraphClassifier
-from privgcn.runs.evaluate import composed_epsilon, evaluation_of, repeated_scores
+from privgcn.runs.evaluate import evaluation_of, repeated_scores
 from privgcn.runs.run import Run, write_run
 from privgcn.runs.train import TrainedRun
 
@@ -88,17 +89,17 @@ def test_documents_that_came_later_are_evaluated_and_trained_ones_are_not(
     source = corpus_folder(tmp_path / "corpus")
     chosen = small_settings(data__source=str(source))
     run = run_folder(tmp_path / "run", load_corpus(source), chosen)
-    first = evaluation_of(Run(run))
-    assert first.left_out == 0
-    assert first.run.scores == Run(run).scores["modes"]
+    first, left_out = evaluation_of(Run(run))
+    assert left_out == 0
+    assert first.scores == Run(run).scores["modes"]
     lines = (source / "documents.jsonl").read_text().splitlines()
     # Somebody calls two training documents test documents, and adds a new one.
     moved = [line.replace('"train"', '"test"') for line in lines[:2]]
     new = json.dumps({"id": "z", "text": "late invoice", "label": "billing", "split": "test"})
     (source / "documents.jsonl").write_text("\n".join([*moved, *lines[2:], new]) + "\n")
-    second = evaluation_of(Run(run))
-    assert second.left_out == 2
-    assert len(second.run.test_rows) == len(first.run.test_rows) + 1
+    second, left_out = evaluation_of(Run(run))
+    assert left_out == 2
+    assert len(second.test_rows) == len(first.test_rows) + 1
     GraphClassifier.load(run).save(tmp_path / "model")
     with pytest.raises(DataError, match="does not know which documents"):
         evaluation_of(Run(tmp_path / "model"))
@@ -118,9 +119,9 @@ def test_the_first_seed_is_the_model_whatever_it_scores() -> None:
         low, high = row["interval"]
         assert low <= row["mean"] <= high
     plan = run.model.released.plan
-    assert repeats["composed_epsilon"] == composed_epsilon(plan, 3)
-    assert plan.epsilon < composed_epsilon(plan, 3) < 3 * plan.epsilon
-    assert composed_epsilon(plan, 1) == pytest.approx(plan.epsilon, rel=1e-6)
+    composed = repeats["composed_epsilon"]
+    assert composed == epsilon_of_events([plan.event] * 3, delta=plan.delta, accountant="pld")
+    assert plan.epsilon < composed < 3 * plan.epsilon
 
 
 def test_other_seeds_are_other_runs() -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 
 from builders import run_folder, small_frame, small_settings, write_corpus
@@ -121,10 +119,7 @@ def test_there_must_be_something_to_predict(tmp_path: Path, run: Path) -> None:
 
 
 # hazard 31
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ""])
-def test_a_table_is_written_for_its_owner_and_no_cell_is_a_formula(
-    tmp_path: Path, suffix: str
-) -> None:
+def test_a_table_is_written_for_its_owner_and_no_cell_is_a_formula(tmp_path: Path) -> None:
     predictions = Predictions(
         ids=["=1+1", "-5", "@x", "plain"],
         classes=np.array(["+a", "b"]),
@@ -134,28 +129,30 @@ def test_a_table_is_written_for_its_owner_and_no_cell_is_a_formula(
         trained=(),
         left_out=0,
     )
-    path = tmp_path / f"table{suffix}"
-    old = os.umask(0)
-    try:
-        predictions.write(path, all_classes=True)
-    finally:
-        os.umask(old)
-    # hazard 26
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert are_predictions(path)
-    if suffix in ("", ".csv"):
+    for path in (tmp_path / "table.csv", tmp_path / "table"):
+        old = os.umask(0)
+        try:
+            predictions.write(path, all_classes=True)
+        finally:
+            os.umask(old)
+        # hazard 26
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert are_predictions(path)
         rows = list(csv.reader(path.read_text().splitlines()))
+        assert rows[0] == [
+            "id",
+            "label",
+            "probability",
+            "probability of +a",
+            "probability of b",
+        ]
         assert [row[0] for row in rows] == ["id", "'=1+1", "-5", "'@x", "plain"]
         assert rows[1][1:] == ["'+a", "0.900000", "0.900000", "0.100000"]
-    elif suffix == ".jsonl":
-        assert json.loads(path.read_text().splitlines()[0])["id"] == "=1+1"
-    else:
-        assert pl.read_parquet(path).columns[:3] == ["id", "label", "probability"]
 
 
 def test_another_ending_is_refused_and_somebodys_file_is_known(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="ends with"):
+    with pytest.raises(ConfigError, match=r"ends with \.csv"):
         check_format(tmp_path / "table.xlsx")
-    for name, content in (("a.csv", b"x,y\n"), ("a.jsonl", b"[[["), ("a.parquet", b"\xff")):
-        (tmp_path / name).write_bytes(content)
-        assert not are_predictions(tmp_path / name)
+    for content in (b"x,y\n", b"[[[", b"\xff", b""):
+        (tmp_path / "a.csv").write_bytes(content)
+        assert not are_predictions(tmp_path / "a.csv")

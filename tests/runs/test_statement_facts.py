@@ -27,7 +27,7 @@ from privgcn.runs.prepare import not_covered
 from privgcn.runs.release import releasable_statement
 from privgcn.runs.run import Run
 from privgcn.runs.train import train_run
-from privgcn.runs.tune import SearchSpace, search
+from privgcn.runs.tune import search
 
 EPSILON, DELTA = 2.0, 1e-3
 QUICK = {"training.epochs": 2}
@@ -43,8 +43,8 @@ def by_training(corpus: Corpus, features: str | None) -> PrivacyStatement | None
 
 
 def by_search(corpus: Corpus, features: str | None) -> PrivacyStatement | None:
-    space, count = SearchSpace({"training.noise_scale": (1.0, 2.0)}), RunCount(2.0)
-    return search(corpus, settings(features), space, count).run.model.statement
+    space, count = {"training.noise_scale": (1.0, 2.0)}, RunCount(2.0)
+    return search(corpus, settings(features), space, count)[0].model.statement
 
 
 def settings(features: str | None) -> Settings:

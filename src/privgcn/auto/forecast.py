@@ -30,7 +30,7 @@ from importlib import resources
 from typing import Any
 
 from privgcn.auto.recipe import noise_over_steps
-from privgcn.config import Overrides, resolve
+from privgcn.config import make_settings, without_none
 from privgcn.errors import ConfigError, shown
 from privgcn.privacy.plan import PrivacyPlan, plan_for
 
@@ -220,7 +220,7 @@ def forecast(
         )
     asked = {"epsilon": epsilon, "delta": delta, "unit": unit, "relation": relation}
     named = {f"privacy.{name}": value for name, value in asked.items()}
-    settings = resolve(Overrides.typed(named, flags=True))
+    settings = make_settings(changes=without_none(named))
     if settings.privacy is None:
         raise ValueError("A forecast needs an epsilon.")
     epochs = settings.training.epochs

@@ -112,10 +112,10 @@ class Chosen:
 
     def overrides(self, **more: Any) -> list[Overrides]:
         """What was typed, the strongest first; ``more`` are settings with ``__`` for a dot."""
-        from privgcn.config import Overrides
+        from privgcn.config import command_line
 
         named = {name.replace("__", "."): value for name, value in more.items()}
-        return Overrides.command_line({**self.flags, **named}, self.assignments, self.config)
+        return command_line({**self.flags, **named}, self.assignments, self.config)
 
 
 def takes(*settings: str, **meanings: Any) -> Callable[[Verb], Verb]:

@@ -56,7 +56,7 @@ def evaluate(
 @takes(
     run=RUN_OR_RELEASE,
     inference=Option(help=f"What a prediction may look at: {MODES}.", metavar="MODE"),
-    out="A .csv, .jsonl or .parquet file to write; - for CSV on stdout.",
+    out="A .csv file to write; - for standard output.",
     all_classes="Also write the probability of every class.",
 )
 def predict(

@@ -55,7 +55,7 @@ def train(
     as_json: bool = False,
 ) -> None:
     """Train a classifier on documents and edges, privately when given an epsilon."""
-    from privgcn.config import merged, resolve
+    from privgcn.config import flattened, resolve
     from privgcn.mechanism.ranks import Ranks
     from privgcn.report.page import run_page
     from privgcn.runs.run import write_run
@@ -66,7 +66,8 @@ def train(
     with Ranks.of_environment() as ranks, shown_progress():
         shared = ranks if ranks.size > 1 else None
         resolved = resolve(*overrides)
-        asks = not (as_json or dry_run or shared) and "privacy.unit" not in merged(overrides)
+        said = any("privacy.unit" in flattened(values) for _, values in overrides)
+        asks = not (as_json or dry_run or shared or said)
         prepared, folder = _read(resolved, out, overwrite=overwrite, asks=asks, ranks=shared)
         if not dry_run:
             if seeds > 1:
@@ -129,13 +130,13 @@ def tune(
     from privgcn.report.page import run_page
     from privgcn.runs.folder import check_target
     from privgcn.runs.run import write_run
-    from privgcn.runs.tune import SearchSpace, search
+    from privgcn.runs.tune import search, search_space
 
     if law != "poisson":
         raise ConfigError(f"The 'law' of a search must be poisson. Got {law!r}. Leave it out.")
     overrides = chosen.overrides(data__source=resolved_source(source))
     resolved = resolve(*overrides)
-    candidates = SearchSpace.of(resolved.recipe, space, tries or [])
+    candidates = search_space(resolved.recipe, space, tries or [])
     count = RunCount(expected_runs)
     with shown_progress():
         corpus = load_corpus(source, classes=resolved.data.classes, seed=resolved.seed)
@@ -146,14 +147,14 @@ def tune(
     with shown_progress("searching"):
         # Nothing of the search is counted: how many runs there are must stay secret.
         with progress.watched(None):
-            winner = search(
+            run, values = search(
                 corpus, resolved, candidates, count, public_validation=public_validation
             )
-        record = write_run(folder, winner.run, run_page, overwrite=overwrite)
-    record["chosen"] = winner.chosen
-    _print_run(record, winner.run.model.statement, as_json=as_json)
+        record = write_run(folder, run, run_page, overwrite=overwrite)
+    record["chosen"] = values
+    _print_run(record, run.model.statement, as_json=as_json)
     if not as_json:
-        words = ", ".join(f"{name} = {value}" for name, value in winner.chosen.items())
+        words = ", ".join(f"{name} = {value}" for name, value in values.items())
         say(f"Chosen: {words}. Epsilon covers the whole search.")
 
 
@@ -165,7 +166,7 @@ def demo(
     epsilon: float = 1.0, out: Path = _DEMO, overwrite: bool = False, as_json: bool = False
 ) -> None:
     """Train on the bundled synthetic clinic letters, protecting each patient."""
-    from privgcn.config import Overrides, resolve
+    from privgcn.config import make_settings
     from privgcn.report.page import run_page
     from privgcn.runs.folder import is_stored
     from privgcn.runs.run import Run, write_run
@@ -181,7 +182,7 @@ def demo(
         "privacy.epsilon": epsilon,
     }
     with shown_progress():
-        settings = resolve(Overrides.typed(named, flags=True))
+        settings = make_settings(changes=named)
         prepared, folder = _read(settings, out, overwrite=overwrite)
         run = train_model(prepared)
         record = write_run(folder, run, run_page, overwrite=overwrite)

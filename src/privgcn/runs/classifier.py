@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from privgcn.config import (
-    Overrides,
     Settings,
     check_mode,
     flattened,
     recipe_settings,
     resolve,
+    without_none,
 )
 from privgcn.data import TRAIN, VALIDATION, Corpus
 from privgcn.data.ingest import is_missing
@@ -197,18 +196,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "_model")
         mode = check_mode(inference)
-        corpus = documents_in(self, X, edges=edges)
-        rows = np.arange(len(corpus))
-        if mode == "full-graph":
-            if corpus.parent is None or corpus.rows is None:
-                raise ConfigError(
-                    "Inference 'full-graph' needs a view such as corpus.test, so that the "
-                    "rest of the corpus is known. Got a corpus that is no view. Use "
-                    "'own-graph'."
-                )
-            rows, corpus = corpus.rows, corpus.parent
-        scores = self._model.scores(self._model.graph(corpus), rows, mode)
-        return np.asarray(softmax(scores.astype(np.float64), axis=1))
+        return self._model.probabilities(documents_in(self, X, edges=edges), mode)
 
     def predict_log_proba(
         self, X: Any, *, edges: Any = None, inference: str = "own-graph"
@@ -324,8 +312,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _make_settings(self) -> Settings:
         parameters = {setting: getattr(self, name) for name, setting in _PARAMETERS.items()}
         parameters["model.kind"] = None if self.module is None else "module"
-        overrides = Overrides.mapping(self.settings, "settings")
-        return resolve(Overrides.typed(parameters), overrides)
+        given = without_none(parameters)
+        return resolve(("a parameter", given), ("'settings'", self.settings or {}))
 
 
 def _joined(train_documents: Corpus, validation: Corpus) -> Corpus:

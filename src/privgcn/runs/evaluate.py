@@ -2,66 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privgcn.config import MODES, make_settings
+from privgcn.config import MODES, Mode, make_settings
 from privgcn.data import OUTSIDE, TEST, TRAIN, Corpus
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
 from privgcn.evaluation import HEADLINE, over_seeds
 from privgcn.privacy.accounting import epsilon_of_events
-from privgcn.privacy.plan import PrivacyPlan
 from privgcn.runs.run import Run
 from privgcn.runs.train import TrainedRun, train, train_run
 
 
-class Evaluation(NamedTuple):
-    """A model beside documents that it was not trained on.
+def evaluation_of(
+    run: Run, source: str | None = None, *, encoder: Path | None = None
+) -> tuple[TrainedRun, int]:
+    """The model of a run beside documents that it was not trained on, ready to be scored.
 
-    Attributes:
-        run: Ready to be scored.
-        left_out: How many documents the split now calls test that trained the model.
-    """
-
-    run: TrainedRun
-    left_out: int
-
-
-def evaluation_of(run: Run, *, encoder: Path | None = None) -> Evaluation:
-    """The model of a run beside the test documents that it was not trained on.
-
-    A random split would be made anew, and differently where documents came or went. So the
-    run's memory decides: what it was not trained on and did not validate with.
+    Of its own corpus these are the test documents. A random split would be made anew, and
+    differently where documents came or went, so the run's memory decides: what it was not
+    trained on and did not validate with. Of other documents these are all but exact copies
+    of training documents, whatever their split.
 
     Args:
-        run: A run folder.
+        run: A run folder; for other documents than its own also a saved model or a release.
+        source: A folder of labelled documents, or a dataset; ``None`` takes the run's own.
         encoder: Where the encoder of the features lies, if it is not installed.
 
+    Returns:
+        The model beside the documents, and how many were left out because they trained it.
+
     Raises:
-        DataError: The folder does not know, or there are no such documents.
+        DataError: The folder does not know which documents trained, or no document is left,
+            or none has a label.
     """
-    model, corpus, seen = run.model(path=encoder), run.corpus(), run.documents_seen
-    if seen is None:
+    model, seen = run.model(path=encoder), run.documents_seen
+    own = source is None or run.is_own_source(source)
+    corpus = run.corpus(None if own else source)
+    if own and seen is None:
         raise DataError(
             f"The {run.stored.kind} {run.folder} does not know which documents it was "
-            "trained on. Evaluate the run folder."
+            "trained on. Evaluate the run folder, or name other documents."
         )
-    trained = seen.among(corpus, own=True)
-    test = (corpus.split == TEST) & ~trained
-    if corpus.facts.split_origin == "random":
-        test = ~trained & ~seen.validated(corpus)
+    trained = np.zeros(len(corpus), bool) if seen is None else seen.among(corpus, own=own)
+    test, left_out = ~trained, trained
+    if own and seen is not None:
+        left_out = trained & (corpus.split == TEST)
+        random = corpus.facts.split_origin == "random"
+        test &= ~seen.validated(corpus) if random else corpus.split == TEST
     if not test.any():
         raise DataError(
-            f"There are no documents in {run.settings.data.source} to evaluate that the "
-            f"run {run.folder} was not trained on. Add some with split 'test'."
+            f"There are no documents in {source or run.settings.data.source} to evaluate that "
+            f"the run {run.folder} was not trained on. Add some with split 'test'."
+        )
+    if not own and not (corpus.labels[test] >= 0).any():
+        raise DataError(
+            f"Evaluation needs labels, and no document of {source} has one. Add a column "
+            "'label', or use 'privgcn predict'."
         )
     documents = corpus.with_split(np.where(test, TEST, np.where(trained, TRAIN, OUTSIDE)))
-    left_out = int((trained & (corpus.split == TEST)).sum())
-    return Evaluation(TrainedRun(model, documents, model.graph(documents)), left_out)
+    return TrainedRun(model, documents, model.graph(documents)), int(left_out.sum())
 
 
 def repeated_scores(run: TrainedRun, count: int) -> dict[str, Any]:
@@ -76,32 +80,33 @@ def repeated_scores(run: TrainedRun, count: int) -> dict[str, Any]:
 
     Returns:
         The seeds; for each mode and score, the values with mean, deviation and interval; and
-        what publishing all of them would cost.
+        what publishing all of them would cost together, at the plan's delta.
     """
     if run.prepared is None:
         raise ValueError("only a run that was trained just now can be repeated")
-    first = run.settings.seed
+    first, plan = run.settings.seed, run.prepared.plan
     seeds = list(range(first, first + count))
     others = (train(run.prepared.reseeded(seed), run.graph) for seed in seeds[1:])
     tables = [run.scores, *(other.scores for other in others)]
-    documents, plan = len(run.truth[run.truth >= 0]), run.prepared.plan
     return {
         "seeds": seeds,
         "model": first,
-        "modes": {
-            mode: {
-                name: over_seeds([table[mode][name] for table in tables], documents)
-                for name in (HEADLINE if documents else ())
-            }
-            for mode in MODES
-        },
-        "composed_epsilon": None if plan is None else composed_epsilon(plan, count),
+        "modes": over_tables(tables, int((run.truth >= 0).sum())),
+        "composed_epsilon": None
+        if plan is None
+        else epsilon_of_events([plan.event] * count, delta=plan.delta, accountant="pld"),
     }
 
 
-def composed_epsilon(plan: PrivacyPlan, count: int) -> float:
-    """What so many runs of one plan on the same documents cost together, at its delta."""
-    return epsilon_of_events([plan.event] * count, delta=plan.delta, accountant="pld")
+def over_tables(tables: Sequence[Mapping[Mode, Any]], documents: int) -> dict[str, Any]:
+    """For each mode and main score of several runs, mean, deviation and interval."""
+    return {
+        mode: {
+            name: over_seeds([table[mode][name] for table in tables], documents)
+            for name in (HEADLINE if documents else ())
+        }
+        for mode in MODES
+    }
 
 
 def cross_validate(
@@ -165,13 +170,7 @@ def cross_validate(
         for fold in range(folds)
     ]
     documents = sum(table["alone"]["documents"] for table in tables)
-    return {
-        mode: {
-            name: over_seeds([table[mode][name] for table in tables], documents)
-            for name in HEADLINE
-        }
-        for mode in MODES
-    } | {"documents": documents, "folds": folds}
+    return {**over_tables(tables, documents), "documents": documents, "folds": folds}
 
 
 def _folds(corpus: Corpus, folds: int, seed: int) -> NDArray[np.int64]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from scipy.special import softmax
 
 from privgcn.config import DataSettings, Mode, Settings, parse_settings, to_toml
 from privgcn.errors import ConfigError, DataError, PrivGCNError, reason, refusal
@@ -77,6 +78,24 @@ class Model:
         from privgcn.inference import scores_in_mode
 
         return scores_in_mode(self.released, graph, rows, mode, module=self.module)
+
+    def probabilities(self, corpus: Corpus, mode: Mode) -> NDArray[np.float64]:
+        """Class probabilities of each document of a corpus.
+
+        Raises:
+            ConfigError: ``full-graph`` of a corpus that is no view of a larger one.
+        """
+        rows = np.arange(len(corpus))
+        if mode == "full-graph":
+            if corpus.parent is None or corpus.rows is None:
+                raise ConfigError(
+                    "Inference 'full-graph' needs a view such as corpus.test, so that the "
+                    "rest of the corpus is known. Got a corpus that is no view. Use "
+                    "'own-graph'."
+                )
+            rows, corpus = corpus.rows, corpus.parent
+        scores = self.scores(self.graph(corpus), rows, mode)
+        return np.asarray(softmax(scores.astype(np.float64), axis=1))
 
     @property
     def record(self) -> dict[str, Any]:

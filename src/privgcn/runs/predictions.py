@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,8 @@ from privgcn.config import Mode, check_mode
 from privgcn.data import load_corpus
 from privgcn.errors import ConfigError, DataError
 from privgcn.files import write_atomically
-from privgcn.runs.classifier import GraphClassifier
 from privgcn.runs.run import Run
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-_FORMATS = (".csv", ".jsonl", ".parquet")
 _COLUMNS = ["id", "label", "probability"]
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?$")
@@ -53,79 +48,37 @@ class Predictions:
     trained: tuple[str, ...]
     left_out: int
 
-    def table(self, *, all_classes: bool = False) -> dict[str, list[Any]]:
-        """Id, predicted class and its probability; with ``all_classes``, of every class."""
-        best = self.probabilities.argmax(axis=1)
-        chosen = self.probabilities[np.arange(len(best)), best]
-        labels = [str(self.classes[code]) for code in best]
-        cells = ([str(name) for name in self.ids], labels, chosen.tolist())
-        columns: dict[str, list[Any]] = dict(zip(_COLUMNS, cells, strict=True))
-        if all_classes:
-            columns |= {
-                f"probability of {name}": self.probabilities[:, code].tolist()
-                for code, name in enumerate(self.classes)
-            }
-        return columns
-
     def csv_text(self, *, all_classes: bool = False) -> str:
-        """The table as CSV; no cell is a formula."""
-        columns = self.table(all_classes=all_classes)
+        """Id, predicted class and its probability; with ``all_classes``, of every class."""
+        others = [f"probability of {name}" for name in self.classes] if all_classes else []
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
-        table.writerow([harmless(name) for name in columns])
-        for cells in zip(*columns.values(), strict=True):
-            table.writerow([harmless(c) if isinstance(c, str) else f"{c:.6f}" for c in cells])
+        table.writerow([harmless(name) for name in (*_COLUMNS, *others)])
+        best = self.probabilities.argmax(axis=1)
+        for name, code, row in zip(self.ids, best, self.probabilities, strict=True):
+            words = harmless(str(name)), harmless(str(self.classes[code]))
+            values = (row[code], *row[: len(others)])
+            table.writerow([*words, *(f"{value:.6f}" for value in values)])
         return text.getvalue()
 
     def write(self, path: Path, *, all_classes: bool = False) -> None:
-        """Writes the table in the format that the file's name ends with, atomically.
-
-        Nobody else can read the file, whatever the umask.
-        """
-        if check_format(path) == ".csv":
-            write_atomically(path, self.csv_text(all_classes=all_classes), mode=0o600)
-            return
-        import polars as pl
-
-        frame = pl.DataFrame(self.table(all_classes=all_classes))
-        content = io.BytesIO()
-        if path.suffix == ".parquet":
-            frame.write_parquet(content)
-        else:
-            frame.write_ndjson(content)
-        write_atomically(path, content.getvalue(), mode=0o600)
+        """Writes the table atomically; nobody else can read it, whatever the umask."""
+        check_format(path)
+        write_atomically(path, self.csv_text(all_classes=all_classes), mode=0o600)
 
 
-def check_format(path: Path) -> str:
-    """How predictions are written to a file: as its name ends, or else as CSV.
-
-    Raises:
-        ConfigError: They cannot be written so.
-    """
-    if path.suffix in ("", *_FORMATS):
-        return path.suffix or ".csv"
-    raise ConfigError(
-        f"Predictions must be written to a file that ends with {', '.join(_FORMATS)}. Got "
-        f"{path}. Rename it."
-    )
+def check_format(path: Path) -> None:
+    """Refuses a file whose name says that it is no CSV."""
+    if path.suffix not in ("", ".csv"):
+        raise ConfigError(
+            f"Predictions must be written to a file that ends with .csv. Got {path}. Rename it."
+        )
 
 
 def are_predictions(path: Path) -> bool:
     """Whether a file begins as :meth:`Predictions.write` would have it."""
-    import polars as pl
-
     with path.open("rb") as file:
-        head = file.readline(1 << 20)
-    try:
-        if path.suffix == ".parquet":
-            names = list(pl.read_parquet_schema(path))
-        elif path.suffix == ".jsonl":
-            names = list(json.loads(head))
-        else:
-            names = next(csv.reader([head.decode()]))
-    except (ValueError, TypeError, RecursionError, csv.Error, pl.exceptions.PolarsError):
-        return False
-    return names[: len(_COLUMNS)] == _COLUMNS
+        return file.read(1 << 10).startswith(",".join(_COLUMNS).encode())
 
 
 def harmless(value: str) -> str:
@@ -154,16 +107,13 @@ def predict_source(
     """
     mode = check_mode(inference)
     run = Run(folder)
-    model = GraphClassifier.of_run(run, encoder=encoder)
-    documents_seen, own = run.documents_seen, run.is_own_source(source)
+    model, seen, own = run.model(path=encoder), run.documents_seen, run.is_own_source(source)
     corpus = load_corpus(source, seed=run.settings.seed)
-    trained = np.zeros(len(corpus), dtype=bool)
-    if documents_seen is not None:
-        trained = documents_seen.among(corpus, own=own)
+    trained = np.zeros(len(corpus), bool) if seen is None else seen.among(corpus, own=own)
     if mode == "full-graph" and not trained.any():
         why = (
             f"a {run.stored.kind} does not know which those are"
-            if documents_seen is None
+            if seen is None
             else f"{source} has none: it would be the same as 'own-graph'"
         )
         raise ConfigError(
@@ -180,14 +130,14 @@ def predict_source(
     covered, words = _coverage(
         mode,
         private=run.statement is not None,
-        known=documents_seen is not None,
+        known=seen is not None,
         trained=named,
         documents=len(chosen),
     )
     return Predictions(
         ids=chosen.ids,
-        classes=model.classes_,
-        probabilities=model.predict_proba(chosen, inference=mode),
+        classes=model.classes,
+        probabilities=model.probabilities(chosen, mode),
         covered=covered,
         coverage=words,
         trained=tuple(named),

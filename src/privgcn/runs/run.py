@@ -138,11 +138,15 @@ class Run:
         own = self.settings.data.source
         return own is not None and resolved_source(own) == resolved_source(source)
 
-    def corpus(self) -> Corpus:
-        """The corpus the run was trained on, loaded again from its source."""
+    def corpus(self, source: str | None = None) -> Corpus:
+        """Documents with labels of the model's classes; by default those it was trained on.
+
+        Raises:
+            DataError: They cannot be read, or have other classes.
+        """
         from privgcn.data import load_corpus
 
-        source = self.settings.data.source
+        source = source or self.settings.data.source
         if source is None:
             raise DataError(
                 f"The {self.stored.kind} {self.folder} does not name its documents. Use "

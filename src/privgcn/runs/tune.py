@@ -5,8 +5,8 @@ or on validation documents that the user declared public; how many runs there ar
 in secret; what lost is forgotten. ``docs/decisions/0006-paid-search.md`` has the reasons.
 
 Examples:
-    >>> space = SearchSpace.of("auto", None, ["training.noise_scale=0.4,0.8"])
-    >>> len(space.combinations()), str(space)
+    >>> space = search_space("auto", None, ["training.noise_scale=0.4,0.8"])
+    >>> len(combinations(space)), in_words(space)
     (2, 'training.noise_scale from 0.4, 0.8')
 """
 
@@ -16,21 +16,24 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privgcn.config import (
     PAPER_LEARNING_RATES,
     Mode,
+    PrivacySettings,
     Settings,
     parse_assignment,
     read_settings,
 )
 from privgcn.data import TRAIN, VALIDATION, Corpus
 from privgcn.errors import ConfigError, DataError, PrivacyContractError, shown
+from privgcn.features import Featurizer
 from privgcn.graph import DocumentGraph
 from privgcn.mechanism import RandomSource
 from privgcn.mechanism.fixed_point import Grid
@@ -55,105 +58,110 @@ from privgcn.runs.prepare import (
 )
 from privgcn.runs.train import TrainedRun, fit, stated
 
+Space: TypeAlias = Mapping[str, Sequence[Any]]
+"""Values to try for some settings; every combination is a candidate, all equally likely."""
+
 # Settings that a search may vary. The others decide what is promised, or what is read: all
 # candidates protect the same units, divided into the same groups.
 _SECTIONS = ("features.", "model.", "training.", "prediction.")
 
-DEFAULT_SPACES: dict[str, dict[str, tuple[Any, ...]]] = {
+DEFAULT_SPACES: dict[str, Space] = {
     "auto": {"training.noise_scale": (0.4, 0.8, 1.6)},
     "paper-full": {"training.learning_rate": PAPER_LEARNING_RATES},
     "paper-split": {"training.learning_rate": PAPER_LEARNING_RATES},
 }
 
 
-@dataclass(frozen=True)
-class SearchSpace:
-    """Values to try for some settings; every combination is a candidate, all equally likely.
+def search_space(recipe: str, file: Path | None, tries: Sequence[str]) -> Space:
+    """The space of a file and of ``a.b=c,d`` assignments; else the recipe's own.
+
+    Raises:
+        ConfigError: The recipe has none, or :func:`combinations` refuses it.
+    """
+    choices: dict[str, Any] = {} if file is None else read_settings(file)
+    for text in tries:
+        name, separator, values = text.partition("=")
+        value = parse_assignment(f"{name}=[{values}]")[1] if separator else values
+        if not isinstance(value, list):
+            # Not TOML: plain words, separated by commas.
+            value = [parse_assignment(f"{name}={one}")[1] for one in values.split(",")]
+        choices[name.strip()] = value
+    if not choices and recipe not in DEFAULT_SPACES:
+        raise ConfigError(
+            f"Recipe '{recipe}' has no search space of its own. Name an epsilon and a "
+            f"private recipe: {', '.join(DEFAULT_SPACES)}."
+        )
+    lists = {name: v if isinstance(v, list) else [v] for name, v in choices.items()}
+    space: Space = lists or DEFAULT_SPACES[recipe]
+    combinations(space)
+    return space
+
+
+def combinations(space: Space) -> list[dict[str, Any]]:
+    """What each candidate changes.
 
     Raises:
         ConfigError: No values, too many combinations, or a setting that no search may vary.
     """
-
-    choices: Mapping[str, tuple[Any, ...]]
-
-    def __post_init__(self) -> None:
-        for name in self.choices:
-            if not name.startswith(_SECTIONS):
-                raise ConfigError(
-                    f"The setting {shown(name)} must not be searched over: it decides what is "
-                    f"promised or read. Search over {', '.join(s + '*' for s in _SECTIONS)}."
-                )
-        size = math.prod(len(values) for values in self.choices.values())
-        if not 2 <= size <= MOST_CANDIDATES:
+    for name in space:
+        if not name.startswith(_SECTIONS):
             raise ConfigError(
-                f"A search must have 2 to {MOST_CANDIDATES} candidates. Got {shown(size)}. "
-                'Name values to try, such as --try "training.noise_scale=0.4,0.8,1.6".'
+                f"The setting {shown(name)} must not be searched over: it decides what is "
+                f"promised or read. Search over {', '.join(s + '*' for s in _SECTIONS)}."
             )
+    size = math.prod(map(len, space.values()))
+    if not 2 <= size <= MOST_CANDIDATES:
+        raise ConfigError(
+            f"A search must have 2 to {MOST_CANDIDATES} candidates. Got {shown(size)}. "
+            'Name values to try, such as --try "training.noise_scale=0.4,0.8,1.6".'
+        )
+    values = itertools.product(*space.values())
+    return [dict(zip(space, each, strict=True)) for each in values]
 
-    @classmethod
-    def of(cls, recipe: str, file: Path | None, tries: Sequence[str]) -> SearchSpace:
-        """The space of a file and of ``a.b=c,d`` assignments; else the recipe's own."""
-        choices: dict[str, Any] = {} if file is None else read_settings(file)
-        for text in tries:
-            name, separator, values = text.partition("=")
-            value = parse_assignment(f"{name}=[{values}]")[1] if separator else values
-            if not isinstance(value, list):
-                # Not TOML: plain words, separated by commas.
-                value = [parse_assignment(f"{name}={one}")[1] for one in values.split(",")]
-            choices[name.strip()] = value
-        if not choices:
-            if recipe not in DEFAULT_SPACES:
-                raise ConfigError(
-                    f"Recipe '{recipe}' has no search space of its own. Name an epsilon and a "
-                    f"private recipe: {', '.join(DEFAULT_SPACES)}."
-                )
-            choices = dict(DEFAULT_SPACES[recipe])
-        lists = {n: v if isinstance(v, list | tuple) else (v,) for n, v in choices.items()}
-        return cls({name: tuple(values) for name, values in lists.items()})
 
-    def combinations(self) -> list[dict[str, Any]]:
-        """What each candidate changes."""
-        return [
-            dict(zip(self.choices, values, strict=True))
-            for values in itertools.product(*self.choices.values())
-        ]
+def in_words(space: Space) -> str:
+    """A space as a release may tell it: not where a file lies on this machine."""
 
-    def __str__(self) -> str:
-        return "; ".join(
-            f"{name} from {', '.join(_without_path(value) for value in values)}"
-            for name, values in self.choices.items()
+    def word(value: Any) -> str:
+        if isinstance(value, Mapping):
+            return str({name: word(each) for name, each in value.items()})
+        return (
+            re.split(r"[/\\]", value.rstrip("/"))[-1] if isinstance(value, str) else str(value)
         )
 
-
-def _without_path(value: Any) -> str:
-    """A value as a release may name it: not where a file lies on this machine."""
-    if isinstance(value, Mapping):
-        return str({name: _without_path(each) for name, each in value.items()})
-    return re.split(r"[/\\]", value.rstrip("/"))[-1] if isinstance(value, str) else str(value)
+    return "; ".join(f"{name} from {', '.join(map(word, v))}" for name, v in space.items())
 
 
-class Winner(NamedTuple):
-    """All that is left of a search.
+class Candidate(NamedTuple):
+    """A run that may be drawn; its plan names the search that it would win.
 
     Attributes:
-        run: The winning model beside its corpus; the epsilon of its statement is that of the
-            whole search.
-        chosen: The winning values of the settings that were searched over.
+        prepared: Everything that was decided about it.
+        graph: The documents with its features.
+        changes: Its values of the settings that are searched over.
     """
 
-    run: TrainedRun
-    chosen: dict[str, Any]
+    prepared: PreparedRun
+    graph: DocumentGraph
+    changes: dict[str, Any]
+
+    @property
+    def plan(self) -> PrivacyPlan:
+        """What its guarantee rests on."""
+        if self.prepared.plan is None:
+            raise ValueError("a candidate of a search is a private run")
+        return self.prepared.plan
 
 
 def search(
     corpus: Corpus,
     settings: Settings,
-    space: SearchSpace,
+    space: Space,
     count: RunCount,
     *,
     public_validation: bool = False,
-) -> Winner:
-    """Trains a secret number of random candidates and returns the best.
+) -> tuple[TrainedRun, dict[str, Any]]:
+    """Trains a secret number of random candidates and returns the best, with its values.
 
     Args:
         corpus: Documents with a validation split.
@@ -165,149 +173,132 @@ def search(
 
     Guarantees:
         Together, all runs and the choice among them cost at most the settings' epsilon, for
-        training documents and, unless public, validation documents. The winner is the run
-        that was scored; it is not trained again.
+        training documents and, unless public, validation documents; the epsilon of the
+        winner's statement is that of the whole search. The winner is the run that was scored;
+        it is not trained again.
     """
-    _check_search(corpus, settings, space, public_validation)
-    candidates = _Candidates(corpus, settings, space, count, public=public_validation)
+    candidates = make_candidates(corpus, settings, space, count, public=public_validation)
     source = RandomSource.secret()
-    best: tuple[float, Model, int] | None = None
+    best: tuple[float, Candidate, Model] | None = None
     for _ in range(count.draw(source)):
-        number = int(source.words(1)[0] % np.uint64(len(candidates.prepared)))
-        model = candidates.train(number)
-        score = candidates.score(number, model, source)
+        candidate = candidates[int(source.words(1)[0] % np.uint64(len(candidates)))]
+        model = trained(candidate)
+        result = score(candidate, model, source)
         # Of equal scores the first one stays. Runs are alike, so that is a fair choice among
         # equals: an order of all outcomes, as the bound needs it.
-        if best is None or score > best[0]:
-            best = (score, model, number)
+        if best is None or result > best[0]:
+            best = (result, candidate, model)
     if best is None:
         raise RuntimeError("a law of the number of runs gives at least one")
-    return candidates.winner(best[2], best[1])
+    _, candidate, model = best
+    return winner(candidate, model, space, candidates), candidate.changes
 
 
-class _Candidates:
-    """Candidates with their plans, and documents encoded once for each kind of features.
+def make_candidates(
+    corpus: Corpus, settings: Settings, space: Space, count: RunCount, *, public: bool
+) -> list[Candidate]:
+    """All candidates with their plans, documents encoded once for each kind of features.
 
     Everything is prepared for every candidate before the first run, so that neither
     mistakes nor features tell which candidates were drawn.
     """
-
-    def __init__(
-        self,
-        corpus: Corpus,
-        settings: Settings,
-        space: SearchSpace,
-        count: RunCount,
-        *,
-        public: bool,
-    ) -> None:
-        privacy = settings.privacy
-        if privacy is None or privacy.epsilon is None:
-            raise ValueError("a search has an epsilon")
-        self.space, self.public = space, public
-        self.choices = space.combinations()
-        drafts: list[PreparedRun] = []
-        self.graphs: list[DocumentGraph] = []
-        for choice in self.choices:
-            candidate = settings.changed({**choice, **_noise_changes(1.0)})
-            alike = [
-                (draft.featurizer, graph)
-                for draft, graph in zip(drafts, self.graphs, strict=True)
-                if draft.settings.features == candidate.features
-            ]
-            if alike:
-                featurizer, graph = alike[0]
-                draft = prepare(corpus, candidate, featurizer=featurizer)
-            else:
-                draft = prepare(corpus, candidate)
-                graph = graph_of(corpus, draft.featurizer, candidate)
-            drafts.append(draft)
-            self.graphs.append(graph)
-        trainings = [_training(draft.plan) for draft in drafts]
-        noise = calibrate_search(
-            privacy.epsilon,
-            trainings,
-            count,
-            private_score=not public,
-            delta=privacy.delta,
-        )
-        self.score_noise = noise.score
-        self.prepared = [
-            replace(
-                draft,
-                plan=draft.plan and replace(draft.plan, noise_multiplier=each),
-                settings=draft.settings.changed(_noise_changes(each)),
+    privacy, epsilon = _check_search(corpus, settings, space, public)
+    encoded: dict[str, tuple[Featurizer, DocumentGraph]] = {}
+    drafts = []
+    for changes in combinations(space):
+        candidate = settings.changed({**changes, **_noise_changes(1.0)})
+        key = candidate.features.model_dump_json()
+        featurizer = encoded[key][0] if key in encoded else None
+        prepared = prepare(corpus, candidate, featurizer=featurizer)
+        if featurizer is None:
+            graph = graph_of(corpus, prepared.featurizer, candidate)
+            encoded[key] = prepared.featurizer, graph
+        drafts.append(Candidate(prepared, encoded[key][1], changes))
+    events = [each.plan.event for each in drafts]
+    trainings = [event for event in events if isinstance(event, GaussianEvent)]
+    noise = calibrate_search(
+        epsilon, trainings, count, private_score=not public, delta=privacy.delta
+    )
+    paired = list(zip(drafts, trainings, noise.training, strict=True))
+    selection = Selection(
+        expected_runs=count.expected,
+        candidates=tuple(
+            dict.fromkeys(replace(event, noise_multiplier=each) for _, event, each in paired)
+        ),
+        score=None if noise.score is None else GaussianEvent(noise.score),
+        validation_units=0 if public else units_in(corpus, VALIDATION, privacy.unit),
+    )
+    # What a plan refuses to be chosen by is refused here, before the first run.
+    return [
+        draft._replace(
+            prepared=replace(
+                draft.prepared,
+                plan=replace(draft.plan, noise_multiplier=each, selection=selection),
+                settings=draft.prepared.settings.changed(_noise_changes(each)),
             )
-            for draft, each in zip(drafts, noise.training, strict=True)
-        ]
-        trainings = [_training(prepared.plan) for prepared in self.prepared]
-        self.selection = Selection(
-            expected_runs=count.expected,
-            candidates=tuple(dict.fromkeys(trainings)),
-            score=None if noise.score is None else GaussianEvent(noise.score),
-            validation_units=0 if public else units_in(corpus, VALIDATION, privacy.unit),
         )
-        # What a plan refuses to be chosen by is refused before the first run.
-        self.plans = [
-            prepared.plan and replace(prepared.plan, selection=self.selection)
-            for prepared in self.prepared
-        ]
+        for draft, _, each in paired
+    ]
 
-    def train(self, number: int) -> Model:
-        """One run of a candidate, with fresh noise."""
-        prepared = self.prepared[number]
-        released = fit(prepared, self.graphs[number])
-        if released.plan != prepared.plan or not released.releasable:
-            raise PrivacyContractError(
-                "A run of a search must follow the plan that the search is accounted with."
-            )
-        return Model(released, prepared.featurizer, prepared.classes)
 
-    def score(self, number: int, model: Model, source: RandomSource) -> float:
-        """How many validation documents (or owners) a run gets right, noisy unless public.
-
-        Guarantees:
-            Private documents are scored one by one, each without its edges: the content of
-            one moves the sum by at most 1, and so does an owner, who counts by the fraction
-            of own documents that are right. It is the same for removing and for replacing.
-        """
-        graph = self.graphs[number]
-        rows = np.flatnonzero(graph.split == VALIDATION)
-        mode: Mode = "own-graph" if self.public else "alone"
-        guesses = model.scores(graph, rows, mode).argmax(-1)
-        right = (guesses == graph.labels[rows]).astype(np.float64)
-        if self.score_noise is None:
-            return float(right.sum())
-        plan = self.prepared[number].plan
-        if plan is not None and plan.unit == "person" and graph.owners is not None:
-            _, owner = np.unique(graph.owners[rows], return_inverse=True)
-            right = np.bincount(owner, right) / np.bincount(owner)
-        grid = Grid.of(self.score_noise, len(right))
-        whole = np.floor(right * grid.unit)
-        return float(noisy(whole.sum(keepdims=True), grid, source)[0])
-
-    def winner(self, number: int, model: Model) -> Winner:
-        """The winner with its statement."""
-        prepared = self.prepared[number]
-        model = replace(model, released=replace(model.released, plan=self.plans[number]))
-        public = [
-            Fact("search_candidates", detail=str(self.space)),
-            *assumed_public(prepared.train, prepared.featurizer),
-        ]
-        # What a candidate's features learned may have decided the search, winner or not.
-        learned = {id(each.featurizer): each.featurizer for each in self.prepared}
-        gaps = [gap for each in learned.values() for gap in not_covered(prepared.train, each)]
-        run = TrainedRun(
-            stated(model, public, gaps), prepared.corpus, self.graphs[number], prepared
+def trained(candidate: Candidate) -> Model:
+    """One run of a candidate, with fresh noise."""
+    prepared = candidate.prepared
+    released = fit(prepared, candidate.graph)
+    if released.plan != prepared.plan or not released.releasable:
+        raise PrivacyContractError(
+            "A run of a search must follow the plan that the search is accounted with."
         )
-        return Winner(run, self.choices[number])
+    return Model(released, prepared.featurizer, prepared.classes)
 
 
-def _training(plan: PrivacyPlan | None) -> GaussianEvent:
-    """What one run of a candidate releases."""
-    if plan is None or not isinstance(plan.event, GaussianEvent):
-        raise ValueError("a candidate of a search is one private run")
-    return plan.event
+def score(candidate: Candidate, model: Model, source: RandomSource) -> float:
+    """How many validation documents (or owners) a run gets right, noisy unless public."""
+    selection = candidate.plan.selection
+    noise = None if selection is None else selection.score
+    right = right_answers(candidate, model, public=noise is None)
+    if noise is None:
+        return float(right.sum())
+    grid = Grid.of(noise.noise_multiplier, len(right))
+    whole = np.floor(right * grid.unit)
+    return float(noisy(whole.sum(keepdims=True), grid, source)[0])
+
+
+def right_answers(candidate: Candidate, model: Model, *, public: bool) -> NDArray[np.float64]:
+    """For each validation document (or owner) 1 where a run is right, 0 where it is wrong.
+
+    Guarantees:
+        Private documents are scored one by one, each without its edges: the content of
+        one moves the sum by at most 1, and so does an owner, who counts by the fraction
+        of own documents that are right. It is the same for removing and for replacing.
+    """
+    graph = candidate.graph
+    rows = np.flatnonzero(graph.split == VALIDATION)
+    mode: Mode = "own-graph" if public else "alone"
+    guesses = model.scores(graph, rows, mode).argmax(-1)
+    right = np.asarray(guesses == graph.labels[rows], np.float64)
+    person = candidate.plan.unit == "person"
+    if public or not person or graph.owners is None:
+        return right
+    _, owner = np.unique(graph.owners[rows], return_inverse=True)
+    fractions: NDArray[np.float64] = np.bincount(owner, right) / np.bincount(owner)
+    return fractions
+
+
+def winner(
+    candidate: Candidate, model: Model, space: Space, candidates: Sequence[Candidate]
+) -> TrainedRun:
+    """The run that won, with its statement."""
+    prepared = candidate.prepared
+    train = prepared.train
+    public = [
+        Fact("search_candidates", detail=in_words(space)),
+        *assumed_public(train, prepared.featurizer),
+    ]
+    # What a candidate's features learned may have decided the search, winner or not.
+    learned = {id(each.prepared.featurizer): each.prepared.featurizer for each in candidates}
+    gaps = [gap for each in learned.values() for gap in not_covered(train, each)]
+    return TrainedRun(stated(model, public, gaps), prepared.corpus, candidate.graph, prepared)
 
 
 def _noise_changes(noise_multiplier: float) -> dict[str, Any]:
@@ -318,8 +309,10 @@ def _noise_changes(noise_multiplier: float) -> dict[str, Any]:
     }
 
 
-def _check_search(corpus: Corpus, settings: Settings, space: SearchSpace, public: bool) -> None:
-    """Refuses what forbids a search, beyond what forbids a run."""
+def _check_search(
+    corpus: Corpus, settings: Settings, space: Space, public: bool
+) -> tuple[PrivacySettings, float]:
+    """Refuses what forbids a search, beyond what forbids a run; returns what it may cost."""
     privacy = settings.privacy
     if privacy is None or privacy.epsilon is None or privacy.noise_multiplier is not None:
         raise ConfigError(
@@ -350,9 +343,10 @@ def _check_search(corpus: Corpus, settings: Settings, space: SearchSpace, public
                 "do: what is public about an owner reveals something of the owner's protected "
                 "documents. Split by owner, or leave out --public-validation."
             )
-    varied = [name for name in space.choices if name.startswith("prediction.")]
+    varied = [name for name in space if name.startswith("prediction.")]
     if varied and not public:
         raise ConfigError(
             f"The setting '{varied[0]}' can be searched over with --public-validation only: "
             "private validation documents are scored one by one, where it has no influence."
         )
+    return privacy, privacy.epsilon
