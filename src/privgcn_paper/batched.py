@@ -4,7 +4,8 @@
 all replicas of a batch, and samples from NumPy's. A run that is to be released goes through
 ``Session``; a test holds this module to it.
 
-A replica is a seed with a noise multiplier. A step takes the pairs (replica, group) that were
+A replica is a seed with a noise multiplier and a learning rate. A step takes the pairs
+(replica, group) that were
 sampled, of all replicas side by side: its cost is that of launching some sixty kernels, so a
 whole table of scores trains in the time of one run. On a GPU they are one captured graph.
 Replica r with pairs p of weight 1 (padding has 0) moves its weights along
@@ -33,6 +34,8 @@ from privgcn.sgd.gcn import Network, kept_fraction, seeded
 
 # Steps before the rest is captured: what PyTorch sets up once must not be part of a graph.
 _WARM = 3
+# Replays between two looks at whether all have ended, each of which waits for the device.
+_ASKED = 50
 
 
 class Replica(NamedTuple):
@@ -41,10 +44,12 @@ class Replica(NamedTuple):
     Attributes:
         seed: Of partition, first weights and samples.
         noise_multiplier: Standard deviation of the noise over the clip norm.
+        learning_rate: Of its optimiser.
     """
 
     seed: int
     noise_multiplier: float
+    learning_rate: float
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,6 @@ class Method:
         groups: Random groups of documents; as many as documents makes each a group.
         steps: Of every replica.
         optimizer: ``sgd`` or ``adam``.
-        learning_rate: Of the optimiser.
         schedule: Groups of a step: ``all``, a ``poisson`` sample, or ``epoch``, one by one.
         sampling_probability: Of ``poisson``.
         clip_norm: How long the gradient of a group may be.
@@ -67,7 +71,6 @@ class Method:
     groups: int
     steps: int
     optimizer: str
-    learning_rate: float
     schedule: str = "all"
     sampling_probability: float = 1.0
     clip_norm: float = 1.0
@@ -84,26 +87,40 @@ def train_batched(
     Args:
         train: The training documents.
         method: What the replicas have in common.
-        replicas: Seeds and noise multipliers.
+        replicas: What each has of its own.
         device: ``cpu`` or ``cuda``.
     """
     place = torch.device(device)
     with seeded(replicas[0].seed, place), torch.no_grad():
         batch = _Batch(train, method, replicas, place)
-        _advance(batch.step, method.steps, place)
+        advance(batch.step, method.steps, place)
     names = [f"layers.{number}.{kind}" for number in (0, 1) for kind in ("weight", "bias")]
-    tensors = [parameter.detach().cpu().numpy() for parameter in batch.parameters]
+    tensors = [parameter.cpu().numpy() for parameter in batch.parameters]
     return [
         {name: tensor[number].copy() for name, tensor in zip(names, tensors, strict=True)}
         for number in range(len(replicas))
     ]
 
 
-def _advance(step: Callable[[], None], steps: int, place: torch.device) -> None:
-    """Takes the steps; on a GPU, all but the first few are replays of a captured graph."""
+def advance(
+    step: Callable[[], None],
+    steps: int,
+    place: torch.device,
+    ended: Callable[[], bool] = lambda: False,
+) -> None:
+    """Takes the steps; on a GPU, all but the first few are replays of a captured graph.
+
+    Args:
+        step: Reads and writes tensors of fixed shape alone.
+        steps: How many there are at most.
+        place: Where the tensors are.
+        ended: Whether no further step would change a thing; asked now and then.
+    """
     if place.type != "cuda":
         for _ in range(steps):
             step()
+            if ended():
+                return
         return
     stream: torch.cuda.Stream = torch.cuda.Stream(place)  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream(place))
@@ -114,9 +131,57 @@ def _advance(step: Callable[[], None], steps: int, place: torch.device) -> None:
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, stream=stream):
                 step()
-            for _ in range(steps - _WARM):
+            for number in range(steps - _WARM):
                 graph.replay()
+                if number % _ASKED == 0 and ended():
+                    break
     torch.cuda.synchronize(place)
+
+
+class Descent:
+    """SGD or Adam on parameters ``[replicas, ...]``, each replica with a rate of its own.
+
+    Attributes:
+        rates: Of the replicas; at 0 one stands still.
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[Tensor],
+        optimizer: str,
+        rates: Tensor,
+        weight_decay: float = 0.0,
+    ) -> None:
+        self.parameters, self.rates, self.decay = parameters, rates, weight_decay
+        self.adam = optimizer == "adam"
+        self.taken = torch.zeros((), device=rates.device)
+        self.means = [torch.zeros_like(parameter) for parameter in parameters]
+        self.squares = [torch.zeros_like(parameter) for parameter in parameters]
+
+    def step(self, gradients: Sequence[Tensor]) -> None:
+        """One step of every replica, as PyTorch's optimisers take it."""
+        self.taken.add_(1)
+        for number, (parameter, gradient) in enumerate(
+            zip(self.parameters, gradients, strict=True)
+        ):
+            move = gradient.add(parameter, alpha=self.decay) if self.decay else gradient
+            if self.adam:
+                mean = self.means[number].lerp_(move, 0.1)
+                square = self.squares[number].mul_(0.999).addcmul_(move, move, value=0.001)
+                root = (square / (1 - 0.999**self.taken)).sqrt_().add_(1e-8)
+                move = mean / (1 - 0.9**self.taken) / root
+            parameter.sub_(by_replica(self.rates, move) * move)
+
+
+def by_replica(values: Tensor, like: Tensor) -> Tensor:
+    """One value for each replica, in a shape to multiply a tensor ``[replicas, ...]`` with."""
+    return values.view(-1, *[1] * (like.dim() - 1))
+
+
+def first_weights(replicas: Sequence[Replica], widths: list[int]) -> list[Tensor]:
+    """The first weights of all replicas, stacked, each as its seed gives them."""
+    first = [Network(widths, hops=0).begun(own.seed).parameters() for own in replicas]
+    return [torch.stack([part.detach() for part in same]) for same in zip(*first, strict=True)]
 
 
 class _Batch:
@@ -135,18 +200,11 @@ class _Batch:
     ) -> None:
         self.method, self.place = method, place
         widths = [train.width, method.hidden, train.classes]
-        first = [Network(widths, hops=0).begun(seed).parameters() for seed, _ in replicas]
-        self.parameters = [
-            torch.nn.Parameter(torch.stack(same).to(place)) for same in zip(*first, strict=True)
-        ]
-        rate, captured = method.learning_rate, place.type == "cuda"
-        self.optimiser: torch.optim.Optimizer = (
-            torch.optim.Adam(self.parameters, lr=rate, capturable=captured)
-            if method.optimizer == "adam"
-            else torch.optim.SGD(self.parameters, lr=rate)
-        )
-        rates = {"all": 1.0, "poisson": method.sampling_probability, "epoch": 1 / method.groups}
-        self.expected_groups = method.groups * rates[method.schedule]
+        self.parameters = [tensor.to(place) for tensor in first_weights(replicas, widths)]
+        rates = self._tensor([own.learning_rate for own in replicas])
+        self.descent = Descent(self.parameters, method.optimizer, rates)
+        taken = {"all": 1.0, "poisson": method.sampling_probability, "epoch": 1 / method.groups}
+        self.expected_groups = method.groups * taken[method.schedule]
         self.noise = self._tensor([own.noise_multiplier for own in replicas]) * method.clip_norm
         self.each = method.groups == len(train)
         self.samples = torch.from_numpy(_samples(method, replicas, self.each)).to(place)
@@ -204,11 +262,13 @@ class _Batch:
         chosen = self.samples.index_select(0, self.taken)[0]
         self.taken.add_(1).remainder_(len(self.samples))
         sums = self.document_sums(chosen) if self.each else self.group_sums(chosen)
-        for parameter, total in zip(self.parameters, sums, strict=True):
-            spread = self.noise.view(-1, *[1] * (total.dim() - 1))
-            noisy = total + spread * torch.randn_like(total)
-            parameter.grad = noisy / self.expected_groups
-        self.optimiser.step()
+        self.descent.step(
+            [
+                (total + by_replica(self.noise, total) * torch.randn_like(total))
+                / self.expected_groups
+                for total in sums
+            ]
+        )
 
     def group_sums(self, chosen: Tensor) -> list[Tensor]:
         """The sum of each replica's clipped gradients of subgraphs; ``chosen`` holds pairs."""

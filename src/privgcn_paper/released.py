@@ -32,8 +32,8 @@ The baseline on MNIST (``released_mnist``) is code of its own:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +43,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from privgcn.graph import DocumentGraph
-from privgcn.sgd.gcn import Network, seeded
+from privgcn.sgd.gcn import Network, kept_fraction, product, seeded
+from privgcn_paper.batched import Descent, Replica, advance, by_replica, first_weights
 
 SOUND = {
     "clip": "the gradient of a part is clipped to norm 1, all tensors together",
@@ -58,117 +59,222 @@ PATIENCE = 20
 """Epochs without a lower loss after which a run stops."""
 
 _TRAIN, _VALIDATION = 0, 1
+# The part of a document that is in none, and of a step that takes none.
+_NONE, _NOBODY = -1, -2
 
 
-def released_scores(
-    graph: DocumentGraph,
-    *,
-    optimizer: str,
-    noise_multiplier: float,
-    learning_rate: float,
-    epochs: int,
-    parts: int = 1,
-    patience: int = 0,
-    weight_decay: float = 0.0,
-    hidden: int = 32,
-    dropout: float = 0.5,
-    sound: Collection[str] = (),
-    seed: int = 0,
-    device: str = "cpu",
-) -> NDArray[np.float32]:
-    """Trains as the released code does, and scores all documents in the whole graph.
+@dataclass(frozen=True)
+class Behaviour:
+    """What the replicas of a batch have in common.
 
-    Args:
-        graph: All documents, with features as they are.
+    Attributes:
         optimizer: ``sgd`` or ``adam``.
-        noise_multiplier: Standard deviation of the noise of a step; 0 for none.
-        learning_rate: Of the optimiser.
         epochs: Visits to every part, at most.
         parts: How many "subgraphs" there are.
-        patience: Epochs without a lower validation loss after which training stops; 0 never.
+        patience: Epochs without a lower validation loss after which a replica stops; 0 never.
         weight_decay: Of the optimiser.
         hidden: Width of the hidden layer.
         dropout: Fraction of hidden values that is left out.
         sound: Names of ``SOUND``: what is done as the paper describes it.
-        seed: Of parts, visits, first weights, dropout and noise.
-        device: Where to train.
+    """
+
+    optimizer: str
+    epochs: int
+    parts: int = 1
+    patience: int = 0
+    weight_decay: float = 0.0
+    hidden: int = 32
+    dropout: float = 0.5
+    sound: frozenset[str] = frozenset()
+
+
+def released_scores(
+    graph: DocumentGraph,
+    behaviour: Behaviour,
+    replicas: Sequence[Replica],
+    device: str = "cpu",
+) -> list[NDArray[np.float32]]:
+    """Trains replicas as the released code does, and scores all documents in the whole graph.
+
+    Args:
+        graph: All documents, with features as they are.
+        behaviour: What the replicas have in common.
+        replicas: Each with its seed (of parts, visits and first weights), the standard
+            deviation of its noise, and its learning rate.
+        device: ``cpu`` or ``cuda``.
 
     Returns:
-        Scores ``[documents, classes]``.
+        Scores ``[documents, classes]`` of each replica.
     """
-    if not set(sound) <= set(SOUND):
-        raise ValueError(f"'sound' must be some of {', '.join(SOUND)}. Got {', '.join(sound)}.")
+    unknown = behaviour.sound - SOUND.keys()
+    if unknown:
+        raise ValueError(
+            f"'sound' must be some of {', '.join(SOUND)}. Got {', '.join(unknown)}."
+        )
+    if "cut" in behaviour.sound and len(replicas) > 1:
+        # Which edges are cut follows from the seed, and a batch has one graph.
+        each = (released_scores(graph, behaviour, [own], device) for own in replicas)
+        return [scores for one in each for scores in one]
     place = torch.device(device)
-    network = Network([graph.width, hidden, graph.classes], hops=1, dropout=dropout)
-    network.begun(seed).to(place)
-    order = np.random.default_rng(seed)
-    train = np.flatnonzero((graph.split == _TRAIN) & (graph.labels >= 0))
-    members = np.array_split(order.permutation(train), parts)
-    whole, inputs = (
-        [tensor.to(place) for tensor in network.inputs(each)]
-        for each in (graph, _training_graph(graph, members, sound))
-    )
-    labels = torch.from_numpy(graph.labels).to(place)
-    rows = [torch.from_numpy(part).to(place) for part in members]
-    validation = np.flatnonzero((graph.split == _VALIDATION) & (graph.labels >= 0))
-    looked = torch.from_numpy(validation).to(place)
-    kind = torch.optim.Adam if optimizer == "adam" else torch.optim.SGD
-    parameters = list(network.parameters())
-    descent = kind(parameters, lr=learning_rate, weight_decay=weight_decay)
-    lowest, waited = np.inf, 0
-    with seeded(seed, place):
-        for epoch in range(epochs):
-            network.train(epoch == 0 or "dropout" in sound)
-            samples = [np.array([part]) for part in order.permutation(parts)]
-            if "sampling" in sound:
-                drawn = order.random((parts, parts)) < 1.0 / parts
-                samples = [np.flatnonzero(row) for row in drawn]
-            for sample in samples:
-                totals = [torch.zeros_like(parameter) for parameter in parameters]
-                for own in (rows[part] for part in sample):
-                    loss = cross_entropy(network(*inputs)[own], labels[own])
-                    gradients = torch.autograd.grad(loss, parameters)
-                    if "clip" in sound:
-                        gradients = clipped(gradients)
-                    torch._foreach_add_(totals, gradients)
-                for parameter, total in zip(parameters, totals, strict=True):
-                    parameter.grad = total.add_(torch.randn_like(total), alpha=noise_multiplier)
-                descent.step()
-            if patience:
-                scores = _scores(network, *whole)
-                loss_now = float(cross_entropy(scores[looked], labels[looked]))
-                waited = waited + 1 if loss_now > lowest else 0
-                lowest = min(lowest, loss_now)
-                if waited >= patience:
-                    break
-    made: NDArray[np.float32] = _scores(network, *whole).cpu().numpy()
-    return made
+    with seeded(replicas[0].seed, place), torch.no_grad():
+        batch = _Batch(graph, behaviour, replicas, place)
+        if behaviour.epochs:
+            batch.epoch(dropout=True)
+        steady = "dropout" in behaviour.sound
+        advance(lambda: batch.epoch(dropout=steady), behaviour.epochs - 1, place, batch.ended)
+        scores: NDArray[np.float32] = batch.scores(batch.all).cpu().numpy()
+    return list(scores)
+
+
+class _Batch:
+    """Weights ``[replicas, ...]`` over one graph; the part of a step is a mask on the loss."""
+
+    def __init__(
+        self,
+        graph: DocumentGraph,
+        behaviour: Behaviour,
+        replicas: Sequence[Replica],
+        place: torch.device,
+    ) -> None:
+        self.behaviour, self.place = behaviour, place
+        widths = [graph.width, behaviour.hidden, graph.classes]
+        self.parameters = [
+            tensor.to(place).requires_grad_() for tensor in first_weights(replicas, widths)
+        ]
+        self.noise, rates = (
+            torch.tensor(values, device=place)
+            for values in zip(*((own[1], own[2]) for own in replicas), strict=True)
+        )
+        self.descent = Descent(
+            self.parameters, behaviour.optimizer, rates, behaviour.weight_decay
+        )
+        train, validation = (
+            np.flatnonzero((graph.split == code) & (graph.labels >= 0))
+            for code in (_TRAIN, _VALIDATION)
+        )
+        planned = [_visits(behaviour, own.seed, train, len(graph)) for own in replicas]
+        most = max(visits.shape[1] for _, visits in planned)
+        padded = [
+            np.pad(visits, ((0, 0), (0, most - visits.shape[1])), constant_values=_NOBODY)
+            for _, visits in planned
+        ]
+        self.part = torch.from_numpy(np.stack([part for part, _ in planned])).to(place)
+        self.visits = torch.from_numpy(np.stack(padded, axis=1)).to(place)
+        self.taken = torch.zeros(1, dtype=torch.int64, device=place)
+        self.training = self._passes(_training_graph(graph, planned[0][0], behaviour.sound))
+        self.all = self.training if not behaviour.sound else self._passes(graph)
+        labels = torch.from_numpy(graph.labels).clamp(min=0)
+        self.targets = torch.eye(graph.classes)[labels].to(place)
+        self.validation = torch.from_numpy(validation).to(place)
+        self.lowest = torch.full_like(self.noise, torch.inf)
+        self.waited = torch.zeros_like(self.noise)
+
+    def _passes(self, graph: DocumentGraph) -> list[list[tuple[Tensor, Tensor]]]:
+        """The constant matrices of both layers, each with its transpose."""
+        network = Network([graph.width, graph.classes], hops=1)
+        features, transposed, spread = (own.to(self.place) for own in network.inputs(graph))
+        first = [(features, transposed), (spread, spread)]
+        if self.place.type == "cuda":
+            # One dense product of propagated rows is faster there than two sparse ones.
+            rows = graph.propagation @ graph.features
+            dense = torch.from_numpy(rows if graph.dense else rows.toarray()).to(self.place)
+            first = [(dense, dense.T)]
+        return [first, [(spread, spread)]]
+
+    def scores(
+        self, passes: list[list[tuple[Tensor, Tensor]]], *, dropout: bool = False
+    ) -> Tensor:
+        """Of all replicas, ``[replicas, documents, classes]``."""
+        first, first_bias, second, second_bias = self.parameters
+        count, width, hidden = first.shape
+        table = first.transpose(0, 1).reshape(width, count * hidden)
+        values = _spread(passes[0], table, count) + first_bias[:, None]
+        values = values.relu()
+        if dropout and self.behaviour.dropout:
+            kept = kept_fraction(self.behaviour.dropout)
+            values = values * (torch.rand_like(values) < kept) / kept
+        values = values @ second
+        table = values.transpose(0, 1).reshape(-1, count * values.shape[2])
+        return _spread(passes[1], table, count) + second_bias[:, None]
+
+    def epoch(self, *, dropout: bool) -> None:
+        """As many steps as there are parts, and a look at the validation loss."""
+        for _ in range(self.behaviour.parts):
+            self.step(dropout=dropout)
+        if self.behaviour.patience:
+            losses = -self.scores(self.all).log_softmax(-1) * self.targets
+            now = losses.sum(-1)[:, self.validation].mean(1)
+            self.waited.add_(1).mul_(now > self.lowest)
+            self.lowest.copy_(torch.fmin(self.lowest, now))
+            self.descent.rates.mul_(self.waited < self.behaviour.patience)
+
+    def ended(self) -> bool:
+        """Whether every replica has stopped."""
+        return bool(self.behaviour.patience) and not bool(self.descent.rates.any())
+
+    def step(self, *, dropout: bool) -> None:
+        """Sum, noise, step: one pass for each part that a step takes at most."""
+        chosen = self.visits.index_select(0, self.taken)[0]
+        self.taken.add_(1)
+        totals = [torch.zeros_like(parameter) for parameter in self.parameters]
+        for own in chosen.T:
+            mask = (self.part == own[:, None]).float()
+            weights = mask / mask.sum(1, keepdim=True).clamp(min=1)
+            with torch.enable_grad():
+                logits = self.scores(self.training, dropout=dropout).log_softmax(-1)
+                loss = -((logits * self.targets).sum(-1) * weights).sum()
+                gradients = torch.autograd.grad(loss, self.parameters)
+            if "clip" in self.behaviour.sound:
+                gradients = clipped(gradients)
+            torch._foreach_add_(totals, gradients)
+        self.descent.step(
+            [
+                total + by_replica(self.noise, total) * torch.randn_like(total)
+                for total in totals
+            ]
+        )
+
+
+def _spread(passes: list[tuple[Tensor, Tensor]], table: Tensor, count: int) -> Tensor:
+    """Matrices times a table ``[rows, replicas x columns]``: ``[replicas, rows, columns]``."""
+    for matrix, transposed in passes:
+        table = product(matrix, transposed, table)
+    return table.view(len(table), count, -1).transpose(0, 1)
+
+
+def _visits(
+    behaviour: Behaviour, seed: int, train: NDArray[np.int64], documents: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The part of each document, and which parts each step takes."""
+    order, parts = np.random.default_rng(seed), behaviour.parts
+    part = np.full(documents, _NONE)
+    for number, rows in enumerate(np.array_split(order.permutation(train), parts)):
+        part[rows] = number
+    visits = np.full((behaviour.epochs, parts, parts), _NOBODY)
+    for steps in visits:
+        steps[:, 0] = order.permutation(parts)
+        if "sampling" in behaviour.sound:
+            taken = order.random((parts, parts)) < 1.0 / parts
+            # The parts of a step come first in its row.
+            steps[:] = -np.sort(-np.where(taken, np.arange(parts), _NOBODY), axis=1)
+    most = max(1, int((visits >= 0).sum(-1).max(initial=0)))
+    return part, visits[..., :most].reshape(-1, most)
 
 
 def clipped(gradients: Sequence[Tensor], clip_norm: float = 1.0) -> tuple[Tensor, ...]:
-    """A gradient, scaled as a whole to the clip norm at most."""
-    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
-    factor = (clip_norm / norm.clamp(min=1e-12)).clamp(max=1.0)
-    return tuple(gradient * factor for gradient in gradients)
-
-
-def _scores(network: nn.Module, *inputs: Tensor) -> Tensor:
-    network.eval()
-    with torch.no_grad():
-        scores: Tensor = network(*inputs)
-    return scores
+    """Gradients ``[replicas, ...]``, each replica's scaled as one to the clip norm at most."""
+    squares = torch.stack([gradient.flatten(1).square().sum(1) for gradient in gradients])
+    factors = (clip_norm / squares.sum(0).sqrt().clamp(min=1e-12)).clamp(max=1.0)
+    return tuple(gradient * by_replica(factors, gradient) for gradient in gradients)
 
 
 def _training_graph(
-    graph: DocumentGraph, members: Sequence[NDArray[np.int64]], sound: Collection[str]
+    graph: DocumentGraph, part: NDArray[np.int64], sound: frozenset[str]
 ) -> DocumentGraph:
     """What a training pass sees: every edge, or the edges that a sound method leaves."""
-    if not set(sound) & {"apart", "cut"}:
+    if not sound & {"apart", "cut"}:
         return graph
-    part = np.full(len(graph), -1)
-    for number, rows in enumerate(members):
-        part[rows] = number if "cut" in sound else 0
-    ends = part[graph.edges]
+    ends = (part if "cut" in sound else np.minimum(part, 0))[graph.edges]
     return replace(graph, edges=graph.edges[:, (ends[0] == ends[1]) & (ends[0] >= 0)])
 
 
@@ -258,3 +364,10 @@ def perceptron(features: int, hidden: int, classes: int, dropout: float) -> nn.S
         *hidden_layer,
         nn.Linear(hidden, classes),
     )
+
+
+def _scores(network: nn.Module, *inputs: Tensor) -> Tensor:
+    network.eval()
+    with torch.no_grad():
+        scores: Tensor = network(*inputs)
+    return scores

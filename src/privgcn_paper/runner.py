@@ -1,10 +1,11 @@
 """Runs experiments: each run and seed is a task that leaves one record.
 
 What has a record is not run again. Tasks are spread over processes by joblib, or over a Ray
-cluster by joblib's Ray backend. On a GPU the paper's method and the released code are trained
-there; runs that differ in seed and noise alone share one pass
-(:mod:`privgcn_paper.batched`). Runs of experiments have seeded noise and samples: none of them
-may be released.
+cluster by joblib's Ray backend. On a GPU one process trains the paper's method
+(:mod:`privgcn_paper.batched`) and the released code (:mod:`privgcn_paper.released`), where runs
+that differ in seed, noise and learning rate alone share a pass; meanwhile the other processes
+make all other runs. Runs of experiments have seeded noise and samples: none of them may be
+released.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from privgcn.config import (
     MODES,
     PAPER_EPOCHS,
     PAPER_RATE,
-    Mode,
     Settings,
     make_settings,
 )
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from privgcn.graph import DocumentGraph
 
 Device = Literal["cpu", "cuda"]
+_OF_A_REPLICA = ("epsilon", "noise", "learning_rate")
 MNIST_IMAGES = 60_000
 _MNIST_HIDDEN = 512
 # Of private runs of the released code: SGD's rate is the paper's, Adam's gives the published
@@ -170,107 +171,124 @@ def _results(
         ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
         backend = joblib.parallel_config("ray")
     with backend:
+        together: list[list[Task]] = []
         if device == "cuda":
-            # One process has the GPU, and shares passes between the runs that allow it.
-            batches, tasks = _batches(tasks)
-            for batch in batches:
-                yield from _recorded(batch, folder, device, one_pass=True)
-            workers = 1 if workers is None else workers
+            together, tasks = _batches(tasks)
+        every = -1 if device == "cpu" else -2
         parallel = joblib.Parallel(
-            n_jobs=workers or -1, return_as="generator_unordered", batch_size=1
+            n_jobs=workers or every, return_as="generator_unordered", batch_size=1
         )
-        calls = (joblib.delayed(_recorded)([task], folder, device) for task in tasks)
-        yield from chain.from_iterable(parallel(calls))
+        # Other processes begin here; this one has the GPU meanwhile.
+        others = parallel(joblib.delayed(_recorded)([task], folder, "cpu") for task in tasks)
+        for batch in together:
+            yield from _recorded(batch, folder, device)
+        yield from chain.from_iterable(others)
 
 
 def _recorded(
-    batch: Sequence[Task], folder: Path, device: Device, *, one_pass: bool = False
+    batch: Sequence[Task], folder: Path, device: Device
 ) -> list[tuple[Task, str | None]]:
     """Makes runs and writes their records; says why where it fails."""
     begun = time.perf_counter()
     try:
-        if one_pass:
-            make = _mnist if "lot" in batch[0].point else _soundly
-            records = make(batch, device)
-        else:
-            records = [run(*task, device=device) for task in batch]
+        records = run(batch, device)
     except Exception as error:  # whatever it is: the other runs go on, and this one is named
         return [(task, f"{type(error).__name__}: {error}") for task in batch]
     seconds = round((time.perf_counter() - begun) / len(batch), 3)
     for task, record in zip(batch, records, strict=True):
         facts = {"point": task.point, "seed": task.seed, "code": code_version()}
-        write_record(folder, {**facts, **record, "seconds": seconds})
+        write_record(folder, {**facts, **record, "device": device, "seconds": seconds})
     return [(task, None) for task in batch]
 
 
 def _batches(tasks: Sequence[Task]) -> tuple[list[list[Task]], list[Task]]:
-    """Tasks that share a pass, differing in seed and noise alone; and all others."""
+    """Tasks that share a pass, and all others."""
     together: dict[str, list[Task]] = {}
     others = []
     for task in tasks:
         point = task.point
-        if point["recipe"] in ("paper-full", "paper-split") and "changes" not in point:
-            rest = {n: v for n, v in point.items() if n not in ("epsilon", "noise")}
-            together.setdefault(json.dumps(rest, sort_keys=True), []).append(task)
-        else:
+        if point["recipe"] in ("plain", "auto") or "changes" in point:
             others.append(task)
+            continue
+        rest = {name: v for name, v in point.items() if name not in _OF_A_REPLICA}
+        rest["private"] = "epsilon" in point or "noise" in point
+        together.setdefault(json.dumps(rest, sort_keys=True), []).append(task)
     return list(together.values()), others
 
 
+def run(batch: Sequence[Task], device: Device = "cpu") -> list[dict[str, Any]]:
+    """Makes runs that share a pass: each one's scores and predictions on the test documents."""
+    point = batch[0].point
+    if point["recipe"] == "as-released":
+        return _released_mnist(batch, device) if "lot" in point else _released(batch, device)
+    if "lot" in point:
+        return _mnist(batch, device)
+    if device == "cuda":
+        return _soundly(batch, device)
+    return [_by_privgcn(*task) for task in batch]
+
+
+def _by_privgcn(point: Point, seed: int) -> dict[str, Any]:
+    """A run as anybody makes it, on one core."""
+    import torch
+
+    from privgcn.runs.train import train_run
+
+    corpus = corpus_of(point)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        trained = train_run(corpus, settings_of(point, seed))
+        predicted = {mode: trained.predictions(mode) for mode in MODES}
+    finally:
+        torch.set_num_threads(threads)
+    plan = trained.model.released.plan
+    if plan is None:
+        return _record(corpus, predicted)
+    return _record(corpus, predicted, noise=plan.noise_multiplier, steps=plan.steps)
+
+
 def _soundly(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
-    """Runs of the paper's method in one pass, and their scores."""
+    """Runs of the paper's method in one pass."""
     from privgcn.inference import scores_in_mode
     from privgcn.privacy.plan import plan_for
     from privgcn.released import Released
     from privgcn_paper.batched import Method, Replica, train_batched
 
-    point = batch[0].point
-    corpus = corpus_of(point)
-    settings = [settings_of(task.point, task.seed, device=device) for task in batch]
-    graph = _rows(point)
-    train = np.flatnonzero(corpus.split == TRAIN)
+    corpus, graph = corpus_of(batch[0].point), _rows(batch[0].point)
+    train, test = (np.flatnonzero(corpus.split == code) for code in (TRAIN, TEST))
+    settings = [settings_of(*task) for task in batch]
     plans = [
-        plan_for(
-            chosen.privacy,
-            len(train),
-            epochs=chosen.training.epochs,
-            seed=chosen.seed,
-            columns={},
-        )
-        for chosen in settings
-        if chosen.privacy is not None
+        plan_for(own.privacy, len(train), epochs=own.training.epochs, seed=own.seed, columns={})
+        for own in settings
+        if own.privacy is not None
     ]
-    schedule, training = plans[0].schedule, settings[0].training
+    plan, model = plans[0], settings[0].model
     method = Method(
-        groups=plans[0].partition.groups,
-        steps=plans[0].steps,
-        optimizer=training.optimizer,
-        learning_rate=float(training.learning_rate or PAPER_RATE),
-        schedule=schedule.name,
-        sampling_probability=schedule.sampling_probability,
-        clip_norm=plans[0].clip_norm,
-        hidden=settings[0].model.hidden,
-        dropout=settings[0].model.dropout,
+        groups=plan.partition.groups,
+        steps=plan.steps,
+        optimizer=settings[0].training.optimizer,
+        schedule=plan.schedule.name,
+        sampling_probability=plan.schedule.sampling_probability,
+        clip_norm=plan.clip_norm,
+        hidden=model.hidden,
+        dropout=model.dropout,
     )
     replicas = [
-        Replica(task.seed, plan.noise_multiplier)
-        for task, plan in zip(batch, plans, strict=True)
+        Replica(
+            own.seed, plan.noise_multiplier, float(own.training.learning_rate or PAPER_RATE)
+        )
+        for own, plan in zip(settings, plans, strict=True)
     ]
-    test = np.flatnonzero(corpus.split == TEST)
+    trained = train_batched(graph.induced(train), method, replicas, device)
     records = []
-    for tensors, chosen, plan in zip(
-        train_batched(graph.induced(train), method, replicas, device),
-        settings,
-        plans,
-        strict=True,
-    ):
-        released = Released("gcn", tensors, chosen, plan)
+    for tensors, own, plan in zip(trained, settings, plans, strict=True):
+        released = Released("gcn", tensors, own, plan)
         predicted = {
-            mode: scores_in_mode(released, graph, test, mode).argmax(-1).astype(np.int64)
-            for mode in MODES
+            mode: scores_in_mode(released, graph, test, mode).argmax(-1) for mode in MODES
         }
         noise = plan.noise_multiplier
-        records.append(_record(corpus, predicted, device, noise=noise, steps=plan.steps))
+        records.append(_record(corpus, predicted, noise=noise, steps=plan.steps))
     return records
 
 
@@ -291,52 +309,21 @@ def _mnist(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
         groups=len(train),
         steps=int(point["epochs"]) * MNIST_IMAGES // lot,
         optimizer="sgd",
-        learning_rate=PAPER_RATE,
         schedule="all" if lot == MNIST_IMAGES else "poisson",
         sampling_probability=lot / MNIST_IMAGES,
         hidden=_MNIST_HIDDEN,
         kind="mlp",
     )
     test = images[corpus.split == TEST]
+    replicas = [Replica(own.seed, float(own.point["noise"]), PAPER_RATE) for own in batch]
     records = []
-    replicas = [Replica(task.seed, float(task.point["noise"])) for task in batch]
-    for tensors, replica in zip(
-        train_batched(graph, method, replicas, device), replicas, strict=True
-    ):
+    trained = train_batched(graph, method, replicas, device)
+    for tensors, replica in zip(trained, replicas, strict=True):
         hidden = test @ tensors["layers.0.weight"] + tensors["layers.0.bias"]
         scores = np.maximum(hidden, 0) @ tensors["layers.1.weight"] + tensors["layers.1.bias"]
-        predicted: dict[Mode, NDArray[np.int64]] = {"alone": scores.argmax(-1).astype(np.int64)}
-        noise = replica.noise_multiplier
-        records.append(_record(corpus, predicted, device, noise=noise, steps=method.steps))
+        noise, predicted = replica.noise_multiplier, {"alone": scores.argmax(-1)}
+        records.append(_record(corpus, predicted, noise=noise, steps=method.steps))
     return records
-
-
-def run(point: Point, seed: int, *, device: Device = "cpu") -> dict[str, Any]:
-    """Makes one run: its scores and predictions on the test documents, and its noise."""
-    import torch
-
-    if point["recipe"] == "as-released":
-        if point["dataset"] == "mnist":
-            return _released_mnist(point, seed, device)
-        return _released(point, seed, device)
-    if "lot" in point:
-        (record,) = _mnist([Task(point, seed)], device)
-        return record
-    from privgcn.runs.train import train_run
-
-    corpus = corpus_of(point)
-    threads = torch.get_num_threads()
-    if device == "cpu":
-        torch.set_num_threads(1)
-    try:
-        trained = train_run(corpus, settings_of(point, seed, device=device))
-        predicted = {mode: trained.predictions(mode) for mode in MODES}
-    finally:
-        torch.set_num_threads(threads)
-    plan = trained.model.released.plan
-    if plan is None:
-        return _record(corpus, predicted, device)
-    return _record(corpus, predicted, device, noise=plan.noise_multiplier, steps=plan.steps)
 
 
 def check(point: Point) -> None:
@@ -361,7 +348,7 @@ def check(point: Point) -> None:
         settings_of(point, 0)
 
 
-def settings_of(point: Point, seed: int, *, device: Device = "cpu") -> Settings:
+def settings_of(point: Point, seed: int) -> Settings:
     """The settings of a run by a recipe of privgcn."""
     dataset, recipe, parts = str(point["dataset"]), str(point["recipe"]), point.get("parts", 1)
     epsilon, private = point.get("epsilon"), not {"epsilon", "noise"}.isdisjoint(point)
@@ -375,7 +362,7 @@ def settings_of(point: Point, seed: int, *, device: Device = "cpu") -> Settings:
     if private:
         changes["privacy.reproducible"] = True
     if recipe in ("plain", "paper-full", "paper-split"):
-        changes["training.device"] = device
+        changes["training.device"] = "cpu"
         if private:
             unit, sampling = _UNITS.get(parts, ("part", "poisson"))
             changes |= {"privacy.parts": parts, "privacy.unit": unit}
@@ -438,8 +425,7 @@ def _with_fraction(corpus: Corpus, fraction: float) -> Corpus:
 
 def _record(
     corpus: Corpus,
-    predicted: Mapping[Mode, NDArray[np.int64]],
-    device: Device,
+    predicted: Mapping[Any, NDArray[np.int64]],
     *,
     noise: float | None = None,
     steps: int | None = None,
@@ -460,7 +446,6 @@ def _record(
         "train": int((corpus.split == TRAIN).sum()),
         "test": len(truth),
         **({} if noise is None else {"noise_multiplier": noise, "steps": steps}),
-        "device": device,
     }
 
 
@@ -479,53 +464,70 @@ def _graph(text: str) -> DocumentGraph:
     return graph_of(corpus, make_features(corpus, settings), settings)
 
 
-def _released(point: Point, seed: int, device: Device) -> dict[str, Any]:
-    """A run of the released code's behaviour; without epsilon, as it trains without privacy."""
-    from privgcn_paper.released import released_scores
+def _released(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
+    """Runs of the released code; without epsilon, as it trains without privacy."""
+    from privgcn_paper.batched import Replica
+    from privgcn_paper.released import Behaviour, released_scores
 
+    point = batch[0].point
     optimizer, parts = str(point["optimizer"]), int(point.get("parts", 1))
-    epsilon, epochs = point.get("epsilon"), PAPER_EPOCHS[point["optimizer"]]
-    noise, rate = 0.0, PAPER_RATE
-    if epsilon is not None:
-        noise = claimed_noise(optimizer, float(epsilon), parts, epochs)
-        rate = (_RELEASED_RATES if parts == 1 else _RELEASED_SPLIT_RATES)[optimizer]
-    corpus = corpus_of(point)
-    graph = _rows(point)
-    scores = released_scores(
-        graph,
-        optimizer=optimizer,
-        noise_multiplier=noise,
-        learning_rate=float(point.get("learning_rate", rate)),
-        epochs=epochs,
-        parts=parts,
-        patience=0 if epsilon is not None else _PATIENCE,
-        weight_decay=0.0 if epsilon is not None else _DECAY,
-        sound=str(point.get("sound", "")).split(),
-        seed=seed,
-        device=device,
+    private, epochs = "epsilon" in point, PAPER_EPOCHS[point["optimizer"]]
+    rates = _RELEASED_RATES if parts == 1 else _RELEASED_SPLIT_RATES
+    behaviour = Behaviour(
+        optimizer,
+        epochs,
+        parts,
+        patience=0 if private else _PATIENCE,
+        weight_decay=0.0 if private else _DECAY,
+        sound=frozenset(str(point.get("sound", "")).split()),
     )
-    predicted = scores[corpus.split == TEST].argmax(-1).astype(np.int64)
-    return _record(corpus, {PAPER_MODE: predicted}, device, noise=noise, steps=epochs * parts)
+    replicas = [
+        Replica(
+            seed,
+            claimed_noise(optimizer, float(own["epsilon"]), parts, epochs) if private else 0.0,
+            float(own.get("learning_rate", rates[optimizer] if private else PAPER_RATE)),
+        )
+        for own, seed in batch
+    ]
+    corpus = corpus_of(point)
+    test, steps = corpus.split == TEST, epochs * parts
+    return [
+        _record(
+            corpus,
+            {PAPER_MODE: scores[test].argmax(-1)},
+            noise=own.noise_multiplier,
+            steps=steps,
+        )
+        for own, scores in zip(
+            replicas, released_scores(_rows(point), behaviour, replicas, device), strict=True
+        )
+    ]
 
 
-def _released_mnist(point: Point, seed: int, device: Device) -> dict[str, Any]:
+def _released_mnist(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
     from privgcn_paper.released import released_mnist
 
     corpus, images = _images()
-    train, test = corpus.split == TRAIN, corpus.split == TEST
-    noise, lot = float(point["noise"]), int(point["lot"])
-    released = released_mnist(
-        (images[train], corpus.labels[train]),
-        (images[test], corpus.labels[test]),
-        lot_size=lot,
-        noise_multiplier=noise,
-        epochs=int(point["epochs"]),
-        seed=seed,
-        device=device,
+    train, test = (
+        (images[corpus.split == code], corpus.labels[corpus.split == code])
+        for code in (TRAIN, TEST)
     )
-    steps = released.epochs * MNIST_IMAGES // lot
-    predicted = released.scores.argmax(-1).astype(np.int64)
-    return _record(corpus, {"alone": predicted}, device, noise=noise, steps=steps)
+    records = []
+    for point, seed in batch:
+        noise, lot = float(point["noise"]), int(point["lot"])
+        made = released_mnist(
+            train,
+            test,
+            lot_size=lot,
+            noise_multiplier=noise,
+            epochs=int(point["epochs"]),
+            seed=seed,
+            device=device,
+        )
+        steps = made.epochs * MNIST_IMAGES // lot
+        predicted = {"alone": made.scores.argmax(-1)}
+        records.append(_record(corpus, predicted, noise=noise, steps=steps))
+    return records
 
 
 @cache

@@ -20,7 +20,8 @@ from privgcn_paper import batched
 from privgcn_paper.batched import Method, Replica, train_batched
 
 DOCUMENTS = 36
-METHOD = Method(5, 6, "sgd", learning_rate=0.02, clip_norm=0.3, hidden=5, dropout=0.0)
+METHOD = Method(5, 6, "sgd", clip_norm=0.3, hidden=5, dropout=0.0)
+RATE = 0.02
 
 
 def graph_of(*, sparse: bool, seed: int = 0) -> DocumentGraph:
@@ -64,7 +65,7 @@ def by_session(
             "model.hidden": method.hidden,
             "model.dropout": method.dropout,
             "training.optimizer": method.optimizer,
-            "training.learning_rate": method.learning_rate,
+            "training.learning_rate": RATE,
             "training.patience": 0,
         }
     )
@@ -97,7 +98,7 @@ def test_without_noise_every_replica_goes_where_its_session_goes(
         sampling_probability=0.4 if schedule == "poisson" else 1.0,
         kind="gcn" if groups < DOCUMENTS else "mlp",
     )
-    made = train_batched(graph, method, [Replica(3, 0.0), Replica(8, 0.0)])
+    made = train_batched(graph, method, [Replica(3, 0.0, RATE), Replica(8, 0.0, RATE)])
     for own, seed in zip(made, (3, 8), strict=True):
         samples = None
         if schedule == "poisson":
@@ -121,12 +122,11 @@ def test_the_noise_has_its_deviation_in_every_tensor_and_replica(
         METHOD,
         groups=groups,
         steps=1,
-        learning_rate=rate,
         schedule=schedule,
         sampling_probability=probability,
         hidden=2000,
     )
-    quiet, *noisy = train_batched(graph, method, [Replica(0, noise) for noise in noises])
+    quiet, *noisy = train_batched(graph, method, [Replica(0, noise, rate) for noise in noises])
     draws = []
     for own, noise in zip(noisy, noises[1:], strict=True):
         unit = noise * 0.3 / (probability * groups) * rate
@@ -150,7 +150,7 @@ def test_samples_are_poissons() -> None:
     assert len(np.unique(steps * 20 + groups)) == len(steps)
     by_group = np.bincount(groups, minlength=20)
     assert np.abs(by_group - 500).max() < 5 * (5000 * 0.09) ** 0.5
-    table = batched._samples(method, [Replica(0, 1.0), Replica(1, 1.0)], each=False)
+    table = batched._samples(method, [Replica(0, 1.0, RATE), Replica(1, 1.0, RATE)], each=False)
     assert len(table) == 5000
     first = table[(table >= 0) & (table < 20)]
     np.testing.assert_array_equal(np.bincount(first, minlength=20), by_group)
@@ -159,12 +159,12 @@ def test_samples_are_poissons() -> None:
 @pytest.mark.parametrize("groups", [1, 3, DOCUMENTS])
 def test_dropout_leaves_out_and_keeps_the_mean(groups: int) -> None:
     """The mean of many steps' gradients at the same weights is close to that without."""
-    method = replace(METHOD, groups=groups, clip_norm=1e6, hidden=50, learning_rate=1e-6)
+    method = replace(METHOD, groups=groups, clip_norm=1e6, hidden=50)
     start, without, dropped = (
         train_batched(
             graph_of(sparse=False),
             replace(method, steps=steps, dropout=dropout),
-            [Replica(0, 0.0)],
+            [Replica(0, 0.0, 1e-6)],
         )[0]["layers.1.weight"].astype(np.float64)
         for steps, dropout in ((0, 0.0), (1000, 0.0), (1000, 0.5))
     )
@@ -175,7 +175,7 @@ def test_dropout_leaves_out_and_keeps_the_mean(groups: int) -> None:
 def test_a_batch_gives_the_same_bits_again() -> None:
     graph = graph_of(sparse=True)
     method = replace(METHOD, schedule="poisson", sampling_probability=0.3, dropout=0.5)
-    replicas = [Replica(0, 1.0), Replica(1, 4.0)]
+    replicas = [Replica(0, 1.0, RATE), Replica(1, 4.0, RATE)]
     before = torch.random.get_rng_state()
     first, second = (train_batched(graph, method, replicas) for _ in range(2))
     assert torch.equal(before, torch.random.get_rng_state())
@@ -210,7 +210,7 @@ def test_a_captured_step_does_what_a_step_does(groups: int) -> None:
         schedule="all" if groups == 1 else "poisson",
         sampling_probability=0.5,
     )
-    replicas = [Replica(0, 0.0), Replica(1, 0.0)]
+    replicas = [Replica(0, 0.0, RATE), Replica(1, 0.0, RATE)]
     made = [
         train_batched(graph_of(sparse=True), method, replicas, at) for at in ("cpu", "cuda")
     ]

@@ -72,10 +72,10 @@ class TestOwnGrid:
     def test_a_run_that_fails_is_named_and_the_code_is_one(
         self, typed, own, tmp_path, monkeypatch
     ):
-        def fails(point, seed, **options):
-            if point["epsilon"] == 2:
+        def fails(batch, device):
+            if batch[0].point["epsilon"] == 2:
                 raise ValueError("as it happens")
-            return real(point, seed, **options)
+            return real(batch, device)
 
         real = runner.run
         monkeypatch.setattr(runner, "run", fails)

@@ -46,27 +46,32 @@ def plain(source: str, **axes) -> dict:
     } | axes
 
 
+def one(point: dict, seed: int = 0) -> dict:
+    (record,) = runner.run([Task(point, seed)])
+    return record
+
+
 class TestOneRun:
     def test_leaves_a_record_that_makes_a_row(self, letters):
-        made = runner.run(auto(letters), 1)
+        made = one(auto(letters), 1)
         assert set(made["scores"]) == {"alone", "own-graph", PAPER_MODE}
         assert made["noise_multiplier"] > 0
         assert (made["classes"], made["train"], made["test"]) == (3, 40, 14)
         assert len(json.dumps(made)) < 5000
 
     def test_is_the_same_for_the_same_seed(self, letters):
-        first, second, other = (runner.run(auto(letters), seed) for seed in (1, 1, 2))
+        first, second, other = (one(auto(letters), seed) for seed in (1, 1, 2))
         assert first == second
         assert first["predicted"] != other["predicted"] or first["scores"] == other["scores"]
 
     def test_without_privacy_has_no_noise(self, letters):
-        assert "noise_multiplier" not in runner.run(plain(letters), 0)
+        assert "noise_multiplier" not in one(plain(letters), 0)
 
     def test_leaves_the_number_of_threads_as_it_was(self, letters):
         import torch
 
         before = torch.get_num_threads()
-        runner.run(plain(letters), 0)
+        one(plain(letters), 0)
         assert torch.get_num_threads() == before
 
     @pytest.mark.parametrize(
@@ -76,7 +81,7 @@ class TestOneRun:
     def test_of_the_released_code_has_the_paper_s_mode_alone(self, letters, axes, monkeypatch):
         monkeypatch.setattr(runner, "PAPER_EPOCHS", {"adam": 2})
         point = {"dataset": letters, "recipe": "as-released", "features": "hashing"}
-        made = runner.run({**point, "optimizer": "adam", **axes}, 0)
+        made = one({**point, "optimizer": "adam", **axes}, 0)
         assert set(made["scores"]) == {PAPER_MODE}
         assert (made["noise_multiplier"] > 0) == bool(axes)
         assert made["steps"] == 2 * axes.get("parts", 1)
@@ -87,7 +92,7 @@ class TestOneRun:
         monkeypatch.setattr(runner, "PAPER_EPOCHS", {"sgd": 1})
         point = {"dataset": letters, "recipe": "as-released", "features": "hashing"}
         point |= {"optimizer": "sgd", "split": [0.5, 0.1], "fraction": 0.5}
-        made = runner.run(point, 0)
+        made = one(point, 0)
         assert made["test"] == 24
         assert made["train"] == pytest.approx(15, abs=2)
 
@@ -127,10 +132,10 @@ class TestManyRuns:
     def test_a_run_that_fails_is_named_and_others_go_on(
         self, letters, tmp_path, monkeypatch, error
     ):
-        def fails(point, seed, **options):
-            if seed == 1:
+        def fails(batch, device):
+            if batch[0].seed == 1:
                 raise error
-            return real(point, seed, **options)
+            return real(batch, device)
 
         real = runner.run
         monkeypatch.setattr(runner, "run", fails)
@@ -144,10 +149,10 @@ class TestManyRuns:
         assert self.all([plain(letters)], tmp_path / "out", 3).done == 1
 
     def test_an_interrupt_leaves_what_was_done(self, letters, tmp_path, monkeypatch):
-        def interrupted(point, seed, **options):
-            if seed == 1:
+        def interrupted(batch, device):
+            if batch[0].seed == 1:
                 raise KeyboardInterrupt
-            return real(point, seed, **options)
+            return real(batch, device)
 
         real = runner.run
         monkeypatch.setattr(runner, "run", interrupted)
@@ -169,7 +174,7 @@ class TestManyRuns:
 
 
 class TestBatches:
-    def test_runs_that_differ_in_seed_and_noise_alone_share_a_pass(self):
+    def test_runs_that_differ_in_seed_noise_and_rate_alone_share_a_pass(self):
         full = {"dataset": "cora", "recipe": "paper-full", "optimizer": "sgd"}
         tasks = [Task({**full, "epsilon": e}, s) for e in (1.0, 2.0) for s in (0, 1)]
         adam = Task({**full, "optimizer": "adam", "epsilon": 1.0}, 0)
@@ -177,12 +182,15 @@ class TestBatches:
             {"dataset": "mnist", "recipe": "paper-full", "lot": 600, "noise": 4.0, "epochs": 1},
             0,
         )
+        loud = {**full, "recipe": "as-released", "epsilon": 1.0}
+        released = [Task(loud, 0), Task({**loud, "learning_rate": 0.1}, 1)]
+        quiet = Task({**full, "recipe": "as-released"}, 0)
         others = [
             Task({"dataset": "cora", "recipe": "auto", "epsilon": 1.0}, 0),
             Task({**full, "epsilon": 1.0, "changes": {}}, 0),
         ]
-        batches, rest = runner._batches([*tasks, adam, lot, *others])
-        assert batches == [tasks, [adam], [lot]]
+        batches, rest = runner._batches([*tasks, adam, lot, *released, quiet, *others])
+        assert batches == [tasks, [adam], [lot], released, [quiet]]
         assert rest == others
 
     def test_a_pass_scores_every_replica(self, letters, monkeypatch):
@@ -194,7 +202,7 @@ class TestBatches:
         assert made[0]["noise_multiplier"] == made[1]["noise_multiplier"]
         assert made[0]["noise_multiplier"] > made[2]["noise_multiplier"]
         assert all(set(m["scores"]) == {"alone", "own-graph", PAPER_MODE} for m in made)
-        alone = runner.run({**point, "epsilon": 1.0}, 0)
+        alone = one({**point, "epsilon": 1.0}, 0)
         assert alone["noise_multiplier"] == made[0]["noise_multiplier"]
         assert alone["truth"] == made[0]["truth"]
 

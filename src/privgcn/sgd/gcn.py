@@ -114,11 +114,11 @@ class Network(nn.Module):
         hidden = features
         for number, layer in enumerate(self.stack):
             if number == 0:
-                hidden = _product(features, transposed, layer.weight)
+                hidden = product(features, transposed, layer.weight)
             else:
                 hidden = self._dropped(hidden.relu()) @ layer.weight
             for _ in range(self.hops):
-                hidden = _product(*propagation, *propagation, hidden)
+                hidden = product(*propagation, *propagation, hidden)
             if layer.bias is not None:
                 hidden = hidden + layer.bias
         return hidden
@@ -212,7 +212,8 @@ class _Product(torch.autograd.Function):
         return None, None, _times(ctx.transposed, gradient.contiguous())
 
 
-_product: Any = _Product.apply
+product: Any = _Product.apply
+"""A constant matrix, given with its transpose, times a table."""
 
 
 def _times(matrix: Tensor, table: Tensor) -> Tensor:
