@@ -732,8 +732,8 @@ defect(COSTS, "the ledger takes what is not releasable", releases_add_up)(
 PUBLIC = "content decides nothing public"
 
 
-def by_appearance(table: Any) -> Any:
-    codes, names = owner_codes(table)
+def by_appearance(table: Any, problems: Any) -> Any:
+    codes, names = owner_codes(table, problems)
     if codes is None:
         return codes, names
     _, first = np.unique(codes, return_index=True)
@@ -748,8 +748,8 @@ def by_size(facts: Any, count: int, owners: Any, columns: Any) -> Any:
     return own if owners is None else (own + np.bincount(owners)[owners]) % facts.groups
 
 
-def most_first(table: Any, classes: Any) -> Any:
-    names, labels = labels_of(table, classes)
+def most_first(table: Any, classes: Any, problems: Any) -> Any:
+    names, labels = labels_of(table, classes, problems)
     order = np.argsort(-np.bincount(labels[labels >= 0], minlength=len(names)))
     return tuple(names[at] for at in order), np.argsort(order)[labels]
 

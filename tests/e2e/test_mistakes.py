@@ -298,7 +298,7 @@ def test_what_cannot_train_is_told_before_the_features(tmp_path, more) -> None:
         call("train", source, *PRIVATE, "--parts", "1000", *more)
     path = Path(source) / "documents.jsonl"
     path.write_text(path.read_text().replace('"label"', '"topic"'))
-    with pytest.raises(DataError, match="for every training document"):
+    with pytest.raises(DataError, match="'label' for training documents"):
         call("train", source, *PRIVATE, *more)
 
 

@@ -77,7 +77,7 @@ class TestTrain:
 
         assert call(*words) == "Dry run: nothing was trained or written.\n"
         record = record_of(*words)
-        assert record["read"]["edges_stored"] == 228
+        assert record["read"]["edges"] == 228
         assert record["settings"]["privacy"]["unit"] == "document"
         assert list(tmp_path.iterdir()) == []
 

@@ -49,7 +49,7 @@ def test_what_cannot_be_promised_is_refused_before_any_text_is_encoded(
 
 def test_nobody_trains_on_documents_without_labels() -> None:
     corpus = small_corpus()
-    with pytest.raises(DataError, match="every training document"):
+    with pytest.raises(DataError, match="'label' for training documents"):
         prepare(replace(corpus, labels=np.full(60, -1)), small_settings())
 
 

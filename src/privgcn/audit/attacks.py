@@ -114,7 +114,9 @@ def attack(target: Target, *, shadows: int = 16, column: str | None = None) -> A
         ConfigError: There is no such column.
     """
     corpus, given, graph = target.prepared.corpus, target.prepared.settings, target.graph
-    columns = {**corpus.columns, _LABEL: np.asarray(corpus.classes, object)[corpus.labels]}
+    # The last name is that of documents without a label.
+    classes = np.asarray([*corpus.classes, ""], object)
+    columns = {**corpus.columns, _LABEL: classes[corpus.labels]}
     if column is not None and column not in columns:
         known = ", ".join([_LABEL, *corpus.columns])
         raise ConfigError(f"The 'column' of an attack must be one of {known}. Got {column!r}.")

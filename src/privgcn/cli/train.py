@@ -267,10 +267,9 @@ def _report(corpus: Corpus) -> Any:
     """What was read; of a dataset that is known by name, what it has."""
     from privgcn.data import ReadReport
 
-    edges = corpus.edges.shape[1]
     owners = None if corpus.owner_names is None else len(corpus.owner_names)
     return corpus.read_report or ReadReport(
-        len(corpus), owners, corpus.num_classes, edges_read=edges, edges_stored=edges
+        len(corpus), owners, corpus.num_classes, corpus.edges.shape[1]
     )
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import io
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ from privgcn import progress
 from privgcn.data.corpus import NO_LABEL, Corpus
 from privgcn.data.documents import check_classes
 from privgcn.data.download import data_folder
+from privgcn.data.problems import Problems
 from privgcn.errors import DataError, DataNotAvailableError, shown
 from privgcn.files import read_bounded
 
@@ -58,15 +60,14 @@ class RawFile:
             DataError: The file was cut or changed.
         """
         data = read_bounded(folder / self.path, most=_MOST_CHECKED_BYTES)
-        self._compare(folder / self.path, hashlib.sha256(data).hexdigest())
+        self.check(folder, data)
         return data
 
-    def check(self, folder: Path) -> None:
-        """As ``read``, for a file that may be too large to hold in memory."""
-        with (folder / self.path).open("rb") as stream:
-            self._compare(folder / self.path, hashlib.file_digest(stream, "sha256").hexdigest())
-
-    def _compare(self, path: Path, digest: str) -> None:
+    def check(self, folder: Path, data: bytes | None = None) -> None:
+        """Refuses another file than the published one, or other content."""
+        path = folder / self.path
+        with path.open("rb") if data is None else io.BytesIO(data) as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
         if self.sha256 not in (None, digest):
             expected = "" if self.size is None else f", {self.size} bytes expected"
             raise DataError(
@@ -161,18 +162,33 @@ def load_corpus(
     classes: Sequence[str] | None = None,
     seed: int = 0,
     data_dir: str | os.PathLike[str] | None = None,
+    id: str | None = None,
+    text: str | None = None,
+    label: str | None = None,
+    owner: str | None = None,
+    split: str | None = None,
+    edges: str | os.PathLike[str] | None = None,
+    encoding: str | None = None,
 ) -> Corpus:
-    """Loads a user's folder of documents, or a dataset that is known by name.
+    """Loads a user's folder or file of documents, or a dataset that is known by name.
 
     A plain word that names a dataset means that dataset; write ``./cora`` for a folder of
     that name.
 
     Args:
-        source: A folder, or the name of a dataset.
+        source: A folder, a file, or the name of a dataset.
         classes: The class set, where it is public knowledge. Without it the classes are
             read off the labels, and a privacy statement says so.
         seed: Of the random split, where the source has none of its own.
         data_dir: Where raw datasets are; default ``PRIVGCN_DATA`` or the user cache.
+        id: The column with the ids, where it has another name; so ``text``, ``label``,
+            ``owner`` and ``split``.
+        text: The column with the texts.
+        label: The column with the labels.
+        owner: The column that says whose each document is.
+        split: The column with the split; ``random`` draws one whatever columns there are.
+        edges: A file of edges, instead of the one in the folder.
+        encoding: Of text files, where it is not UTF-8.
 
     Raises:
         DataError: The input breaks a rule; the message names file, line or id, rule and
@@ -180,33 +196,51 @@ def load_corpus(
         DataNotAvailableError: The dataset is known but not on this machine.
     """
     progress.begin("reading")
+    columns = {"id": id, "text": text, "label": label, "owner": owner, "split": split}
+    own_edges = None if edges is None else os.fspath(edges)
+    reading = {**columns, "edges": own_edges, "encoding": encoding}
     name = os.fspath(source)
-    if name in dataset_names():
-        corpus = dataset(name).load(data_folder(data_dir), seed)
-        if classes is None:
-            return corpus
-        declared = check_classes(classes)
-        missing = [own for own in corpus.classes if own not in declared]
-        if missing:
-            raise DataError(
-                f"The 'classes' must hold every class of the dataset '{corpus.name}'. "
-                f"'{missing[0]}' is missing. Add it."
-            )
-        table = np.array([*map(declared.index, corpus.classes), NO_LABEL], dtype=np.int64)
-        facts = replace(corpus.facts, classes_declared=True)
-        return replace(corpus, classes=declared, labels=table[corpus.labels], facts=facts)
-    # Unlike those of pathlib, these two raise nothing on a name that no file could have.
-    path = os.path.expanduser(name)
-    if not os.path.isdir(path):
-        got = "a file: name the folder it is in" if os.path.isfile(path) else "neither"
+    if name not in dataset_names():
+        from privgcn.data.ingest import read_documents
+
+        path = documents_path(name)
+        return Corpus(**read_documents(path, Problems(), classes=classes, seed=seed, **reading))
+    given = [option for option, value in reading.items() if value is not None]
+    if given:
         raise DataError(
-            f"The source {shown(name)} must be a folder with documents or the name of a "
-            f"dataset. Got {got}.{_did_you_mean(name)} Known datasets: "
+            f"The '{given[0]}' is for documents of your own. Got the dataset '{name}'. Leave "
+            "it out."
+        )
+    corpus = dataset(name).load(data_folder(data_dir), seed)
+    if classes is None:
+        return corpus
+    declared = check_classes(classes)
+    missing = [own for own in corpus.classes if own not in declared]
+    if missing:
+        raise DataError(
+            f"The 'classes' must hold every class of the dataset '{corpus.name}'. "
+            f"'{missing[0]}' is missing. Add it."
+        )
+    table = np.array([*map(declared.index, corpus.classes), NO_LABEL], dtype=np.int64)
+    facts = replace(corpus.facts, classes_declared=True)
+    return replace(corpus, classes=declared, labels=table[corpus.labels], facts=facts)
+
+
+def documents_path(name: str) -> Path:
+    """The folder or file of a user's documents.
+
+    Raises:
+        DataError: There is none of that name.
+    """
+    # Unlike those of pathlib, these raise nothing on a name that no file could have.
+    path = os.path.expanduser(name)
+    if not os.path.isdir(path) and not os.path.isfile(path):
+        raise DataError(
+            f"The source {shown(name)} must be a folder or a file of documents, or the name of "
+            f"a dataset. Got neither.{_did_you_mean(name)} Known datasets: "
             f"{', '.join(sorted(dataset_names()))}."
         )
-    from privgcn.data.ingest import load_folder
-
-    return load_folder(Path(path), classes=classes, seed=seed)
+    return Path(path)
 
 
 def resolved_source(source: str) -> str:

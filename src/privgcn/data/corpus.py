@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privgcn.errors import DataError, shown
+from privgcn.data.problems import Problems
+from privgcn.errors import DataError, one_line, shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -91,20 +92,21 @@ class Strings(Sequence[str]):
         return values if dtype is None else values.astype(dtype)
 
 
-class _VectorsField:
-    """The field ``Corpus.vectors``; a view of a mapped file holds the file and its own rows."""
+class MappedRows:
+    """Rows of a mapped file, which are read when somebody asks for some of them."""
 
-    def __get__(self, corpus: Corpus | None, owner: type | None = None) -> Any:
-        held = None if corpus is None else corpus.__dict__["_held"]
-        if not isinstance(held, tuple):
-            return held
-        array, rows = held
-        if len(rows) and bool((np.diff(rows) == 1).all()):
-            return array[int(rows[0]) : int(rows[-1]) + 1]
-        return array[rows]
+    def __init__(self, array: NDArray[Any], rows: NDArray[np.int64]) -> None:
+        self.array, self.rows = array, rows
+        self.shape, self.dtype = (len(rows), *array.shape[1:]), array.dtype
 
-    def __set__(self, corpus: Corpus, value: Any) -> None:
-        corpus.__dict__["_held"] = value
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.array[self.rows[index]]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self[:], dtype=dtype)
 
 
 @dataclass(frozen=True)
@@ -137,39 +139,23 @@ class ReadReport:
 
     Attributes:
         owners: How many owners; None where owners are unknown.
-        edges_read: Edges as they were given.
-        edges_stored: Different edges between two documents.
-        edges_repeated: Edges that were left out because the same edge came before, in either
-            direction.
-        edges_to_self: Edges that were left out because they lead from a document to itself.
-        unused_columns: Columns of the edges that nothing uses.
-        semicolons: Names of the CSV files whose fields are separated by semicolons.
+        edges: Different edges between two documents.
+        remarks: What else the owner of the documents should know, in a sentence each.
     """
 
     documents: int
     owners: int | None
     classes: int
-    edges_read: int
-    edges_stored: int
-    edges_repeated: int = 0
-    edges_to_self: int = 0
-    unused_columns: tuple[str, ...] = ()
-    semicolons: tuple[str, ...] = ()
+    edges: int
+    remarks: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         owners = "" if self.owners is None else f" of {self.owners:,} owners"
-        left_out = {"repeated": self.edges_repeated, "to themselves": self.edges_to_self}
-        reasons = ", ".join(f"{count:,} {why}" for why, count in left_out.items() if count)
-        columns = ", ".join(shown(name) for name in self.unused_columns)
-        files = " and ".join(self.semicolons)
-        return (
+        read = (
             f"Read {self.documents:,} documents{owners} in {self.classes:,} classes and "
-            f"{self.edges_stored:,} edges"
-            + (f"; left out {reasons}" if reasons else "")
-            + (f"; of the edges, nothing uses {columns}" if columns else "")
-            + "."
-            + (f" Semicolons separate {files}." if files else "")
+            f"{self.edges:,} edges."
         )
+        return one_line(" ".join([read, *self.remarks]))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -185,7 +171,7 @@ class Corpus:
         ids: One string for each document.
         texts: One text for each document, or None where ``vectors`` stand in.
         vectors: Float32 vectors in document order (dense, CSR or a ``numpy.memmap``), or
-            None. A view of a memmap reads its rows on every access and stores none.
+            None. Those of a view of a memmap are ``MappedRows``: it stores none.
         labels: Index into ``classes``; -1 where a document has no label.
         classes: The class names.
         edges: ``[2, m]``, each undirected edge once with the smaller row first.
@@ -206,7 +192,7 @@ class Corpus:
     edges: NDArray[np.int64]
     split: NDArray[np.int8]
     texts: Sequence[str] | None = None
-    vectors: Any = _VectorsField()
+    vectors: Any = None
     owners: NDArray[np.int64] | None = None
     owner_names: Sequence[str] | None = None
     columns: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
@@ -221,7 +207,7 @@ class Corpus:
             "labels": labels,
             "split": self.split,
             "texts": self.texts,
-            "vectors": self._held[1] if isinstance(self._held, tuple) else self._held,
+            "vectors": self.vectors,
             "owners": self.owners,
             **{f"column {name!r}": values for name, values in self.columns.items()},
         }
@@ -356,15 +342,9 @@ class Corpus:
         )
 
     @property
-    def _held(self) -> Any:
-        """The vectors, or where they are read from."""
-        return self.__dict__["_held"]
-
-    @property
     def vector_length(self) -> int | None:
-        """How many numbers a vector has, told without reading any; None without vectors."""
-        held = self._held[0] if isinstance(self._held, tuple) else self._held
-        return None if held is None else int(held.shape[1])
+        """How many numbers a vector has; None without vectors."""
+        return None if self.vectors is None else int(self.vectors.shape[1])
 
     @property
     def num_classes(self) -> int:
@@ -412,38 +392,32 @@ class Corpus:
         Raises:
             DataError: A row is out of range or given twice.
         """
-        chosen = np.asarray(rows)
-        if chosen.dtype == np.bool_:
-            if chosen.shape != (len(self),):
-                raise DataError(
-                    "The 'rows' of Corpus.select must be row numbers or one boolean for each "
-                    f"of the {len(self)} documents. Got {chosen.shape} booleans."
-                )
+        chosen, count = np.asarray(rows), len(self)
+        if chosen.dtype == np.bool_ and chosen.shape == (count,):
             chosen = np.flatnonzero(chosen)
-        chosen = chosen.astype(np.int64).reshape(-1)
-        if len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < len(self):
+        inside = chosen.dtype.kind in "iu" and bool(((chosen >= 0) & (chosen < count)).all())
+        if chosen.size and not (inside and np.bincount(chosen.reshape(-1)).max() == 1):
             raise DataError(
-                f"The 'rows' of Corpus.select must be in 0..{len(self) - 1}. "
-                f"Got values from {chosen.min()} to {chosen.max()}."
+                f"The 'rows' of Corpus.select must be numbers in 0..{count - 1}, each at most "
+                f"once, or one boolean for each of the {count} documents."
             )
-        position = np.full(len(self), -1, dtype=np.int64)
+        chosen = chosen.astype(np.int64).reshape(-1)
+        position = np.full(count, -1, dtype=np.int64)
         position[chosen] = np.arange(len(chosen), dtype=np.int64)
-        if int((position >= 0).sum()) != len(chosen):
-            raise DataError("The 'rows' of Corpus.select must not repeat. Got a row twice.")
-        held = self._held
-        if isinstance(held, tuple):
-            held = held[0], held[1][chosen]
-        elif isinstance(held, np.memmap):
-            held = held, chosen
-        elif held is not None:
-            held = held[chosen]
+        vectors = self.vectors
+        if isinstance(vectors, MappedRows):
+            vectors = MappedRows(vectors.array, vectors.rows[chosen])
+        elif isinstance(vectors, np.memmap):
+            vectors = MappedRows(vectors, chosen)
+        elif vectors is not None:
+            vectors = vectors[chosen]
         edges = position[self.edges]
         edges = np.sort(edges[:, (edges >= 0).all(axis=0)], axis=0)
         return replace(
             self,
             ids=_taken(self.ids, chosen),
             texts=None if self.texts is None else _taken(self.texts, chosen),
-            vectors=held,
+            vectors=vectors,
             labels=self.labels[chosen],
             edges=edges,
             split=self.split[chosen],
@@ -461,36 +435,45 @@ class Corpus:
             codes: One code for each document, or one for all of them.
         """
         split = np.broadcast_to(np.asarray(codes, dtype=np.int8), len(self)).copy()
-        return replace(self, split=split, vectors=self._held)
+        return replace(self, split=split)
 
     def check_trainable(self) -> None:
         """Refuses a corpus that nobody could train on.
 
-        A format check for the moment a training run is set up: every training document
-        needs a label, and there must be two classes to tell apart.
+        A format check for the moment a training run is set up. Training documents without a
+        label stay: they count as units.
 
         Raises:
-            DataError: Documents without label, or fewer than two classes.
+            DataError: No training documents, none with a label, or fewer than two classes.
         """
         where = f"The corpus {shown(self.facts.source or self.name)}"
-        training = self.split == TRAIN
-        if not training.any():
-            raise DataError(
-                f"{where} must have training documents. Got none. "
-                "Set the 'split' of some documents to 'train'."
-            )
-        missing = np.flatnonzero(training & (self.labels == NO_LABEL))
-        if len(missing):
-            raise DataError(
-                f"{where} must have a 'label' for every training document. Document "
-                f"{shown(self.ids[int(missing[0])])} has none ({len(missing)} in all). Fill it "
-                "in, or add a 'split' column that puts unlabelled documents in test."
-            )
-        if self.num_classes < 2:
-            raise DataError(
-                f"{where} must have at least two classes. Got {list(self.classes)}. Add "
-                "documents of another class, or declare the classes."
-            )
+        training_rules(where, self.labels, self.split, self.classes, Problems())
+
+
+def training_rules(
+    name: str,
+    labels: NDArray[np.int64],
+    split: NDArray[np.int8],
+    classes: Sequence[str],
+    problems: Problems,
+) -> None:
+    """What documents must have for somebody to train on them."""
+    training = split == TRAIN
+    if not training.any():
+        problems.tell(
+            f"{name} must have training documents. Got none",
+            remedy="Set the 'split' of some documents to 'train'",
+        )
+    elif not (training & (labels != NO_LABEL)).any():
+        problems.tell(
+            f"{name} must have a 'label' for training documents. None has one",
+            remedy="Fill in the labels, or name their column with --label",
+        )
+    elif len(classes) < 2:
+        problems.tell(
+            f"{name} must have at least two classes. Got {list(classes)}",
+            remedy="Add documents of another class, or declare the classes",
+        )
 
 
 def _taken(values: Any, rows: NDArray[np.int64]) -> Any:

@@ -8,18 +8,22 @@ Examples:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privgcn.data.corpus import Strings
-from privgcn.data.documents import Table, codes
+from privgcn.data.documents import codes
+from privgcn.data.problems import Problems
+from privgcn.data.table import Table
 from privgcn.errors import DataError, shown
 
 ENDS = ("source", "target")
 _WEIGHTS = ("weight", "weights")
 _AT_ONCE = 1 << 22
+_CUT = "; a last line may have been cut"
 
 
 def canonical_edges(source: ArrayLike, target: ArrayLike, count: int) -> NDArray[np.int64]:
@@ -53,49 +57,69 @@ def no_edges() -> NDArray[np.int64]:
 
 
 def rows_of_table(
-    table: Table, count: int, ids: Strings | None, documents: str = ""
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The rows that each edge joins, ``[2, edges]``, and the columns that nothing uses.
+    table: Table, count: int, ids: Strings | None, problems: Problems, documents: str = ""
+) -> NDArray[np.int64]:
+    """The rows that each edge joins, ``[2, edges]``.
 
-    The table names documents by id, or by row where there are no ids; ``documents`` says in
-    messages where they are.
+    The columns ``source`` and ``target`` name documents, or else the first two: by id, or by
+    row where there are no ids. ``documents`` says in messages where they are.
     """
     import polars as pl
 
     columns = table.frame.columns
-    table.check_columns((*ENDS, *_WEIGHTS), ENDS)
-    refuse_weights([name for name in columns if name in _WEIGHTS], table.name)
+    folded = {column.strip().casefold(): column for column in reversed(columns)}
+    named = [folded[name] for name in ENDS if name in folded]
+    pair = named if len(named) == 2 else columns[:2]
+    if len(pair) < 2 or any(mark in name for name in pair for mark in ",;|\t"):
+        raise DataError(
+            f"{table.name} must have the columns 'source' and 'target'. Got {table.got()}. "
+            "Rename the columns, or add them."
+        )
+    if pair is not named:
+        problems.tell(
+            f"Edges lead from {shown(pair[0])} to {shown(pair[1])}, the first two columns of "
+            f"{table.name.lower()}",
+            stops=False,
+        )
+    refuse_weights([folded[name] for name in _WEIGHTS if name in folded], table.name, problems)
+    unused = [name for name in columns if name not in (*pair, *_WEIGHTS)]
+    if unused:
+        some = ", ".join(map(shown, unused))
+        problems.tell(f"Of the edges, nothing uses {some}", stops=False)
     ends = []
-    for name in ENDS:
-        values = table.frame[name]
+    for name, column in zip(ENDS, pair, strict=True):
+        values = table.frame[column]
+        end, remedy = f"the id of a document{documents}", "Remove the edge or add the document"
         if ids is None:
             numbers = values.cast(pl.Int64, strict=False)
             rows = numbers.fill_null(-1).to_numpy()
             rows = np.where(rows < count, rows, -1)
+            end = f"a row of the {count} documents, counted from 0"
+            remedy = "To name documents by id, give them ids"
         else:
             rows = codes(values, ids.column)
-        wrong = rows < 0
-        if wrong.any():
-            row = int(wrong.argmax())
-            value, remedy = values[row], "Remove the edge or add the document"
-            got = shown(value)
-            if value is None:
-                rule, remedy = "must not be empty", "Remove the edge"
-            elif ids is None:
-                rule = f"must be a row of the {count} documents, counted from 0. Got {got}"
-                remedy = "To name documents by id, give them ids"
-            else:
-                rule = f"must be the id of a document{documents}. Got {got}"
-                bare = value.strip().removesuffix(".0")
-                near = ids.column.filter(ids.column.str.strip_chars() == bare)
-                if len(near):
-                    remedy = f"Did you mean {shown(near[0])}? Write ids the same way in both"
-            cut = "; a last line may have been cut" if table.name.startswith("The file") else ""
-            raise DataError(
-                f"The '{name}' of an edge {rule} in {table.place(row)}. {remedy}{cut}."
-            )
+        missing = values.is_null().to_numpy()
+        problems.rows(
+            missing,
+            f"The '{name}' of an edge must not be empty",
+            lambda row: f"nothing in {table.place(row)}",
+            f"Remove the edge{_CUT * table.from_file}",
+        )
+        wrong = (rows < 0) & ~missing
+        if wrong.any() and ids is not None:
+            bare = values[int(wrong.argmax())].strip().removesuffix(".0")
+            near = ids.column.filter(ids.column.str.strip_chars() == bare)
+            if len(near):
+                remedy = f"Did you mean {shown(near[0])}? Write ids the same way in both"
+        problems.rows(
+            wrong,
+            f"The '{name}' of an edge must be {end}",
+            partial(table.value, column),
+            remedy + _CUT * table.from_file,
+        )
         ends.append(rows)
-    return np.stack(ends), tuple(name for name in columns if name not in ENDS)
+    joined: NDArray[np.int64] = np.stack(ends)
+    return joined[:, (joined >= 0).all(axis=0)] if problems.collect else joined
 
 
 def rows_of_array(ends: Any, count: int, name: str) -> NDArray[np.int64]:
@@ -124,10 +148,11 @@ def rows_of_array(ends: Any, count: int, name: str) -> NDArray[np.int64]:
     return rows
 
 
-def refuse_weights(given: Sequence[str], name: str) -> None:
+def refuse_weights(given: Sequence[str], name: str, problems: Problems) -> None:
     """Refuses what would be ignored."""
     if given:
-        raise DataError(
-            f"{name} must give edges no weights: every edge counts the same. Got {given[0]}. "
-            "Remove it, and the edges that are too weak to count."
+        problems.tell(
+            f"{name} must give edges no weights: every edge counts the same",
+            given[0],
+            remedy="Remove it, and the edges that are too weak to count",
         )

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from privgcn import progress
 from privgcn.data.corpus import Corpus, CorpusFacts, ReadReport, Strings
-from privgcn.data.documents import Table, document_fields, without_empty
+from privgcn.data.documents import document_fields, without_empty
 from privgcn.data.edges import (
     ENDS,
     canonical_edges,
@@ -31,7 +31,9 @@ from privgcn.data.edges import (
     rows_of_array,
     rows_of_table,
 )
+from privgcn.data.problems import Problems
 from privgcn.data.readers import FORMATS, table_of_file
+from privgcn.data.table import Table
 from privgcn.errors import DataError, reason, shown
 from privgcn.files import check_regular
 
@@ -45,46 +47,71 @@ _MOST_IN_MEMORY = 1 << 24
 _BYTES_AT_ONCE = 1 << 24
 
 
-def load_folder(
-    folder: Path,
+def read_documents(
+    source: Path,
+    problems: Problems,
     *,
     classes: Sequence[str] | None = None,
     seed: int = 0,
-) -> Corpus:
-    """Loads a folder of documents; see ``load_corpus``."""
-    path = _one_of(folder, "documents", FORMATS)
-    if path is None:
-        names = ", ".join("documents" + suffix for suffix in FORMATS)
-        raise DataError(f"The folder {folder} must have one of {names}. Got none. Add one.")
-    edge_path = _one_of(folder, "edges", (*FORMATS, ".npy"), _OTHER_NAMES)
-    vector_path = _one_of(folder, "features", (".npy",))
-    table = table_of_file(path)
+    edges: str | None = None,
+    encoding: str | None = None,
+    **columns: str | None,
+) -> dict[str, Any]:
+    """The fields of a ``Corpus`` that a folder or a file of documents has.
+
+    Args:
+        source: The folder or file.
+        problems: Who is told what is wrong.
+        classes: As in ``load_corpus``.
+        seed: Of a random split.
+        edges: A file of edges, instead of that in the folder.
+        encoding: Of text files.
+        columns: The names of columns, by their meaning.
+    """
+    path, edge_path, vector_path = source, None, None
+    if source.is_dir():
+        wanted = _one_of(source, "documents", FORMATS, problems)
+        if wanted is None:
+            names = ", ".join("documents" + suffix for suffix in FORMATS)
+            raise DataError(f"The folder {source} must have one of {names}. Got none. Add one.")
+        path, vector_path = wanted, _one_of(source, "features", (".npy",), problems)
+        if edges is None:
+            edge_path = _one_of(source, "edges", (*FORMATS, ".npy"), problems, _OTHER_NAMES)
+    if edges is not None:
+        edge_path = Path(edges).expanduser()
+    for file, suffixes in ((path, FORMATS), (edge_path, (*FORMATS, ".npy"))):
+        if file is not None and file.suffix not in suffixes:
+            raise DataError(
+                f"The file {file} must end with one of {', '.join(suffixes)}. Got "
+                f"{shown(file.suffix)}. Save it so; spreadsheets write CSV."
+            )
+    meanings = {column: meaning for meaning, column in columns.items() if column}
+    table = table_of_file(path, problems, encoding, meanings)
     vectors = None if vector_path is None else _vectors(vector_path, len(table))
-    fields = document_fields(
-        table, classes=classes, seed=seed, needs_ids=True, needs_texts=vectors is None
-    )
+    required = ["id"] if vectors is not None else ["id", "text"]
+    table = table.with_meanings(columns, required, problems)
+    fields = document_fields(table, problems, classes=classes, seed=seed)
     progress.begin("reading edges")
-    count = len(table)
-    unused: tuple[str, ...] = ()
-    files = [path.name] if table.semicolons else []
     if edge_path is None:
         ends = no_edges()
     elif edge_path.suffix == ".npy":
-        ends = rows_of_array(_array(edge_path, "iu"), count, f"The file {edge_path}")
+        numbers = _array(edge_path, "iu")
+        ends = rows_of_array(numbers, len(table), f"The file {edge_path}")
     else:
-        edge_table = table_of_file(edge_path)
-        ends, unused = rows_of_table(edge_table, count, fields["ids"], f" in {path.name}")
-        files += [edge_path.name] if edge_table.semicolons else []
-        del edge_table  # the names of both ends are the largest thing in memory
-    return _corpus(
+        # The names of both ends are the largest thing in memory.
+        edge_table, ids = table_of_file(edge_path, problems, encoding), fields["ids"]
+        if problems.collect:
+            ids = Strings(ids.column.unique(maintain_order=True))
+        ends = rows_of_table(edge_table, len(table), ids, problems, f" in {path.name}")
+        del edge_table
+    return _completed(
         fields,
         ends,
-        unused,
-        tuple(files),
+        problems,
         given_split="split" in table.frame.columns,
-        name=folder.resolve().name,
+        name=source.resolve().name if source.is_dir() else source.stem,
         vectors=vectors,
-        source=str(folder),
+        source=str(source),
         declared=classes is not None,
     )
 
@@ -99,7 +126,7 @@ def corpus_of_frame(
     seed: int = 0,
 ) -> Corpus:
     """The documents of a frame; see ``Corpus.from_frame``."""
-    columns = columns_of(frame)
+    columns, problems = columns_of(frame), Problems()
     for name, values in {"label": labels, "owner": owners}.items():
         if values is None:
             continue
@@ -110,30 +137,32 @@ def corpus_of_frame(
             )
         columns[name] = values
     table = table_of_columns(columns, "The frame of documents")
-    fields = document_fields(table, classes=classes, seed=seed)
+    table = table.with_meanings({}, ["text"], problems)
+    fields = document_fields(table, problems, classes=classes, seed=seed)
     ids = fields["ids"] if "id" in table.frame.columns else None
-    ends, unused = edge_rows(edges, len(table), ids)
-    return _corpus(
-        fields,
-        ends,
-        unused,
-        given_split="split" in columns,
-        name="frame",
-        source="",
-        declared=classes is not None,
+    return Corpus(
+        **_completed(
+            fields,
+            edge_rows(edges, len(table), ids, problems),
+            problems,
+            given_split="split" in table.frame.columns,
+            name="frame",
+            source="",
+            declared=classes is not None,
+        )
     )
 
 
 def edge_rows(
-    edges: Any, count: int, ids: Strings | None
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The rows that each edge joins, ``[2, edges]``, as given, and the unused columns.
+    edges: Any, count: int, ids: Strings | None, problems: Problems
+) -> NDArray[np.int64]:
+    """The rows that each edge joins, ``[2, edges]``, as given.
 
     A matrix and an ``edge_index`` speak of rows; pairs and frames of ids, where ``ids`` has
     those of the documents.
     """
     if edges is None:
-        return no_edges(), ()
+        return no_edges()
     if hasattr(edges, "tocoo"):
         if edges.shape != (count, count):
             raise DataError(
@@ -143,27 +172,28 @@ def edge_rows(
         entries = edges.tocoo()
         present = entries.data != 0
         if len(np.unique(entries.data[present])) > 1:
-            refuse_weights(["different values"], "A matrix")
-        return np.stack([entries.row[present], entries.col[present]]).astype(np.int64), ()
+            refuse_weights(["different values"], "A matrix", problems)
+        return np.stack([entries.row[present], entries.col[present]]).astype(np.int64)
     if hasattr(edges, "detach"):
-        return rows_of_array(edges.detach().cpu().numpy(), count, "An edge_index"), ()
+        return rows_of_array(edges.detach().cpu().numpy(), count, "An edge_index")
     if is_frame(edges):
         table = table_of_columns(columns_of(edges), "The frame of edges")
-        return rows_of_table(table, count, ids)
+        return rows_of_table(table, count, ids, problems)
     if isinstance(edges, np.ndarray) and edges.ndim == 2 and edges.dtype.kind in "iu":
         if edges.shape[0] == 2 != edges.shape[1]:
-            return rows_of_array(edges, count, "An edge_index"), ()
+            return rows_of_array(edges, count, "An edge_index")
         if edges.shape[1] == 2 and ids is None:
-            return rows_of_array(edges.T, count, "An array of edges"), ()
+            return rows_of_array(edges.T, count, "An array of edges")
     pairs = [tuple(pair) if hasattr(pair, "__iter__") else (pair,) for pair in edges]
     for number, pair in enumerate(pairs):
         if len(pair) != 2:
-            refuse_weights(["a third value"] * (len(pair) == 3), "A list")
+            refuse_weights(["a third value"] * (len(pair) == 3), "A list", problems)
             raise DataError(
                 f"An edge must be a pair of documents. Edge {number} has {len(pair)} values."
             )
     columns = {name: [pair[side] for pair in pairs] for side, name in enumerate(ENDS)}
-    return rows_of_table(table_of_columns(columns, "The list of edges"), count, ids)
+    table = table_of_columns(columns, "The list of edges")
+    return rows_of_table(table, count, ids, problems)
 
 
 def is_frame(value: Any) -> bool:
@@ -206,19 +236,19 @@ def table_of_columns(columns: Mapping[str, Any], name: str) -> Table:
     made: dict[str, pl.Series] = {}
     labels: tuple[Any, ...] | None = None
     for column, given in columns.items():
-        values = plain_list(given)
+        values, meaning = plain_list(given), column.strip().casefold()
         for row, value in enumerate(values):
-            if column == "text" and value is not None and not isinstance(value, str):
+            if meaning == "text" and value is not None and not isinstance(value, str):
                 raise DataError(
                     f"The 'text' of a document must be a string. Got {shown(value)}, of type "
                     f"{type(value).__name__}, in row {row}. Write it as one."
                 )
-            if column == "label" and isinstance(value, list | tuple | dict | set | np.ndarray):
+            if meaning == "label" and isinstance(value, list | tuple | dict | set | np.ndarray):
                 raise DataError(
                     "The 'label' of a document must be a single value. Got "
                     f"{shown(value)}. Give one class for each document."
                 )
-        if column == "label":
+        if meaning == "label":
             labels = tuple(dict.fromkeys(value for value in values if value not in (None, "")))
         strings = [None if value is None else str(value) for value in values]
         try:
@@ -239,46 +269,50 @@ def table_of_columns(columns: Mapping[str, Any], name: str) -> Table:
     return Table(pl.DataFrame(made), name, lambda row: f"row {row}", labels)
 
 
-def _corpus(
+def _completed(
     fields: dict[str, Any],
     ends: NDArray[np.int64],
-    unused: tuple[str, ...],
-    semicolons: tuple[str, ...] = (),
+    problems: Problems,
     *,
     given_split: bool,
     source: str,
     declared: bool,
     **others: Any,
-) -> Corpus:
-    count, read = len(fields["ids"]), ends.shape[1]
+) -> dict[str, Any]:
+    """All fields of a corpus, with what was read in numbers."""
+    count, names = len(fields["ids"]), fields["owner_names"]
     to_self = int((ends[0] == ends[1]).sum())
     edges = canonical_edges(ends[0], ends[1], count)
-    names = fields["owner_names"]
-    return Corpus(
+    repeated = ends.shape[1] - edges.shape[1] - to_self
+    left_out = {"repeated": repeated, "of a document with itself": to_self}
+    some = ", ".join(f"{number:,} {which}" for which, number in left_out.items() if number)
+    if some:
+        problems.tell(f"Edges that were left out: {some}", stops=False)
+    return {
         **fields,
         **others,
-        edges=edges,
-        facts=CorpusFacts(
+        "edges": edges,
+        "facts": CorpusFacts(
             source=source,
             classes_declared=declared,
             split_origin="given" if given_split else "random",
         ),
-        read_report=ReadReport(
+        "read_report": ReadReport(
             documents=count,
             owners=None if names is None else len(names),
             classes=len(fields["classes"]),
-            edges_read=read,
-            edges_stored=edges.shape[1],
-            edges_repeated=read - edges.shape[1] - to_self,
-            edges_to_self=to_self,
-            unused_columns=unused,
-            semicolons=semicolons,
+            edges=edges.shape[1],
+            remarks=problems.remarks,
         ),
-    )
+    }
 
 
 def _one_of(
-    folder: Path, stem: str, suffixes: tuple[str, ...], others: tuple[str, ...] = ()
+    folder: Path,
+    stem: str,
+    suffixes: tuple[str, ...],
+    problems: Problems,
+    others: tuple[str, ...] = (),
 ) -> Path | None:
     """The file of that name; in no known format, or by another name, it is not ignored."""
     try:
@@ -288,27 +322,30 @@ def _one_of(
     near = [name for name in names if name.partition(".")[0].casefold() == stem]
     allowed = [stem + suffix for suffix in suffixes]
     exact = [name for name in near if name in allowed]
-    if len(exact) == 1:
-        if (folder / exact[0]).is_symlink():
-            raise DataError(
-                f"The file {folder / exact[0]} must be a regular file of this folder. Got a "
-                "symbolic link. Copy the file into the folder, or name the folder that it "
-                "lies in."
-            )
-        return folder / exact[0]
-    if near:
-        raise DataError(
-            f"The folder {folder} must have one of {', '.join(allowed)}. Got "
-            f"{' and '.join(shown(name) for name in (exact or near)[:5])}. Remove all but one, "
-            "or write it again in one of these formats."
+    if near and len(exact) != 1:
+        problems.tell(
+            f"The folder {folder} must have one of {', '.join(allowed)}",
+            " and ".join(map(shown, (exact or near)[:5])),
+            remedy="Remove all but one, or write it again in one of these formats",
         )
-    for name in names:
+    for name in names if not near else ():
         bare, _, ending = name.casefold().partition(".")
         if bare in others and f".{ending}" in suffixes:
-            raise DataError(
-                f"The folder {folder} must call this file {stem}.{ending}. Got {shown(name)}. "
-                "Rename it, or move it away if it holds something else."
+            problems.tell(
+                f"The folder {folder} must call this file {stem}.{ending}",
+                shown(name),
+                remedy="Rename it, or move it away if it holds something else",
             )
+    if not exact:
+        return None
+    path = folder / exact[0]
+    if not path.is_symlink():
+        return path
+    problems.tell(
+        f"The file {path} must be a regular file of this folder",
+        "a symbolic link",
+        remedy="Copy the file into the folder, or name the folder that it lies in",
+    )
     return None
 
 

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgcn.data.corpus import NO_LABEL, OUTSIDE, TRAIN, Corpus
-from privgcn.data.documents import RESERVED, owner_codes
+from privgcn.data.documents import owner_codes
 from privgcn.data.edges import canonical_edges, refuse_weights
 from privgcn.data.ingest import edge_rows, table_of_columns
+from privgcn.data.problems import Problems
+from privgcn.data.table import RESERVED
 from privgcn.errors import DataError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -41,8 +43,9 @@ def corpus_of_data(data: Any) -> Corpus:
             "A Data must have 'edge_index', and 'x' or 'text'. Got "
             f"{', '.join(sorted(data.keys())) or 'nothing'}."
         )
+    problems = Problems()
     weights = [f"'{name}'" for name in _WEIGHTS if name in data and data[name] is not None]
-    refuse_weights(weights, "A Data")
+    refuse_weights(weights, "A Data", problems)
     count = len(texts or ()) if vectors is None else int(vectors.shape[0])
     labels = np.full(count, NO_LABEL) if data.y is None else _array(data.y)
     if labels.ndim == 2 and labels.shape[1] == 1:
@@ -54,7 +57,7 @@ def corpus_of_data(data: Any) -> Corpus:
             "are not supported."
         )
     labels = labels.astype(np.int64)
-    ends, _ = edge_rows(data.edge_index, count, None)
+    ends = edge_rows(data.edge_index, count, None, problems)
     masks = {name: data[name] for name in MASKS if name in data and data[name] is not None}
     split = np.full(count, OUTSIDE if "train_mask" in masks else TRAIN, dtype=np.int8)
     taken = np.zeros(count, dtype=bool)
@@ -79,7 +82,7 @@ def corpus_of_data(data: Any) -> Corpus:
         numbers, owner_of = np.unique(owners, return_inverse=True)
         names = tuple(map(str, numbers.tolist()))
     elif owners is not None:
-        owner_of, names = owner_codes(table_of_columns({"owner": owners}, "The Data"))
+        owner_of, names = owner_codes(table_of_columns({"owner": owners}, "The Data"), problems)
     return Corpus(
         name="pyg",
         ids=np.arange(count).astype(str).astype(object),

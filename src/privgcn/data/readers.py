@@ -10,11 +10,12 @@ times its size.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,13 +23,21 @@ from typing import Any, NoReturn
 import numpy as np
 
 from privgcn import progress
-from privgcn.data.documents import RESERVED, Table, without_empty
+from privgcn.data.documents import without_empty
 from privgcn.data.edges import ENDS
 from privgcn.data.parquet import memory_needed
+from privgcn.data.problems import Problems
+from privgcn.data.table import RESERVED, Table
 from privgcn.errors import DataError, reason, shown
 from privgcn.files import read_bounded
 
 FORMATS = (".jsonl", ".csv", ".tsv", ".parquet")
+_SEPARATORS = {",": "Commas", ";": "Semicolons", "\t": "Tabs", "|": "Bars"}
+# Letters of European languages, quotes, dashes and signs.
+_USUAL = frozenset(
+    "äöüÄÖÜßéèêëàâáãçñíîïóôõúùûåæøÅÆØÉÈÀÇÑ°§µ·«»\xa0\u20ac\u2026"
+    "\u2013\u2014\u2018\u2019\u201c\u201d\u201e"
+)
 _QUOTED = re.compile('"[^"]*"')
 _MOST_BYTES = 4 << 30
 _MOST_RECORD = 64 << 20
@@ -45,22 +54,34 @@ _MOST_GROWTH = 100
 Records = Iterator[tuple[int, dict[str, str | None]]]
 
 
-def table_of_file(path: Path) -> Table:
-    """Reads a file in one of the ``FORMATS``."""
-    data = read_bounded(path, most=_MOST_BYTES)
+def table_of_file(
+    path: Path,
+    problems: Problems,
+    encoding: str | None = None,
+    meanings: Mapping[str, str] | None = None,
+) -> Table:
+    """Reads a file in one of the ``FORMATS``.
+
+    Args:
+        path: The file.
+        problems: Who is told what is wrong.
+        encoding: Of a text file, if it is not UTF-8.
+        meanings: What columns mean whose own names do not say it.
+    """
+    data, meanings = read_bounded(path, most=_MOST_BYTES), meanings or {}
     if path.suffix == ".parquet":
-        return _of_parquet(path, data)
+        return _of_parquet(path, data, meanings)
+    data = _in_utf8(path, data, encoding, problems)
     if path.suffix == ".jsonl":
         # A file without records can name no columns.
         columns = ENDS if path.stem == "edges" else ("id", "text")
-        return _packed(path, len(data), _json_records(path, data), columns)
-    separator = "\t"
-    if path.suffix == ".csv":
-        # Spreadsheets write semicolons where a comma marks decimals. A header with semicolons
-        # and no commas, quoted names apart, can mean nothing else.
-        first = next((line for line in io.BytesIO(data) if line.strip()), b"")
-        bare = _QUOTED.sub("", first.decode("utf-8", "replace"))
-        separator = ";" if ";" in bare and "," not in bare else ","
+        return _packed(path, len(data), _json_records(path, data, meanings), columns)
+    # Spreadsheets write semicolons where a comma marks decimals. A header with one of these
+    # marks and no commas, quoted names apart, can mean nothing else.
+    first = next((line for line in io.BytesIO(data) if line.strip()), b"")
+    bare = _QUOTED.sub("", first.decode("utf-8", "replace"))
+    marks = "".join(_SEPARATORS) if path.suffix == ".csv" else "\t"
+    separator = next((mark for mark in marks if mark in bare), marks[0])
     records = _csv_records(path, data, separator)
     header = next(records, None)
     if header is None:
@@ -68,7 +89,72 @@ def table_of_file(path: Path) -> Table:
             f"The file {path} must not be empty. It may have been cut: write it again, with a "
             "header line."
         )
-    return _packed(path, len(data), records, tuple(header[1]), separator == ";")
+    if separator not in (",", "\t"):
+        problems.tell(f"{_SEPARATORS[separator]} separate {shown(path.name)}", stops=False)
+    return _packed(path, len(data), records, tuple(header[1]))
+
+
+def _in_utf8(path: Path, data: bytes, encoding: str | None, problems: Problems) -> bytes:
+    if encoding is None:
+        number, bad = _bad_byte(data)
+        if bad is None:
+            return data
+        encoding = likely_encoding(data)
+        problems.tell(
+            f"The file {path} must be UTF-8 text, unless its encoding is named",
+            f"0x{bad:02x}. Line {number} has this byte",
+            remedy=f"It looks like {encoding}: --encoding {encoding}, in Python "
+            f"encoding='{encoding}'",
+            option=("encoding", encoding),
+        )
+    try:
+        decoded = data.decode(encoding).encode()
+    except (LookupError, UnicodeError) as error:
+        raise DataError(
+            f"The file {path} must be text in the encoding that is named. Got "
+            f"{shown(encoding)}: {reason(error)}. It looks like {likely_encoding(data)}."
+        ) from None
+    if b"\0" in decoded:
+        raise DataError(
+            f"The file {path} must be text. Got a zero byte in the encoding {encoding}. It "
+            f"looks like {likely_encoding(data)}."
+        )
+    return decoded
+
+
+def _bad_byte(data: bytes) -> tuple[int, int | None]:
+    """The first byte that no UTF-8 text has there, and its line."""
+    for number, line in enumerate(() if data.isascii() else io.BytesIO(data), start=1):
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            return number, line[error.start]
+    at = data.find(b"\0")
+    return data.count(b"\n", 0, max(at, 0)) + 1, None if at < 0 else 0
+
+
+def likely_encoding(data: bytes) -> str:
+    """What text that is not UTF-8 is most likely in.
+
+    Examples:
+        >>> likely_encoding("caf\u00e9, 5 \u20ac".encode("cp1252"))
+        'cp1252'
+        >>> likely_encoding("caf\u00e9 \u00e0 la cr\u00e8me".encode("mac-roman"))
+        'mac-roman'
+    """
+    head = data[: 1 << 20]
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    big, little = head[::2].count(0), head[1::2].count(0)
+    if max(big, little) > len(head) // 8:
+        return "utf-16-be" if big > little else "utf-16-le"
+    high = data.translate(None, bytes(range(128)))[: 1 << 16]
+
+    def usual(encoding: str) -> int:
+        text = high.decode(encoding, "replace")
+        return sum((c in _USUAL) - 9 * (c == "\ufffd") for c in text)
+
+    return max("cp1252", "latin-1", "mac-roman", key=usual)
 
 
 def _packed(
@@ -76,7 +162,6 @@ def _packed(
     size: int,
     records: Records,
     columns: tuple[str, ...],
-    semicolons: bool = False,
 ) -> Table:
     """Records as a table, some thousand at a time: Python strings take ten times the memory."""
     import polars as pl
@@ -104,7 +189,6 @@ def _packed(
         pl.concat([empty, *frames], how="diagonal"),
         f"The file {path}",
         lambda row: f"line {line_of[row]} of {path}",
-        semicolons=semicolons,
     )
 
 
@@ -121,24 +205,14 @@ def _check_columns(path: Path, names: list[str]) -> None:
         )
 
 
-def _lines(path: Path, data: bytes) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 file with their numbers, without a byte order mark."""
+def _lines(data: bytes) -> Iterator[tuple[int, str]]:
+    """The lines of UTF-8 text with their numbers, without a byte order mark."""
     done = 0
     for number, raw in enumerate(io.BytesIO(data), start=1):
         if number % _ROWS_AT_ONCE == 0:
             progress.advance(done, len(data))
         done += len(raw)
-        try:
-            text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            bad = raw.find(b"\0")
-        except UnicodeDecodeError as error:
-            bad, text = error.start, ""
-        if bad >= 0:
-            raise DataError(
-                f"The file {path} must be UTF-8 text. Line {number} has a byte that is not "
-                f"(0x{raw[bad]:02x}). Save the file as UTF-8."
-            )
-        yield number, text
+        yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8")
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -154,8 +228,8 @@ def _integer(digits: str) -> int:
 _JSON = json.JSONDecoder(parse_constant=_no_constant, parse_int=_integer)
 
 
-def _json_records(path: Path, data: bytes) -> Records:
-    for number, line in _lines(path, data):
+def _json_records(path: Path, data: bytes, meanings: Mapping[str, str]) -> Records:
+    for number, line in _lines(data):
         if not line.strip():
             continue
         place = f"line {number} of {path}"
@@ -166,7 +240,9 @@ def _json_records(path: Path, data: bytes) -> Records:
             if not isinstance(record, dict):
                 raise ValueError(f"it holds a {type(record).__name__}")
             values = {
-                str(_json_text(name, place, "") or ""): _json_text(value, place, name)
+                str(_json_text(name, place, "") or ""): _json_text(
+                    value, place, meanings.get(name, name.strip().casefold())
+                )
                 for name, value in record.items()
             }
         except (ValueError, RecursionError) as error:
@@ -210,7 +286,7 @@ def _csv_records(path: Path, data: bytes, separator: str) -> Records:
     # The csv module takes a carriage return for the end of a line, wherever it stands.
     pieces = (
         piece
-        for _, line in _lines(path, data)
+        for _, line in _lines(data)
         for piece in (io.StringIO(line, newline="") if "\r" in line[:-2] else (line,))
     )
     # Long texts exceed the module's default limit of 128 KiB for a field.
@@ -245,7 +321,7 @@ def _csv_records(path: Path, data: bytes, separator: str) -> Records:
         csv.field_size_limit(limit)
 
 
-def _of_parquet(path: Path, data: bytes) -> Table:
+def _of_parquet(path: Path, data: bytes, meanings: Mapping[str, str]) -> Table:
     import polars as pl
 
     try:
@@ -268,7 +344,7 @@ def _of_parquet(path: Path, data: bytes) -> Table:
         if not values.dtype.is_nested() and values.dtype not in (pl.Object, pl.Binary):
             columns.append(without_empty(values.cast(pl.String)))
             continue
-        if values.name in (*RESERVED, *ENDS):
+        if meanings.get(values.name, values.name.strip().casefold()) in (*RESERVED, *ENDS):
             raise DataError(
                 f"The column '{values.name}' of {path} must hold strings, single values. Got "
                 f"{values.dtype}."

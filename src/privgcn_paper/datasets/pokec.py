@@ -27,10 +27,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privgcn.data.catalogue import DatasetCard
+from privgcn.data.catalogue import DatasetCard, load_corpus
 from privgcn.data.corpus import Corpus
 from privgcn.data.edges import canonical_edges
-from privgcn.data.ingest import load_folder
 from privgcn_paper.datasets.prepared import prepared_folder, reading
 
 if TYPE_CHECKING:
@@ -234,7 +233,7 @@ def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
     columns = RELEASED_COLUMNS if card.name == "pokec-released" else TEXT_COLUMNS
     build = partial(prepare, raw[0], raw[1], columns=columns)
     made = prepared_folder("pokec", raw, f"cats or dogs {columns}", build)
-    corpus = load_folder(made, classes=CLASSES, seed=seed)
+    corpus = load_corpus(made, classes=CLASSES, seed=seed)
     facts = replace(
         corpus.facts,
         source=card.name,

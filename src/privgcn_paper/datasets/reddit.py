@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privgcn.data.catalogue import DatasetCard
+from privgcn.data.catalogue import DatasetCard, load_corpus
 from privgcn.data.corpus import SPLIT_NAMES, TEST, TRAIN, VALIDATION, Corpus
 from privgcn.data.edges import canonical_edges
-from privgcn.data.ingest import load_folder
 from privgcn_paper.datasets.prepared import prepared_folder, reading
 
 # Posts in the published files, and in the paper's sample of them.
@@ -114,7 +113,7 @@ def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
     raw = [folder / file.path for file in card.files]
     # The sample is the dataset: the user's seed must not make another one.
     made = prepared_folder("reddit", raw, "a tenth", partial(prepare, raw[0], raw[1], 0))
-    corpus = load_folder(made, classes=[f"community-{code:02d}" for code in range(_CLASSES)])
+    corpus = load_corpus(made, classes=[f"community-{code:02d}" for code in range(_CLASSES)])
     facts = replace(
         corpus.facts,
         source="reddit",

@@ -1,0 +1,87 @@
+"""Everything that is wrong with documents at once, by the rules that loading uses.
+
+>>> check_documents("clinic").trainable
+True
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privgcn.data.catalogue import dataset_names, documents_path, load_corpus
+from privgcn.data.corpus import SPLIT_NAMES, training_rules
+from privgcn.data.problems import Problem, Problems
+from privgcn.errors import DataError
+
+
+@dataclass(frozen=True)
+class Check:
+    """What is fine and what is not.
+
+    Attributes:
+        problems: Those that stop training and those that only want to be known.
+        facts: Numbers of documents, owners, edges, classes and splits, as far as they could
+            be read; as private as the documents.
+        options: Options of ``load_corpus`` that mend some of the problems.
+    """
+
+    problems: tuple[Problem, ...]
+    facts: dict[str, Any]
+    options: dict[str, str]
+
+    @property
+    def trainable(self) -> bool:
+        """Whether somebody can train on the documents as they are."""
+        return not any(problem.stops for problem in self.problems)
+
+
+def check_documents(
+    source: str | os.PathLike[str], *, classes: Sequence[str] | None = None, **reading: Any
+) -> Check:
+    """Reads documents to the end, whatever is wrong with them.
+
+    Args:
+        source: As in ``load_corpus``.
+        classes: As in ``load_corpus``.
+        reading: Its options for documents of one's own.
+
+    Raises:
+        DataError: There is no such source.
+    """
+    name, problems, fields = os.fspath(source), Problems(collect=True), dict[str, Any]()
+    if name in dataset_names():
+        corpus = load_corpus(name, classes=classes, **reading)
+        return Check((), _facts(vars(corpus)), {})
+    path = documents_path(name)
+    from privgcn.data.ingest import read_documents
+
+    try:
+        fields = read_documents(path, problems, classes=classes, **reading)
+        training_rules(name, fields["labels"], fields["split"], fields["classes"], problems)
+    except DataError as error:
+        problems.tell(str(error).removesuffix("."))
+    options = {
+        problem.option[0]: problem.option[1] for problem in problems.found if problem.option
+    }
+    return Check(tuple(problems.found), _facts(fields) if fields else {}, options)
+
+
+def _facts(fields: dict[str, Any]) -> dict[str, Any]:
+    labels, split, owners = fields["labels"], fields["split"], fields["owner_names"]
+    return {
+        "documents": len(labels),
+        "owners": None if owners is None else len(owners),
+        "edges": fields["edges"].shape[1],
+        "classes": {
+            str(name): int((labels == code).sum())
+            for code, name in enumerate(fields["classes"])
+        },
+        "unlabelled": int((labels < 0).sum()),
+        "split": dict(zip(SPLIT_NAMES, np.bincount(split, minlength=4).tolist(), strict=True)),
+        "split_origin": fields["facts"].split_origin,
+    }
