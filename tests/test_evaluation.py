@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, f1_score
+from scipy.stats import binom
+from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 from privgcn import evaluation
 from privgcn.config import make_settings
@@ -17,10 +19,12 @@ from privgcn.evaluation import (
     REFERENCES,
     STRENGTHS,
     baselines_left_out,
+    better_mode,
     bootstrap_macro_f1,
     classification_scores,
     majority,
     over_seeds,
+    probability_scores,
     references,
     sees_no_edges,
     uniform,
@@ -53,6 +57,41 @@ def test_only_labels_and_classes_that_occur_count() -> None:
     assert with_intervals(nothing)["intervals"] == {}
     truth = np.array([0, 0, 1, 1])
     assert classification_scores(truth, truth, ["a", "b", "never"])["macro_f1"] == 1.0
+
+
+def test_log_loss_is_scikit_learns_and_calibration_that_of_its_bins() -> None:
+    rng = np.random.default_rng(0)
+    probabilities = rng.dirichlet(np.ones(4), 500)
+    truth = rng.integers(-1, 4, 500)
+    known, scores = truth >= 0, probability_scores(truth, probabilities)
+    assert scores["log_loss"] == pytest.approx(
+        log_loss(truth[known], probabilities[known], labels=range(4))
+    )
+    sure = probabilities[known].max(1)
+    right = probabilities[known].argmax(1) == truth[known]
+    error = 0.0
+    for low, high in pairwise(np.linspace(0, 1, 16)):
+        inside = (sure >= low) & (sure < high)
+        error += abs((sure[inside] - right[inside]).sum()) / known.sum()
+    assert scores["calibration_error"] == pytest.approx(error)
+    assert scores["confidence"] == pytest.approx(sure.mean())
+    assert sum(row["documents"] for row in scores["reliability"]) == known.sum()
+    nothing = probability_scores(np.full(3, -1), probabilities[:3])
+    assert (nothing["log_loss"], nothing["reliability"]) == (None, [])
+    certain = probability_scores(np.array([1]), np.array([[1.0, 0.0]]))
+    assert certain["calibration_error"] == 1.0
+    assert 30 < certain["log_loss"] < 40
+
+
+def test_the_mode_that_is_right_more_often_is_the_better_one() -> None:
+    truth = np.zeros(20, np.int64)
+    alone, own = np.where(np.arange(20) < 10, 0, 1), np.where(np.arange(20) < 3, 1, 0)
+    made = better_mode(truth, alone, own)
+    assert (made["mode"], made["alone_only"], made["own_graph_only"]) == ("own-graph", 3, 10)
+    assert made["p_value"] == pytest.approx(2 * binom.cdf(3, 13, 0.5))
+    assert better_mode(truth, own, alone)["mode"] == "alone"
+    same = better_mode(np.array([0, -1]), np.array([0, 1]), np.array([0, 0]))
+    assert (same["mode"], same["p_value"], same["documents"]) == ("alone", 1.0, 1)
 
 
 def test_baselines_know_nothing_of_training() -> None:

@@ -1,6 +1,8 @@
 """How good predictions are, how far a score may be off, and what it must beat.
 
     accuracy, micro F1, macro F1   by scikit-learn; documents without a label do not count
+    log loss, calibration error    of probabilities: 15 bins of equal width
+    a mode against another         McNemar's exact test of paired answers
     intervals                      95 %: Wilson's of a fraction, a bootstrap of macro F1
     baselines                      know nothing of training: majority, uniform
     references                     the best score without privacy, for non-private runs
@@ -41,6 +43,7 @@ Interval = tuple[float, float]
 Predict = Callable[[DocumentGraph, Classes, Mode], Classes]
 
 HEADLINE = ("micro_f1", "macro_f1", "accuracy")
+PROBABILITIES = ("log_loss", "calibration_error", "confidence")
 
 LEVEL = 0.95
 """How often an interval holds the true value."""
@@ -49,6 +52,9 @@ REFERENCES = ("gcn", "propagated regression", "logistic regression")
 STRENGTHS = (1.0, 10.0, 100.0)
 """Of the regressions, inverse to their regularisation; the validation documents choose."""
 
+_BINS = 15
+# The least probability that log loss counts: an answer with none would cost infinitely much.
+_LEAST = 1e-15
 _NORMAL = statistics.NormalDist().inv_cdf((1 + LEVEL) / 2)
 _RESAMPLED = 1000
 _HOPS = {"logistic regression": 0, "propagated regression": 2}
@@ -115,6 +121,68 @@ def with_intervals(scores: dict[str, Any]) -> dict[str, Any]:
     return {
         **scores,
         "intervals": {"micro_f1": fraction, "macro_f1": macro, "accuracy": fraction},
+    }
+
+
+def probability_scores(truth: Classes, probabilities: NDArray[np.float64]) -> dict[str, Any]:
+    """Log loss, calibration error and mean confidence of probabilities, and the bins.
+
+    Confidence is the probability of the predicted class. The calibration error is the distance
+    between mean confidence and accuracy in each of 15 bins of equal width, averaged over
+    documents (Naeini et al. 2015).
+
+    Args:
+        truth: Class index of each document, -1 for none.
+        probabilities: ``[documents, classes]``.
+
+    Examples:
+        >>> sure = np.array([[0.9, 0.1], [0.9, 0.1]])
+        >>> round(probability_scores(np.array([0, 1]), sure)["calibration_error"], 3)
+        0.4
+    """
+    known = truth >= 0
+    truth, probabilities = truth[known], probabilities[known]
+    if len(truth) == 0:
+        return {**dict.fromkeys(PROBABILITIES), "reliability": []}
+    own = probabilities[np.arange(len(truth)), truth]
+    confidence, right = probabilities.max(1), probabilities.argmax(1) == truth
+    bins = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
+    counts, sure, correct = (
+        np.bincount(bins, weights, _BINS) for weights in (None, confidence, right)
+    )
+    return {
+        "log_loss": float(-np.log(np.maximum(own, _LEAST)).mean()),
+        "calibration_error": float(np.abs(sure - correct).sum() / len(truth)),
+        "confidence": float(confidence.mean()),
+        "reliability": [
+            {
+                "confidence": float(sure[each] / counts[each]),
+                "accuracy": float(correct[each] / counts[each]),
+                "documents": int(counts[each]),
+            }
+            for each in np.flatnonzero(counts)
+        ],
+    }
+
+
+def better_mode(truth: Classes, alone: Classes, own_graph: Classes) -> dict[str, Any]:
+    """The covered mode that is right more often, ``alone`` of two equal ones.
+
+    Returns:
+        The mode; the documents; how many either mode alone gets right; and how often chance
+        would divide these as unequally (McNemar's exact test).
+    """
+    from scipy.stats import binomtest
+
+    known = truth >= 0
+    first, second = (each[known] == truth[known] for each in (alone, own_graph))
+    only, other = int((first & ~second).sum()), int((second & ~first).sum())
+    return {
+        "mode": "own-graph" if other > only else "alone",
+        "documents": len(first),
+        "alone_only": only,
+        "own_graph_only": other,
+        "p_value": float(binomtest(only, only + other).pvalue) if only + other else 1.0,
     }
 
 

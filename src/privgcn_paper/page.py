@@ -144,7 +144,7 @@ def _figures(
             panel = tuple(value_of(point, axis) for axis in view.each)
             line = tuple(value_of(point, axis) for axis in view.lines)
             marks = panels.setdefault(panel, {}).setdefault(line, [])
-            marks.append(Point(x, score.mean, score.std))
+            marks.append(Point(x, score.mean, score.ends))
     for panel, lines in panels.items():
         if max(map(len, lines.values())) < 2:
             continue
@@ -155,7 +155,7 @@ def _figures(
         if measure != "hard" and "dataset" in view.each:
             level = runs.fact(panel[view.each.index("dataset")], "majority")
             if level is not None:
-                series.append(Series("majority class", [Point(None, level)], "reference"))
+                series.append(Series("majority class", [Point(None, level)], reference=True))
         label = measure.replace("micro ", "micro F1, ")
         yield Figure(
             f"{title}, {_words(zip(view.each, panel, strict=True))}",

@@ -21,7 +21,6 @@ from privgcn.audit.attacks import (
     Attacks,
     answers,
     attack,
-    inferred_column,
     read_attacks,
     stolen_edges,
 )
@@ -89,7 +88,7 @@ def test_an_odd_number_of_models_is_refused() -> None:
         membership(noisy_graph(), make_settings("plain"), None, shadows=5)
 
 
-# -- edges and columns --------------------------------------------------------------------
+# -- edges ------------------------------------------------------------------------------
 
 
 def test_only_a_full_graph_service_sees_edges() -> None:
@@ -117,28 +116,6 @@ def test_edges_are_told_by_vectors_that_share_them() -> None:
     assert len(told.inside) == len(told.outside)
 
 
-def test_a_column_is_told_where_predictions_hold_it() -> None:
-    graph = noisy_graph(400)
-    random = np.random.default_rng(0)
-    column = random.integers(0, 2, len(graph))
-    blind = random.dirichlet(np.ones(3), len(graph))
-    members, _ = inferred_column(column.astype(object), graph, blind)
-    assert abs(auc(*members).value - 0.5) < 0.1
-    # What is told of members and of others alike is no leak of the training.
-    telling = blind.copy()
-    telling[:, 0] = np.where(column == 1, 0.9, 0.05)
-    members, others = inferred_column(column.astype(object), graph, telling)
-    assert auc(*members).value > 0.95
-    assert auc(*others).value > 0.95
-
-
-def test_a_column_that_is_the_same_everywhere_is_refused() -> None:
-    graph = noisy_graph(40)
-    column, blind = np.array(["same"] * 40, dtype=object), np.full((40, 3), 1 / 3)
-    with pytest.raises(ConfigError, match="two values at least"):
-        inferred_column(column, graph, blind)
-
-
 # -- all together -----------------------------------------------------------------------
 
 
@@ -147,14 +124,13 @@ def test_all_attacks_make_one_record(tmp_path: Path) -> None:
     corpus = Corpus.from_frame(frame, edges=small_edges(120), classes=list(WORDS))
     settings = small_settings(epsilon=2.0, privacy__unit="person", privacy__delta=1e-2)
     target = Target(prepare(corpus, settings))
-    record = attack(target, shadows=4, column="label")
+    record = attack(target, shadows=4)
     assert {row.model for row in record.rows} == {"without privacy", "epsilon 2", NO_MODEL}
-    # Four attacks in three modes on two kinds of models, and what texts alone tell.
-    assert len(record.rows) == 4 * 3 * 2 + 1
+    # Three attacks in three modes on two kinds of models, and what texts alone tell.
+    assert len(record.rows) == 3 * 3 * 2 + 1
     assert {row.covered for row in record.rows if row.model == "without privacy"} == {False}
     private = [row for row in record.rows if row.model == "epsilon 2"]
     assert {row.inference for row in private if row.covered} == {"alone", "own-graph"}
-    assert all((row.others is not None) == (row.attack == "column") for row in record.rows)
     path = tmp_path / "attacks.json"
     path.write_text(record.model_dump_json())
     assert read_attacks(path) == record
@@ -171,13 +147,7 @@ def test_without_edges_none_are_attacked() -> None:
     assert {row.inference for row in record.rows} == {"alone", "own-graph"}
 
 
-def test_a_column_must_be_there() -> None:
-    target = Target(prepare(small_corpus(), small_settings()))
-    with pytest.raises(ConfigError, match=r"must be one of label.* Got 'age'"):
-        attack(target, column="age")
-
-
 def test_a_record_refuses_what_it_does_not_know() -> None:
-    record = {"source": "x", "epsilon": None, "unit": None, "shadows": 4, "column": None}
+    record = {"source": "x", "epsilon": None, "unit": None, "shadows": 4}
     with pytest.raises(ValueError, match="extra"):
         Attacks.model_validate({**record, "rows": [], "extra": 1})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
@@ -11,10 +9,9 @@ from scipy.stats import binom, norm
 from privgcn.audit.bounds import (
     auc,
     epsilon_of_advantage,
+    gaussian_mu,
     least_advantage,
     least_fraction,
-    one_run_chance,
-    one_run_epsilon,
     true_positives,
 )
 from privgcn.privacy.accounting import GaussianEvent, epsilon_of, gaussian_epsilon
@@ -36,14 +33,15 @@ def test_the_ends_of_a_fraction() -> None:
 def test_guesses_no_better_than_chance_prove_nothing() -> None:
     assert least_advantage(500, 1000, 0.95) == 0.0
     assert epsilon_of_advantage(0.0, GaussianEvent(4.0), 1e-5) == 0.0
-    assert one_run_epsilon(1000, 1000, 500, 1e-5, 0.95) == 0.0
 
 
 @pytest.mark.parametrize("ratio", [0.1, 0.27, 1.0, 4.0])
-def test_the_exact_advantage_of_a_gaussian_gives_its_exact_epsilon(ratio: float) -> None:
+def test_the_exact_advantage_of_a_gaussian_gives_its_exact_epsilon_and_mu(ratio) -> None:
     advantage = 2 * norm.cdf(ratio / 2) - 1
     measured = epsilon_of_advantage(advantage, GaussianEvent(99.0, 7), 1e-5)
     assert measured == pytest.approx(gaussian_epsilon(ratio, 1e-5), rel=1e-6)
+    assert gaussian_mu(measured, 1e-5) == pytest.approx(ratio, rel=1e-6)
+    assert gaussian_mu(0.0, 1e-5) == 0.0
 
 
 @pytest.mark.parametrize(("rate", "sensitivity"), [(0.1, 1), (0.3, 1), (0.1, 2)])
@@ -86,36 +84,7 @@ def test_a_gaussian_mechanism_is_measured_from_below_and_closely() -> None:
     assert np.mean(bounds) > 0.9 * true
 
 
-def test_without_delta_one_run_is_a_binomial_tail() -> None:
-    chance = one_run_chance(50, 40, 30, 1.0, 0.0)
-    assert chance == pytest.approx(binom.sf(29, 40, math.e / (1 + math.e)))
-    # All of a hundred right: the bound is where the tail, a power, reaches the level.
-    right = 0.05 ** (1 / 100)
-    measured = one_run_epsilon(100, 100, 100, 0.0, 0.95)
-    assert measured == pytest.approx(math.log(right / (1 - right)))
-
-
-def test_delta_adds_what_the_paper_says() -> None:
-    # Theorem 5.2 by its own loop.
-    canaries, guesses, correct, epsilon, delta = 100, 60, 45, 0.5, 1e-3
-    right = 1 / (1 + math.exp(-epsilon))
-    total, slope = 0.0, 0.0
-    for wrong in range(1, correct + 1):
-        total += binom.pmf(correct - wrong, guesses, right)
-        slope = max(slope, total / wrong)
-    expected = binom.sf(correct - 1, guesses, right) + 2 * canaries * delta * slope
-    assert one_run_chance(canaries, guesses, correct, epsilon, delta) == pytest.approx(expected)
-    assert one_run_chance(canaries, guesses, 0, epsilon, delta) == 1.0
-
-
-def test_a_larger_delta_proves_less() -> None:
-    bounds = [one_run_epsilon(200, 200, 180, delta, 0.95) for delta in (0.0, 1e-4, 1e-3)]
-    assert bounds == sorted(bounds, reverse=True)
-    assert bounds[0] > bounds[2] > 0.0
-
-
 def test_fewer_observed_releases_count_for_all_of_the_claim() -> None:
-    mu = 0.5
     mu = 0.5
     advantage = 2 * norm.cdf(mu / 2) - 1
     event = GaussianEvent(9.0, 4)

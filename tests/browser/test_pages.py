@@ -65,13 +65,9 @@ def test_no_errors_no_requests_no_dialogs_and_hostile_names_are_text(look, name)
     if name != "classes":
         assert "<script>alert(1)</script>" in page.locator("body").inner_text()
         assert "49" not in page.locator("h1").inner_text()
-
-
-def test_hostile_names_are_text_in_drawings_too(look):
-    page = look("runs").page
-    chart = page.locator("figure svg.chart").first
-
-    assert "<img" in chart.get_attribute("aria-label")
+    if name == "runs":
+        chart = page.locator("figure svg.chart").first
+        assert "<img" in chart.get_attribute("aria-label")
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -154,13 +150,11 @@ def test_the_skip_link_shows_itself_and_leads_to_the_content(look):
 
 def test_a_phone_shows_what_is_covered_without_scrolling(look):
     page = look("run", width=390).page
-    cells = page.locator("#scores tbody th")
+    row = page.locator("#scores tbody tr").nth(2)
+    box = row.locator("td").first.bounding_box()
 
-    assert cells.first.inner_text().split() == ["alone", "covered"]
-    assert cells.nth(2).inner_text().split() == ["full-graph", "not", "covered"]
-    box = cells.nth(2).locator(".keys").bounding_box()
-    assert box["x"] >= 0
-    assert box["x"] + box["width"] <= 390
+    assert row.inner_text().split()[:3] == ["full-graph", "not", "covered"]
+    assert 0 <= box["x"] <= box["x"] + box["width"] <= 390
 
 
 def test_focus_is_seen(look):
@@ -192,7 +186,7 @@ def test_landmarks_headings_and_tables_are_named(look, name):
 
 def test_headers_of_a_large_confusion_matrix_stay_in_sight(look):
     page = look("classes").page
-    places = page.locator("[aria-label^='Confusion matrix']").first.evaluate(
+    boxes = page.locator("[aria-label^='Confusion matrix']").first.evaluate(
         """(box) => {
           box.scrollTo(600, 400);
           const frame = box.getBoundingClientRect();
@@ -202,15 +196,15 @@ def test_headers_of_a_large_confusion_matrix_stay_in_sight(look):
         }"""
     )
 
-    assert places[0] > 0
-    assert 0 <= places[1] < 3
-    assert 0 <= places[2] < 3
+    assert boxes[0] > 0
+    assert 0 <= boxes[1] < 3
+    assert 0 <= boxes[2] < 3
 
 
 def test_a_phone_keeps_the_name_of_a_row_in_sight(look):
     page = look("run", width=390).page
     box = page.locator("#scores .scroll").first
-    places = box.evaluate(
+    boxes = box.evaluate(
         """(box) => {
           box.scrollTo(200, 0);
           const left = box.getBoundingClientRect().left;
@@ -219,16 +213,8 @@ def test_a_phone_keeps_the_name_of_a_row_in_sight(look):
         }"""
     )
 
-    assert places[0] > 100
-    assert all(0 <= place < 3 for place in places[1:])
-    assert box.locator("td.key").first.is_hidden()
-
-
-def test_a_desk_shows_every_column_once(look):
-    box = look("run").page.locator("#scores .scroll").first
-
-    assert box.locator("tbody th").first.inner_text() == "alone"
-    assert box.locator("td.key").first.is_visible()
+    assert boxes[0] > 100
+    assert all(0 <= at < 3 for at in boxes[1:])
 
 
 def test_paper_gets_no_navigation_and_nothing_cut_off(look):
@@ -256,15 +242,6 @@ def test_one_drawing_fits_every_width_with_letters_of_one_size(look, name, width
     assert outside == []
     size = page.locator(".chart text").first.evaluate("(n) => getComputedStyle(n).fontSize")
     assert size == "12.5px"
-
-
-def test_pointing_at_a_mark_says_its_value(look):
-    page = look("run").page
-    words = page.locator("#scores .chart title").all_text_contents()
-
-    assert words[0] == "alone: 0.600 (0.450 to 0.700)"
-    page.locator("#scores .chart rect.fill").first.hover()
-    assert page.locator("#scores .chart rect.fill").first.is_visible()
 
 
 def test_the_values_of_a_curve_are_a_table_for_keyboards(look):

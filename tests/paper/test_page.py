@@ -81,7 +81,7 @@ class TestExperiments:
 
     def test_hard_cases_have_no_majority_class(self, runs):
         for figure in part_of("hard-cases", runs).figures:
-            assert figure.series[-1].role == "data"
+            assert not figure.series[-1].reference
             assert figure.y_label == "hard cases that stay errors"
 
     def test_a_single_mark_is_no_figure(self, runs):

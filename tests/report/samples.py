@@ -67,6 +67,13 @@ def make_scores(
             },
             "per_class": per_class,
             "confusion": confusion,
+            "log_loss": 1.0,
+            "calibration_error": 0.2,
+            "confidence": 0.75,
+            "reliability": [
+                {"confidence": sure, "accuracy": sure - 0.2, "documents": 10}
+                for sure in (0.6, 0.9)
+            ],
         }
         for mode, value in (
             ("full-graph", best),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import pytest
@@ -36,16 +37,6 @@ def test_runs_stand_side_by_side_with_a_curve():
     assert "0.550 to 0.800" in html
 
 
-def test_runs_are_compared_with_the_best_reference():
-    scores = make_scores(best=0.9)
-    named = {"mlp": {"micro_f1": 0.65}, "gcn": {"micro_f1": 0.66}}
-    scores["references"] = {"own-graph": {"best": "mlp", "scores": named}}
-    html = runs_page([*private(), record("plain", scores=scores)])
-
-    assert "best without privacy, own-graph: mlp" in html
-    assert "without privacy, own-graph<" not in html
-
-
 def test_another_relation_gets_a_chart_of_its_own():
     html = runs_page([*private(), *private(1, relation="replace")])
 
@@ -56,7 +47,9 @@ def test_repeated_runs_are_averaged():
     statement = make_statement()
     runs = [record(f"r{best}", statement, make_scores(best=best)) for best in (0.7, 0.8)]
 
-    assert "0.650 ± 0.071" in runs_page(runs)
+    assert re.findall(r"<title>auto, own-graph, [^:]*: (.*?)</title>", runs_page(runs)) == [
+        "0.650"
+    ]
 
 
 def test_partly_synthetic():

@@ -25,21 +25,6 @@ def test_markdown_shows_user_text_as_it_is():
     )
 
 
-def test_a_phone_sees_what_tells_rows_apart():
-    rows = [("cora", "sgd", 2, 0.5), ("cora", "adam", 2, 0.6)]
-    html = Table("t", ("dataset", "method", "epsilon", "score"), rows).html()
-
-    assert '<bdi>cora</bdi><span class="keys">sgd, epsilon 2</span>' in html
-    assert '<td class="n">0.500</td>' in html
-
-
-def test_html_is_escaped():
-    html = Table("<t>", ("<c>",), [("<x>",)]).html()
-
-    assert "<t>" not in html
-    assert "&lt;x&gt;" in html
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0, "0"), (136.512, "136.5"), (1e-05, "1e-5"), (2000.0, "2000"), (None, NOTHING),

@@ -3,77 +3,73 @@
     case -> many trainings with and without the unit -> a guess about each -> right guesses
          -> the least advantage (Clopper-Pearson) -> epsilon, with as much noise as it allows
 
-A bound above the claim shows a defect. A bound below it proves nothing but that these
-adversaries, with so many runs, learned no more. Beside guesses, an auditor sees the engine
-itself: how far a unit moves a sum, and whether noise and samples are what the plan says.
+A bound above the claim shows a defect. A bound below it proves nothing but that this
+adversary, with so many runs, learned no more. Beside guesses, an auditor sees the engine
+itself: how far a unit moves a sum, and whether noise and samples are what the plan says. And
+what a claim says of everybody it says of the model's own errors (:func:`generalisation`).
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from privgcn.audit.bounds import (
     epsilon_of_advantage,
+    gaussian_mu,
     least_advantage,
     least_fraction,
-    one_run_epsilon,
 )
 from privgcn.audit.canaries import column_case, holds_columns, single_case
-from privgcn.audit.observe import Guesses, Trainings
+from privgcn.audit.observe import Trainings
 from privgcn.config import Settings
-from privgcn.data import TRAIN, load_corpus, resolved_source
+from privgcn.data import TEST, TRAIN, load_corpus, resolved_source
 from privgcn.errors import ConfigError
 from privgcn.graph import DocumentGraph
+from privgcn.inference import scores_in_mode
 from privgcn.privacy.accounting import GaussianEvent
 from privgcn.privacy.plan import PrivacyPlan
+from privgcn.released import Released
 from privgcn.runs.prepare import PreparedRun, graph_of, prepare
 from privgcn.runs.run import Run
+from privgcn.runs.train import fit
 
-# How the chance of a wrong bound is divided: most of it to the test that a sound engine is
-# measured by, the rest to other adversaries, and to what an auditor sees of the engine.
-_MAIN, _BESIDE, _ENGINE = 0.8, 0.15, 0.05
+# How the chance of a wrong bound is divided: between guesses and what an auditor sees.
+_GUESSES, _ENGINE = 0.95, 0.05
 # A false alarm is this many times rarer than a bound above the true epsilon.
 _ALARM = 50.0
 # Sums are on a grid and clip norms pay for it: one unit moves a sum by this much at most.
 _ROUNDING = 1.0 + 1e-6
 # Targets with a column each in one training, and seconds that all trainings may take.
-_COLUMNS, _SECONDS = 500, 40.0
+_COLUMNS, _SECONDS = 500, 60.0
 _USUAL_RUNS, _FEWEST_RUNS, _AT_LEAST = 20_000, 100, 10
-# One canary of a corpus in ten is guessed about: the more extreme, the surer.
-_ABSTAINED = 10
 
 
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Finding(_Record):
-    """What one adversary learned.
+class Generalisation(_Record):
+    """Errors of a private model on documents that trained it and on others.
 
     Attributes:
-        adversary: What it saw.
-        method: ``many runs`` or ``one run``.
-        guesses: Guesses that it made.
-        correct: How many were right.
-        epsilon: The lower bound that they prove at the audit's confidence.
-        surely: The same at the confidence of the alarm.
+        seen: Fraction of training documents that it gets wrong, each seen alone.
+        unseen: The same of test documents.
+        allowed: The largest error on documents like the training documents that the claim and
+            ``seen`` leave possible: e^epsilon times ``seen``, plus delta.
+        least: The least error on such documents that ``unseen`` leaves plausible.
     """
 
-    adversary: str
-    method: Literal["many runs", "one run"]
-    guesses: int
-    correct: int
-    epsilon: float
-    surely: float
+    seen: float
+    unseen: float
+    allowed: float
+    least: float
 
 
 class Audit(_Record):
@@ -81,14 +77,19 @@ class Audit(_Record):
 
     Attributes:
         claim: The epsilon that is claimed.
-        confidence: With which the bounds hold, all of them together.
+        claim_mu: The mu of Gaussian differential privacy with that epsilon at ``delta``.
+        confidence: With which the bound holds.
         runs: On each of two neighbours.
-        findings: What each adversary learned.
+        guesses: About which of two neighbours a run was trained on, from all its releases.
+        correct: How many were right.
+        epsilon: The lower bound that they prove.
+        mu: Of Gaussian differential privacy, likewise.
         sensitivity: How many clip norms the plan lets one unit move a sum.
         largest_move: How many it did.
         usual_move: The root of the mean square over steps and runs.
         usual_noise: The root of the mean square of noise, in clip norms.
         sampled: The fraction of groups that steps used; ``None`` where they use all of them.
+        generalisation: Errors of a model; ``None`` where none was trained.
         broken: Why the claim does not hold, in words; empty where nothing contradicts it.
     """
 
@@ -101,20 +102,20 @@ class Audit(_Record):
     delta: float
     dense: bool
     claim: float
+    claim_mu: float
     confidence: float
     runs: int
-    findings: tuple[Finding, ...]
+    guesses: int
+    correct: int
+    epsilon: float
+    mu: float
     sensitivity: int
     largest_move: float
     usual_move: float
     usual_noise: float
     sampled: float | None
+    generalisation: Generalisation | None = None
     broken: tuple[str, ...]
-
-    @property
-    def epsilon(self) -> float:
-        """The largest bound."""
-        return max(finding.epsilon for finding in self.findings)
 
     @property
     def share(self) -> float:
@@ -130,7 +131,6 @@ def audit(
     claim: float | None = None,
     runs: int | None = None,
     confidence: float = 0.95,
-    canaries: Sequence[Guesses] = (),
 ) -> Audit:
     """Audits a plan by trainings of the production engine on worst cases.
 
@@ -141,8 +141,7 @@ def audit(
         claim: The claimed epsilon; default the plan's.
         runs: On each of two neighbours; default as many as a minute allows, of networks with
             fewer steps than the plan has.
-        confidence: With which the bounds hold together.
-        canaries: Guesses about canaries in a single run, if that was tried.
+        confidence: With which the bound holds.
 
     Raises:
         ConfigError: A number is outside its range.
@@ -155,41 +154,25 @@ def audit(
         raise ConfigError(f"The 'runs' of an audit must be at least {_AT_LEAST}. Got {runs}.")
     trainings = _trainings(settings, plan, dense, runs)
     one = replace(plan, selection=None, accountant="pld")
-    small, whole = trainings.case.plan.composition, one.composition
+    small = trainings.case.plan.composition
     event = GaussianEvent(
         plan.noise_multiplier, small.count, small.sampling_probability, plan.sensitivity
     )
+    correct, guesses = trainings.guessed()
 
-    def bound(told: Guesses, level: float) -> float:
-        if told in canaries:
-            return one_run_epsilon(*told[1:], plan.delta, level)
-        advantage = least_advantage(told.correct, told.guesses, level)
-        return epsilon_of_advantage(advantage, event, plan.delta, whole.count)
+    def bound(doubt: float) -> float:
+        advantage = least_advantage(correct, guesses, 1.0 - doubt)
+        return epsilon_of_advantage(advantage, event, plan.delta, one.composition.count)
 
-    findings, part = [], _MAIN
-    for told in (trainings.by_likelihood(), trainings.by_predictions(), *canaries):
-        chance = part * (1.0 - confidence)
-        part = _BESIDE / (1 + len(canaries))
-        findings.append(
-            Finding(
-                adversary=told.adversary,
-                method="one run" if told in canaries else "many runs",
-                guesses=told.guesses,
-                correct=told.correct,
-                epsilon=bound(told, 1.0 - chance),
-                surely=bound(told, 1.0 - chance / _ALARM),
-            )
-        )
+    doubt = 1.0 - confidence
+    epsilon, surely = bound(_GUESSES * doubt), bound(_GUESSES * doubt / _ALARM)
     claimed = plan.epsilon if claim is None else claim
     # A claim may leave room for a search or for a looser accountant. What one training
     # reveals must not take it.
     allowed = min(claimed, one.epsilon)
-    broken = [
-        f"epsilon is at least {finding.surely:.3g}, not {allowed:.3g}, by {finding.adversary}"
-        for finding in findings
-        if finding.surely > allowed
-    ]
-    level = 1.0 - _ENGINE / 4.0 * (1.0 - confidence) / _ALARM
+    broken = _defects(trainings, plan, 1.0 - _ENGINE / 4.0 * doubt / _ALARM)
+    if surely > allowed:
+        broken.insert(0, f"epsilon is at least {surely:.3g}, not {allowed:.3g}")
     return Audit(
         recipe=settings.recipe,
         unit=plan.unit,
@@ -200,15 +183,19 @@ def audit(
         delta=plan.delta,
         dense=dense,
         claim=claimed,
+        claim_mu=gaussian_mu(claimed, plan.delta),
         confidence=confidence,
-        runs=sum(map(len, trainings.there)) // 2,
-        findings=tuple(findings),
+        runs=guesses // 2,
+        guesses=guesses,
+        correct=correct,
+        epsilon=epsilon,
+        mu=gaussian_mu(epsilon, plan.delta),
         sensitivity=plan.sensitivity,
         largest_move=trainings.largest_move,
         usual_move=math.sqrt(float(np.mean(trainings.moves))),
         usual_noise=trainings.noise.usual,
         sampled=trainings.sampled / trainings.could if trainings.could else None,
-        broken=(*broken, *_defects(trainings, plan, level)),
+        broken=tuple(broken),
     )
 
 
@@ -267,38 +254,42 @@ def _defects(trainings: Trainings, plan: PrivacyPlan, level: float) -> list[str]
     return reasons
 
 
-# -- canaries among the documents of a corpus -------------------------------------------------
+def generalisation(
+    released: Released, graph: DocumentGraph, epsilon: float, delta: float, confidence: float
+) -> Generalisation | None:
+    """Whether a private model errs no more on unseen documents than its claim allows.
 
-
-def one_run(
-    settings: Settings, plan: PrivacyPlan, train: DocumentGraph, canaries: int
-) -> tuple[Guesses, ...]:
-    """Trains once on documents and canaries, and guesses which canaries were there.
-
-    Steinke, Nasr and Jagielski (2023): each canary is there by the toss of its own coin. Of
-    those that look most and least present the adversary says whether they were there, and
-    abstains about the rest.
+    A document changes the chance of any answer by e^epsilon and delta at most, the answer
+    about itself included. So over documents of one kind, and models, the error on unseen ones
+    is at most e^epsilon times that on seen ones, plus delta. Whoever splits documents by kind
+    or time compares two kinds, of which this says nothing.
 
     Args:
-        settings: Of the audited run.
-        plan: Of the audited run; it ``holds_columns``.
-        train: The training documents.
-        canaries: How many documents, or persons, may join.
+        released: What was trained on the training documents of ``graph``.
+        graph: All documents.
+        epsilon: The claim.
+        delta: The claim.
+        confidence: With which ``allowed`` and ``least`` hold, together.
+
+    Returns:
+        The errors; ``None`` where one of the two kinds of documents has no labels.
     """
-    case = column_case(settings, plan, dense=train.dense, count=canaries, others=train)
-    there = np.random.default_rng().random(canaries) < 0.5
-    trainings = Trainings(case)
-    trainings.train(there)
-    half = max(1, canaries // (2 * _ABSTAINED))
-    told = []
-    for name, (scores,) in (
-        ("canaries in all releases", trainings.releases),
-        ("canaries in predictions", trainings.predictions),
-    ):
-        order = np.argsort(scores, kind="stable")
-        correct = int(there[order[-half:]].sum() + (~there[order[:half]]).sum())
-        told.append(Guesses(name, canaries, 2 * half, correct))
-    return tuple(told)
+    wrong = []
+    for code in (TRAIN, TEST):
+        rows = np.flatnonzero((graph.split == code) & (graph.labels >= 0))
+        if not len(rows):
+            return None
+        predicted = scores_in_mode(released, graph, rows, "alone").argmax(-1)
+        wrong.append((int((predicted != graph.labels[rows]).sum()), len(rows)))
+    (seen, of), (unseen, others) = wrong
+    level = (1.0 + confidence) / 2.0
+    most = 1.0 - least_fraction(of - seen, of, level)
+    return Generalisation(
+        seen=seen / of,
+        unseen=unseen / others,
+        allowed=min(1.0, math.exp(min(epsilon, 700.0)) * most + delta),
+        least=least_fraction(unseen, others, level),
+    )
 
 
 # -- what is audited or attacked ---------------------------------------------------------------
@@ -338,13 +329,20 @@ class Target:
         return graph_of(prepared.corpus, prepared.featurizer, prepared.settings)
 
     @cached_property
+    def released(self) -> Released:
+        """The run's model; of a corpus, one that is trained now."""
+        if self.run is not None:
+            return self.run.model().released
+        return fit(self.prepared, self.graph)
+
+    @cached_property
     def plan(self) -> PrivacyPlan:
         """The plan of the run.
 
         Raises:
             ConfigError: It was trained without privacy.
         """
-        plan = self.prepared.plan if self.run is None else self.run.model().released.plan
+        plan = self.prepared.plan if self.run is None else self.released.plan
         if plan is None:
             raise ConfigError(
                 "An audit needs a private run: without a claim there is nothing to hold it "
@@ -359,33 +357,30 @@ class Target:
         return self.plan.epsilon if statement is None else statement.epsilon
 
 
-def audit_target(
-    target: Target,
-    *,
-    runs: int | None = None,
-    canaries: int = 2_000,
-    confidence: float = 0.95,
-) -> Audit:
-    """Audits a run or a corpus: worst cases in many runs, and canaries among its documents.
+def audit_target(target: Target, *, runs: int | None = None, confidence: float = 0.95) -> Audit:
+    """Audits a run or a corpus: worst cases in many runs, and the errors of its own model.
 
     Args:
         target: What is audited.
         runs: On each of two neighbours; default as many as a minute allows.
-        canaries: Documents or persons that may join the target's own in one more training;
-            0, or groups that hold more than one unit: none.
-        confidence: With which the bounds hold together.
+        confidence: With which the bound holds.
     """
-    settings, plan, graph = target.prepared.settings, target.plan, target.graph
-    counted: tuple[Guesses, ...] = ()
-    if canaries and holds_columns(settings, plan):
-        train = graph.induced(np.flatnonzero(graph.split == TRAIN))
-        counted = one_run(settings, plan, train, canaries)
-    return audit(
-        settings,
+    plan, graph = target.plan, target.graph
+    made = audit(
+        target.prepared.settings,
         plan,
         dense=graph.dense,
         claim=target.claim,
         runs=runs,
         confidence=confidence,
-        canaries=counted,
     )
+    sure = 1.0 - (1.0 - confidence) / _ALARM
+    errors = generalisation(target.released, graph, target.claim, plan.delta, sure)
+    broken = list(made.broken)
+    alike = target.prepared.corpus.facts.split_origin == "random"
+    if errors is not None and alike and errors.least > errors.allowed:
+        broken.append(
+            f"the model errs on at least {errors.least:.1%} of unseen documents, the claim "
+            f"allows {errors.allowed:.1%}"
+        )
+    return made.model_copy(update={"generalisation": errors, "broken": tuple(broken)})

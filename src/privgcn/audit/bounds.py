@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.privacy.accounting import LEAST_NOISE, GaussianEvent, gaussian_epsilon
+from privgcn.privacy.accounting import (
+    LEAST_NOISE,
+    GaussianEvent,
+    gaussian_epsilon,
+    log_gaussian_delta,
+    root,
+)
 
 FALSE_POSITIVES = (0.01, 0.001)
 """Rates of false positives at which true positives are counted."""
 
-_LARGEST = 200.0
 # Of losses; what rounding adds to an advantage makes a bound smaller.
 _GRID = 1e-3
 # Doublings of the noise multiplier within which it is searched for.
@@ -129,38 +134,19 @@ def _sampled(event: GaussianEvent, delta: float) -> tuple[float, float]:
     )
 
 
-def one_run_chance(
-    canaries: int, guesses: int, correct: int, epsilon: float, delta: float
-) -> float:
-    """The most likely that an (epsilon, delta) mechanism allows so many right guesses.
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """The mu of Gaussian differential privacy (Dong et al. 2022) with this epsilon at delta.
 
-    Steinke, Nasr and Jagielski (2023), theorem 5.2: each of ``canaries`` was inserted by its
-    own fair coin into one run, about some of them a guess was made, the rest abstained.
+    Examples:
+        >>> round(gaussian_mu(gaussian_epsilon(0.5, 1e-5), 1e-5), 6)
+        0.5
     """
-    from scipy.stats import binom
-
-    right = 1.0 / (1.0 + math.exp(-epsilon))
-    tail = float(binom.sf(correct - 1, guesses, right))
-    if correct == 0:
-        return 1.0
-    below = np.cumsum(binom.pmf(np.arange(correct - 1, -1, -1), guesses, right))
-    slope = float((below / np.arange(1, correct + 1)).max())
-    return min(1.0, tail + 2.0 * canaries * delta * slope)
-
-
-def one_run_epsilon(
-    canaries: int, guesses: int, correct: int, delta: float, confidence: float
-) -> float:
-    """The least epsilon that so many right guesses in one run leave plausible."""
-    from scipy.optimize import brentq
-
-    chance = partial(one_run_chance, canaries, guesses, correct, delta=delta)
-    doubt = 1.0 - confidence
-    if chance(0.0) >= doubt:
+    if epsilon <= 0.0:
         return 0.0
-    if chance(_LARGEST) < doubt:
-        return _LARGEST
-    return float(brentq(lambda epsilon: chance(epsilon) - doubt, 0.0, _LARGEST))
+    high, log_delta = 1.0, math.log(delta)
+    while log_gaussian_delta(high, epsilon) < log_delta:
+        high *= 2.0
+    return root(lambda mu: log_gaussian_delta(mu, epsilon) < log_delta, 0.0, high)
 
 
 def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike, copies: int = 1) -> Measured:

@@ -18,11 +18,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
-from scipy.sparse import block_diag, csr_array, diags_array
+from scipy.sparse import csr_array, diags_array
 
 from privgcn.config import Settings
-from privgcn.errors import ConfigError
 from privgcn.graph import DocumentGraph, partition
 from privgcn.mechanism import Groups
 from privgcn.privacy.plan import AllGroups, PrivacyPlan
@@ -39,7 +37,6 @@ _UNITS, _MOST_GROUPS, _LETTERS, _MANY_LETTERS = 6, 3, 3, 400
 # Length, over the clip norm or one, of rows that pull back once a canary is gone.
 _QUIET = 8.0
 _HIDDEN = 4
-_MOST_BYTES = 1 << 31
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,18 +48,13 @@ class Case:
         plan: Makes the releases of the audited plan, on these documents.
         present: With every target.
         absent: Without them, or with others in their stead.
-        joined: As ``present``, and with the documents of a corpus, if there is one.
-        targets: A document of each target.
-        target_of: Which target each document belongs to, -1 for none, where each target has a
-            column of its own.
+        target_of: Of each document the target, where each target has a column of its own.
     """
 
     settings: Settings
     plan: PrivacyPlan
     present: DocumentGraph
     absent: DocumentGraph
-    joined: DocumentGraph
-    targets: NDArray[np.int64]
     target_of: NDArray[np.int64] | None = None
 
     @cached_property
@@ -83,8 +75,7 @@ class Case:
         """The world that some targets are in."""
         if self.target_of is None:
             return self.present if there[0] else self.absent
-        gone = (self.target_of >= 0) & ~there[self.target_of]
-        return without(self.joined, gone, self.plan.relation)
+        return without(self.present, ~there[self.target_of], self.plan.relation)
 
 
 def holds_columns(settings: Settings, plan: PrivacyPlan) -> bool:
@@ -93,61 +84,32 @@ def holds_columns(settings: Settings, plan: PrivacyPlan) -> bool:
     return plan.group_is_unit and together and settings.model.kind == "linear"
 
 
-def column_case(
-    settings: Settings,
-    plan: PrivacyPlan,
-    *,
-    dense: bool,
-    count: int,
-    others: DocumentGraph | None = None,
-) -> Case:
-    """So many targets with a column each, alone or among the documents of a corpus.
+def column_case(settings: Settings, plan: PrivacyPlan, *, dense: bool, count: int) -> Case:
+    """So many targets with a column each.
 
     Args:
         settings: Of the audited run.
         plan: Of the audited run; it ``holds_columns``.
         dense: Whether its features are dense: then the first release may be their mean.
         count: How many targets.
-        others: The training documents of a corpus.
     """
-    known, width, classes, units = 0, 0, CLASSES, count
-    if others is not None:
-        known, width, classes = len(others), others.width, others.classes
-        units += plan.units
-    letters = _LETTERS if plan.unit == "person" and others is None else 1
-    owners = np.repeat(np.arange(count), letters)
-    if dense and 4 * (known + len(owners)) * (width + count) > _MOST_BYTES:
-        raise ConfigError(
-            f"The 'canaries' of an audit must have room in memory: {count} columns for "
-            f"{known} documents of dense features do not. Use --canaries 0, or fewer."
-        )
-    numbers = None
-    if plan.partition.by == "owner":
-        before = np.zeros(0, np.int64) if others is None else np.asarray(others.owners)
-        numbers = np.concatenate([before, owners + int(before.max(initial=-1)) + 1])
-    own = csr_array((np.full(len(owners), LOUD, "f4"), (np.arange(len(owners)), owners)))
-    own_labels = np.random.default_rng().integers(0, classes, count)[owners]
-
-    def below(features: Any, labels: NDArray[np.int64]) -> DocumentGraph:
-        """The targets below other documents, with columns of their own."""
-        if dense:
-            rows = linalg.block_diag(features, own.toarray())
-        else:
-            rows = csr_array(block_diag([features, own], format="csr"))
-        labels = np.concatenate([labels, own_labels])
-        edges, split = np.zeros((2, 0), np.int64), np.zeros(len(labels), np.int8)
-        return DocumentGraph(rows, edges, labels, classes, split, numbers)
-
-    nothing = csr_array((known, width), dtype=np.float32)
-    present = below(nothing.toarray() if dense else nothing, np.full(known, -1))
-    target_of = np.concatenate([np.full(known, -1), owners])
+    letters = _LETTERS if plan.unit == "person" else 1
+    target_of = np.repeat(np.arange(count), letters)
+    documents = len(target_of)
+    rows: Any = csr_array((np.full(documents, LOUD, "f4"), (np.arange(documents), target_of)))
+    present = DocumentGraph(
+        features=rows.toarray() if dense else rows,
+        edges=np.zeros((2, 0), np.int64),
+        labels=np.random.default_rng().integers(0, CLASSES, count)[target_of],
+        classes=CLASSES,
+        split=np.zeros(documents, np.int8),
+        owners=target_of if plan.partition.by == "owner" else None,
+    )
     return Case(
         settings=_on_processor(settings),
-        plan=plan_like(plan, units, units),
+        plan=plan_like(plan, count, count),
         present=present,
-        absent=without(present, target_of >= 0, plan.relation),
-        joined=present if others is None else below(others.features, others.labels),
-        targets=known + np.arange(count) * letters,
+        absent=without(present, np.ones(documents, bool), plan.relation),
         target_of=target_of,
     )
 
@@ -207,8 +169,6 @@ def single_case(settings: Settings, plan: PrivacyPlan, *, dense: bool) -> Case:
         plan=small,
         present=present,
         absent=absent,
-        joined=present,
-        targets=np.flatnonzero(members)[:1],
     )
 
 

@@ -8,13 +8,14 @@ unit if it had, or had not, trained on it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from privgcn.audit.canaries import plan_like
-from privgcn.audit.observe import sureness, trained
+from privgcn.audit.observe import trained
 from privgcn.config import MODES, Mode, Settings
 from privgcn.data import TEST, TRAIN, VALIDATION
 from privgcn.errors import ConfigError
@@ -76,14 +77,14 @@ def membership(
         released = trained_on(graph, rows, own, plan)
         for mode in MODES:
             answers[mode].append(_answers(released, graph, pool, rows, mode))
-    told: dict[tuple[str, Mode], Members] = {}
+    attacked: dict[tuple[str, Mode], Members] = {}
     for mode, each in answers.items():
         ratios = _ratios(np.stack(each), inside[:, owner])
         if not np.isnan(ratios).all():
-            told["document", mode] = _members(ratios, document, inside[:, owner])
+            attacked["document", mode] = _members(ratios, document, inside[:, owner])
             if graph.owners is not None:
-                told["person", mode] = _members(ratios, owner, inside)
-    return told
+                attacked["person", mode] = _members(ratios, owner, inside)
+    return attacked
 
 
 def trained_on(
@@ -166,3 +167,11 @@ def _members(ratios: Floats, unit: NDArray[np.int64], inside: NDArray[np.bool_])
     np.add.at(sums, unit, np.nan_to_num(ratios.T))
     np.add.at(asked, unit, ~np.isnan(ratios.T))
     return Members(sums[(asked > 0) & inside.T], sums[(asked > 0) & ~inside.T])
+
+
+def sureness(scores: NDArray[Any], labels: NDArray[np.int64]) -> Floats:
+    """How sure a model is of labels: the logarithm of their odds, one for each row."""
+    rows, own = np.arange(len(labels)), scores.astype(np.float64)
+    right = own[rows, labels]
+    own[rows, labels] = -np.inf
+    return np.asarray(right - logsumexp(own, axis=1))

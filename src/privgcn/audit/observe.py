@@ -11,43 +11,22 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from privgcn.audit.canaries import Case
 from privgcn.audit.noise_tests import NoiseTests
 from privgcn.config import Settings
-from privgcn.inference import scores_in_mode
 from privgcn.mechanism import Groups, RandomSource, Session, SoftmaxGradient, Statistics
 from privgcn.mechanism.fixed_point import Floats, Grid
 from privgcn.released import Released
 
 # Sums that differ by less are the same: answers are divided by the number of groups.
 _EQUAL = 1e-6
-# One run in so many fixes the threshold of a guess by predictions, before others are guessed.
-_SET_ASIDE = 5
-
-
-class Guesses(NamedTuple):
-    """Guesses of one adversary, who may abstain.
-
-    Attributes:
-        adversary: What it looked at.
-        targets: How many runs or canaries there were to guess about.
-        guesses: How many guesses it made.
-        correct: How many of these were right.
-    """
-
-    adversary: str
-    targets: int
-    guesses: int
-    correct: int
 
 
 @dataclass(eq=False)
@@ -60,7 +39,6 @@ class Trainings:
         there: Whether each target was there.
         releases: Of each target, the logarithm of the likelihood ratio of all releases,
             positive for present, if noise is as the plan claims.
-        predictions: How sure the model is of its label.
         largest_move: How far a target moved a sum at most, in clip norms.
         moves: Mean squares of how far they moved sums.
         foreign: Releases of sums that no world has.
@@ -71,7 +49,6 @@ class Trainings:
     case: Case
     there: list[NDArray[np.bool_]] = field(default_factory=list)
     releases: list[Floats] = field(default_factory=list)
-    predictions: list[Floats] = field(default_factory=list)
     largest_move: float = 0.0
     moves: list[float] = field(default_factory=list)
     foreign: int = 0
@@ -89,34 +66,15 @@ class Trainings:
         self.there.append(there)
         self.releases.append(np.zeros(len(there)))
         session = _WatchedSession(self)
-        released = trained(session, case.settings)
+        trained(session, case.settings)
         if session.remaining:
             raise RuntimeError(f"A training left {session.remaining} releases of its plan.")
-        scores = scores_in_mode(released, case.present, case.targets, "alone")
-        self.predictions.append(sureness(scores, case.present.labels[case.targets]))
 
-    def by_likelihood(self) -> Guesses:
-        """The strongest test against an engine that does what its plan says."""
-        first, second = self._split(self.releases)
-        correct = int((first > 0.0).sum() + (second <= 0.0).sum())
-        count = len(first) + len(second)
-        return Guesses("all releases", count, count, correct)
-
-    def by_predictions(self) -> Guesses:
-        """By a threshold that the first runs fixed and the others had no part in."""
-        first, second = self._split(self.predictions)
-        aside = min(len(first), len(second)) // _SET_ASIDE
-        middles = [float(np.median(values[:aside])) for values in (first, second)]
-        sign = 1.0 if middles[0] >= middles[1] else -1.0
-        threshold = sign * sum(middles) / 2.0
-        hits = int((sign * first[aside:] > threshold).sum())
-        rest = int((sign * second[aside:] <= threshold).sum())
-        count = len(first) + len(second) - 2 * aside
-        return Guesses("predictions", count, count, hits + rest)
-
-    def _split(self, scores: Sequence[Floats]) -> tuple[Floats, Floats]:
-        there, values = np.concatenate(self.there), np.concatenate(scores)
-        return values[there], values[~there]
+    def guessed(self) -> tuple[int, int]:
+        """Right guesses and all of them, by the strongest test of an engine as planned."""
+        there = np.concatenate(self.there)
+        guesses = np.concatenate(self.releases) > 0.0
+        return int((guesses == there).sum()), len(there)
 
 
 class _WatchedSession(Session):
@@ -185,9 +143,7 @@ class _WatchedSession(Session):
                 np.logaddexp(math.log1p(-rate) + off, math.log(rate) + each)
                 for each in (near, far)
             )
-        if self._case.joined is self._case.present:
-            # The rest of a corpus may reach a target's column by the released mean.
-            seen.foreign += int((~equal).any())
+        seen.foreign += int((~equal).any())
         seen.releases[-1] += near - far
 
 
@@ -207,11 +163,3 @@ def trained(session: Session, settings: Settings) -> Released:
     from privgcn.sgd.train import train_private
 
     return train_private(session, settings)
-
-
-def sureness(scores: NDArray[Any], labels: NDArray[np.int64]) -> Floats:
-    """How sure a model is of labels: the logarithm of their odds, one for each row."""
-    rows, own = np.arange(len(labels)), scores.astype(np.float64)
-    right = own[rows, labels]
-    own[rows, labels] = -np.inf
-    return np.asarray(right - logsumexp(own, axis=1))

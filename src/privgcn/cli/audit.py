@@ -24,14 +24,12 @@ BROKEN = 5
     source=RUN_OR_SOURCE,
     epsilon="The claim to audit; a run has its own.",
     repeats=Option(help="Runs on each of two neighbours (default: about a minute's).", min=10),
-    canaries=Option(help="Canaries among the documents in one more run; 0: none.", min=0),
-    confidence="With which the bounds hold, all together.",
+    confidence="With which the bound holds.",
 )
 def audit(
     source: str,
     chosen: Chosen,
     repeats: int | None = None,
-    canaries: int = 2_000,
     confidence: float = 0.95,
     as_json: bool = False,
 ) -> None:
@@ -40,10 +38,9 @@ def audit(
 
     target = _target(source, chosen)
     with shown_progress("auditing"):
-        result = audit_target(target, runs=repeats, canaries=canaries, confidence=confidence)
+        result = audit_target(target, runs=repeats, confidence=confidence)
     if as_json:
-        bound = {"source": source, "epsilon": result.epsilon, "share": result.share}
-        print_json({**bound, **result.model_dump(mode="json")})
+        print_json({"source": source, "share": result.share, **result.model_dump(mode="json")})
     else:
         _print_audit(result)
     if result.broken:
@@ -57,18 +54,16 @@ def audit(
     source=RUN_OR_SOURCE,
     epsilon="Of the private models; a run has its own (default: 1).",
     shadows=Option(help="Models of each kind that tell membership; even.", min=4),
-    column="A column of the documents to infer, or label.",
     out="A file for 'privgcn report --evidence'.",
 )
 def attack(
     source: str,
     chosen: Chosen,
     shadows: int = 16,
-    column: str | None = None,
     out: Path | None = None,
     as_json: bool = False,
 ) -> None:
-    """Attack models with and without privacy: membership, edges, a private column."""
+    """Attack models with and without privacy: membership and edges."""
     from privgcn.audit.attacks import attack as attack_target
     from privgcn.files import write_atomically
     from privgcn.report.attacks import table
@@ -81,7 +76,7 @@ def attack(
         more = {} if is_stored(Path(source)) else {"privacy__epsilon": 1.0}
     target = _target(source, chosen, **more)
     with shown_progress("attacking"):
-        result = attack_target(target, shadows=shadows, column=column)
+        result = attack_target(target, shadows=shadows)
     if out is not None:
         write_atomically(out, result.model_dump_json(indent=1) + "\n")
     if as_json:
@@ -124,32 +119,26 @@ def _holds_attacks(path: Path) -> bool:
 
 
 def _print_audit(result: Audit) -> None:
-    from privgcn.report.tables import Table
-
-    columns = ("adversary sees", "method", "right guesses", "epsilon at least", "of the claim")
-    rows = [
-        (
-            finding.adversary,
-            finding.method,
-            f"{finding.correct:,} of {finding.guesses:,}",
-            finding.epsilon,
-            f"{finding.epsilon / result.claim:.0%}",
-        )
-        for finding in result.findings
-    ]
-    print_table(Table("Lower bounds on epsilon", columns, rows))
     say(
-        f"Claim: epsilon <= {result.claim:.3f} at delta = {result.delta:g}, unit "
-        f"{result.unit}, relation {result.relation}."
+        f"Claim: epsilon <= {result.claim:.3f} at delta = {result.delta:g} (mu "
+        f"{result.claim_mu:.3f}), unit {result.unit}, relation {result.relation}."
     )
     say(
-        f"Measured: epsilon >= {result.epsilon:.3f} with {result.confidence:.0%} confidence, "
-        f"{result.share:.0%} of the claim."
+        f"Measured: epsilon >= {result.epsilon:.3f} (mu {result.mu:.3f}) with "
+        f"{result.confidence:.0%} confidence, {result.share:.0%} of the claim, from "
+        f"{result.correct:,} right guesses of {result.guesses:,}."
     )
     say(
         f"One unit moved a sum by {result.largest_move:.4f} clip norms at most; the plan "
         f"accounts for {result.sensitivity}."
     )
+    errors = result.generalisation
+    if errors is not None:
+        say(
+            f"A model of these documents, each seen alone, errs on {errors.seen:.1%} of those "
+            f"that trained it and on {errors.unseen:.1%} of others; the claim allows "
+            f"{errors.allowed:.1%} on documents of the same kind."
+        )
     if not result.broken:
         say(
             "Nothing contradicts the claim. An audit bounds epsilon from below; it is no proof."

@@ -302,7 +302,13 @@ def _print_run(
 ) -> None:
     """Shows a finished run to a person, or its record to a program."""
     from privgcn.privacy.wording import guarantee_line
-    from privgcn.report.scores import forecast_notes, mode_table, reference_table, repeat_table
+    from privgcn.report.scores import (
+        deployment,
+        forecast_notes,
+        mode_table,
+        reference_table,
+        repeat_table,
+    )
 
     if as_json:
         print_json(record)
@@ -316,8 +322,10 @@ def _print_run(
         if table is not None:
             print_table(table)
             say("\n".join(table.notes))
-    for line in (*forecast_notes(record), *record["baselines_left_out"]):
-        say(line)
+    decided = [". ".join(deployment(record) or ())]
+    for line in (*decided, *forecast_notes(record), *record["baselines_left_out"]):
+        if line:
+            say(line)
     say(guarantee_line(statement))
     folder = record["run"]
     say(f"Run: {folder}    Report: {folder}/report.html")

@@ -17,17 +17,15 @@ def table(attacks: Attacks) -> Table:
     from privgcn.audit.bounds import FALSE_POSITIVES
 
     rates = tuple(f"TPR at {rate:.1%} FPR" for rate in FALSE_POSITIVES)
-    columns = ("attack", "model", "inference", COVERAGE, "AUC", *rates, "AUC of others")
     rows: list[tuple[Cell, ...]] = []
     for row in attacks["rows"]:
         covered = None
         if row["inference"] is not None and row["model"].startswith("epsilon"):
             covered = COVERED if row["covered"] else NOT_COVERED
-        name = row["attack"]
-        if name == "column":
-            name = f"column {attacks['column']}"
-        measured = [_text(one) for one in (row["auc"], *row["tpr"], row["others"])]
-        rows.append((name, row["model"], row["inference"], covered, *measured))
+        numbers = (Point(None, value, ends) for value, *ends in (row["auc"], *row["tpr"]))
+        rows.append(
+            (row["attack"], row["model"], row["inference"], covered, *map(str, numbers))
+        )
     notes = [
         "AUC 0.5 is chance; ranges are 95 % intervals. Attacks show what these adversaries "
         "learned, not what others could.",
@@ -35,34 +33,19 @@ def table(attacks: Attacks) -> Table:
         "by the others.",
         "Edges: connected documents are alike, so compare with what their texts alone tell.",
     ]
-    if attacks["column"] is not None:
-        notes.append("AUC of others: the same guess about documents that trained no model.")
+    columns = ("attack", "model", "inference", COVERAGE, "AUC", *rates)
     return Table(f"Attacks on models of {attacks['source']}", columns, rows, notes)
 
 
-def _text(measured: Any) -> str | None:
-    if measured is None:
-        return None
-    value, low, high = measured
-    return f"{value:.3f} ({low:.3f} to {high:.3f})"
-
-
 def figure(attacks: Attacks) -> Figure:
-    """The AUC of each attack as bars, one series for each kind of model."""
+    """The AUC of each attack as bars, one colour for each kind of model."""
     from privgcn.audit.attacks import NO_MODEL
 
     points: dict[str, list[Point]] = {}
     for row in attacks["rows"]:
         at = ", ".join(filter(None, (row["attack"], row["inference"])))
-        value, low, high = row["auc"]
-        points.setdefault(row["model"], []).append(Point(at, value, ends=(low, high)))
-    return Figure(
-        f"Attacks on models of {attacks['source']}",
-        [
-            Series(model, bars, "reference" if model == NO_MODEL else "data")
-            for model, bars in points.items()
-        ],
-        x_label="attack",
-        y_label="AUC (0.5 is chance)",
-        kind="bar",
-    )
+        value, *ends = row["auc"]
+        points.setdefault(row["model"], []).append(Point(at, value, tuple(ends)))
+    series = [Series(model, bars, model == NO_MODEL) for model, bars in points.items()]
+    title = f"Attacks on models of {attacks['source']}"
+    return Figure(title, series, "attack", "AUC (0.5 is chance)", bars=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from privgcn.config import MODES
@@ -12,8 +13,8 @@ from privgcn.errors import ConfigError, DataError
 from privgcn.privacy.wording import SHORT_UNIT, round_up
 from privgcn.report.charts import Figure, Point, Series
 from privgcn.report.page import RunRecord, notice, render, run_page
-from privgcn.report.scores import COVERAGE, SCORE_AXIS, cells, mode_label, modes_of
-from privgcn.report.tables import Cell, MeanStd, Table
+from privgcn.report.scores import COVERAGE, SCORE_AXIS, cells, covered_modes
+from privgcn.report.tables import Cell, Table
 from privgcn.report.text import number
 from privgcn.runs.folder import SCORES, is_stored
 from privgcn.runs.run import Run
@@ -134,41 +135,26 @@ def _run_table(runs: Sequence[RunRecord]) -> Table:
 
 def _curves(runs: Sequence[RunRecord]) -> list[Figure]:
     """One figure for each dataset and kind of guarantee: other epsilons do not compare."""
-    recipes = {(run.dataset, run.settings.recipe) for run in runs if run.statement is not None}
-    several = Counter(dataset for dataset, _ in recipes)
-    # Scores by figure, series and epsilon; without privacy by dataset and series.
     data: dict[Any, Any] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     levels: dict[str, Any] = defaultdict(lambda: defaultdict(list))
     for run in runs:
-        for mode in modes_of(run.scores["modes"]):
+        for mode in covered_modes(run.scores):
             value = run.scores["modes"][mode].get("micro_f1")
-            if value is None:
-                continue
-            if run.statement is not None:
-                label = mode_label(mode, private=True)
-                if several[run.dataset] > 1:
-                    label = f"{run.settings.recipe}, {label}"
-                kind = (run.dataset, run.statement.unit, run.statement.relation)
-                epsilon = float(round_up(run.statement.epsilon, 3))
-                data[kind][label][epsilon].append(value)
-                continue
-            # Private runs are compared with the best reference, or with the run itself.
-            label, reference = (
-                f"without privacy, {mode}",
-                run.scores.get("references", {}).get(mode),
-            )
-            best = reference and reference["scores"][reference["best"]].get("micro_f1")
-            if best is not None:
-                label, value = f"best without privacy, {mode}: {reference['best']}", best
-            levels[run.dataset][label].append(value)
+            if value is not None and run.statement is None:
+                levels[run.dataset][f"without privacy, {mode}"].append(value)
+            elif value is not None and run.statement is not None:
+                claim = run.statement
+                lines = data[run.dataset, claim.unit, claim.relation]
+                epsilon = float(round_up(claim.epsilon, 3))
+                lines[f"{run.settings.recipe}, {mode}"][epsilon].append(value)
     figures = []
-    for (dataset, unit, relation), curves in data.items():
+    for (dataset, unit, relation), lines in data.items():
         series = [
-            Series(name, [Point(at, *MeanStd.of(values)) for at, values in sorted(row.items())])
-            for name, row in curves.items()
+            Series(name, [Point(at, fmean(values)) for at, values in sorted(row.items())])
+            for name, row in lines.items()
         ]
         series += [
-            Series(name, [Point(None, *MeanStd.of(values))], "reference")
+            Series(name, [Point(None, fmean(values))], reference=True)
             for name, values in levels[dataset].items()
         ]
         title = f"{dataset}: score against epsilon (unit {unit}, relation {relation})"

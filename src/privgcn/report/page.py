@@ -30,15 +30,18 @@ from privgcn.privacy.wording import SHORT_UNIT, explained, round_up
 from privgcn.report import attacks as attacked
 from privgcn.report.scores import (
     Scores,
-    baselines_of,
+    baseline,
     cells,
     class_table,
     confusion,
+    deployment,
     documents,
     leading,
     mode_table,
     modes_of,
+    probability_table,
     reference_table,
+    reliability_figure,
     repeat_table,
     score_figure,
 )
@@ -130,6 +133,7 @@ def run_page(
         verdict = notice(
             "void" if statement.void else "releasable" if statement.releasable else "seeded"
         )
+    deployed = deployment(scores)
     page = {
         "title": f"{run.dataset}, {'with' if private else 'without'} differential privacy",
         "name": name,
@@ -143,6 +147,9 @@ def run_page(
         "score_table": mode_table(scores, private=private),
         "more_scores": [t for t in (repeat_table(scores), reference_table(scores)) if t],
         "score_figure": score_figure(scores, private=private),
+        "deployment": deployed and {"tone": "info", "title": deployed[0], "text": deployed[1]},
+        "probability_table": probability_table(scores),
+        "reliability_figure": reliability_figure(scores),
         "classes": _classes(run),
         "attack_figure": None if attacks is None else attacked.figure(attacks),
         "attack_table": None if attacks is None else attacked.table(attacks),
@@ -232,14 +239,14 @@ def _tiles(run: RunRecord) -> list[tuple[str, str, str]]:
     interval = f"; 95\u00a0%: {between}" if between else ""
     tiles = [("Score", score(value), f"micro-F1, inference {lead}{interval}")]
     reference = scores.get("references", {}).get(lead)
-    baselines = {n: row.get("micro_f1") or 0.0 for n, row in baselines_of(scores).items()}
+    beaten = baseline(scores, lead)
     if reference is not None:
         best = reference["best"]
         other = score(reference["scores"][best].get("micro_f1"))
         tiles.append(("Best without privacy", other, f"micro-F1, {best}"))
-    elif baselines:
-        best = max(baselines, key=baselines.__getitem__)
-        tiles.append(("Best baseline", score(baselines[best]), f"micro-F1, {best}"))
+    elif beaten is not None:
+        name, level = beaten
+        tiles.append(("Baseline to beat", score(level), f"micro-F1, {name}"))
     if statement is None:
         return [*tiles, ("Privacy", "none", "trained without privacy")]
     secret = "noise is secret" if statement.releasable else "must not be released"

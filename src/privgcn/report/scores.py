@@ -13,7 +13,7 @@ from typing import Any
 
 from privgcn.config import MODES, Mode, facts_of
 from privgcn.privacy.wording import round_up
-from privgcn.report.charts import Figure, Point, Role, Series
+from privgcn.report.charts import Figure, Point, Series
 from privgcn.report.tables import Cell, MeanStd, Table
 from privgcn.report.text import between
 
@@ -25,7 +25,7 @@ COVERAGE = "training documents"
 """What the guarantee covers or does not: the head of the column that says so."""
 
 _MEASURES = {"micro_f1": "micro-F1", "macro_f1": "macro-F1"}
-_OWN_BASELINE = "graph-blind linear"
+_GRAPH_BLIND = "graph-blind linear"
 _BASELINES = {
     "majority": "nothing: always predicts the most frequent class",
     "random": "nothing: predicts a random class",
@@ -33,6 +33,8 @@ _BASELINES = {
 # Above this many classes, columns of a confusion matrix are headed by numbers.
 _MOST_NAMED_COLUMNS = 12
 _LEVELS = 10
+# A difference that chance gives less often than this is called one.
+_RARE = 0.05
 
 
 def modes_of(table: Mapping[str, Any]) -> list[Mode]:
@@ -40,17 +42,28 @@ def modes_of(table: Mapping[str, Any]) -> list[Mode]:
     return [mode for mode in MODES if mode in table]
 
 
-def baselines_of(scores: Scores) -> dict[str, Any]:
-    """What a result must beat; not the model itself, predicting each document alone."""
-    rows = scores.get("baselines", {})
-    return {name: row for name, row in rows.items() if name != _OWN_BASELINE}
+def covered_modes(scores: Scores) -> list[Mode]:
+    """Those of its modes that a guarantee covers."""
+    return [mode for mode in modes_of(scores["modes"]) if facts_of(mode).covered]
 
 
 def leading(scores: Scores, *, private: bool) -> Mode:
-    """The mode that leads: with privacy the best-informed one that is still covered."""
+    """The mode that leads: with privacy the one to deploy, else the best-informed one."""
     known = modes_of(scores["modes"])
-    covered = [mode for mode in known if not private or facts_of(mode).covered]
-    return (covered or known)[-1]
+    if not private:
+        return known[-1]
+    deployed = scores.get("deploy", {}).get("mode")
+    return deployed if deployed in known else (covered_modes(scores) or known)[-1]
+
+
+def baseline(scores: Scores, lead: Mode) -> tuple[str, float] | None:
+    """What the leading score must beat: the graph-blind model, or else the best guess."""
+    rows = {name: row.get("micro_f1") for name, row in scores.get("baselines", {}).items()}
+    blind = rows.pop(_GRAPH_BLIND, None)
+    if blind is not None and lead != "alone":
+        return "the same model, blind to edges", blind
+    known = {name: value for name, value in rows.items() if value is not None}
+    return max(known.items(), key=lambda row: row[1]) if known else None
 
 
 def documents(scores: Scores) -> str:
@@ -62,11 +75,6 @@ def documents(scores: Scores) -> str:
     return "1 test document" if count == 1 else f"{count:,} test documents"
 
 
-def mode_label(mode: str, *, private: bool) -> str:
-    """The name of a mode in a chart; what the guarantee does not cover says so."""
-    return mode if facts_of(mode).covered or not private else f"{mode} ({NOT_COVERED})"
-
-
 def cells(entry: Mapping[str, Any], measure: str) -> tuple[float | None, str | None]:
     """A score, and its interval in words."""
     return entry.get(measure), between(entry.get("intervals", {}).get(measure))
@@ -75,11 +83,17 @@ def cells(entry: Mapping[str, Any], measure: str) -> tuple[float | None, str | N
 def mode_table(scores: Scores, *, private: bool) -> Table:
     """Modes and baselines, one row each, with what they see and whether that is covered."""
     rows: list[tuple[Cell, ...]] = []
+    baselines = dict(scores.get("baselines", {}))
+    # The model itself, predicting each document alone.
+    blind = baselines.pop(_GRAPH_BLIND, None)
     for mode in modes_of(scores["modes"]):
         facts, entry = facts_of(mode), scores["modes"][mode]
         covered = COVERED if facts.covered else NOT_COVERED
-        rows.append((mode, *([covered] * private), *_measured(entry), facts.sees))
-    for name, entry in baselines_of(scores).items():
+        sees = facts.sees
+        if mode == "alone" and blind is not None:
+            sees += ": the graph-blind baseline"
+        rows.append((mode, *([covered] * private), *_measured(entry), sees))
+    for name, entry in baselines.items():
         sees = _BASELINES.get(name, "")
         rows.append((f"baseline: {name}", *([None] * private), *_measured(entry), sees))
     columns = ["mode", *([COVERAGE] * private)]
@@ -90,7 +104,7 @@ def mode_table(scores: Scores, *, private: bool) -> Table:
     ]
     if private:
         notes.append(
-            "The guarantee is for the training documents. Test documents and new documents "
+            "The guarantee is for the training documents. Test, validation and new documents "
             "have none: scores and predictions may tell something about them."
         )
     dataset = f" of {scores['dataset']}" if scores.get("dataset") else ""
@@ -105,6 +119,27 @@ def mode_table(scores: Scores, *, private: bool) -> Table:
 
 def _measured(entry: Mapping[str, Any]) -> list[Cell]:
     return [cell for measure in _MEASURES for cell in cells(entry, measure)]
+
+
+def deployment(scores: Scores) -> tuple[str, str] | None:
+    """Whether edges help and which covered mode to deploy; and how that was decided."""
+    made = scores.get("deploy")
+    if made is None:
+        return None
+    alone, own, chance = made["alone_only"], made["own_graph_only"], made["p_value"]
+    verdict = "Edges help" if chance < _RARE else "Edges seem to help, which may be chance"
+    if own <= alone:
+        verdict = "Edges harm" if chance < _RARE else "Edges do not seem to help"
+    how = "The test documents had no say."
+    if made["decided_by"] == "test":
+        how = "The same documents give the scores, so the better mode is a little flattered."
+    p = "p < 0.001" if chance < 0.001 else f"p = {chance:.3f}"
+    return (
+        f"{verdict}: deploy {made['mode']}",
+        f"Of {made['documents']:,} {made['decided_by']} documents, own-graph gets {own:,} "
+        f"right that alone gets wrong, and alone {alone:,} that own-graph gets wrong "
+        f"(McNemar's exact test: {p}). {how}",
+    )
 
 
 def forecast_notes(scores: Scores) -> list[str]:
@@ -167,35 +202,63 @@ def repeat_table(scores: Scores) -> Table | None:
 
 def score_figure(scores: Scores, *, private: bool) -> Figure | None:
     """Micro-F1 as bars, because it is what the paper reports; ``None`` without any score."""
-    bars: list[tuple[str, str, Any, Role]] = []
-    for mode in modes_of(scores["modes"]):
-        label = mode_label(mode, private=private)
-        bars.append((label, label, scores["modes"][mode], "data"))
-    forecast = scores.get("forecast")
-    if forecast is not None:
-        ends = forecast["interval"]
-        entry = {"micro_f1": sum(ends) / 2, "intervals": {"micro_f1": ends}}
-        position = f"forecast for {forecast['mode']}"
-        bars.append((position, position, entry, "range"))
-    for name, entry in baselines_of(scores).items():
-        bars.append(("baseline", name, entry, "reference"))
     series = []
-    for name, position, entry, role in bars:
-        value, ends = entry.get("micro_f1"), entry.get("intervals", {}).get("micro_f1")
-        if value is not None:
-            point = Point(position, value, ends=None if ends is None else tuple(ends))
-            series.append(Series(name, [point], role))
-    if not any(one.role == "data" for one in series):
+    for name, row in [*scores["modes"].items(), *scores.get("baselines", {}).items()]:
+        ends, mode = row.get("intervals", {}).get("micro_f1"), name in MODES
+        if row.get("micro_f1") is None or name == _GRAPH_BLIND:
+            continue
+        outside = private and mode and not facts_of(name).covered
+        words = f"{name} ({NOT_COVERED})" if outside else name if mode else f"baseline: {name}"
+        point = Point(None, row["micro_f1"], None if ends is None else tuple(ends))
+        series.append(Series(words, [point], reference=not mode))
+    if all(one.reference for one in series):
         return None
     known = any("intervals" in row for row in scores["modes"].values())
     return Figure(
         "Micro-F1 by inference mode, and of the baselines",
         series,
-        x_label="mode or baseline",
         y_label=SCORE_AXIS,
-        kind="bar",
+        bars=True,
         notes=["Whiskers are 95 % intervals."] if known else [],
     )
+
+
+def probability_table(scores: Scores) -> Table | None:
+    """How good the probabilities of the covered modes are; ``None`` where nobody measured."""
+    names = {
+        "confidence": "mean confidence",
+        "accuracy": "accuracy",
+        "calibration_error": "calibration error",
+        "log_loss": "log loss",
+    }
+    rows: list[tuple[Cell, ...]] = [
+        (mode, *(scores["modes"][mode].get(key) for key in names))
+        for mode in covered_modes(scores)
+        if scores["modes"][mode].get("log_loss") is not None
+    ]
+    notes = [
+        "Confidence is the probability of the predicted class. The calibration error is the "
+        "mean distance between confidence and accuracy over 15 bins of equal width."
+    ]
+    return Table("Probabilities", ("mode", *names.values()), rows, notes) if rows else None
+
+
+def reliability_figure(scores: Scores) -> Figure | None:
+    """Accuracy over confidence in the covered modes; ``None`` where nobody measured it."""
+    series = [
+        Series(
+            mode,
+            [Point(row["confidence"], row["accuracy"]) for row in entry["reliability"]],
+        )
+        for mode in covered_modes(scores)
+        if (entry := scores["modes"][mode]).get("reliability")
+    ]
+    if not series:
+        return None
+    ideal = Series("as sure as right", [Point(0.0, 0.0), Point(1.0, 1.0)], reference=True)
+    note = "Below the dashed line a mode is surer than it is right."
+    labels = ("confidence", "accuracy of answers that sure")
+    return Figure("Reliability of the probabilities", [*series, ideal], *labels, notes=[note])
 
 
 def class_table(entry: Mapping[str, Any], mode: str) -> Table | None:

@@ -1,4 +1,4 @@
-"""Tables as values, written as HTML that a phone can show, as Markdown, or on a terminal.
+"""Tables as values, written on a page (``blocks.html``), as Markdown, or on a terminal.
 
     >>> print(Table("Scores", ("mode", "micro-F1"), [("alone", 0.5)]).markdown())
     **Scores**
@@ -18,14 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from markupsafe import Markup
-
-from privgcn.report.text import NOTHING, clean, element, is_number, joined, markdown_text
-
-_MANY_COLUMNS = 7
-_BRIEF = 24
-_LONGEST_KEY = 80
-_MOST_KEYS = 4
+from privgcn.report.text import NOTHING, clean, is_number, markdown_text
 
 
 class MeanStd(NamedTuple):
@@ -44,6 +37,11 @@ class MeanStd(NamedTuple):
         """
         std = statistics.stdev(values) if len(values) > 1 else None
         return cls(statistics.fmean(values), std)
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """One deviation below and above the mean."""
+        return None if self.std is None else (self.mean - self.std, self.mean + self.std)
 
     def __str__(self) -> str:
         return f"{self.mean:.3f}" + ("" if self.std is None else f" ± {self.std:.3f}")
@@ -87,55 +85,6 @@ class Table:
         rows = [f"| {' | '.join(row)} |" for row in (head, aligned, *body)]
         notes = [line for note in self.notes for line in ("", markdown_text(note))]
         return "\n".join([f"**{markdown_text(self.title)}**", "", *rows, *notes]) + "\n"
-
-    def keys(self) -> range:
-        """The columns after the first that only say which row it is; none if they are many."""
-        end = 0
-        while end < len(self.columns) and all(
-            cell is None or (isinstance(cell, str | int) and len(str(cell)) <= _LONGEST_KEY)
-            for cell in (row[end] for row in self.rows)
-        ):
-            end += 1
-        return range(1, end if end <= _MOST_KEYS and end < len(self.columns) else 1)
-
-    def html(self) -> Markup:
-        """An HTML table: caption, row and column headers, numbers set to the right.
-
-        The first column stays visible when a table is scrolled sideways. Where further columns
-        say which row it is (a method, a setting), a phone shows them in the first one, so that
-        a number never stands without its name.
-        """
-        keys = self.keys()
-        kinds = [
-            [name for name, here in (("n", self.numeric(i)), ("key", i in keys)) if here]
-            for i in range(len(self.columns))
-        ]
-        head = [
-            element("th", column, scope="col", class_=" ".join(kind) or None)
-            for column, kind in zip(self.columns, kinds, strict=True)
-        ]
-        body = []
-        for row, texts in zip(self.rows, self.texts(), strict=True):
-            named = [
-                f"{self.columns[i]} {texts[i]}" if is_number(row[i]) else texts[i]
-                for i in keys
-                if row[i] is not None
-            ]
-            inside = element("bdi", texts[0])
-            if named:
-                inside += element("span", ", ".join(named), class_="keys")
-            cells = [element("th", inside, scope="row")]
-            for text, names in zip(texts[1:], kinds[1:], strict=True):
-                brief = ["brief"] if len(text) <= _BRIEF and "n" not in names else []
-                cells.append(element("td", text, class_=" ".join(brief + names) or None))
-            body.append(element("tr", joined(cells)))
-        return element(
-            "table",
-            element("caption", element("span", self.title)),
-            element("thead", element("tr", joined(head))),
-            element("tbody", joined(body)),
-            class_="dense" if len(self.columns) > _MANY_COLUMNS else None,
-        )
 
 
 def _text(cell: Cell) -> str:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 Page = Callable[[Settings, PrivacyStatement | None, dict[str, Any]], str]
 _MOST_STATEMENT = 1 << 24
 # Of the scores, what ``--json`` prints as it is.
-_PRINTED = ("baselines", "references", "forecast", "repeats")
+_PRINTED = ("baselines", "references", "deploy", "forecast", "repeats")
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def write_run(
     Returns:
         What ``--json`` prints, but for the time: that of a search would tell its runs.
     """
-    from privgcn.evaluation import HEADLINE, baselines_left_out
+    from privgcn.evaluation import HEADLINE, PROBABILITIES, baselines_left_out
     from privgcn.runs.documents_seen import DocumentsSeen
     from privgcn.runs.evaluate import repeated_scores
     from privgcn.runs.train import score_table
@@ -213,6 +213,7 @@ def write_run(
         REPORT: page(settings, statement, scores),
     }
     write_folder(folder, "run", files, overwrite=overwrite)
+    printed = (*HEADLINE, *PROBABILITIES, "documents", "intervals")
     return {
         "run": str(folder),
         "dataset": run.corpus.name,
@@ -220,8 +221,7 @@ def write_run(
         "settings": settings.model_dump(),
         "statement": None if statement is None else json.loads(statement.to_json()),
         "scores": {
-            mode: {key: row[key] for key in (*HEADLINE, "documents", "intervals")}
-            for mode, row in scores["modes"].items()
+            mode: {key: row[key] for key in printed} for mode, row in scores["modes"].items()
         },
         **{name: scores[name] for name in _PRINTED if name in scores},
         "baselines_left_out": baselines_left_out(settings),

@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from privgcn import progress
 from privgcn.config import MODES, Mode, Settings
 from privgcn.data import TEST, TRAIN, VALIDATION, Corpus
 from privgcn.evaluation import (
     HEADLINE,
+    better_mode,
     classification_scores,
     majority,
+    probability_scores,
     references,
     sees_no_edges,
     uniform,
@@ -66,7 +69,7 @@ class TrainedRun:
     corpus: Corpus
     graph: DocumentGraph
     prepared: PreparedRun | None = None
-    _predicted: dict[Mode, NDArray[np.int64]] = field(
+    _answers: dict[Mode, NDArray[np.float64]] = field(
         init=False, repr=False, default_factory=dict
     )
 
@@ -80,13 +83,17 @@ class TrainedRun:
         """The test documents."""
         return np.flatnonzero(self.graph.split == TEST)
 
-    def predictions(self, mode: Mode) -> NDArray[np.int64]:
-        """Predicted class of each test document; each mode is computed once."""
-        if mode not in self._predicted:
+    def probabilities(self, mode: Mode) -> NDArray[np.float64]:
+        """Class probabilities of each test document; each mode is computed once."""
+        if mode not in self._answers:
             progress.begin(f"prediction {mode}")
             scores = self.model.scores(self.graph, self.test_rows, mode)
-            self._predicted[mode] = scores.argmax(-1).astype(np.int64)
-        return self._predicted[mode]
+            self._answers[mode] = softmax(scores.astype(np.float64), axis=1)
+        return self._answers[mode]
+
+    def predictions(self, mode: Mode) -> NDArray[np.int64]:
+        """Predicted class of each test document."""
+        return np.asarray(self.probabilities(mode).argmax(1))
 
     @cached_property
     def truth(self) -> NDArray[np.int64]:
@@ -96,7 +103,13 @@ class TrainedRun:
     @cached_property
     def scores(self) -> dict[Mode, dict[str, Any]]:
         """For each inference mode, the scores on the test documents."""
-        return {mode: self._table(self.predictions(mode)) for mode in MODES}
+        return {
+            mode: {
+                **self._table(self.predictions(mode)),
+                **probability_scores(self.truth, self.probabilities(mode)),
+            }
+            for mode in MODES
+        }
 
     def headline(self, predicted: NDArray[np.int64]) -> dict[str, Any]:
         """The main scores of predictions for the test documents, with their intervals."""
@@ -238,11 +251,31 @@ def score_table(run: TrainedRun) -> dict[str, Any]:
             for mode, each in by_mode.items()
         }
     expected = None if run.prepared is None else run.prepared.forecast
+    if settings.privacy is not None and run.scores["alone"]["documents"]:
+        table["deploy"] = _deployment(run)
     score = run.scores["own-graph"]["micro_f1"]
     if expected is not None and score is not None:
         interval = list(expected.interval)
         table["forecast"] = {"mode": "own-graph", "interval": interval, "score": score}
     return table
+
+
+def _deployment(run: TrainedRun) -> dict[str, Any]:
+    """Which covered mode does better on the validation documents, asked with the test ones.
+
+    Where there are none, the test documents decide, and the record says so.
+    """
+    graph, test = run.graph, run.test_rows
+    checked = np.flatnonzero((graph.split == VALIDATION) & (graph.labels >= 0))
+    if not len(checked):
+        modes = (run.predictions("alone"), run.predictions("own-graph"))
+        return {**better_mode(run.truth, *modes), "decided_by": "test"}
+    progress.begin("which mode to deploy")
+    alone = run.model.scores(graph, checked, "alone").argmax(1)
+    # As many documents are asked about as will be, and edges lead to all of them.
+    both = np.concatenate([checked, test])
+    own_graph = run.model.scores(graph, both, "own-graph")[: len(checked)].argmax(1)
+    return {**better_mode(graph.labels[checked], alone, own_graph), "decided_by": "validation"}
 
 
 def _baselines(run: TrainedRun) -> dict[str, dict[str, Any]]:
