@@ -138,7 +138,7 @@ def test_features_on_disk_stay_there_and_are_read_a_few_at_a_time(
 
 def test_linear_models_predict_without_torch() -> None:
     script = (
-        "import sys; import privgcn.auto.train, privgcn.auto.forecast, privgcn.inference, "
+        "import sys; import privgcn.auto.train, privgcn.auto.budget, privgcn.inference, "
         "privgcn.evaluation; sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from e2e.letters import letters
 from privgcn import Corpus, GraphClassifier, load_corpus
-from privgcn.auto.forecast import forecast
+from privgcn.auto.budget import Budget
 from privgcn.cli.app import app
 from privgcn.config import PrivacySettings, to_toml
 from privgcn.errors import PrivacyContractError, PrivGCNError
@@ -172,9 +172,9 @@ def _check(prepared: Any, field: str, *, searched: bool = False) -> None:
 
 
 @pytest.mark.parametrize("field", sorted(TUNE_FLAGS - {"epsilon"}))
-def test_a_forecast_keeps_every_override(field: str) -> None:
+def test_advice_on_a_budget_keeps_every_override(field: str) -> None:
     value = OVERRIDES[field][0]
-    assert getattr(forecast(100, 2, 2.0, **{field: value}).plan, field) == value
+    assert getattr(Budget.of(100, 2, 2.0, **{field: value}).plan, field) == value
 
 
 @stopped

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 
 from e2e.letters import PRIVATE, call, letters, notes_of, record_of
-from privgcn.auto.forecast import forecast
 from privgcn.errors import ConfigError, DataError, PrivGCNError
 from privgcn.evaluation import REFERENCES
 from privgcn.features.cache import VectorCache, default_cache
@@ -97,21 +96,6 @@ class TestTrain:
         assert "classes_declared" in str(declared["statement"]["assumed_public"])
         assert "classes" not in str(known["assumed_public"])
         assert "classes_from_labels" in str(known["not_covered"])
-
-    def test_it_forecasts_a_score_and_says_whether_it_came(self, shelf, tmp_path):
-        out = tmp_path / "r"
-        notes = notes_of("train", shelf / "letters", *PRIVATE, "--out", out)
-        low, high = forecast(160, 2, 8.0, kind="hashing", delta=1e-4).interval
-        stored = json.loads((out / "scores.json").read_text())["forecast"]
-
-        assert f"Expect a micro-F1 of {low:.2f} to {high:.2f} (own-graph)" in notes
-        assert stored["interval"] == [low, high]
-        where = {-1: "below", 0: "within", 1: "above"}[
-            (stored["score"] > high) - (stored["score"] < low)
-        ]
-        again = call("train", shelf / "letters", *PRIVATE, "--out", out, "--overwrite")
-        assert "the forecast" in again
-        assert f"lies {where} that" in (out / "report.html").read_text()
 
     def test_a_release_holds_nothing_that_is_not_covered(self, shelf):
         names = {path.name for path in (shelf / "released").iterdir()}
@@ -411,16 +395,15 @@ class TestTune:
             call("tune", shelf / "letters", *PRIVATE, *words)
 
 
-def test_plan_says_noise_steps_and_score():
+def test_plan_says_noise_steps_and_whether_they_are_enough():
     words = ["plan", "--documents", 1208, "--classes", 7, "--features", 1433]
     record = record_of(*words, "--epsilon", 1)
-    low, high = record["expected"]["micro_f1"]
 
     assert record["noise_multiplier"] == pytest.approx(20.43, abs=0.05)
     assert record["steps"] == 30
-    assert 0 < low < high < 1
-    assert 0 < record["expected"]["recovered"] < 1.2
-    assert f"micro-F1 {low:.2f} to {high:.2f} (inference own-graph)" in call(*words)
+    assert record["signal"] == pytest.approx(1.22, abs=0.01)
+    assert record["advice"] == []
+    assert "advice" not in call(*words)
     small = call(*words, "--epsilon", 0.1)
     assert "1,208 documents at epsilon 0.1: expect no better than guessing" in small
 

@@ -90,5 +90,4 @@ def make_scores(
             "majority": {"micro_f1": 0.5, "macro_f1": 0.33, "accuracy": 0.5},
             "random": {"micro_f1": 0.4, "macro_f1": 0.4, "accuracy": 0.4},
         },
-        "forecast": {"mode": "own-graph", "interval": [0.3, 0.65], "score": best - 0.1},
     }

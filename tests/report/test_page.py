@@ -63,12 +63,6 @@ def test_the_leading_score_is_covered_and_stands_beside_the_best_baseline(statem
     assert "Baseline to beat 0.500 micro-F1, majority" in text
 
 
-def test_the_score_stands_beside_its_forecast(statement, scores):
-    assert "The score of 0.700 lies above that" in text_of(page_of(statement, scores))
-    del scores["forecast"]
-    assert "forecast" not in text_of(page_of(statement, scores))
-
-
 @pytest.mark.parametrize(
     ("mode", "counts", "by", "words"),
     [

@@ -1,4 +1,4 @@
-"""``privgcn plan``, ``account`` and ``calibrate``: noise, epsilon and score, untrained."""
+"""``privgcn plan``, ``account`` and ``calibrate``: noise, epsilon and steps, untrained."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def plan(
     kind: str | None = None,
     as_json: bool = False,
 ) -> None:
-    """Estimate noise, steps and score from public numbers alone, before any training."""
-    from privgcn.auto.forecast import forecast
+    """Say from public numbers what a budget buys: noise, steps, and whether it is enough."""
+    from privgcn.auto.budget import Budget
     from privgcn.privacy.wording import round_up
 
-    result = forecast(
+    result = Budget.of(
         documents,
         classes,
         epsilon,
@@ -53,7 +53,7 @@ def plan(
         unit=unit,
         relation=relation,
     )
-    made, (low, high) = result.plan, result.interval
+    made = result.plan
     names = ("unit", "relation", "epsilon", "delta", "noise_multiplier", "steps", "clip_norm")
     if as_json:
         print_json(
@@ -66,8 +66,6 @@ def plan(
                 **{name: getattr(made, name) for name in names},
                 "noise_for_each_unit": result.noise_for_each_unit,
                 "signal": result.signal,
-                "expected": {"micro_f1": [low, high], "recovered": result.recovered},
-                "measured": result.measured,
                 "advice": list(result.advice),
             }
         )
@@ -79,11 +77,7 @@ def plan(
         f"noise       multiplier {made.noise_multiplier:.4g} in each of {made.steps} steps "
         f"over all {made.units:,} {counted}\n"
         f"            {result.noise_for_each_unit:.2g} clip norms in every coordinate of the "
-        "mean gradient over all steps\n"
-        f"score       micro-F1 {low:.2f} to {high:.2f} (inference own-graph) in four of five "
-        "cases\n"
-        f"            about {result.recovered:.0%} of the way from guessing to the score "
-        "without privacy"
+        "mean gradient over all steps"
     )
     if made.weak_delta:
         say(f"delta       too large for this many units: use {0.1 / made.units:.1g} or less")

@@ -250,14 +250,8 @@ def _read(
         note(
             f"Features: the {prepared.featurizer.dimension:,} numbers given for each document."
         )
-    if prepared.forecast is not None:
-        low, high = prepared.forecast.interval
-        note(
-            f"Expect a micro-F1 of {low:.2f} to {high:.2f} (own-graph) at this size and "
-            "epsilon: so it was in four of five runs on other corpora."
-        )
-        for line in prepared.forecast.advice:
-            note(line)
+    for line in prepared.advice:
+        note(line)
     if verbosity() == "verbose":
         note(to_toml(settings.model_dump()).strip())
     return prepared, out
@@ -304,7 +298,6 @@ def _print_run(
     from privgcn.privacy.wording import guarantee_line
     from privgcn.report.scores import (
         deployment,
-        forecast_notes,
         mode_table,
         reference_table,
         repeat_table,
@@ -323,7 +316,7 @@ def _print_run(
             print_table(table)
             say("\n".join(table.notes))
     decided = [". ".join(deployment(record) or ())]
-    for line in (*decided, *forecast_notes(record), *record["baselines_left_out"]):
+    for line in (*decided, *record["baselines_left_out"]):
         if line:
             say(line)
     say(guarantee_line(statement))

@@ -113,7 +113,7 @@ def mode_table(scores: Scores, *, private: bool) -> Table:
         f"Scores on the {documents(scores)}{dataset}, by inference mode, and of the baselines",
         (*columns, "what is seen"),
         rows,
-        (*notes, *forecast_notes(scores)),
+        notes,
     )
 
 
@@ -140,20 +140,6 @@ def deployment(scores: Scores) -> tuple[str, str] | None:
         f"right that alone gets wrong, and alone {alone:,} that own-graph gets wrong "
         f"(McNemar's exact test: {p}). {how}",
     )
-
-
-def forecast_notes(scores: Scores) -> list[str]:
-    """Whether the score is what was forecast; nothing where nobody knew."""
-    forecast = scores.get("forecast")
-    if forecast is None:
-        return []
-    (low, high), value = forecast["interval"], forecast["score"]
-    where = "below" if value < low else "above" if value > high else "within"
-    return [
-        f"Before training, the forecast was a micro-F1 of {low:.3f} to {high:.3f} in mode "
-        f"{forecast['mode']}, from runs on other corpora of this size. The score of "
-        f"{value:.3f} lies {where} that."
-    ]
 
 
 def reference_table(scores: Scores) -> Table | None:

@@ -1,6 +1,6 @@
 """What is decided before any text is encoded: once for each run, and by public facts alone.
 
-    corpus, settings --> PreparedRun: plan, featurizer, forecast, facts --> train --> TrainedRun
+    corpus, settings --> PreparedRun: plan, featurizer, advice, facts --> train --> TrainedRun
 
 What cannot be promised is refused here. Everything later takes these decisions as they are: the
 plan and its epsilon are computed once.
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from privgcn import progress
-from privgcn.auto.forecast import Forecast
+from privgcn.auto.budget import Budget
 from privgcn.config import Settings
 from privgcn.data import TRAIN, Corpus
 from privgcn.errors import ConfigError, PrivacyContractError
@@ -47,8 +47,7 @@ class PreparedRun:
         classes: The class labels, with their type.
         plan: What the guarantee rests on; ``None`` for a non-private run.
         featurizer: Fitted on the training documents; no text is encoded yet.
-        forecast: What the run will score, by public numbers; ``None`` where nothing was
-            measured like it.
+        advice: What to change where public numbers say that the budget is too small.
         module: The user's own model, where ``model.kind`` is ``module``.
         feature_names: Names of the columns of vectors, if any.
         gaps: What the guarantee says nothing about, beyond what the corpus tells.
@@ -60,7 +59,7 @@ class PreparedRun:
     classes: NDArray[Any]
     plan: PrivacyPlan | None
     featurizer: Featurizer
-    forecast: Forecast | None
+    advice: tuple[str, ...]
     module: nn.Module | None = None
     feature_names: tuple[str, ...] | None = None
     gaps: tuple[Fact, ...] = ()
@@ -143,7 +142,7 @@ def prepare(
         classes=np.asarray(corpus.classes) if classes is None else classes,
         plan=plan,
         featurizer=featurizer,
-        forecast=_forecast(settings, plan, corpus.num_classes, featurizer),
+        advice=_advice(settings, plan, corpus.num_classes, featurizer),
         module=module,
         feature_names=feature_names,
         gaps=gaps,
@@ -269,10 +268,10 @@ def graph_of(
     )
 
 
-def _forecast(
+def _advice(
     settings: Settings, plan: PrivacyPlan | None, classes: int, featurizer: Featurizer
-) -> Forecast | None:
-    """What the run will score; ``None`` where nothing was measured like it.
+) -> tuple[str, ...]:
+    """Whether the budget is large enough; nothing where nothing was measured like it.
 
     Features that learn from the documents have no public size.
     """
@@ -286,5 +285,5 @@ def _forecast(
         or privacy.parts != "each"
         or (featurizer.learns and featurizer.kind != "given")
     ):
-        return None
-    return Forecast(plan, classes, featurizer.dimension, featurizer.kind)
+        return ()
+    return Budget(plan, classes, featurizer.dimension, featurizer.kind).advice

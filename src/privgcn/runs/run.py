@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 Page = Callable[[Settings, PrivacyStatement | None, dict[str, Any]], str]
 _MOST_STATEMENT = 1 << 24
 # Of the scores, what ``--json`` prints as it is.
-_PRINTED = ("baselines", "references", "deploy", "forecast", "repeats")
+_PRINTED = ("baselines", "references", "deploy", "repeats")
 
 
 @dataclass(frozen=True)

@@ -250,13 +250,8 @@ def score_table(run: TrainedRun) -> dict[str, Any]:
             }
             for mode, each in by_mode.items()
         }
-    expected = None if run.prepared is None else run.prepared.forecast
     if settings.privacy is not None and run.scores["alone"]["documents"]:
         table["deploy"] = _deployment(run)
-    score = run.scores["own-graph"]["micro_f1"]
-    if expected is not None and score is not None:
-        interval = list(expected.interval)
-        table["forecast"] = {"mode": "own-graph", "interval": interval, "score": score}
     return table
 
 
