@@ -472,8 +472,8 @@ def resolve(*overrides: Overrides) -> Settings:
     """The settings of a run: what the user overrode, and the recipe's own for the rest.
 
     Every way to a run goes through here. Recipe ``auto``, which nobody needs to name, is
-    ``module`` for a module that the user brings, and ``plain`` without an epsilon: there is
-    nothing to protect with.
+    ``module`` for a module that the user brings, and ``plain`` without an epsilon (or with
+    ``None``): there is nothing to protect with.
 
     Args:
         overrides: The strongest first: flags or parameters, assignments, a settings file.
@@ -501,8 +501,9 @@ def resolve(*overrides: Overrides) -> Settings:
     bounded = any(
         chosen.get(f"privacy.{name}") is not None for name in ("epsilon", "noise_multiplier")
     )
-    if not bounded and chosen.get("privacy.reproducible") is False:
-        del chosen["privacy.reproducible"]  # not to seed the noise asks for none
+    for name, nothing in (("privacy.epsilon", None), ("privacy.reproducible", False)):
+        if not bounded and chosen.get(name, "") is nothing:
+            del chosen[name]  # written out, it asks for no privacy
     private = [name for name in chosen if name.startswith("privacy.")]
     # A run without privacy writes its privacy settings down as none.
     if "privacy" in chosen and (chosen.pop("privacy") is not None or private):

@@ -6,6 +6,7 @@ asked to (:func:`watched`), and then telling costs nothing.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -47,3 +48,22 @@ def watched(watcher: Watcher | None) -> Iterator[None]:
         yield
     finally:
         _watcher.reset(token)
+
+
+class Printed:
+    """A watcher that prints each stage, and now and then how much of it is done."""
+
+    def __init__(self, seconds: float = 5.0) -> None:
+        self._every, self._name, self._next = seconds, "", 0.0
+
+    def begin(self, name: str) -> None:
+        """A line for the stage."""
+        self._name, self._next = name, time.monotonic() + self._every
+        if name:
+            print(f"{name} ...", flush=True)
+
+    def advance(self, done: int, total: int) -> None:
+        """A line, unless there was one a moment ago."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + self._every
+            print(f"{self._name}: {done:,} of {total:,}", flush=True)

@@ -2,61 +2,139 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
+from typing import Any, get_args
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
 
-from privgcn import GraphClassifier, load_corpus
-from privgcn.errors import ConfigError, DataError, PrivacyContractError
+from builders import small_corpus, small_frame
+from privgcn import Corpus, GraphClassifier, load_corpus
+from privgcn.config import MODES, RECIPES, PrivacySettings
+from privgcn.errors import ConfigError, DataError, PrivacyContractError, PrivacyWarning
+from privgcn.runs import classifier
 
 QUICK = {"training.epochs": 40, "training.learning_rate": 0.05}
+SECRET = "scikit-learn fits twice and compares: the noise is secret, so two fits differ"
+BATCH = "own-graph fits the query documents together"
 
 
 @pytest.fixture(scope="module")
-def clinic():
+def clinic() -> Corpus:
     return load_corpus("clinic")
 
 
 @pytest.fixture(scope="module")
-def private_model(clinic):
+def private_model(clinic: Corpus) -> GraphClassifier:
     return GraphClassifier(epsilon=2.0, unit="person", features="hashing").fit(clinic.train)
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_scikit_learns_own_checks_pass() -> None:
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (
+            GraphClassifier(None, settings=QUICK),
+            {"check_methods_subset_invariance": "scores are float32, the check asks for 1e-7"},
+        ),
+        (
+            GraphClassifier(1.0, 1e-3, reproducible=True, random_state=0),
+            {
+                "check_methods_subset_invariance": BATCH,
+                "check_methods_sample_order_invariance": BATCH,
+            },
+        ),
+        (
+            GraphClassifier(8.0, 1e-3),
+            {
+                "check_fit_idempotent": SECRET,
+                "check_supervised_y_2d": SECRET,
+                "check_classifier_data_not_an_array": SECRET,
+            },
+        ),
+    ],
+    ids=["plain", "reproducible", "private"],
+)
+def test_scikit_learns_own_checks_pass(
+    model: GraphClassifier, expected: dict[str, str]
+) -> None:
     outcomes = check_estimator(
-        GraphClassifier(settings=QUICK),
-        on_fail=None,
-        on_skip=None,
-        expected_failed_checks={
-            "check_methods_subset_invariance": "scores are float32, the check asks for 1e-7"
-        },
+        model, on_fail=None, on_skip=None, expected_failed_checks=expected
     )
-    failed = [row["check_name"] for row in outcomes if row["status"] == "failed"]
+    failed = [row for row in outcomes if row["status"] == "failed"]
     assert failed == []
     assert sum(row["status"] == "passed" for row in outcomes) > 40
 
 
-def test_predictions_beat_the_majority_and_edges_help(clinic, private_model) -> None:
+def test_the_signature_shows_defaults_and_choices() -> None:
+    made = inspect.signature(GraphClassifier, eval_str=True, locals={"nn": torch.nn})
+    parameters = made.parameters
+    assert parameters["epsilon"].default is inspect.Parameter.empty
+    usual = PrivacySettings()
+    for name in ("delta", "relation", "reproducible"):
+        assert parameters[name].default == getattr(usual, name), name
+    for name in ("unit", "relation"):
+        choices = set(get_args(PrivacySettings.model_fields[name].annotation))
+        written = parameters[name].annotation
+        assert choices <= {*get_args(written), *get_args(get_args(written)[0])}, name
+    assert {*get_args(parameters["recipe"].annotation), "module"} == set(RECIPES)
+    inference = inspect.signature(GraphClassifier.predict).parameters["inference"]
+    assert inference.default in MODES
+
+
+def test_predictions_beat_the_majority_and_edges_help(
+    clinic: Corpus, private_model: GraphClassifier
+) -> None:
     alone = private_model.score(clinic.test, inference="alone")
     full = private_model.score(clinic.test, inference="full-graph")
     assert alone > 0.3
     assert full > alone + 0.1
 
 
-def test_full_graph_needs_something_around_the_documents(clinic, private_model) -> None:
-    with pytest.raises(ConfigError, match="full-graph"):
-        private_model.predict(clinic, inference="full-graph")
+def test_full_graph_says_what_it_needs(clinic: Corpus, private_model: GraphClassifier) -> None:
+    for documents in (clinic, {"text": ["a letter"]}):
+        with pytest.raises(ConfigError, match=r"Corpus\.from_frame.*predict corpus\.test"):
+            private_model.predict(documents, inference="full-graph")
 
 
-def test_a_person_on_both_sides_of_the_split_is_refused(clinic) -> None:
+def test_a_person_on_both_sides_of_the_split_is_refused(clinic: Corpus) -> None:
     split = np.random.default_rng(0).integers(0, 3, len(clinic)).astype(np.int8)
     mixed = replace(clinic, split=split)
     with pytest.raises(PrivacyContractError, match="split by owner"):
         GraphClassifier(epsilon=1.0, unit="person").fit(mixed.train)
+
+
+# --- no silent choice ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["frame", "corpus", "argument"])
+def test_documents_with_owners_want_the_unit_named(form: str) -> None:
+    frame = small_frame(owners=20, split=False)
+    more: dict[str, Any] = {"owners": frame.pop("owner")} if form == "argument" else {}
+    documents = small_corpus(owners=20).train if form == "corpus" else frame
+    chosen = {"features": "hashing", "settings": {"training.epochs": 2}}
+    with pytest.raises(ConfigError, match=r"unit='person'.*unit='document'"):
+        GraphClassifier(4.0, 1e-3, **chosen).fit(documents, **more)
+    for unit in ("person", "document"):
+        model = GraphClassifier(4.0, 1e-3, unit=unit, **chosen).fit(documents, **more)
+        assert model.statement_ is not None
+        assert model.statement_.unit == unit
+    GraphClassifier(None, **chosen).fit(documents, **more)
+
+
+def test_a_column_that_may_say_whose_a_document_is_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frame = small_frame(split=False) | {"patient": ["p"] * 60}
+    chosen = {"features": "hashing", "settings": {"training.epochs": 2}}
+    monkeypatch.setattr(classifier, "_earlier", [])
+    with pytest.warns(PrivacyWarning, match=r"'patient' says whose .* unit='document'"):
+        GraphClassifier(4.0, 1e-3, **chosen).fit(frame)
 
 
 def test_unit_person_needs_owners() -> None:
@@ -66,28 +144,58 @@ def test_unit_person_needs_owners() -> None:
         GraphClassifier(epsilon=1.0, unit="person", delta=1e-4).fit(vectors, labels)
 
 
-def test_validation_stops_a_plain_fit_early(clinic) -> None:
-    slow = GraphClassifier(features="hashing", settings={"training.epochs": 400})
-    slow.fit(clinic.train, validation=clinic.validation)
-    assert slow.score(clinic.test, inference="full-graph") > 0.8
+def test_verbose_says_what_the_command_line_says(capsys: pytest.CaptureFixture[str]) -> None:
+    model = GraphClassifier(4.0, 1e-3, unit="document", features="hashing", verbose=True)
+    model.fit(small_frame(split=False))
+    printed = capsys.readouterr().out
+    for words in ("Read 60 documents", "Expect a micro-F1", "guessing", "training ..."):
+        assert words in printed
+    model.set_params(verbose=False).fit(small_frame(split=False))
+    assert capsys.readouterr() == ("", "")
 
 
-def test_validation_must_come_from_the_same_corpus(clinic) -> None:
-    other = replace(clinic)
-    with pytest.raises(ConfigError, match="validation"):
-        GraphClassifier(settings=QUICK).fit(clinic.train, validation=other.validation)
+def test_owners_go_through_scikit_learns_cross_validation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(small_frame(owners=12, split=False))
+    labels, owners = frame.pop("label"), frame["owner"]
+    fits: list[set[str]] = []
+    fit = GraphClassifier.fit
+
+    def watched(self: Any, X: Any, y: Any, **more: Any) -> Any:
+        fits.append(set(more.get("owners", X.get("owner"))))
+        return fit(self, X, y, **more)
+
+    monkeypatch.setattr(GraphClassifier, "fit", watched)
+    model = GraphClassifier(
+        4.0, 1e-3, unit="person", reproducible=True, random_state=0, features="hashing"
+    )
+    chosen = {"groups": owners, "cv": GroupKFold(3)}
+    by_column = cross_val_score(model, frame, labels, **chosen)
+    by_argument = cross_val_score(
+        model, frame.drop(columns="owner"), labels, params={"owners": owners}, **chosen
+    )
+    assert by_column.tolist() == by_argument.tolist()
+    # No owner is left out of two folds.
+    assert all(len(set(owners) - trained) == 8 for trained in fits)
 
 
-def test_scoring_without_labels_is_refused(clinic, private_model) -> None:
+# --- scores, folders, parameters -------------------------------------------------------------
+
+
+def test_scoring_without_labels_is_refused(
+    clinic: Corpus, private_model: GraphClassifier
+) -> None:
     bare = replace(clinic.test, labels=np.full(len(clinic.test), -1))
     with pytest.raises(DataError, match="labels"):
         private_model.score(bare)
 
 
-def test_a_broken_model_folder_is_one_clear_error(tmp_path, private_model) -> None:
+def test_a_broken_model_folder_is_one_clear_error(
+    tmp_path: Any, private_model: GraphClassifier
+) -> None:
     private_model.save(tmp_path / "model")
-    suffixes = {path.suffix for path in (tmp_path / "model").iterdir()}
-    assert suffixes == {".json", ".toml", ".safetensors"}
     weights = tmp_path / "model" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100])
     with pytest.raises(DataError, match="was edited"):
@@ -96,15 +204,17 @@ def test_a_broken_model_folder_is_one_clear_error(tmp_path, private_model) -> No
         GraphClassifier.load(tmp_path / "nowhere")
 
 
-def test_a_parameter_left_out_is_left_to_the_settings(clinic) -> None:
-    chosen = {"privacy.epsilon": 2.0, "privacy.unit": "person", "privacy.delta": 1e-6}
+def test_a_parameter_at_its_default_is_left_to_the_settings(clinic: Corpus) -> None:
+    chosen = {"privacy.unit": "person", "privacy.delta": 1e-6}
     model = GraphClassifier(
-        settings={**chosen, "training.epochs": 3, "features.kind": "hashing"}
+        2.0,
+        random_state=0,
+        settings={**chosen, "training.epochs": 3, "features.kind": "hashing"},
     )
     assert clone(model).get_params() == model.get_params()
-    assert model.get_params()["delta"] is None
     statement = clone(model).fit(clinic.train).statement_
+    assert statement is not None
     assert (statement.unit, statement.delta) == ("person", 1e-6)
     assert statement.epsilon <= 2.0
-    spoken = GraphClassifier(epsilon=2.0, delta=1e-6, unit="person", settings=model.settings)
+    spoken = clone(model).set_params(delta=1e-6, unit="person")
     assert spoken.fit(clinic.train).settings_ == model.fit(clinic.train).settings_

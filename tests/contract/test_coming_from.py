@@ -85,12 +85,12 @@ def test_every_row_has_a_test_and_every_test_a_row() -> None:
 
 def test_sklearn_arrays() -> None:
     for X in (VECTORS, csr_matrix(VECTORS)):
-        model = GraphClassifier(settings=QUICK).fit(X, NUMBERS)
+        model = GraphClassifier(None, settings=QUICK).fit(X, NUMBERS)
         assert model.classes_.tolist() == [0, 1]
         assert model.n_features_in_ == 5
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(VECTORS, columns=list("abcde"))
-    model = GraphClassifier(settings=QUICK).fit(frame, NUMBERS)
+    model = GraphClassifier(None, settings=QUICK).fit(frame, NUMBERS)
     assert model.feature_names_in_.tolist() == list("abcde")
 
 
@@ -120,15 +120,15 @@ def test_sklearn_probabilities(model: GraphClassifier) -> None:
 
 def test_sklearn_pipeline() -> None:
     pipeline = make_pipeline(
-        StandardScaler(), GraphClassifier(settings={"training.epochs": 30})
+        StandardScaler(), GraphClassifier(None, settings={"training.epochs": 30})
     )
     assert pipeline.fit(VECTORS, NUMBERS).score(VECTORS, NUMBERS) > 0.8
 
 
 def test_sklearn_seed() -> None:
-    probabilities = [on_vectors(seed=1).predict_proba(VECTORS) for _ in range(2)]
+    probabilities = [on_vectors(random_state=1).predict_proba(VECTORS) for _ in range(2)]
     assert abs(probabilities[0] - probabilities[1]).max() > 0
-    seeded = [on_vectors(seed=1, reproducible=True) for _ in range(2)]
+    seeded = [on_vectors(random_state=1, reproducible=True) for _ in range(2)]
     first, second = (each.predict_proba(VECTORS) for each in seeded)
     np.testing.assert_array_equal(first, second)
     assert seeded[0].statement_ is not None

@@ -5,9 +5,11 @@ And no setting of privacy is ever dropped: it is honoured or refused, through ev
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import BaseModel
 
@@ -270,7 +272,7 @@ def test_the_constructor_keeps_the_same_order(name: str) -> None:
     strong, weak, _ = VALUES[name]
     base = {"epsilon": 1.0, "recipe": RECIPE_OF.get(name, "paper-split")}
     last = name.rpartition(".")[2]
-    parameter = {"kind": "features"}.get(last, last)
+    parameter = {"kind": "features", "seed": "random_state"}.get(last, last)
     if name == "recipe":
         base.pop("recipe")
     made = GraphClassifier(**base, settings={name: weak})._make_settings()
@@ -284,11 +286,54 @@ def test_the_constructor_keeps_the_same_order(name: str) -> None:
 def test_the_constructor_refuses_what_it_cannot_keep(field: str) -> None:
     nested = {f"privacy.{field}": CHOSEN[field]}
     with pytest.raises(PrivacyContractError, match="without an epsilon"):
-        GraphClassifier(settings=nested)._make_settings()
+        GraphClassifier(None, random_state=0, settings=nested)._make_settings()
+    plain = GraphClassifier(1.0, recipe="plain", random_state=0, settings=nested)
     with pytest.raises(PrivacyContractError, match="recipe 'plain'"):
-        GraphClassifier(recipe="plain", epsilon=1.0, settings=nested)._make_settings()
-    if field in GraphClassifier().get_params():
-        other = {"delta": 1e-7, "unit": "part", "relation": "remove", "parts": 4}
-        other["reproducible"] = False
+        plain._make_settings()
+    other = {"delta": 1e-7, "unit": "part", "parts": 4}
+    if field in other:
         with pytest.raises(PrivacyContractError, match="must have one value"):
             GraphClassifier(1.0, settings=nested, **{field: other[field]})._make_settings()
+    if field in ("relation", "reproducible"):  # a default is no override
+        chosen = GraphClassifier(1.0, random_state=0, settings=nested)._make_settings()
+        assert getattr(chosen.privacy, field) == CHOSEN[field]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "settings", "private"),
+    [
+        (None, {}, False),
+        (math.inf, {}, False),
+        (np.float32(2), {}, True),
+        (2, {"privacy.epsilon": 2.0}, True),
+        (None, {"privacy.noise_multiplier": 4.0}, True),
+    ],
+)
+def test_privacy_is_chosen_by_a_number_or_by_none_written_out(
+    epsilon: Any, settings: dict[str, Any], private: bool
+) -> None:
+    made = GraphClassifier(epsilon, settings=settings)._make_settings()
+    assert (made.privacy is not None) == private
+
+
+@pytest.mark.parametrize("epsilon", ["1", "inf", True, 0, -1.0, math.nan, [1.0]])
+def test_an_epsilon_that_is_no_positive_number_is_refused(epsilon: Any) -> None:
+    with pytest.raises(ConfigError, match="must be a number above 0, or None"):
+        GraphClassifier(epsilon)._make_settings()
+    with pytest.raises(TypeError, match="epsilon"):
+        GraphClassifier()  # type: ignore[call-arg]
+    with pytest.raises(PrivacyContractError, match="Got None from a parameter"):
+        GraphClassifier(None, settings={"privacy.epsilon": 1.0})._make_settings()
+
+
+def test_a_random_state_is_scikit_learns() -> None:
+    def seed(random_state: Any, **settings: Any) -> int:
+        model = GraphClassifier(None, random_state=random_state, settings=settings)
+        return model._make_settings().seed
+
+    assert seed(7) == seed(np.int32(7), seed=8) == 7
+    assert seed(None, seed=8) == 8
+    assert len({seed(None) for _ in range(5)}) > 1
+    assert seed(np.random.RandomState(3)) == seed(np.random.RandomState(3))
+    with pytest.raises(ConfigError, match="whole number for a reproducible fit"):
+        GraphClassifier(1.0, reproducible=True)._make_settings()

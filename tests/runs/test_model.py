@@ -28,7 +28,7 @@ SHORT = {"training.epochs": 2}
 PRIVATE: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-3}
 RECIPES: dict[str, dict[str, Any]] = {
     "auto": PRIVATE,
-    "plain": {"settings": {**SHORT, "training.learning_rate": 0.05}},
+    "plain": {"epsilon": None, "settings": {**SHORT, "training.learning_rate": 0.05}},
     "paper-full": {**PRIVATE, "settings": SHORT},
     "paper-split": {**PRIVATE, "settings": SHORT, "optimizer": "sgd"},
 }
@@ -92,7 +92,7 @@ def test_given_vectors_predict_to_the_bit(tmp_path: Path, made: Any, balanced: b
 def test_labels_keep_their_type(tmp_path: Path, labels: np.ndarray, private: bool) -> None:
     rows, codes = vectors()
     y = labels[codes]
-    chosen = PRIVATE if private else {"settings": {"training.epochs": 60}}
+    chosen = PRIVATE if private else {"epsilon": None, "settings": {"training.epochs": 60}}
     model = GraphClassifier(**chosen).fit(rows, y)
     read = again(model, tmp_path / "model")
     predicted = read.predict(rows)
@@ -105,7 +105,7 @@ def test_labels_keep_their_type(tmp_path: Path, labels: np.ndarray, private: boo
 
 def test_labels_that_json_cannot_hold_are_refused() -> None:
     rows, codes = vectors()
-    model = GraphClassifier(settings=SHORT).fit(rows, codes)
+    model = GraphClassifier(None, settings=SHORT).fit(rows, codes)
     with pytest.raises(ConfigError, match="class labels"):
         model_files(replace(model._model, classes=np.array([1j, 2j])))
 
@@ -118,7 +118,7 @@ def test_a_clone_of_a_loaded_model_trains_under_the_same_guarantee(tmp_path: Pat
         unit="person",
         relation="replace",
         features="tfidf",
-        seed=np.int64(4),
+        random_state=np.int64(4),
         reproducible=True,
         settings={"training.noise_scale": 1.2, "privacy.clip_norm": 0.5},
     ).fit(corpus.train)
@@ -141,7 +141,7 @@ def test_new_texts_have_no_labels_and_a_model_knows_its_own_classes(name: str) -
 def test_column_names_come_back(tmp_path: Path) -> None:
     rows, codes = vectors()
     frame = pl.DataFrame(rows, schema=[f"c{i}" for i in range(8)])
-    model = GraphClassifier(settings=SHORT).fit(frame, codes)
+    model = GraphClassifier(None, settings=SHORT).fit(frame, codes)
     read = again(model, tmp_path / "model")
     assert list(read.feature_names_in_) == list(frame.columns)
     assert np.array_equal(read.predict(frame), model.predict(frame))
@@ -214,7 +214,7 @@ def test_a_damaged_tensor_is_refused(tmp_path: Path, name: str, damaged: Any) ->
 
 def test_a_model_of_another_format_is_refused(tmp_path: Path) -> None:
     rows, codes = vectors()
-    GraphClassifier(settings=SHORT).fit(rows, codes).save(tmp_path / "model")
+    GraphClassifier(None, settings=SHORT).fit(rows, codes).save(tmp_path / "model")
     record = json.loads((tmp_path / "model" / MODEL).read_text())
     for change in ({"format": 5}, {"width": 9}, {"kind": "linear"}, {"wings": 2}):
         reseal(tmp_path / "model", {MODEL: json.dumps({**record, **change})})

@@ -1,19 +1,27 @@
-"""The classifier: scikit-learn's contract over a corpus of documents with edges."""
+"""The classifier: scikit-learn's contract over documents with edges."""
 
 from __future__ import annotations
 
+import inspect
+import math
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from privgcn import progress
 from privgcn.config import (
+    Mode,
     Settings,
     check_mode,
     flattened,
@@ -21,24 +29,24 @@ from privgcn.config import (
     resolve,
     without_none,
 )
-from privgcn.data import TRAIN, VALIDATION, Corpus
+from privgcn.data import Corpus
 from privgcn.data.ingest import is_missing
 from privgcn.errors import ConfigError, DataError, PrivacyWarning
 from privgcn.privacy.statement import Fact, PrivacyStatement
 from privgcn.runs.documents_seen import vector_bytes
 from privgcn.runs.folder import write_folder
-from privgcn.runs.inputs import documents_in, training_documents, truth_beside
+from privgcn.runs.inputs import Documents, documents_in, training_documents, truth_beside
 from privgcn.runs.model import Model, model_files
-from privgcn.runs.prepare import prepare
+from privgcn.runs.prepare import PreparedRun, prepare
 from privgcn.runs.run import Run
 from privgcn.runs.train import train
 
 if TYPE_CHECKING:
     from torch import nn
 
-# The setting that each parameter of the constructor names.
+# The setting that each parameter of the constructor names; seed and epsilon have rules of
+# their own.
 _PARAMETERS = {
-    "epsilon": "privacy.epsilon",
     "delta": "privacy.delta",
     "unit": "privacy.unit",
     "relation": "privacy.relation",
@@ -47,7 +55,6 @@ _PARAMETERS = {
     "optimizer": "training.optimizer",
     "balanced": "training.balanced",
     "features": "features.kind",
-    "seed": "seed",
     "reproducible": "privacy.reproducible",
 }
 _SEARCH = "sklearn.model_selection"
@@ -56,30 +63,36 @@ _earlier: list[tuple[frozenset[int], Settings]] = []
 
 
 class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Classifies documents by their text and edges, privately when given an epsilon.
+    """Classifies documents by their text and edges, under differential privacy.
 
-    A parameter that is ``None`` is left to ``settings``, and then to the recipe. Where both
+    A parameter at its default is left to ``settings``, and then to the recipe. Where both
     name a setting, the parameter counts; but two different wishes for privacy, such as
     ``unit="document"`` beside ``settings={"privacy.unit": "person"}``, are refused by
     ``fit``, and so is a wish for privacy without an epsilon.
 
     Args:
-        epsilon: The privacy budget; without one, training is without privacy.
-        delta: The delta of the guarantee (recipes: 1e-5).
-        unit: What is protected: ``document``, ``person``, ``part`` or ``graph``.
-        relation: ``remove`` or ``replace``.
-        recipe: ``auto`` (the default), ``plain``, ``paper-full`` or ``paper-split``.
+        epsilon: The privacy budget. ``None`` or ``math.inf``, written out, trains without
+            privacy.
+        delta: The delta of the guarantee; well below one over the number of units.
+        unit: What is protected: ``document``, ``person``, ``part`` or ``graph``. Left out, it
+            is the recipe's, ``document`` for ``auto``; documents with owners want it named.
+        relation: How neighbouring data differ.
+        recipe: A named choice of all other settings.
         parts: How training documents are grouped: ``each`` document (or owner) by itself, a
-            number of parts, or ``column:NAME`` for a column declared public.
-        optimizer: ``sgd`` or ``adam``.
+            number of parts, or ``column:NAME`` for a column declared public. ``None`` takes
+            the recipe's own.
+        optimizer: ``None`` takes the recipe's own.
         balanced: Whether rare classes count as much as frequent ones, for macro F1; recipe
             ``auto`` with an epsilon only.
         module: A model of your own: any ``torch.nn.Module`` that maps features
             ``[documents, features]`` and an ``edge_index`` to scores. Its scores for some
             documents must depend on these alone. It is copied, never changed.
         features: A feature kind; by default given vectors, or an encoder for text.
-        seed: Of partition and first weights (by default 0). Noise is never seeded by it.
-        reproducible: Seeds noise and samples too; such a model must not be released.
+        random_state: Of partition and first weights, as in scikit-learn: ``None`` is another
+            seed for each fit. Noise is never seeded by it, but with ``reproducible``.
+        reproducible: Seeds noise and samples too; needs a ``random_state``, and such a model
+            must not be released.
+        verbose: Prints what was read, what to expect and what is being done.
         settings: Further settings by dotted name, such as ``{"training.epochs": 10}``.
 
     Attributes:
@@ -107,60 +120,69 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        epsilon: float | None = None,
-        delta: float | None = None,
+        epsilon: float | None,
+        delta: float = 1e-5,
         *,
-        unit: str | None = None,
-        relation: str | None = None,
+        unit: Literal["document", "person", "part", "graph"] | None = None,
+        relation: Literal["remove", "replace"] = "remove",
+        recipe: Literal["auto", "plain", "paper-full", "paper-split"] = "auto",
         parts: int | str | None = None,
-        recipe: str | None = None,
-        optimizer: str | None = None,
-        balanced: bool | None = None,
+        optimizer: Literal["sgd", "adam"] | None = None,
+        balanced: bool = False,
         module: nn.Module | None = None,
         features: str | None = None,
-        seed: int | None = None,
-        reproducible: bool | None = None,
+        random_state: int | RandomState | None = None,
+        reproducible: bool = False,
+        verbose: bool = False,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.unit = unit
         self.relation = relation
-        self.parts = parts
         self.recipe = recipe
+        self.parts = parts
         self.optimizer = optimizer
         self.balanced = balanced
         self.module = module
         self.features = features
-        self.seed = seed
+        self.random_state = random_state
         self.reproducible = reproducible
+        self.verbose = verbose
         self.settings = settings
 
     def fit(
         self,
-        X: Any,
+        X: Documents,
         y: Any = None,
         *,
         edges: Any = None,
         owners: Any = None,
         classes: Sequence[Any] | None = None,
-        validation: Corpus | None = None,
     ) -> Self:
         """Trains on documents, in whatever form they are.
 
         Args:
-            X: Texts; a frame (pandas, polars, pyarrow, ``datasets``, or a mapping) with the
-                column ``text`` and optionally ``label``, ``owner``, ``id`` and ``split``; a
-                ``Corpus``, all of whose documents train; a PyTorch Geometric ``Data``, whose
-                ``train_mask`` counts; or vectors.
+            X: The documents. One of
+
+                - texts: ``["an invoice", "a lost parcel"]``
+                - a frame of pandas, polars, pyarrow or ``datasets``, or a mapping:
+                  ``pd.read_csv("letters.csv")`` with the column ``text`` and optionally
+                  ``label``, ``owner``, ``id`` and ``split``
+                - a ``Corpus``, all of whose documents train: ``load_corpus("letters/").train``
+                - a PyTorch Geometric ``Data``, whose ``train_mask`` counts
+                - vectors, dense or sparse, one row for each document:
+                  ``encoder.encode(texts)``
             y: Labels, where ``X`` has none.
             edges: Pairs of rows, or of ids where documents have an ``id``; a frame with
                 ``source`` and ``target``; a square sparse matrix; or an ``edge_index``.
             owners: The person that each document belongs to, where ``X`` does not say it.
             classes: The class set, where it is public knowledge. Otherwise it is read off
                 the labels, and the statement says so.
-            validation: Documents on which a non-private run may decide to stop; a private
-                run never stops early.
+
+        Raises:
+            ConfigError: A parameter breaks its rule, or documents have owners and no ``unit``
+                was named.
         """
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
@@ -168,22 +190,27 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self, X, y, edges=edges, owners=owners, classes=classes
         )
         settings = self._make_settings()
-        gaps = _unpaid_search(documents, settings)
-        if validation is not None and settings.privacy is None:
-            documents = _joined(X, validation)
+        self._check_unit(documents, settings)
+        # To draw another seed is no other setting; to name one is.
+        drawn = not isinstance(self.random_state, int | np.integer)
+        compared = settings.model_copy(update={"seed": 0}) if drawn else settings
+        gaps = _unpaid_search(documents, compared)
         names = getattr(self, "feature_names_in_", None)
-        prepared = prepare(
-            documents,
-            settings,
-            module=self.module,
-            classes=classes_,
-            feature_names=None if names is None else tuple(map(str, names)),
-            gaps=gaps,
-        )
-        return self._take(train(prepared).model)
+        with progress.watched(progress.Printed()) if self.verbose else nullcontext():
+            prepared = prepare(
+                documents,
+                settings,
+                module=self.module,
+                classes=classes_,
+                feature_names=None if names is None else tuple(map(str, names)),
+                gaps=gaps,
+            )
+            if self.verbose:
+                _tell(prepared)
+            return self._take(train(prepared).model)
 
     def predict_proba(
-        self, X: Any, *, edges: Any = None, inference: str = "own-graph"
+        self, X: Documents, *, edges: Any = None, inference: Mode = "own-graph"
     ) -> NDArray[np.float64]:
         """Class probabilities of each document.
 
@@ -199,21 +226,21 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._model.probabilities(documents_in(self, X, edges=edges), mode)
 
     def predict_log_proba(
-        self, X: Any, *, edges: Any = None, inference: str = "own-graph"
+        self, X: Documents, *, edges: Any = None, inference: Mode = "own-graph"
     ) -> NDArray[np.float64]:
         """The logarithm of ``predict_proba``."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X, edges=edges, inference=inference))
 
     def predict(
-        self, X: Any, *, edges: Any = None, inference: str = "own-graph"
+        self, X: Documents, *, edges: Any = None, inference: Mode = "own-graph"
     ) -> NDArray[Any]:
         """The class label of each document."""
         best = self.predict_proba(X, edges=edges, inference=inference).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     def score(
-        self, X: Any, y: Any = None, *, edges: Any = None, inference: str = "own-graph"
+        self, X: Documents, y: Any = None, *, edges: Any = None, inference: Mode = "own-graph"
     ) -> float:
         """Accuracy, which is micro F1 for one label per document.
 
@@ -303,30 +330,77 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        noisy = self.epsilon is not None or any(
+        private = _bound(self.epsilon) is not None or any(
             "privacy" in name for name in self.settings or ()
         )
-        tags.non_deterministic = noisy and not self.reproducible
+        tags.non_deterministic = private and not self.reproducible
         return tags
 
     def _make_settings(self) -> Settings:
-        parameters = {setting: getattr(self, name) for name, setting in _PARAMETERS.items()}
-        parameters["model.kind"] = None if self.module is None else "module"
-        given = without_none(parameters)
-        return resolve(("a parameter", given), ("'settings'", self.settings or {}))
+        defaults = inspect.signature(type(self)).parameters
+        chosen = {
+            setting: getattr(self, name)
+            for name, setting in _PARAMETERS.items()
+            if getattr(self, name) != defaults[name].default
+        }
+        if self.module is not None:
+            chosen["model.kind"] = "module"
+        own = flattened(self.settings or {})
+        if isinstance(self.random_state, int | np.integer):
+            chosen["seed"] = self.random_state
+        elif "seed" not in own:
+            chosen["seed"] = check_random_state(self.random_state).randint(np.iinfo("i4").max)
+            if self.reproducible or own.get("privacy.reproducible"):
+                raise ConfigError(
+                    "The 'random_state' of GraphClassifier must be a whole number for a "
+                    f"reproducible fit. Got {self.random_state!r}. Use random_state=0."
+                )
+        epsilon = {"privacy.epsilon": _bound(self.epsilon)}
+        return resolve(("a parameter", without_none(chosen) | epsilon), ("'settings'", own))
+
+    def _check_unit(self, documents: Corpus, settings: Settings) -> None:
+        """Nothing that belongs to a person is protected by the document unasked."""
+        if settings.privacy is None or settings.privacy.unit != "document":
+            return
+        if self.unit is not None or "privacy.unit" in flattened(self.settings or {}):
+            return
+        if documents.owners is not None:
+            raise ConfigError(
+                "The 'unit' of GraphClassifier must be named where documents have owners. Got "
+                "None. Use unit='person' to protect all documents of an owner together, or "
+                "unit='document' to protect each document by itself."
+            )
+        if documents.columns:
+            warnings.warn(
+                "No column is named 'owner', so no person is protected as a whole. If one of "
+                f"{', '.join(map(repr, documents.columns))} says whose a document is, rename "
+                "it and use unit='person'; else use unit='document'.",
+                PrivacyWarning,
+                stacklevel=3,
+            )
 
 
-def _joined(train_documents: Corpus, validation: Corpus) -> Corpus:
-    """Training and validation documents of one corpus, with all edges among them."""
-    parent = train_documents.parent
-    if parent is None or validation.parent is not parent:
+def _bound(epsilon: Any) -> float | None:
+    """The epsilon of a parameter; ``None`` where there is to be no privacy."""
+    if epsilon is None:
+        return None
+    number = isinstance(epsilon, Real) and not isinstance(epsilon, bool | np.bool_)
+    if not number or not epsilon > 0:
         raise ConfigError(
-            "The 'validation' of GraphClassifier.fit must be a view of the corpus that the "
-            "training documents are a view of, such as corpus.validation."
+            "The 'epsilon' of GraphClassifier must be a number above 0, or None for training "
+            f"without privacy. Got {epsilon!r}."
         )
-    rows = np.concatenate([train_documents.rows, validation.rows])
-    codes = np.repeat([TRAIN, VALIDATION], [len(train_documents), len(validation)])
-    return parent.select(rows).with_split(codes)
+    return None if math.isinf(epsilon) else float(epsilon)
+
+
+def _tell(prepared: PreparedRun) -> None:
+    """Prints what the command line notes before training."""
+    corpus, forecast = prepared.corpus, prepared.forecast
+    print(corpus.read_report or corpus)
+    print(f"Features: {prepared.featurizer.dimension:,}, {prepared.featurizer.kind}.")
+    if forecast is not None:
+        low, high = forecast.interval
+        print(f"Expect a micro-F1 of {low:.2f} to {high:.2f} (own-graph).", *forecast.advice)
 
 
 def parameters_of(settings: Settings) -> dict[str, Any]:
@@ -335,11 +409,13 @@ def parameters_of(settings: Settings) -> dict[str, Any]:
     What the recipe does not choose by itself and no parameter says is in ``settings``.
     """
     values = flattened(settings.model_dump(exclude={"data"}))
-    parameters = {name: values.pop(setting, None) for name, setting in _PARAMETERS.items()}
     own = recipe_settings(settings.recipe, settings.training.optimizer)
     usual = flattened(own.model_dump())
+    named = {name: values.pop(setting, None) for name, setting in _PARAMETERS.items()}
+    epsilon, seed = values.pop("privacy.epsilon", None), values.pop("seed")
     rest = {name: value for name, value in values.items() if value != usual.get(name)}
-    return {**parameters, "settings": rest or None}
+    fixed = {"epsilon": epsilon, "random_state": seed, "settings": rest or None}
+    return {**without_none(named), **fixed}
 
 
 def _unpaid_search(corpus: Corpus, settings: Settings) -> tuple[Fact, ...]:

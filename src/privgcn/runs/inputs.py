@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,30 @@ from privgcn.data.documents import label_set
 from privgcn.data.ingest import columns_of, is_frame, plain_list
 from privgcn.data.pyg import is_pyg
 from privgcn.errors import ConfigError
+
+if TYPE_CHECKING:
+    from scipy.sparse import sparray, spmatrix
+
+
+class Frame(Protocol):
+    """Named columns: of pandas, polars, pyarrow or ``datasets``."""
+
+    def __getitem__(self, name: Any, /) -> Any:
+        """A column."""
+
+
+class GraphData(Protocol):
+    """A ``Data`` of PyTorch Geometric."""
+
+    edge_index: Any
+    num_nodes: Any
+
+
+Documents: TypeAlias = (
+    "Sequence[str] | Mapping[str, Any] | Frame | Corpus | GraphData | NDArray[Any] | "
+    "spmatrix | sparray"
+)
+"""What a classifier takes for documents; an example of each is in ``GraphClassifier.fit``."""
 
 
 def training_documents(

@@ -89,9 +89,10 @@ class Model:
         if mode == "full-graph":
             if corpus.parent is None or corpus.rows is None:
                 raise ConfigError(
-                    "Inference 'full-graph' needs a view such as corpus.test, so that the "
-                    "rest of the corpus is known. Got a corpus that is no view. Use "
-                    "'own-graph'."
+                    "Inference 'full-graph' needs to know the documents around those to "
+                    "predict. Got documents by themselves. Make one Corpus of all of them "
+                    "(Corpus.from_frame, with a column 'split'), fit corpus.train and predict "
+                    "corpus.test; or use 'own-graph'."
                 )
             rows, corpus = corpus.rows, corpus.parent
         scores = self.scores(self.graph(corpus), rows, mode)
