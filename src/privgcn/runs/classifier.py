@@ -395,12 +395,10 @@ def _bound(epsilon: Any) -> float | None:
 
 def _tell(prepared: PreparedRun) -> None:
     """Prints what the command line notes before training."""
-    corpus, forecast = prepared.corpus, prepared.forecast
-    print(corpus.read_report or corpus)
+    print(prepared.corpus.read_report or prepared.corpus)
     print(f"Features: {prepared.featurizer.dimension:,}, {prepared.featurizer.kind}.")
-    if forecast is not None:
-        low, high = forecast.interval
-        print(f"Expect a micro-F1 of {low:.2f} to {high:.2f} (own-graph).", *forecast.advice)
+    for line in prepared.advice:
+        print(line)
 
 
 def parameters_of(settings: Settings) -> dict[str, Any]:
