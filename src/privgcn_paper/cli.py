@@ -23,6 +23,7 @@ _NAMES = (
     address="Address of the Ray cluster, for --engine ray.",
     workers="Processes of --engine local (default: one per core).",
     device="Where networks train: cpu or cuda.",
+    encoder="The folder of the encoder of transformer features, such as multilingual BERT.",
     only_show="Run nothing: show the runs that are there.",
     quick="A small size that ends within five minutes.",
     out="Folder of the records (default: reproduction/NAME); with --only-show also a table of "
@@ -38,6 +39,7 @@ def reproduce(
     address: str | None = None,
     workers: int | None = None,
     device: str = "cpu",
+    encoder: Path | None = None,
     only_show: bool = False,
     quick: bool = False,
     out: Path | None = None,
@@ -97,6 +99,7 @@ def reproduce(
                     engine=engine,
                     address=address,
                     device="cuda" if device == "cuda" else "cpu",
+                    encoder=None if encoder is None else str(encoder.expanduser().resolve()),
                     progress=advance,
                 )
                 done, stored = done + summary.done, stored + summary.stored

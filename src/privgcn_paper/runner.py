@@ -33,6 +33,7 @@ from privgcn.config import (
     make_settings,
 )
 from privgcn.data import TEST, TRAIN, Corpus, load_corpus
+from privgcn.data.catalogue import usual_encodings
 from privgcn.errors import ConfigError, DataError, shown
 from privgcn.evaluation import classification_scores
 from privgcn.report.text import number
@@ -60,21 +61,19 @@ _SETTINGS = {
 # What is protected, and which groups a step takes. In the finest partition every document is a
 # group, and the unit that is protected.
 _UNITS = {1: ("graph", "all"), "each": ("document", "all")}
-# With which options the literature encodes the texts of a dataset.
-_ENCODINGS: dict[str, dict[str, dict[str, Any]]] = {
-    "pokec": {
-        "transformer": {"model": "bert-base-multilingual-cased", "average": "lines"},
-        "bow": {"min_count": 15, "max_count": 15000, "stop_words": "none"},
-        "fasttext": {"source": "cc.sk.300.bin", "stop_words": "none"},
-    }
-}
 
 
 class Task(NamedTuple):
-    """A run and its seed."""
+    """A run and its seed.
+
+    Attributes:
+        encoder: Where the encoder of transformer features lies on this machine, if not where
+            its name says. No record holds it.
+    """
 
     point: Point
     seed: int
+    encoder: str | None = None
 
     @property
     def label(self) -> str:
@@ -107,6 +106,7 @@ def run_all(
     engine: str = "local",
     address: str | None = None,
     device: Device = "cpu",
+    encoder: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Summary:
     """Makes every run that has no record yet.
@@ -119,6 +119,7 @@ def run_all(
         engine: ``local`` or ``ray``.
         address: Of the Ray cluster.
         device: Where networks are trained.
+        encoder: Of transformer features: its folder.
         progress: Called with tasks done and tasks in all.
 
     Raises:
@@ -128,9 +129,9 @@ def run_all(
     for point in points:
         check(point)
     folder.mkdir(parents=True, exist_ok=True)
-    tasks = [Task(point, seed) for point in points for seed in range(seeds)]
+    tasks = [Task(point, seed, encoder) for point in points for seed in range(seeds)]
     known = read_records(folder).keys()
-    missing = [task for task in tasks if key_of(*task) not in known]
+    missing = [task for task in tasks if key_of(task.point, task.seed) not in known]
     failures: list[tuple[Task, str]] = []
     results = _results(missing, folder, workers, engine, address, device)
     for finished, (task, why) in enumerate(results, start=1):
@@ -225,20 +226,20 @@ def run(batch: Sequence[Task], device: Device = "cpu") -> list[dict[str, Any]]:
         return _mnist(batch, device)
     if device == "cuda":
         return _soundly(batch, device)
-    return [_by_privgcn(*task) for task in batch]
+    return [_by_privgcn(task) for task in batch]
 
 
-def _by_privgcn(point: Point, seed: int) -> dict[str, Any]:
+def _by_privgcn(task: Task) -> dict[str, Any]:
     """A run as anybody makes it, on one core."""
     import torch
 
     from privgcn.runs.train import train_run
 
-    corpus = corpus_of(point)
+    corpus = corpus_of(task.point)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        trained = train_run(corpus, settings_of(point, seed))
+        trained = train_run(corpus, settings_of(*task))
         predicted = {mode: trained.predictions(mode) for mode in MODES}
     finally:
         torch.set_num_threads(threads)
@@ -255,7 +256,7 @@ def _soundly(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
     from privgcn.released import Released
     from privgcn_paper.batched import Method, Replica, train_batched
 
-    corpus, graph = corpus_of(batch[0].point), _rows(batch[0].point)
+    corpus, graph = corpus_of(batch[0].point), _rows(batch[0])
     train, test = (np.flatnonzero(corpus.split == code) for code in (TRAIN, TEST))
     settings = [settings_of(*task) for task in batch]
     plans = [
@@ -348,16 +349,16 @@ def check(point: Point) -> None:
         settings_of(point, 0)
 
 
-def settings_of(point: Point, seed: int) -> Settings:
+def settings_of(point: Point, seed: int, encoder: str | None = None) -> Settings:
     """The settings of a run by a recipe of privgcn."""
     dataset, recipe, parts = str(point["dataset"]), str(point["recipe"]), point.get("parts", 1)
     epsilon, private = point.get("epsilon"), not {"epsilon", "noise"}.isdisjoint(point)
     changes: dict[str, Any] = {"data.source": dataset}
-    encodings = _ENCODINGS.get(dataset, {})
-    if kind := point.get("features", next(iter(encodings), None)):
+    kind = point.get("features", next(iter(usual_encodings(dataset)), None))
+    if kind is not None:
         changes["features.kind"] = kind
-    if kind in encodings:
-        changes["features.options"] = encodings[kind]
+    if kind == "transformer" and encoder is not None:
+        changes["features.options"] = {"model": encoder}
     changes |= {setting: point[axis] for axis, setting in _SETTINGS.items() if axis in point}
     if private:
         changes["privacy.reproducible"] = True
@@ -449,18 +450,19 @@ def _record(
     }
 
 
-def _rows(point: Point) -> DocumentGraph:
+def _rows(task: Task) -> DocumentGraph:
     """All documents with the features of the paper's networks: as they are."""
     axes = ("dataset", "features", "fraction", "split")
-    return _graph(json.dumps({name: point[name] for name in axes if name in point}))
+    own = {name: task.point[name] for name in axes if name in task.point}
+    return _graph(json.dumps(own), task.encoder)
 
 
 @lru_cache(maxsize=2)
-def _graph(text: str) -> DocumentGraph:
+def _graph(text: str, encoder: str | None) -> DocumentGraph:
     from privgcn.runs.prepare import graph_of, make_features
 
     point = {**json.loads(text), "recipe": "plain"}
-    corpus, settings = corpus_of(point), settings_of(point, 0)
+    corpus, settings = corpus_of(point), settings_of(point, 0, encoder)
     return graph_of(corpus, make_features(corpus, settings), settings)
 
 
@@ -487,7 +489,7 @@ def _released(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
             claimed_noise(optimizer, float(own["epsilon"]), parts, epochs) if private else 0.0,
             float(own.get("learning_rate", rates[optimizer] if private else PAPER_RATE)),
         )
-        for own, seed in batch
+        for own, seed, _ in batch
     ]
     corpus = corpus_of(point)
     test, steps = corpus.split == TEST, epochs * parts
@@ -499,7 +501,7 @@ def _released(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
             steps=steps,
         )
         for own, scores in zip(
-            replicas, released_scores(_rows(point), behaviour, replicas, device), strict=True
+            replicas, released_scores(_rows(batch[0]), behaviour, replicas, device), strict=True
         )
     ]
 
@@ -513,7 +515,7 @@ def _released_mnist(batch: Sequence[Task], device: Device) -> list[dict[str, Any
         for code in (TRAIN, TEST)
     )
     records = []
-    for point, seed in batch:
+    for point, seed, _ in batch:
         noise, lot = float(point["noise"]), int(point["lot"])
         made = released_mnist(
             train,

@@ -39,7 +39,7 @@ OVERRIDES: dict[str, tuple[Any, dict[str, Any]]] = {
 # What a search cannot keep, and says so.
 NOT_SEARCHED = {"noise_multiplier": "epsilon", "reproducible": "reproducible"}
 TUNE_FLAGS = {"epsilon", "delta", "unit", "relation"}
-FLAGS = TUNE_FLAGS | {"parts", "sampling", "reproducible"}
+FLAGS = TUNE_FLAGS | {"parts", "sampling", "noise_multiplier", "reproducible"}
 PARAMETERS = TUNE_FLAGS | {"parts", "reproducible"}
 ENTRANCES = {
     "train flag": FLAGS,
@@ -112,7 +112,8 @@ def start(way: str, field: str, folder: Path, source: Path) -> None:
         parameters |= {field: value} if by_parameter else {}
         GraphClassifier(**parameters, settings=settings).fit(load_corpus(source).train)
         raise AssertionError("the fit went on")
-    flag = [f"--{field}"] if value is True else [f"--{field}", str(value)]
+    name = "--" + field.replace("_", "-")
+    flag = [name] if value is True else [name, str(value)]
     words = {
         "flag": [*assigned(base), *flag],
         "--set": assigned({**base, **own}),
@@ -130,7 +131,7 @@ def test_every_privacy_setting_is_walked() -> None:
     assert set(OVERRIDES) == set(PrivacySettings.model_fields)
     assert options_of("train") & set(OVERRIDES) == FLAGS
     assert options_of("tune") & set(OVERRIDES) == TUNE_FLAGS
-    assert options_of("audit") & set(OVERRIDES) == FLAGS - {"reproducible"}
+    assert options_of("audit") & set(OVERRIDES) == FLAGS - {"reproducible", "noise_multiplier"}
     assert options_of("attack") & set(OVERRIDES) == {"epsilon", "delta", "unit"}
     assert set(GraphClassifier(None).get_params()) & set(OVERRIDES) == PARAMETERS
     assert options_of("demo") & set(OVERRIDES) == {"epsilon"}

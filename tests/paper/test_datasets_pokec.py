@@ -74,7 +74,10 @@ def test_the_released_columns_hold_the_answer(tmp_path: Path) -> None:
     corpus = POKEC_RELEASED.load(tmp_path, 0)
     assert corpus.name == corpus.facts.source == "pokec-released"
     assert corpus.texts is not None
-    assert list(corpus.texts)[:3] == ["macka", 'hm "úvodzovky\nmam macku', "mam psika\nauto"]
+    assert all(len(text.split("\n")) == 49 for text in corpus.texts), "empty answers count"
+    assert [text.split() for text in corpus.texts[:3]] == [
+        *(["macka"], ["hm", '"úvodzovky', "mam", "macku"], ["mam", "psika", "auto"]),
+    ]
     # The task of the paper is prepared apart from it.
     assert load_corpus("pokec", data_dir=tmp_path).texts[0] == "viac"  # type: ignore[index]
 
@@ -112,6 +115,9 @@ def test_the_most_complete_profiles_are_kept(tmp_path: Path) -> None:
     prepare(profiles, relations, out, users_of_a_class=1)
     # Of two with one percentage and as many answers the earlier user is kept.
     assert list(load_corpus(out).ids) == ["1", "7"]
+    # The released code counts answers alone.
+    prepare(profiles, relations, out, users_of_a_class=1, released=True)
+    assert list(load_corpus(out).ids) == ["2", "7"]
 
 
 def test_blocks_do_not_change_the_result(

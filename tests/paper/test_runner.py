@@ -230,9 +230,12 @@ class TestSettings:
         assert settings_of(rate, 0).training.learning_rate == 0.1
 
     def test_texts_of_pokec_are_encoded_as_in_the_paper(self):
-        features = settings_of({"dataset": "pokec", "recipe": "plain"}, 0).features
-        assert features.kind == "transformer"
-        assert features.options["model"] == "bert-base-multilingual-cased"
+        pokec = {"dataset": "pokec", "recipe": "plain"}
+        assert settings_of(pokec, 0).features.kind == "transformer"
+        assert settings_of(pokec, 0).features.options == {}
+        assert settings_of(pokec, 0, "/bert").features.options == {"model": "/bert"}
+        words = settings_of({**pokec, "features": "bow"}, 0, "/bert").features
+        assert (words.kind, words.options) == ("bow", {})
         assert settings_of({"dataset": "cora", "recipe": "plain"}, 0).features == (
             make_settings("plain", changes={"data.source": "cora"}).features
         )

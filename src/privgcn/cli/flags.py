@@ -49,6 +49,11 @@ _SHARED: dict[str, Any] = {
 # Of each flag that stands for a setting: the setting, the type, and what it means.
 _SETTINGS: dict[str, tuple[str, type, Any]] = {
     "epsilon": ("privacy.epsilon", float, "Privacy budget; without it, no privacy."),
+    "noise_multiplier": (
+        "privacy.noise_multiplier",
+        float,
+        "Noise over the clip norm, as in the paper, instead of --epsilon; epsilon follows.",
+    ),
     "delta": ("privacy.delta", float, "Delta of the guarantee (default: 1e-5)."),
     "unit": ("privacy.unit", str, "What is protected: document, person, part or graph."),
     "relation": ("privacy.relation", str, "How neighbouring data differ: remove or replace."),

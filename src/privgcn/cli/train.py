@@ -35,8 +35,9 @@ _MOST_CLASSES = 20
 
 
 @takes(
-    *("epsilon", "delta", "unit", "relation", "parts", "sampling", "recipe", "optimizer"),
-    *("balanced", "features", "language", "classes", "seed", "device", "reproducible"),
+    *("epsilon", "noise_multiplier", "delta", "unit", "relation", "parts", "sampling"),
+    *("recipe", "optimizer", "balanced", "features", "language", "classes", "seed"),
+    *("device", "reproducible"),
     recipe="auto (default), plain, paper-full or paper-split.",
     seeds=Option(
         help="Train with so many seeds to see how far the score varies. The first is the "
@@ -210,6 +211,7 @@ def _read(
     """
     from privgcn.config import to_toml
     from privgcn.data import load_corpus, resolved_source
+    from privgcn.data.catalogue import usual_encodings
     from privgcn.features import choose
     from privgcn.runs.folder import check_target
     from privgcn.runs.prepare import prepare, public_size
@@ -244,7 +246,9 @@ def _read(
         out = Path("runs") / "-".join([*words, f"seed-{settings.seed}"])
         check_target(out, overwrite=overwrite)
     prepared = prepare(corpus, settings, ranks=ranks)
-    if features.kind is None and corpus.vector_length is None:
+    if features.kind is None and usual_encodings(corpus.facts.source):
+        note(f"Features: {prepared.featurizer.kind}, as the literature encodes {corpus.name}.")
+    elif features.kind is None and corpus.vector_length is None:
         note(str(choose(public_size(corpus, settings), language=features.language)))
     elif features.kind is None:
         note(

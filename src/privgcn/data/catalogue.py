@@ -156,6 +156,11 @@ def dataset(name: str) -> DatasetCard:
     return card
 
 
+def usual_encodings(source: str) -> Mapping[str, Mapping[str, Any]]:
+    """The ``encodings`` of a dataset's card; none of a user's own documents."""
+    return dataset(source).encodings if source in dataset_names() else {}
+
+
 def load_corpus(
     source: str | os.PathLike[str],
     *,

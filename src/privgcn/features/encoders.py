@@ -64,14 +64,15 @@ class FrozenEncoder(PublicVectors):
 
     Args:
         average: ``"text"`` encodes a document at once; ``"lines"`` encodes each of its
-            lines and averages over them, as the paper does with Pokec's columns.
+            lines and averages over them, as the paper does with Pokec's columns, and
+            ``"columns"`` counts empty lines too, as its released code does.
         max_length: Tokens beyond it are cut; None takes what the encoder was made for.
         cache_dir: Where vectors are stored; default the user's cache folder.
     """
 
     _unit_length: ClassVar[bool] = False
 
-    average: Literal["text", "lines"] = "text"
+    average: Literal["text", "lines", "columns"] = "text"
     max_length: Annotated[int, Field(ge=3)] | None = None
     cache_dir: Annotated[str | None, LOCAL] = None
 
@@ -96,7 +97,9 @@ class FrozenEncoder(PublicVectors):
         texts = [text.encode("utf-8", "replace").decode() for text in texts]
         if self.average == "text":
             return self._cached(texts, told)
-        lines = [[line for line in text.split("\n") if line.strip()] or [""] for text in texts]
+        lines = [text.split("\n") for text in texts]
+        if self.average == "lines":
+            lines = [[line for line in own if line.strip()] or [""] for own in lines]
         flat = self._cached([line for own in lines for line in own], lambda count: None)
         sizes = np.array([len(own) for own in lines])
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])

@@ -22,6 +22,7 @@ from privgcn import progress
 from privgcn.auto.budget import Budget
 from privgcn.config import Settings
 from privgcn.data import TRAIN, Corpus
+from privgcn.data.catalogue import usual_encodings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.features import Featurizer, make_featurizer
 from privgcn.files import writing
@@ -151,11 +152,16 @@ def prepare(
 
 
 def make_features(corpus: Corpus, settings: Settings) -> Featurizer:
-    """The featurizer that the settings name, fitted on the training documents."""
+    """The featurizer that the settings name, fitted on the training documents.
+
+    A known dataset may have a kind of its own, and options for each kind.
+    """
     features, train = settings.features, corpus.train
+    encodings = usual_encodings(corpus.facts.source)
+    kind = features.kind or next(iter(encodings), None)
     return make_featurizer(
-        features.kind,
-        features.options,
+        kind,
+        {**encodings.get(str(kind), {}), **features.options},
         train,
         language=features.language,
         documents=public_size(corpus, settings),

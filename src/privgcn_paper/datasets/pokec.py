@@ -9,15 +9,16 @@ is the label. The 10 that are left out: user_id, public, completion_percentage, 
 region, last_login, registration, AGE, body, pets.
 
 The released code has 49 columns as well, and ``pets`` is one of them: it takes what lies
-between ``body`` and ``more``. The dataset ``pokec-released`` has those, to show what knowing
-the answer is worth; its scores say nothing about the task.
+between ``body`` and ``more``. It keeps the users with the fewest empty columns, and averages
+over empty answers as well. The dataset ``pokec-released`` has those, to show what knowing the
+answer is worth; its scores say nothing about the task.
 """
 
 from __future__ import annotations
 
 import gzip
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
@@ -69,23 +70,31 @@ def prepare(
     relations: Path,
     out: Path,
     users_of_a_class: int = USERS_OF_A_CLASS,
-    columns: Sequence[str] = TEXT_COLUMNS,
+    released: bool = False,
 ) -> None:
     """Writes ``documents.parquet`` and ``edges.parquet`` of the task into a folder.
 
     Both dumps are read in blocks, so memory does not grow with them.
+
+    Args:
+        profiles: The dump of users.
+        relations: The dump of friendships.
+        out: An empty folder.
+        users_of_a_class: How many are kept.
+        released: Take columns and users as the released code does.
 
     Raises:
         DataError: A dump is broken.
     """
     import polars as pl
 
-    users, highest = _select_users(profiles, users_of_a_class)
+    users, highest = _select_users(profiles, users_of_a_class, released)
     position = np.full(highest + 1, -1, dtype=np.int64)
     position[users["user_id"].to_numpy()] = np.arange(len(users))
     edges = _friendships(relations, position)
     ids = users["user_id"].cast(pl.String)
-    texts = [_text(row) for row in users.select(columns).iter_rows()]
+    columns = RELEASED_COLUMNS if released else TEXT_COLUMNS
+    texts = [_text(row, released) for row in users.select(columns).iter_rows()]
     pl.DataFrame({"id": ids, "text": texts, "label": users["label"]}).write_parquet(
         out / "documents.parquet"
     )
@@ -94,7 +103,7 @@ def prepare(
     ).write_parquet(out / "edges.parquet")
 
 
-def _select_users(profiles: Path, count: int) -> tuple[pl.DataFrame, int]:
+def _select_users(profiles: Path, count: int, released: bool) -> tuple[pl.DataFrame, int]:
     """The most complete profiles of both classes in the order of their ids, and the last id."""
     import polars as pl
 
@@ -111,7 +120,8 @@ def _select_users(profiles: Path, count: int) -> tuple[pl.DataFrame, int]:
             if not frame["user_id"].is_between(1, _LARGEST_ID).fill_null(False).all():
                 raise ValueError(f"ids are not from 1 to {_LARGEST_ID}")
             highest = max(highest, int(frame["user_id"].to_numpy().max()))
-            best = [_most_complete(pl.concat([*best, _with_label(frame)]), count)]
+            known = pl.concat([*best, _with_label(frame)])
+            best = [_most_complete(known, count, released)]
         if not best or best[0]["label"].n_unique() != len(CLASSES):
             raise ValueError(f"it has no users who prefer {' or '.join(CLASSES)}")
         users = best[0].sort("user_id")
@@ -169,16 +179,15 @@ def _with_label(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(filled, label).filter(pl.col("label").is_not_null())
 
 
-def _most_complete(users: pl.DataFrame, count: int) -> pl.DataFrame:
-    """By the percentage of completion, then by filled columns, then the earlier user."""
+def _most_complete(users: pl.DataFrame, count: int, released: bool) -> pl.DataFrame:
+    """By the percentage of completion, then by filled columns, then the earlier user.
+
+    The released code goes by filled columns alone.
+    """
     import polars as pl
 
-    ordered = users.sort(
-        pl.col("completion_percentage").fill_null(0),
-        "filled",
-        -pl.col("user_id"),
-        descending=True,
-    )
+    order = [pl.col("completion_percentage").fill_null(0), pl.col("filled"), -pl.col("user_id")]
+    ordered = users.sort(order[released:], descending=True)
     return ordered.filter(pl.int_range(pl.len()).over("label") < count)
 
 
@@ -221,18 +230,17 @@ def without_html(text: str) -> str:
     return " ".join(text.split())
 
 
-def _text(answers: tuple[Any, ...]) -> str:
-    """One line for each answered column."""
-    lines = [without_html(answer) for answer in answers if answer]
-    return "\n".join(line for line in lines if line) or "-"
+def _text(answers: tuple[Any, ...], released: bool) -> str:
+    """One line for each answered column; as released, one for each column."""
+    lines = [without_html(answer or "") for answer in answers]
+    return "\n".join(line for line in lines if line or released) or "-"
 
 
 def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
     """Reads the prepared task; ``seed`` is that of its random split."""
     raw = [folder / file.path for file in card.files]
-    columns = RELEASED_COLUMNS if card.name == "pokec-released" else TEXT_COLUMNS
-    build = partial(prepare, raw[0], raw[1], columns=columns)
-    made = prepared_folder("pokec", raw, f"cats or dogs {columns}", build)
+    build = partial(prepare, raw[0], raw[1], released=card.name == "pokec-released")
+    made = prepared_folder(card.name, raw, "cats or dogs", build)
     corpus = load_corpus(made, classes=CLASSES, seed=seed)
     facts = replace(
         corpus.facts,

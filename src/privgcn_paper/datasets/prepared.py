@@ -17,7 +17,7 @@ from privgcn.data.download import cache_folder
 from privgcn.errors import DataError, reason
 from privgcn.files import writing
 
-_PREPARED_FORMAT = 2
+_PREPARED_FORMAT = 3
 
 
 def prepared_folder(
