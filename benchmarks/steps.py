@@ -32,10 +32,9 @@ from privgcn.data import TRAIN, load_corpus
 from privgcn.graph import DocumentGraph, scaled_rows
 from privgcn.mechanism import Groups, ModuleGradient, RandomSource, Session, SoftmaxGradient
 from privgcn.privacy.plan import (
-    AllGroups,
     PartitionFacts,
-    PoissonGroups,
     PrivacyPlan,
+    Schedule,
 )
 from privgcn.sgd.gcn import Network
 
@@ -50,7 +49,7 @@ def session(graph: DocumentGraph, groups: int, *, sampled: bool = False) -> Sess
     documents = len(graph)
     kind = "single" if groups == 1 else "each" if groups == documents else "random"
     facts = PartitionFacts(kind=kind, groups=groups, seed=0 if kind == "random" else None)
-    schedule = PoissonGroups(groups, 1.0 / groups) if sampled else AllGroups(groups)
+    schedule = Schedule("poisson", groups, 1.0 / groups) if sampled else Schedule("all", groups)
     plan = PrivacyPlan(
         unit="part",
         relation="remove",

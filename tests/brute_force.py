@@ -19,7 +19,7 @@ from scipy.sparse import csr_array, issparse
 
 from privgcn.graph import DocumentGraph
 from privgcn.mechanism.fixed_point import Grid, shortened
-from privgcn.privacy.plan import AllGroups, PartitionFacts, PoissonGroups, PrivacyPlan
+from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, Schedule
 
 FINE = 2**25
 
@@ -38,19 +38,19 @@ def plan_of(
     clip_norm: float = 1.0,
     steps: int = 3,
     probability: float | None = None,
-    schedule: Any = None,
+    sampling: str = "all",
 ) -> PrivacyPlan:
     """A plan over all documents: each document or owner a group, or random groups."""
     members = len(graph) if by == "document" else len(np.unique(graph.owners))
     count = members if groups is None else groups
     kind = {"kind": "each"} if groups is None else {"kind": "random", "seed": 0}
     kind = {"kind": "single"} if groups == 1 else kind
-    sampled = AllGroups(count) if probability is None else PoissonGroups(count, probability)
+    sampling = sampling if probability is None else "poisson"
     return PrivacyPlan(
         unit=unit or ("person" if by == "owner" else "document"),
         relation=relation,
         partition=PartitionFacts(groups=count, by=by, **kind),
-        schedule=sampled if schedule is None else schedule(count),
+        schedule=Schedule(sampling, count, probability),
         clip_norm=clip_norm,
         noise_multiplier=noise,
         steps=steps,

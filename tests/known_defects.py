@@ -46,7 +46,7 @@ from privgcn.mechanism import session as door
 from privgcn.privacy import ledger, verify
 from privgcn.privacy import plan as plans
 from privgcn.privacy.accounting import GaussianEvent, epsilon_of, gaussian_epsilon
-from privgcn.privacy.plan import EpochGroups, PartitionFacts, PoissonGroups, PrivacyPlan
+from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, Schedule
 from privgcn.privacy.selection import RunCount, Selection
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs import folder as folders
@@ -141,7 +141,7 @@ def plan_of(**changes: Any) -> PrivacyPlan:
         "unit": "document",
         "relation": "remove",
         "partition": PartitionFacts(kind="each", groups=units),
-        "schedule": plans.AllGroups(units),
+        "schedule": Schedule("all", units),
         "clip_norm": 0.5,
         "noise_multiplier": 8.0,
         "steps": 30,
@@ -184,7 +184,7 @@ def hostile_rows_add_zero() -> None:
 
 def samples_are_independent() -> None:
     """Poisson samples differ in size and from step to step, and no two sources share them."""
-    schedule = PoissonGroups(100, 0.1)
+    schedule = Schedule("poisson", 100, 0.1)
     first, second = RandomSource.secret(), RandomSource.secret()
     own = np.stack([schedule.sample(step, first) for step in range(400)])
     other = np.stack([schedule.sample(step, second) for step in range(400)])
@@ -223,12 +223,12 @@ def claims_are_right() -> None:
     in_groups = partial(plan_of, partition=shared)
     assert plan_of().sensitivity == 1
     assert plan_of(relation="replace").sensitivity == 2
-    assert in_groups(schedule=plans.AllGroups(10)).sensitivity == 2
+    assert in_groups(schedule=Schedule("all", 10)).sensitivity == 2
     assert plan_of().epsilon == pytest.approx(gaussian_epsilon(30**0.5 / 8, 1e-5), rel=1e-6)
     twice = plan_of(relation="replace", noise_multiplier=16.0)
     assert twice.epsilon == pytest.approx(plan_of().epsilon, rel=1e-6)
-    assert in_groups(schedule=EpochGroups(10), steps=25).composition.count == 3
-    poisson = plan_of(schedule=PoissonGroups(30, 0.2))
+    assert in_groups(schedule=Schedule("epoch", 10), steps=25).training.count == 3
+    poisson = plan_of(schedule=Schedule("poisson", 30, 0.2))
     expected = epsilon_of(noise_multiplier=8.0, steps=30, sampling_probability=0.2)
     assert poisson.epsilon == pytest.approx(expected)
     assert poisson.epsilon < poisson.epsilon_without_amplification
@@ -591,22 +591,22 @@ SAMPLES = "samples are what is accounted, and the divisor is expected"
 sample = RandomSource.sample
 
 
-def of_fixed_size(self: PoissonGroups, step: int, source: RandomSource) -> Any:
+def of_fixed_size(self: Schedule, step: int, source: RandomSource) -> Any:
     order = np.argsort(source.words(self.groups))
     return order < round(self.expected_groups)
 
 
 def realised(self: Session, question: Any) -> Any:
     held: list[int] = []
-    real = PoissonGroups.sample
+    real = Schedule.sample
 
-    def counted(schedule: PoissonGroups, step: int, source: Any) -> Any:
+    def counted(schedule: Schedule, step: int, source: Any) -> Any:
         drawn = real(schedule, step, source)
         held.append(int(drawn.sum()))
         return drawn
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PoissonGroups, "sample", counted)
+        patch.setattr(Schedule, "sample", counted)
         made = query(self, question)
     expected = self.plan.schedule.expected_groups
     return made * expected / max(1, held[0]) if held else made
@@ -617,14 +617,14 @@ defect(SAMPLES, "samples a tenth too often", sampled)(
     put(RandomSource, "sample", lambda self, n, p: sample(self, n, min(1.0, 1.1 * p)))
 )
 defect(SAMPLES, "samples of a fixed size", samples_are_independent)(
-    put(PoissonGroups, "sample", of_fixed_size)
+    put(Schedule, "sample", of_fixed_size)
 )
 defect(SAMPLES, "one group after the other, accounted as Poisson", samples_are_independent)(
-    put(PoissonGroups, "sample", lambda self, step, s: np.arange(100) // 10 == step % 10)
+    put(Schedule, "sample", lambda self, step, s: np.arange(100) // 10 == step % 10)
 )
 defect(SAMPLES, "samples seeded by the step", samples_are_independent)(
     put(
-        PoissonGroups,
+        Schedule,
         "sample",
         lambda self, step, s: np.random.default_rng(step).random(self.groups) < 0.1,
     )
@@ -696,14 +696,14 @@ for name, patch in {
     "the accountant forgets the sensitivity": put(
         plans, "GaussianEvent", lambda noise, count, rate, _: GaussianEvent(noise, count, rate)
     ),
-    "one step": put(plans.AllGroups, "composition", lambda s, n: plans.Composition(1.0, 1)),
+    "one step": put(Schedule, "releases", lambda s, n: min(n, 1)),
     "an epoch that was begun is free": put(
-        EpochGroups, "composition", lambda s, n: plans.Composition(1.0, n // s.groups)
+        Schedule, "releases", lambda s, n: n // s.groups if s.name == "epoch" else n
     ),
     "half of the sampling rate": put(
-        PoissonGroups,
-        "composition",
-        lambda s, n: plans.Composition(s.sampling_probability / 2, n),
+        Schedule,
+        "rate",
+        property(lambda s: (s.sampling_probability or 2.0) / 2),
     ),
     "calibration on the wrong side": put(plans, "calibrate_event", too_little),
 }.items():

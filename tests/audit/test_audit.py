@@ -163,7 +163,7 @@ def test_each_target_has_a_column_and_is_there_or_not(dense: bool, relation: str
     gone = 0 if relation == "remove" else -1
     assert np.array_equal(np.sign(rows), np.diag([1, gone, 1]))
     assert (graph.labels >= 0).tolist() == [True, relation == "replace", True]
-    assert case.plan.composition == plan.composition
+    assert case.plan.training == plan.training
 
 
 def test_groups_of_several_units_hold_no_columns() -> None:

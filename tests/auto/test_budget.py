@@ -8,7 +8,7 @@ import pytest
 
 from privgcn.auto.budget import ENOUGH, GUESSING, Budget
 from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.privacy.plan import PoissonGroups
+from privgcn.privacy.plan import Schedule
 
 
 def test_the_plan_is_that_of_recipe_auto() -> None:
@@ -72,7 +72,7 @@ def test_a_good_budget_needs_no_advice() -> None:
 def test_a_signal_is_that_of_the_plan_that_will_run() -> None:
     """Samples of groups bring more noise to the mean than their noise multiplier says."""
     usual = Budget.of(2000, 5, 1.0)
-    schedule = PoissonGroups(2000, sampling_probability=0.1)
+    schedule = Schedule("poisson", 2000, sampling_probability=0.1)
     sampled = replace(usual, plan=replace(usual.plan, schedule=schedule))
     assert sampled.signal == pytest.approx(usual.signal / 10)
     fewer = replace(usual, plan=replace(usual.plan, steps=120))

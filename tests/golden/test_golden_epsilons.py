@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from privgcn.privacy.accounting import GaussianEvent, calibrate, epsilon_of
-from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, make_schedule
+from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, Schedule
 from privgcn.privacy.selection import Selection
 
 HERE = Path(__file__).parent
@@ -55,7 +55,7 @@ def old_plan(row: dict[str, Any]) -> PrivacyPlan:
             by="owner" if row["unit"] == "person" else "document",
             seed=0 if row["kind"] == "random" else None,
         ),
-        schedule=make_schedule(row["sampling"], row["groups"], row.get("probability")),
+        schedule=Schedule(row["sampling"], row["groups"], row.get("probability")),
         clip_norm=1.0,
         noise_multiplier=row["noise_multiplier"],
         steps=row["steps"],

@@ -22,7 +22,6 @@ from privgcn.errors import ConfigError, PrivGCNError
 from privgcn.graph import partition
 from privgcn.mechanism import Groups, RandomSource, Ranks, Session, SoftmaxGradient, Statistics
 from privgcn.mechanism.ranks import TIMEOUT
-from privgcn.privacy.plan import EpochGroups
 
 NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR")
 
@@ -34,7 +33,7 @@ CASES: dict[str, dict[str, Any]] = {
     "sampled": {"probability": 0.3},
     "people": {"by": "owner"},
     "random groups": {"groups": 7, "probability": 0.5},
-    "one after the other": {"groups": 5, "schedule": EpochGroups},
+    "one after the other": {"groups": 5, "sampling": "epoch"},
 }
 
 

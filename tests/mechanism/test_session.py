@@ -22,7 +22,7 @@ from privgcn.graph import DocumentGraph
 from privgcn.mechanism import Groups, RandomSource, Session, SoftmaxGradient, Statistics
 from privgcn.mechanism.fixed_point import Grid
 from privgcn.mechanism.questions import Access
-from privgcn.privacy.plan import EpochGroups, PartitionFacts, PrivacyPlan
+from privgcn.privacy.plan import PartitionFacts, PrivacyPlan
 
 pytestmark = pytest.mark.quick
 
@@ -152,7 +152,7 @@ def test_threads_share_a_plan_and_no_step_is_answered_twice() -> None:
             time.sleep(0.002)
             return False
 
-    session, spy = session_of(groups=20, schedule=EpochGroups, steps=20), Slow()
+    session, spy = session_of(groups=20, sampling="epoch", steps=20), Slow()
     errors: list[str] = []
 
     def ask() -> None:
@@ -385,7 +385,7 @@ def test_poisson_samples_come_at_the_accounted_rate() -> None:
         session.query(spy)
     taken = np.stack([access.sample for access in spy.lent])
     assert taken.size > 100_000
-    rate = session.plan.composition.sampling_probability
+    rate = session.plan.training.sampling_probability
     assert taken.mean() == pytest.approx(rate, rel=0.01)
     assert np.abs(taken.mean(0) - rate).max() < 5 * np.sqrt(rate * (1 - rate) / 1700)
     assert len({access.sample.tobytes() for access in spy.lent}) > 1690
@@ -395,7 +395,7 @@ def test_poisson_samples_come_at_the_accounted_rate() -> None:
 
 # hazard 11
 def test_an_epoch_visits_each_group_once_whatever_came_before() -> None:
-    session = session_of(groups=6, schedule=EpochGroups, steps=12)
+    session = session_of(groups=6, sampling="epoch", steps=12)
     spy = Spy()
     session.query(ZERO)
     session.query(Statistics())
@@ -405,7 +405,7 @@ def test_an_epoch_visits_each_group_once_whatever_came_before() -> None:
     assert (taken.sum(1) == 1).all()
     visited = [0, 1, *taken.argmax(1).tolist()]
     assert visited == [*range(6), *range(6)]
-    assert session.plan.composition.count == 2
+    assert session.plan.training.count == 2
 
 
 def test_all_takes_every_group() -> None:

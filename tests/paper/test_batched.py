@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from privgcn.config import Settings
 from privgcn.graph import DocumentGraph
 from privgcn.mechanism import Groups, RandomSource, Session
-from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, make_schedule
+from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, Schedule
 from privgcn.sgd.train import train_private
 from privgcn_paper import batched
 from privgcn_paper.batched import Method, Replica, train_batched
@@ -44,7 +44,7 @@ def by_session(
     """The weights that a session without noise gives for one seed."""
     kind = {1: "single", DOCUMENTS: "each"}.get(method.groups, "random")
     rate = method.sampling_probability if method.schedule == "poisson" else None
-    schedule = make_schedule(method.schedule, method.groups, rate)
+    schedule = Schedule(method.schedule, method.groups, rate)
     plan = PrivacyPlan(
         unit="part",
         relation="remove",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from privgcn.privacy.plan import AllGroups, PartitionFacts, PrivacyPlan
+from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, Schedule
 from privgcn.privacy.statement import PrivacyStatement
 
 EACH = PartitionFacts(kind="each", groups=100)
@@ -17,7 +17,7 @@ def plan(**changes: Any) -> PrivacyPlan:
         "unit": "document",
         "relation": "remove",
         "partition": EACH,
-        "schedule": AllGroups(100),
+        "schedule": Schedule("all", 100),
         "clip_norm": 0.5,
         "noise_multiplier": 8.0,
         "steps": 30,

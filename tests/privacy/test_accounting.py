@@ -51,7 +51,8 @@ def test_the_closed_form_is_the_librarys(delta: float) -> None:
 
 def distribution(event: GaussianEvent, delta: float = 1e-5, refine: int = 1) -> float:
     rough = accounting._rdp((event,), delta)
-    return accounting._distribution_epsilon(0.0, (event,), delta, rough, refine)
+    composed, reserve = accounting._composed(0.0, (event,), delta, rough, refine)
+    return float(composed.get_epsilon_for_delta(delta - reserve))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from privacy.plans import plan, statement
 from privgcn.errors import DataError, PrivacyContractError
 from privgcn.privacy.accounting import epsilon_of
 from privgcn.privacy.ledger import Budget, Ledger
-from privgcn.privacy.plan import AllGroups, PartitionFacts
+from privgcn.privacy.plan import PartitionFacts, Schedule
 from privgcn.privacy.statement import Fact, PrivacyStatement
 
 
@@ -111,7 +111,7 @@ def divided(**facts: Any) -> dict[str, Any]:
     return {
         "unit": "graph" if given["kind"] == "single" else "part",
         "partition": PartitionFacts(**given),
-        "schedule": AllGroups(given["groups"]),
+        "schedule": Schedule("all", given["groups"]),
         "units": units,
     }
 
@@ -313,12 +313,13 @@ print(kills, news)
 def test_killed_at_any_moment_it_holds_the_old_lines_or_the_new(
     tmp_path: Path, old: str
 ) -> None:
+    tests = str(Path(__file__).parents[1])
     done = subprocess.run(
         [sys.executable, "-c", _KILLED_EVERYWHERE, str(tmp_path), *old],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([tests, *sys.path])},
     )
     assert done.returncode == 0, done.stderr
     kills, news = map(int, done.stdout.split())

@@ -11,21 +11,16 @@ from privacy.plans import EACH, OWNERS, RANDOM, SINGLE, plan
 from privgcn.config import PrivacySettings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.mechanism import RandomSource
-from privgcn.privacy.accounting import epsilon_of
+from privgcn.privacy.accounting import GaussianEvent, epsilon_of, epsilon_of_events
 from privgcn.privacy.plan import (
-    AllGroups,
-    Composition,
-    EpochGroups,
     PartitionFacts,
-    PoissonGroups,
     PrivacyPlan,
-    make_schedule,
-    member_of,
+    Schedule,
     plan_for,
 )
 
-TEN = {"partition": RANDOM, "schedule": AllGroups(10)}
-ONE = {"partition": SINGLE, "schedule": AllGroups(1)}
+TEN = {"partition": RANDOM, "schedule": Schedule("all", 10)}
+ONE = {"partition": SINGLE, "schedule": Schedule("all", 1)}
 
 
 # hazard 12
@@ -45,7 +40,7 @@ ONE = {"partition": SINGLE, "schedule": AllGroups(1)}
                 "unit": "person",
                 "partition": replace(RANDOM, by="owner"),
                 "relation": "replace",
-                "schedule": AllGroups(10),
+                "schedule": Schedule("all", 10),
             },
             2,
         ),
@@ -73,33 +68,25 @@ def test_epsilon_follows_from_the_fields() -> None:
 # --- schedules ------------------------------------------------------------------------------
 
 
-def test_all_uses_every_group_and_pays_every_step() -> None:
-    schedule = make_schedule("all", 7)
-    assert schedule.sample(0, None).tolist() == [True] * 7
-    assert schedule.expected_groups == 7.0
-    assert schedule.sampling_probability == 1.0
-    assert schedule.composition(30) == Composition(1.0, 30)
-
-
 # hazard 11
-def test_epoch_uses_each_group_as_often_as_it_pays() -> None:
-    schedule = make_schedule("epoch", 3)
-    for steps in range(1, 12):
+@pytest.mark.parametrize(("name", "expected"), [("all", 7.0), ("epoch", 1.0)])
+def test_each_group_is_used_as_often_as_it_pays(name: Any, expected: float) -> None:
+    schedule = Schedule(name, 7)
+    assert (schedule.expected_groups, schedule.rate) == (expected, 1.0)
+    for steps in range(1, 23):
         used = sum(schedule.sample(step, None).astype(int) for step in range(steps))
-        composition = schedule.composition(steps)
-        assert composition == Composition(1.0, math.ceil(steps / 3))
-        assert used.max() == composition.count  # type: ignore[union-attr]
-    assert schedule.expected_groups == schedule.sampling_probability == 1.0
+        paid = schedule.releases(steps)
+        assert used.max() == paid == (steps if name == "all" else math.ceil(steps / 7))
 
 
 # hazard 11
 def test_poisson_includes_groups_independently_at_the_accounted_rate() -> None:
-    schedule = PoissonGroups(50, 0.1)
+    schedule = Schedule("poisson", 50, 0.1)
     source = RandomSource.seeded(3, "test")
     steps = 4000
     joined = np.array([schedule.sample(step, source) for step in range(steps)], float)
-    rate = schedule.composition(steps).sampling_probability
-    assert rate == 0.1
+    rate = schedule.rate
+    assert (rate, schedule.expected_groups, schedule.releases(steps)) == (0.1, 5.0, steps)
     sizes = joined.sum(axis=1)
     # Five standard errors; a fixed-size sampler has variance 0 and fails here.
     assert abs(joined.mean() - rate) < 5 * math.sqrt(rate * (1 - rate) / joined.size)
@@ -110,48 +97,38 @@ def test_poisson_includes_groups_independently_at_the_accounted_rate() -> None:
     assert (sizes == 0).any(), "empty samples must happen, and count as steps"
     with pytest.raises(ValueError, match="random source"):
         schedule.sample(0, None)
-
-
-def test_poisson_takes_the_papers_rate_by_default() -> None:
-    assert make_schedule("poisson", 10) == PoissonGroups(10, 0.1)
+    # The paper's rate is the default.
+    assert Schedule("poisson", 10) == Schedule("poisson", 10, 0.1)
 
 
 @pytest.mark.parametrize(
-    ("name", "groups", "probability"),
+    ("fields", "match"),
     [
-        ("all", 3, 0.5),
-        ("epoch", 3, 0.5),
-        ("poisson", 1, None),
-        ("poisson", 3, 1.5),
-        ("poisson", 0, None),
-        ("shuffle", 3, None),
-        ("all", True, None),
+        (("all", 3, 0.5), "left out"),
+        (("epoch", 3, 0.5), "left out"),
+        (("poisson", 1), "one group"),
+        (("poisson", 3, 1.5), "sampling_probability"),
+        (("poisson", 0), "groups"),
+        (("shuffle", 3), "sampling"),
+        (("all", True), "groups"),
     ],
 )
-def test_bad_schedules_are_refused(name: str, groups: int, probability: float | None) -> None:
-    with pytest.raises(ConfigError):
-        make_schedule(name, groups, probability)
-
-
-def test_no_step_is_free() -> None:
-    for schedule in (AllGroups(2), EpochGroups(5), PoissonGroups(2, 0.5)):
-        assert schedule.composition(1).count == 1
-        with pytest.raises(ConfigError):
-            schedule.composition(0)
+def test_bad_schedules_are_refused(fields: tuple[Any, ...], match: str) -> None:
+    with pytest.raises(ConfigError, match=match):
+        Schedule(*fields)
 
 
 def test_the_schedule_decides_what_is_accounted() -> None:
     groups: dict[str, Any] = {"partition": RANDOM, "unit": "part"}
-    every = plan(schedule=AllGroups(10), **groups)
-    epoch = plan(schedule=EpochGroups(10), **groups)
-    poisson = plan(schedule=PoissonGroups(10, 0.1), **groups)
-    assert epoch.epsilon == epsilon_of(noise_multiplier=8.0, steps=3)
-    assert plan(schedule=EpochGroups(10), steps=31, **groups).epsilon == epsilon_of(
-        noise_multiplier=8.0, steps=4
+    every, epoch, poisson = (
+        plan(schedule=Schedule(name, 10), **groups) for name in ("all", "epoch", "poisson")
     )
-    assert poisson.epsilon == epsilon_of(
-        noise_multiplier=8.0, steps=30, sampling_probability=0.1
-    )
+    assert every.training == GaussianEvent(8.0, 30)
+    assert epoch.training == GaussianEvent(8.0, 3)
+    assert poisson.training == GaussianEvent(8.0, 30, 0.1)
+    assert replace(epoch, steps=31).training.count == 4
+    for made in (every, epoch, poisson):
+        assert made.epsilon == epsilon_of_events([made.training], delta=1e-5)
     assert poisson.epsilon_without_amplification == every.epsilon
     assert epoch.epsilon_without_amplification == epoch.epsilon
     # What the released code did: visit every group once per epoch, account Poisson.
@@ -159,19 +136,18 @@ def test_the_schedule_decides_what_is_accounted() -> None:
 
 
 def test_a_home_made_schedule_is_never_accounted() -> None:
-    class Cheap(PoissonGroups):
-        def composition(self, steps: int) -> Composition:
-            return Composition(1e-9, 1)
+    class Cheap(Schedule):
+        rate = 1e-9
+
+        def releases(self, steps: int) -> int:
+            return 1
 
     class Pretender:
-        name = "all"
-        groups = 100
-        expected_groups = 100.0
+        name, groups, rate, expected_groups = "all", 100, 1e-9, 100.0
 
-        def composition(self, steps: int) -> Composition:
-            return Composition(1e-9, 1)
-
-    assert plan(schedule=Cheap(100, 0.5)).composition == Composition(0.5, 30)
+    made = plan(schedule=Cheap("poisson", 100, 0.5))
+    assert type(made.schedule) is Schedule
+    assert made.training == GaussianEvent(8.0, 30, 0.5)
     for schedule in (Pretender(), None, "all"):
         with pytest.raises(ConfigError, match="schedule"):
             plan(schedule=schedule)
@@ -179,9 +155,9 @@ def test_a_home_made_schedule_is_never_accounted() -> None:
 
 def test_running_one_schedule_and_accounting_another_is_impossible() -> None:
     with pytest.raises(PrivacyContractError, match="as many groups"):
-        plan(schedule=AllGroups(99))
+        plan(schedule=Schedule("all", 99))
     with pytest.raises(FrozenInstanceError):
-        plan().schedule = EpochGroups(100)  # type: ignore[misc]
+        plan().schedule = Schedule("epoch", 100)  # type: ignore[misc]
     with pytest.raises(ConfigError, match="'epsilon' of a privacy plan is unknown"):
         plan(epsilon=0.1)
 
@@ -196,12 +172,15 @@ def test_running_one_schedule_and_accounting_another_is_impossible() -> None:
         ({"unit": "person"}, "by 'owner'"),
         ({"unit": "graph"}, "one group"),
         ({**TEN, "partition": replace(EACH, groups=10)}, "as many groups"),
-        ({"partition": replace(RANDOM, groups=101), "schedule": AllGroups(101)}, "at most"),
+        (
+            {"partition": replace(RANDOM, groups=101), "schedule": Schedule("all", 101)},
+            "at most",
+        ),
         (
             {
                 "accountant": "moments",
                 "relation": "replace",
-                "schedule": PoissonGroups(100, 0.1),
+                "schedule": Schedule("poisson", 100, 0.1),
             },
             "pld or rdp",
         ),
@@ -262,12 +241,12 @@ def test_delta_is_weak_above_a_tenth_over_the_units() -> None:
     "changes",
     [
         {},
-        {"partition": RANDOM, "schedule": PoissonGroups(10, 0.3)},
-        {"partition": RANDOM, "schedule": EpochGroups(10), "accountant": "rdp"},
+        {"partition": RANDOM, "schedule": Schedule("poisson", 10, 0.3)},
+        {"partition": RANDOM, "schedule": Schedule("epoch", 10), "accountant": "rdp"},
         {"unit": "person", "partition": OWNERS, "relation": "replace"},
         {
             "partition": PartitionFacts(kind="column", groups=4, column="year"),
-            "schedule": AllGroups(4),
+            "schedule": Schedule("all", 4),
         },
     ],
     ids=str,
@@ -287,8 +266,9 @@ def test_reading_a_plan_is_strict_and_no_default_fills_a_gap() -> None:
         {**record, "epsilon": 0.1},
         *({k: v for k, v in record.items() if k != name} for name in record),
         {**record, "schedule": {"name": "all"}},
-        {**record, "schedule": {"name": "all", "groups": 100, "sampling_probability": 0.1}},
-        {**record, "schedule": {"name": "poisson", "groups": 100}},
+        {**record, "schedule": {"name": "all", "groups": 100}},
+        {**record, "schedule": {**record["schedule"], "sampling_probability": 0.1}},
+        {**record, "schedule": {**record["schedule"], "name": "poisson"}},
         {**record, "schedule": "all"},
         {**record, "partition": {**record["partition"], "extra": 1}},
         {**record, "partition": partition},
@@ -339,8 +319,6 @@ def test_settings_become_a_plan() -> None:
     person = planned(unit="person")
     assert person.partition == OWNERS
     assert person.sensitivity == 1
-    assert member_of(PrivacySettings(unit="person")) == "owner"
-    assert member_of(PrivacySettings()) == member_of(None) == "document"
 
 
 def test_parts_become_a_partition() -> None:
@@ -349,9 +327,9 @@ def test_parts_become_a_partition() -> None:
     ward = planned(parts="column:ward", unit="part")
     assert ward.partition == PartitionFacts(kind="column", groups=3, column="ward")
     epochs = planned(parts=10, sampling="epoch")
-    assert (epochs.steps, epochs.composition.count) == (300, 30)
+    assert (epochs.steps, epochs.training.count) == (300, 30)
     poisson = planned(parts=10, sampling="poisson", sampling_probability=0.2)
-    assert (poisson.steps, poisson.composition.sampling_probability) == (150, 0.2)
+    assert (poisson.steps, poisson.training.sampling_probability) == (150, 0.2)
     for parts, error in ((0, PrivacyContractError), (101, PrivacyContractError)):
         with pytest.raises(error, match="between 1 and 100"):
             planned(parts=parts)

@@ -377,7 +377,7 @@ def test_the_statement_carries_the_search(statement: PrivacyStatement) -> None:
     text = " ".join(statement.text().split())
     assert "secret number of runs, 5 on average (Poisson)" in text
     assert "30 more documents, protected as well" in text
-    assert statement.delta_times_units == pytest.approx(130e-4)
+    assert statement.plan.delta_times_units == pytest.approx(130e-4)
 
 
 @pytest.mark.parametrize(

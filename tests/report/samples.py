@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from privgcn.config import Settings
-from privgcn.privacy.plan import AllGroups, PartitionFacts, PrivacyPlan
+from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, Schedule
 from privgcn.privacy.statement import PrivacyStatement
 
 PLAN: dict[str, Any] = {
     "unit": "document",
     "relation": "remove",
     "partition": PartitionFacts(kind="each", groups=200),
-    "schedule": AllGroups(200),
+    "schedule": Schedule("all", 200),
     "clip_norm": 1.0,
     "noise_multiplier": 8.0,
     "steps": 3,

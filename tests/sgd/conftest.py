@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from privgcn.graph import DocumentGraph
 from privgcn.mechanism import Groups, RandomSource, Session
-from privgcn.privacy.plan import AllGroups, PartitionFacts, PrivacyPlan
+from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, Schedule
 
 Make = Callable[..., DocumentGraph]
 
@@ -56,7 +56,7 @@ def make_session() -> Callable[..., Session]:
             unit="part",
             relation="remove",
             partition=PartitionFacts(kind="random", groups=groups, seed=0),
-            schedule=AllGroups(groups),
+            schedule=Schedule("all", groups),
             clip_norm=clip_norm,
             noise_multiplier=noise,
             steps=steps,

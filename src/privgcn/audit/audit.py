@@ -154,7 +154,7 @@ def audit(
         raise ConfigError(f"The 'runs' of an audit must be at least {_AT_LEAST}. Got {runs}.")
     trainings = _trainings(settings, plan, dense, runs)
     one = replace(plan, selection=None, accountant="pld")
-    small = trainings.case.plan.composition
+    small = trainings.case.plan.training
     event = GaussianEvent(
         plan.noise_multiplier, small.count, small.sampling_probability, plan.sensitivity
     )
@@ -162,7 +162,7 @@ def audit(
 
     def bound(doubt: float) -> float:
         advantage = least_advantage(correct, guesses, 1.0 - doubt)
-        return epsilon_of_advantage(advantage, event, plan.delta, one.composition.count)
+        return epsilon_of_advantage(advantage, event, plan.delta, one.training.count)
 
     doubt = 1.0 - confidence
     epsilon, surely = bound(_GUESSES * doubt), bound(_GUESSES * doubt / _ALARM)
@@ -244,7 +244,7 @@ def _defects(trainings: Trainings, plan: PrivacyPlan, level: float) -> list[str]
     if trainings.foreign:
         reasons.append(f"{trainings.foreign} releases were of sums that neither neighbour has")
     reasons += trainings.noise.reasons(level)
-    rate = plan.composition.sampling_probability
+    rate = plan.training.sampling_probability
     least = least_fraction(trainings.sampled, trainings.could, level)
     if least > rate:
         reasons.append(

@@ -23,7 +23,7 @@ from scipy.sparse import csr_array, diags_array
 from privgcn.config import Settings
 from privgcn.graph import DocumentGraph, partition
 from privgcn.mechanism import Groups
-from privgcn.privacy.plan import AllGroups, PrivacyPlan
+from privgcn.privacy.plan import PrivacyPlan, Schedule
 
 CLASSES = 8
 """With many classes a canary is hardly ever right by chance, and so hardly ever silent."""
@@ -60,9 +60,9 @@ class Case:
     @cached_property
     def always(self) -> PrivacyPlan:
         """The plan without chance: which targets a step uses is known."""
-        if self.plan.composition.sampling_probability == 1.0:
+        if self.plan.training.sampling_probability == 1.0:
             return self.plan
-        return replace(self.plan, schedule=AllGroups(self.plan.partition.groups))
+        return replace(self.plan, schedule=Schedule("all", self.plan.partition.groups))
 
     @cached_property
     def worlds(self) -> tuple[Groups, ...]:
@@ -188,7 +188,7 @@ def without(
 
 def plan_like(plan: PrivacyPlan, units: int, groups: int) -> PrivacyPlan:
     """A plan of the same releases for so many units, without a search around it."""
-    steps = plan.composition.count * (groups if plan.schedule.name == "epoch" else 1)
+    steps = plan.training.count * (groups if plan.schedule.name == "epoch" else 1)
     kind = plan.partition
     if kind.kind == "column" or (kind.kind == "random" and groups == 1):
         kind = replace(kind, kind="random", column=None, seed=0)
@@ -203,7 +203,7 @@ def plan_like(plan: PrivacyPlan, units: int, groups: int) -> PrivacyPlan:
         selection=None,
     )
     # What is audited must be accounted as what was asked about.
-    alike = (like.composition, like.sensitivity) == (plan.composition, plan.sensitivity)
+    alike = like.training == plan.training
     if not alike:
         raise ValueError(f"The releases of {like} are not those of {plan}.")
     return like

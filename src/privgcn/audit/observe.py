@@ -132,7 +132,7 @@ class _WatchedSession(Session):
         )
         own = np.where(self._there[:, None], present, absent)
         equal = (np.abs(used - own) < _EQUAL).all(1)
-        rate = self.plan.composition.sampling_probability
+        rate = self.plan.training.sampling_probability
         if rate < 1.0:
             # A sum may have nothing of the target's group, and the others are silent.
             told = (np.abs(own) >= _EQUAL).any(1)

@@ -50,7 +50,8 @@ Noise = Annotated[
     Field(
         ge=LEAST_NOISE,
         le=MOST_NOISE,
-        description="Noise outside this range protects nothing or drowns everything.",
+        description="Less protects nothing, more drowns everything; recipe 'plain' trains "
+        "without privacy.",
     ),
 ]
 Probability = Annotated[
@@ -157,7 +158,12 @@ def _epsilon(events: _Events, delta: float, accountant: str) -> float:
             f"Got {shown(events)} with accountant '{accountant}'. Use more noise, fewer steps "
             "or a larger delta."
         )
-    return epsilon and epsilon * (1.0 + _ROUND_UP) + _ROUND_UP_BY
+    return rounded_up(epsilon)
+
+
+def rounded_up(value: float) -> float:
+    """A bound from a closed form or a root, by more than these can err; 0 stays 0."""
+    return value and value * (1.0 + _ROUND_UP) + _ROUND_UP_BY
 
 
 def merged(events: _Gaussians) -> tuple[float, _Gaussians]:
@@ -209,12 +215,53 @@ def _pld(events: _Gaussians, delta: float) -> float:
     ratio, sampled = merged(events)
     if not sampled:
         return gaussian_epsilon(ratio, delta)
-    if ratio == 0.0 and sum(e.count * e.sampling_probability for e in sampled) <= delta:
-        # The unit is never sampled at all but with a probability of at most delta.
+    if ratio == 0.0 and _ever_sampled(sampled) <= delta:
         return 0.0
-    known, _ = merged(tuple(event.without_amplification() for event in events))
-    rough = min(_rdp(events, delta), gaussian_epsilon(known, delta))
-    return min(rough, _distribution_epsilon(ratio, sampled, delta, rough))
+    rough = min(_rdp(events, delta), gaussian_epsilon(ratio_of(events), delta))
+    composed, reserve = _composed(ratio, sampled, delta, rough)
+    if composed is None:
+        return rough
+    epsilon = float(composed.get_epsilon_for_delta(delta - reserve))
+    return rough if math.isnan(epsilon) else min(rough, epsilon)
+
+
+def ratio_of(events: _Gaussians) -> float:
+    """Of all events together for someone who knows every sample: mu of Gaussian DP."""
+    return merged(tuple(event.without_amplification() for event in events))[0]
+
+
+def deltas_of(events: _Events, epsilons: Array, delta: float) -> Array:
+    """Upper bounds on the deltas of events about the same units at some epsilons.
+
+    Exact without sampling; else the least of the three bounds of ``pld``, and the Renyi bound
+    alone where a search is among the events.
+
+    Args:
+        events: What was released.
+        epsilons: At least 0.
+        delta: The scale at which a distribution is to be fine enough.
+    """
+    gaussians = tuple(event for event in events if isinstance(event, GaussianEvent))
+    bounds = [curve_deltas(renyi_curve(events), epsilons)]
+    if len(gaussians) == len(events):
+        ratio, sampled = merged(gaussians)
+        known = [log_gaussian_delta(ratio_of(gaussians), epsilon) for epsilon in epsilons]
+        bounds.append(np.exp(known) + 1e-15)
+        if not sampled:
+            return np.minimum(bounds[-1], 1.0)
+        if ratio == 0.0:
+            bounds.append(np.full(len(epsilons), _ever_sampled(sampled)))
+        rough = min(_rdp(events, delta), gaussian_epsilon(ratio_of(gaussians), delta))
+        composed, reserve = _composed(ratio, sampled, delta, rough)
+        if composed is not None:
+            at = [composed.get_delta_for_epsilon(float(epsilon)) for epsilon in epsilons]
+            bounds.append(np.array(at) + reserve)
+    return np.minimum(np.min(bounds, axis=0), 1.0)
+
+
+def _ever_sampled(sampled: _Gaussians) -> float:
+    """A bound on the chance that a unit joins any of these releases."""
+    return sum(event.count * event.sampling_probability for event in sampled)
 
 
 def gaussian_epsilon(ratio: float, delta: float) -> float:
@@ -259,10 +306,10 @@ def root(too_small: Callable[[float], bool], low: float, high: float) -> float:
     return high
 
 
-def _distribution_epsilon(
+def _composed(
     ratio: float, sampled: _Gaussians, delta: float, rough: float, refine: int = 1
-) -> float:
-    """Epsilon from the composed privacy loss distribution; infinity where none fits.
+) -> tuple[Any, float]:
+    """The composed privacy loss distribution; ``None`` where none fits.
 
     Args:
         ratio: Of everything unsampled together.
@@ -271,9 +318,11 @@ def _distribution_epsilon(
         rough: A valid upper bound on epsilon from another accountant; it sizes the grid.
         refine: Divides the grid, for checks of the discretisation.
 
+    Returns:
+        The distribution, and what rounding can take from a delta.
+
     Guarantees:
-        An upper bound: losses round up, cut tails count as infinite loss, and rounding is
-        paid out of ``delta``.
+        Losses round up, and cut tails count as infinite loss.
     """
     span = ratio * (10.0 + ratio)
     for event in sampled:
@@ -284,7 +333,7 @@ def _distribution_epsilon(
     reserve = _ROUNDING_PER_STEP * (1 + sum(e.count for e in sampled)) + _ROUNDING_AT_LEAST
     too_long = any(event.count > _MOST_STEPS for event in sampled)
     if too_long or max(rough, span) > _LARGEST_LOSS or reserve > 0.1 * delta:
-        return math.inf
+        return None, reserve
     rates = (max(e.sampling_probability, _LEAST_RATE) / e.noise_multiplier for e in sampled)
     grid = min(_COARSEST_GRID, min(rates) / 20.0)
     grid = max(grid, span / _STEP_POINTS, 4.0 * (rough + span) / _COMPOSED_POINTS) / refine
@@ -293,11 +342,10 @@ def _distribution_epsilon(
         one = _loss_distribution(event, grid)
         # All mass counts at a loss this far below; rounding only ever adds to it.
         if event.count * (one.get_delta_for_epsilon(-_LARGEST_LOSS) - 1.0) > _MOST_EXCESS:
-            return math.inf
+            return None, reserve
         many = one.self_compose(event.count)
         composed = many if composed is None else composed.compose(many)
-    epsilon = float(composed.get_epsilon_for_delta(delta - reserve))
-    return math.inf if math.isnan(epsilon) else epsilon
+    return composed, reserve
 
 
 def _loss_distribution(event: GaussianEvent, grid: float) -> Any:

@@ -96,7 +96,13 @@ class Ledger:
         """The epsilon of all recorded releases together, at ``delta``."""
         return self._composed([entry.plan for entry in self.entries()], delta)
 
-    def record(self, statement: PrivacyStatement, *, budget: Budget | None = None) -> float:
+    def record(
+        self,
+        statement: PrivacyStatement,
+        *,
+        budget: Budget | None = None,
+        not_chosen: bool = False,
+    ) -> float:
         """Records one release and returns the epsilon spent at the budget's delta.
 
         The same model counts once, however often it is released; without a hash of it every
@@ -105,6 +111,8 @@ class Ledger:
         Args:
             statement: A verified, releasable statement.
             budget: The most that all releases may cost; ``None`` for no limit.
+            not_chosen: The owner's word that a model that is one of several was not chosen
+                among them by looking at scores or documents.
 
         Raises:
             DataError: The file cannot be read or written, or was changed by somebody else.
@@ -112,7 +120,7 @@ class Ledger:
                 not add up with those in the ledger, or the budget does not cover it. No
                 release is recorded then.
         """
-        check_releasable(statement)
+        check_releasable(statement, not_chosen=not_chosen)
         delta = statement.delta if budget is None else budget.delta
         entry = LedgerEntry(statement.digest(), statement.model_sha256, statement.plan)
         with self._locked():
@@ -217,17 +225,30 @@ class Ledger:
         )
 
 
-def check_releasable(statement: PrivacyStatement) -> None:
+def check_releasable(statement: PrivacyStatement, *, not_chosen: bool = False) -> None:
     """Refuses what must not be released.
 
+    Args:
+        statement: Of the model.
+        not_chosen: See :meth:`Ledger.record`.
+
     Raises:
-        PrivacyContractError: The statement is not true, void, or of a seeded experiment.
+        PrivacyContractError: The statement is not true, void, of a seeded experiment, or holds
+            on a condition that nobody has confirmed.
     """
     statement.verify()
     if statement.void:
         raise PrivacyContractError(
             "The statement of a release must hold. Got one whose claim is void by the fact "
-            f"'{statement.void[0].code}'. Choose among models with 'privgcn tune'."
+            f"'{statement.void[0].code}'. Train again, once; to choose among models, use "
+            "'privgcn tune', whose epsilon covers the search."
+        )
+    if statement.one_of_several and not not_chosen:
+        raise PrivacyContractError(
+            "The model of a release must not be chosen among several by looking at scores or "
+            "documents. Got one of several that were trained on the same documents. To choose, "
+            "use 'privgcn tune', whose epsilon covers the search; if this one was not chosen, "
+            "say so: --not-chosen."
         )
     if not statement.releasable:
         raise PrivacyContractError(

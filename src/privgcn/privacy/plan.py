@@ -10,7 +10,7 @@ account for random ones.
     ...     unit="document",
     ...     relation="remove",
     ...     partition=PartitionFacts(kind="each", groups=1208),
-    ...     schedule=AllGroups(1208),
+    ...     schedule=Schedule("all", 1208),
     ...     clip_norm=1.0,
     ...     steps=30,
     ...     delta=1e-5,
@@ -22,9 +22,9 @@ account for random ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,18 +32,17 @@ from pydantic import Field
 
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.privacy.accounting import (
-    LEAST_NOISE,
-    MOST_NOISE,
     Accountant,
     Delta,
     Event,
     GaussianEvent,
+    Noise,
     Probability,
     calibrate_event,
     epsilon_of_events,
 )
 from privgcn.privacy.selection import Selection
-from privgcn.privacy.values import Count, Real, checked, in_plain_values, read_strictly, strict
+from privgcn.privacy.values import Count, Real, in_plain_values, read_strictly, strict
 
 if TYPE_CHECKING:
     from privgcn.config import PrivacySettings
@@ -115,130 +114,66 @@ class PartitionFacts:
                 )
 
 
-# --- schedules: which groups a step uses, and what that costs --------------------------------
+@strict(_SCHEDULE)
+class Schedule:
+    """Which groups a step uses, and with that what all steps cost.
 
+    ``all`` uses every group in every step. ``poisson`` takes each group independently with one
+    probability; that the samples stay as secret as the noise is assumed. ``epoch`` uses one
+    group after the other, each once per epoch. Groups are disjoint, so a unit is touched once
+    per epoch begun; given the past, a step on another group has the same law on both
+    neighbours, so this holds for adaptive steps too. No amplification is claimed for it.
 
-@strict("a composition")
-class Composition:
-    """What is accounted: ``count`` Gaussian releases, each Poisson-sampled at one rate."""
+    Attributes:
+        name: ``all``, ``poisson`` or ``epoch``.
+        groups: How many groups there are.
+        sampling_probability: Of ``poisson``, by default one over the groups, as the paper has
+            it; ``None`` for the others.
+    """
 
-    sampling_probability: Probability
-    count: Count
+    name: Annotated[Literal["all", "poisson", "epoch"], Field(title="sampling")]
+    groups: Count
+    sampling_probability: Probability | None = None
 
+    def __post_init__(self) -> None:
+        probability = self.sampling_probability
+        if self.name != "poisson" and probability is not None:
+            raise ConfigError(
+                f"The 'sampling_probability' of {_SCHEDULE} must be left out for sampling "
+                f"'{self.name}'. Got {probability!r}. Use sampling 'poisson' for random groups."
+            )
+        if self.name == "poisson" and probability is None:
+            if self.groups == 1:
+                raise ConfigError(
+                    f"The 'sampling_probability' of {_SCHEDULE} must be given for sampling "
+                    "'poisson' with one group. Got None. Use sampling 'all' to train on "
+                    "everything."
+                )
+            object.__setattr__(self, "sampling_probability", 1.0 / self.groups)
 
-class _Schedule:
-    """What schedules have in common: by default, every step uses every group."""
-
-    groups: int
-    sampling_probability: float = 1.0
+    @property
+    def rate(self) -> float:
+        """The rate at which a group joins a release, as far as amplification is claimed."""
+        return 1.0 if self.sampling_probability is None else self.sampling_probability
 
     @property
     def expected_groups(self) -> float:
         """The divisor of a noisy sum; never the size of a realised sample, which is private."""
-        return self.groups * self.sampling_probability
+        return 1.0 if self.name == "epoch" else self.groups * self.rate
+
+    def releases(self, steps: int) -> int:
+        """How many releases about one unit ``steps`` steps are: for ``epoch``, epochs begun."""
+        return -(-steps // self.groups) if self.name == "epoch" else steps
 
     def sample(self, step: int, source: RandomSource | None) -> NDArray[np.bool_]:
-        """Which groups are in a step."""
-        return np.ones(self.groups, np.bool_)
-
-    def composition(self, steps: int) -> Composition:
-        """What steps cost: one release for each, at the rate of the samples."""
-        return Composition(self.sampling_probability, steps)
-
-
-@strict(_SCHEDULE)
-class AllGroups(_Schedule):
-    """Every step uses every group: the Gaussian mechanism, once for each step."""
-
-    groups: Count
-    name: Literal["all"] = "all"
-
-
-@strict(_SCHEDULE)
-class PoissonGroups(_Schedule):
-    """Each group joins a step independently with ``sampling_probability``.
-
-    Assumes:
-        The source of the samples stays as secret as the noise.
-    """
-
-    groups: Count
-    sampling_probability: Probability
-    name: Literal["poisson"] = "poisson"
-
-    def sample(self, step: int, source: RandomSource | None) -> NDArray[np.bool_]:
-        """A fresh independent sample, possibly empty; ``step`` has no influence."""
+        """Which groups are in a step; for ``poisson`` a fresh sample, possibly empty."""
+        if self.name == "epoch":
+            return np.asarray(np.arange(self.groups) == step % self.groups)
+        if self.name == "all":
+            return np.ones(self.groups, np.bool_)
         if source is None:
             raise ValueError("a Poisson sample needs a random source")
-        sample: NDArray[np.bool_] = source.sample(self.groups, self.sampling_probability)
-        return sample
-
-
-@strict(_SCHEDULE)
-class EpochGroups(_Schedule):
-    """One group after the other, each once per epoch; no amplification is claimed.
-
-    Groups are disjoint, so a unit is touched once per epoch begun. Given the past, a step on
-    another group has the same law on both neighbours, which is why this holds for adaptive
-    steps too.
-    """
-
-    groups: Count
-    name: Literal["epoch"] = "epoch"
-
-    @property
-    def expected_groups(self) -> float:
-        """Exactly one."""
-        return 1.0
-
-    def sample(self, step: int, source: RandomSource | None) -> NDArray[np.bool_]:
-        """Group ``step`` modulo ``groups``."""
-        chosen: NDArray[np.bool_] = np.arange(self.groups) == step % self.groups
-        return chosen
-
-    def composition(self, steps: int) -> Composition:
-        """One unsampled release for each epoch begun."""
-        return Composition(1.0, -(-steps // self.groups))
-
-
-Schedule: TypeAlias = AllGroups | PoissonGroups | EpochGroups
-SCHEDULES: dict[str, Callable[..., Schedule]] = {
-    "all": AllGroups,
-    "poisson": PoissonGroups,
-    "epoch": EpochGroups,
-}
-
-
-def make_schedule(
-    name: str, groups: int, sampling_probability: float | None = None
-) -> Schedule:
-    """Builds a schedule by name; ``poisson`` by default samples at 1 / groups, as the paper.
-
-    Raises:
-        ConfigError: A probability for a schedule that has none, or none for one group, where
-            the default would silently mean ``all``.
-    """
-    if name not in SCHEDULES:
-        raise ConfigError(
-            f"The 'sampling' of {_SCHEDULE} must be one of {', '.join(SCHEDULES)}. "
-            f"Got {name!r}."
-        )
-    if name != "poisson":
-        if sampling_probability is not None:
-            raise ConfigError(
-                f"The 'sampling_probability' of {_SCHEDULE} must be left out for sampling "
-                f"'{name}'. Got {sampling_probability!r}. Use sampling 'poisson' for random "
-                "groups."
-            )
-        return SCHEDULES[name](groups)
-    if sampling_probability is None:
-        if groups == 1:
-            raise ConfigError(
-                f"The 'sampling_probability' of {_SCHEDULE} must be given for sampling "
-                "'poisson' with one group. Got None. Use sampling 'all' to train on everything."
-            )
-        sampling_probability = 1.0 / checked(groups, Count, "groups", _SCHEDULE)
-    return PoissonGroups(groups, sampling_probability)
+        return np.asarray(source.sample(self.groups, self.rate))
 
 
 # --- the plan -------------------------------------------------------------------------------
@@ -275,8 +210,7 @@ class PrivacyPlan:
     unit: Unit
     relation: Relation
     partition: PartitionFacts
-    # A subclass could sample one way and account another: it becomes the class of its name.
-    schedule: Annotated[Schedule, Field(discriminator="name")]
+    schedule: Schedule
     clip_norm: Annotated[
         Real,
         Field(
@@ -286,14 +220,7 @@ class PrivacyPlan:
             "rounding could not be bounded.",
         ),
     ]
-    noise_multiplier: Annotated[
-        Real,
-        Field(
-            ge=LEAST_NOISE,
-            le=MOST_NOISE,
-            description="A private run needs noise; recipe 'plain' trains without privacy.",
-        ),
-    ]
+    noise_multiplier: Noise
     steps: Count
     delta: Delta
     units: Count
@@ -332,7 +259,7 @@ class PrivacyPlan:
             f"The 'schedule' of {_OWNER} must have as many groups as the partition. "
             f"Got {self.schedule.groups} and {facts.groups}.",
         )
-        sampled = self.composition.sampling_probability < 1.0
+        sampled = self.schedule.rate < 1.0
         yield (
             self.accountant == "moments" and sampled and self.sensitivity != 1,
             "The 'accountant' of a plan with Poisson sampling and a sensitivity of two clip "
@@ -376,31 +303,25 @@ class PrivacyPlan:
         return self.noise_multiplier * self.clip_norm
 
     @property
-    def composition(self) -> Composition:
-        """What all steps together are accounted as."""
-        return self.schedule.composition(self.steps)
-
-    @property
     def protected_units(self) -> int:
         """How many units there are: those that train, and those that score a search."""
         return self.units + (self.selection.validation_units if self.selection else 0)
 
     @property
+    def training(self) -> GaussianEvent:
+        """What all steps together are accounted as."""
+        count, rate = self.schedule.releases(self.steps), self.schedule.rate
+        return GaussianEvent(self.noise_multiplier, count, rate, self.sensitivity)
+
+    @property
     def event(self) -> Event:
-        """What is accounted: training by its schedule, or the whole search."""
-        composition = self.composition
-        training = GaussianEvent(
-            self.noise_multiplier,
-            composition.count,
-            composition.sampling_probability,
-            self.sensitivity,
-        )
+        """What is accounted: the training, or the whole search."""
         if self.selection is None:
-            return training
-        if training not in self.selection.candidates:
+            return self.training
+        if self.training not in self.selection.candidates:
             raise PrivacyContractError(
                 "The training of a plan with a search must be one of the candidates that "
-                f"the search is accounted with. Got {training!r}."
+                f"the search is accounted with. Got {self.training!r}."
             )
         return self.selection
 
@@ -428,14 +349,14 @@ class PrivacyPlan:
     @classmethod
     def for_epsilon(cls, epsilon: float, **fields: Any) -> PrivacyPlan:
         """The plan with the least noise whose epsilon is at most this; the rest is given."""
-        # Every rule is checked on a draft before any search begins.
+        # Every rule is checked on a draft before any search for noise begins.
         draft = cls(noise_multiplier=1.0, **fields)
-        event = draft.event
-        if not isinstance(event, GaussianEvent):
+        if draft.selection is not None:
             raise ValueError("A plan with a search has its noise already.")
+        training = draft.training
         calibrated = calibrate_event(
             epsilon,
-            lambda noise: replace(event, noise_multiplier=noise),
+            lambda noise: replace(training, noise_multiplier=noise),
             delta=draft.delta,
             accountant=draft.accountant,
         )
@@ -452,14 +373,6 @@ class PrivacyPlan:
         return read_strictly(cls, record, _OWNER)
 
 
-# --- from settings --------------------------------------------------------------------------
-
-
-def member_of(privacy: PrivacySettings | None) -> Literal["document", "owner"]:
-    """What is counted: owners where persons are protected, else documents."""
-    return "owner" if privacy is not None and privacy.unit == "person" else "document"
-
-
 def plan_for(
     privacy: PrivacySettings,
     units: int,
@@ -472,7 +385,7 @@ def plan_for(
 
     Args:
         privacy: What is protected, and how strongly.
-        units: How many documents train, or owners: see :func:`member_of`.
+        units: How many documents train, or owners for unit ``person``.
         epochs: Passes over the training documents.
         seed: Of the random partition.
         columns: Further columns of the training documents; one is read, if declared public.
@@ -482,14 +395,13 @@ def plan_for(
             "The privacy settings must have either 'epsilon' or 'noise_multiplier'. "
             f"Got {privacy.epsilon} and {privacy.noise_multiplier}."
         )
-    parts, by = privacy.parts, member_of(privacy)
+    parts, by = privacy.parts, "owner" if privacy.unit == "person" else "document"
     divided: dict[str, Any] = {"kind": "each", "groups": units}
     if isinstance(parts, str) and parts.startswith(_COLUMN):
         from privgcn.graph import column_groups
 
         name = parts.removeprefix(_COLUMN)
-        groups = column_groups(columns, name)[1]
-        divided = {"kind": "column", "groups": groups, "column": name}
+        divided = {"kind": "column", "groups": column_groups(columns, name)[1], "column": name}
     elif isinstance(parts, int):
         if not 1 <= parts <= units:
             raise PrivacyContractError(
@@ -505,7 +417,7 @@ def plan_for(
             f"'column:NAME'. Got {parts!r}."
         )
     facts = PartitionFacts(by=by, **divided)
-    schedule = make_schedule(privacy.sampling, facts.groups, privacy.sampling_probability)
+    schedule = Schedule(privacy.sampling, facts.groups, privacy.sampling_probability)
     fields: dict[str, Any] = {
         "unit": privacy.unit,
         "relation": privacy.relation,

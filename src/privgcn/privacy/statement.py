@@ -3,12 +3,12 @@
 A statement holds a plan, two epsilons, and facts as codes with typed parameters. ``wording``
 turns all of it into words. Nothing that is checked depends on a sentence.
 
-    >>> from privgcn.privacy.plan import AllGroups, PartitionFacts, PrivacyPlan
+    >>> from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, Schedule
     >>> plan = PrivacyPlan(
     ...     unit="document",
     ...     relation="remove",
     ...     partition=PartitionFacts(kind="each", groups=1208),
-    ...     schedule=AllGroups(1208),
+    ...     schedule=Schedule("all", 1208),
     ...     clip_norm=1.0,
     ...     noise_multiplier=25.0,
     ...     steps=30,
@@ -29,6 +29,7 @@ import math
 from collections.abc import Sequence
 from importlib import metadata
 from operator import attrgetter
+from string import Formatter
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer
@@ -37,6 +38,7 @@ from privgcn.config import MODES, Mode
 from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, refusal, shown
 from privgcn.privacy import wording
 from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.tradeoff import strength_of
 from privgcn.privacy.values import (
     STRICT,
     Count,
@@ -48,63 +50,21 @@ from privgcn.privacy.values import (
     strict,
 )
 
-Public = Literal[
-    "index_set",
-    "partition",
-    "unit_count",
-    "feature_count",
-    "partition_column",
-    "public_validation",
-    "features",
-    "classes_declared",
-    "vectors_made",
-    "search_candidates",
-    "own_module",
-    "other",
-]
-Gap = Literal[
-    "new_documents",
-    "test_scores",
-    "full_graph_predictions",
-    "training_documents_in_context",
-    "logs",
-    "told_by_other_documents",
-    "told_by_other_people",
-    "documents_of_a_part",
-    "classes_from_labels",
-    "split_by_label",
-    "learned_features",
-    "unpaid_search",
-    "other",
-]
-
-#: The parameters of a code; every other code has none.
-_PARAMETERS: dict[str, tuple[str, ...]] = {
-    "features": ("count", "kind"),
-    "classes_declared": ("count",),
-    "classes_from_labels": ("count",),
-    "vectors_made": ("detail",),
-    "learned_features": ("detail",),
-    "search_candidates": ("detail",),
-    "own_module": ("detail",),
-    "other": ("detail",),
-}
-#: What no run covers.
-_NEVER_COVERED: tuple[Gap, ...] = (
+#: What no run takes as private, and what none covers; with what the unit leaves open.
+_ALWAYS_PUBLIC = ("index_set", "partition", "unit_count", "feature_count")
+_NEVER_COVERED = (
     "new_documents",
     "test_scores",
     "full_graph_predictions",
     "training_documents_in_context",
     "logs",
 )
-_NOT_COVERED_FOR: dict[str, tuple[Gap, ...]] = {
+_NOT_COVERED_FOR: dict[str, tuple[str, ...]] = {
     "document": ("told_by_other_documents",),
     "person": ("told_by_other_people",),
     "part": ("documents_of_a_part",),
     "graph": (),
 }
-#: With one of these no epsilon is true of the model.
-_VOID: tuple[Gap, ...] = ("unpaid_search",)
 #: Claimed and recomputed epsilon agree to this much; Fourier transforms differ by machine.
 _AGREEMENT = 1e-6
 _OWNER = "a statement"
@@ -115,27 +75,29 @@ _Version = Annotated[str, Field(max_length=200)]
 
 @strict("a fact")
 class Fact:
-    """One fact: a code, and the parameters that belong to it.
+    """One fact: a code of ``wording``, and the parameters that its sentence takes.
 
     Attributes:
-        code: Which fact, of ``Public`` or ``Gap``.
+        code: Which fact.
         count: Of features or classes.
         kind: Of features.
         detail: What no code says, in the words of whoever declared it.
     """
 
-    code: Public | Gap
+    code: Annotated[str, Field(max_length=50)]
     count: Count | None = None
     kind: _Version | None = None
     detail: _Text | None = None
 
     def __post_init__(self) -> None:
-        names = ("count", "kind", "detail")
-        given = tuple(name for name in names if getattr(self, name) is not None)
-        if given != _PARAMETERS.get(self.code, ()):
+        if self.code not in wording.SENTENCES:
+            raise ConfigError(f"The 'code' of a fact must be known. Got {self.code!r}.")
+        named = {field for _, field, _, _ in Formatter().parse(wording.SENTENCES[self.code])}
+        needed = [name for name in ("count", "kind", "detail") if name in named]
+        given = [name for name, value in vars(self).items() if value is not None][1:]
+        if given != needed:
             raise ConfigError(
-                f"The parameters of the fact '{self.code}' must be "
-                f"{list(_PARAMETERS.get(self.code, ()))}. Got {list(given)}."
+                f"The parameters of the fact '{self.code}' must be {needed}. Got {given}."
             )
 
     @model_serializer(mode="wrap")
@@ -161,19 +123,14 @@ class _PlanFields:
     """What a statement says by its plan, under the same names."""
 
     delta = property(attrgetter("plan.delta"))
-    delta_times_units = property(attrgetter("plan.delta_times_units"))
-    weak_delta = property(attrgetter("plan.weak_delta"))
     unit = property(attrgetter("plan.unit"))
     relation = property(attrgetter("plan.relation"))
     units = property(attrgetter("plan.units"))
     partition = property(attrgetter("plan.partition"))
     sampling = property(attrgetter("plan.schedule.name"))
-    sampling_probability = property(attrgetter("plan.composition.sampling_probability"))
     steps = property(attrgetter("plan.steps"))
-    accounted_steps = property(attrgetter("plan.composition.count"))
     clip_norm = property(attrgetter("plan.clip_norm"))
     noise_multiplier = property(attrgetter("plan.noise_multiplier"))
-    noise_std = property(attrgetter("plan.noise_std"))
     sensitivity = property(attrgetter("plan.sensitivity"))
     selection = property(attrgetter("plan.selection"))
     accountant = property(attrgetter("plan.accountant"))
@@ -186,6 +143,8 @@ class PrivacyStatement(_PlanFields, BaseModel):
 
     Attributes:
         plan: Everything that epsilon follows from; its fields are here under the same names.
+        gaussian_mu: Of Gaussian differential privacy; see ``tradeoff.Strength``.
+        detected_at_1_percent: The best attack's rate of true alarms at 1 % false alarms.
         noise: ``secret``, or ``seeded``: such a run must not be released.
         model_sha256: What ``privacy.verify.model_sha256`` gives for the model.
         stored_digest: Over all other fields.
@@ -203,6 +162,8 @@ class PrivacyStatement(_PlanFields, BaseModel):
     plan: PrivacyPlan
     epsilon: Real
     epsilon_without_amplification: Real
+    gaussian_mu: Real | None
+    detected_at_1_percent: Real
     accountant_version: _Version
     package_version: _Version
     inference_modes: Annotated[tuple[InferenceClaim, ...], Field(max_length=len(MODES))]
@@ -236,8 +197,7 @@ class PrivacyStatement(_PlanFields, BaseModel):
         values: dict[str, Any] = {
             "schema_version": 3,
             "plan": plan,
-            "epsilon": plan.epsilon,
-            "epsilon_without_amplification": plan.epsilon_without_amplification,
+            **_figures(plan),
             "accountant_version": f"dp-accounting {metadata.version('dp-accounting')}",
             "package_version": f"privgcn {metadata.version('privgcn')}",
             "inference_modes": _CLAIMS,
@@ -267,7 +227,12 @@ class PrivacyStatement(_PlanFields, BaseModel):
     @property
     def void(self) -> tuple[Fact, ...]:
         """The facts that leave nothing of the claim: who releases or records it refuses."""
-        return tuple(fact for fact in self.not_covered if fact.code in _VOID)
+        return tuple(fact for fact in self.not_covered if fact.code == "unpaid_search")
+
+    @property
+    def one_of_several(self) -> bool:
+        """Whether the claim holds only if the model was not chosen by looking: likewise."""
+        return Fact("one_of_several") in self.not_covered
 
     def digest(self) -> str:
         """SHA-256 over every field but the stored digest, in canonical JSON."""
@@ -285,14 +250,17 @@ class PrivacyStatement(_PlanFields, BaseModel):
         try:
             # Copies of a model are not checked by pydantic: all rules of a plan again.
             plan = PrivacyPlan.from_dict(self.plan.to_dict())
-            computed = (plan.epsilon, plan.epsilon_without_amplification)
+            computed = _figures(plan)
         except PrivGCNError as error:
             raise PrivacyContractError(f"The statement contradicts itself. {error}") from error
-        for name, value in zip(
-            ("epsilon", "epsilon_without_amplification"), computed, strict=True
-        ):
+        for name, value in computed.items():
             claimed = getattr(self, name)
-            if not math.isclose(claimed, value, rel_tol=_AGREEMENT, abs_tol=1e-12):
+            known = claimed is not None and value is not None
+            if not (
+                math.isclose(claimed, value, rel_tol=_AGREEMENT, abs_tol=1e-12)
+                if known
+                else claimed is value
+            ):
                 raise _edited(
                     f"The '{name}' must be {value!r}, computed from the plan", claimed
                 )
@@ -336,9 +304,20 @@ class PrivacyStatement(_PlanFields, BaseModel):
     __str__ = text
 
 
+def _figures(plan: PrivacyPlan) -> dict[str, float | None]:
+    """The numbers of a statement that follow from its plan."""
+    strength = strength_of(plan.event, plan.delta)
+    return {
+        "epsilon": plan.epsilon,
+        "epsilon_without_amplification": plan.epsilon_without_amplification,
+        "gaussian_mu": strength.mu,
+        "detected_at_1_percent": strength.detections,
+    }
+
+
 def _needed(plan: PrivacyPlan) -> dict[str, list[Fact]]:
     """What any run of the plan takes as public, and what none covers."""
-    public: list[Public] = ["index_set", "partition", "unit_count", "feature_count"]
+    public = list(_ALWAYS_PUBLIC)
     if plan.partition.kind == "column":
         public.append("partition_column")
     if plan.selection is not None and plan.selection.score is None:

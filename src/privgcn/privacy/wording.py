@@ -39,9 +39,11 @@ _RELATION: dict[str, str] = {
     "remove": "the data as they are, and the same data with that content removed",
     "replace": "the data as they are, and the same data with any other content in its place",
 }
-_FACTS: dict[str, str] = {
-    # Assumed to be public.
-    "index_set": "Which documents (or owners) exist, in which order; not what they say.",
+#: What a statement assumes to be public, and what it does not cover: sentences by code. The
+#: braces that a fact fills in itself (``count``, ``kind``, ``detail``) are its parameters.
+PUBLIC: dict[str, str] = {
+    "index_set": "Which documents (or owners) are in the collection, and in which order, as if "
+    "a list of them were published; not what they say.",
     "partition": "How they are divided into groups, and which of them are used for training.",
     "unit_count": "The number of training {members}: {units:,}.",
     "feature_count": "The number of features.",
@@ -54,7 +56,9 @@ _FACTS: dict[str, str] = {
     "own_module": "The user's own module {detail}: its code, its first weights and its "
     "buffers. That its scores for a group, and their gradients, depend on that group alone is "
     "the promise of whoever wrote it.",
-    # Not covered.
+    "other": "{detail}",
+}
+GAPS: dict[str, str] = {
     "new_documents": "New documents that are classified: they have no guarantee.",
     "test_scores": "Test scores of private documents: they are computed from the texts and "
     "labels of test documents without noise, and protect none of these.",
@@ -75,8 +79,12 @@ _FACTS: dict[str, str] = {
     "unpaid_search": "The choice of this model among several that were trained on the same "
     "private documents: no epsilon counts it, and the claim is VOID. Use 'privgcn tune', whose "
     "epsilon covers the whole search.",
+    "one_of_several": "The choice of this model, if it was one: other private models were "
+    "trained on the same documents before it. Whoever keeps the best of several by looking at "
+    "scores or documents reveals more than the epsilon of one.",
     "other": "{detail}",
 }
+SENTENCES = {**PUBLIC, **GAPS}
 _REMEMBER = (
     "Releases add up: two models trained on the same documents cost more "
     "than either of them. Record every release in one ledger.",
@@ -91,6 +99,9 @@ _REMEMBER = (
 )
 _WARNINGS: dict[str, str] = {
     "void": "The claim is VOID: {void}",
+    "one_of_several": "The claim holds only if this model was NOT chosen among several trained "
+    "on the same documents by looking at scores or documents. To choose, use 'privgcn tune', "
+    "whose epsilon covers the whole search.",
     "weak_delta": "Delta is weak: delta times the number of units is {slack}, the expected "
     "number of units that delta alone would allow to be exposed. It should be well below 0.1.",
     "large_epsilon": "Epsilon is large: by itself, a bound of {epsilon} rules out little of "
@@ -128,12 +139,13 @@ def guarantee_line(statement: PrivacyStatement | None) -> str:
 
 def explained(statement: PrivacyStatement) -> dict[str, Any]:
     """Everything that a page says about a guarantee, as plain values."""
-    values = _values(statement)
+    values, plan = _values(statement), statement.plan
     whole = statement.unit == "part" and statement.partition.groups == 1
     applies = {
         "void": bool(statement.void),
+        "one_of_several": statement.one_of_several,
         "seeded": not statement.releasable,
-        "weak_delta": statement.weak_delta,
+        "weak_delta": plan.weak_delta,
         "large_epsilon": statement.epsilon > _LARGE_EPSILON,
         "whole_graph": statement.unit == "graph" or whole,
         "moments": statement.accountant == "moments",
@@ -153,6 +165,10 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
             "model which of the two cases is true, when both are equally likely. They are "
             "right with a probability of at most {guess}. A coin toss is right half the "
             "time.".format(**values),
+            "The best attack that raises a false alarm in 1% of cases raises a true one in at "
+            "most {detected} of them; without a look at the model that would be 1%.".format(
+                **values
+            ),
             "Delta {delta} is the slack of that bound. Over all {protected} {counted} it adds "
             "up to {slack}, which must stay far below 1.".format(**values),
         ],
@@ -218,7 +234,7 @@ def in_words(statement: PrivacyStatement, facts: Sequence[Fact]) -> list[str]:
         "units": statement.units,
         "column": statement.partition.column,
     }
-    return [sentence(_FACTS[fact.code].format(**known, **vars(fact))) for fact in facts]
+    return [sentence(SENTENCES[fact.code].format(**known, **vars(fact))) for fact in facts]
 
 
 def sentence(line: str) -> str:
@@ -241,7 +257,7 @@ def groups_in_words(plan: PrivacyPlan | PrivacyStatement) -> str:
 
 
 def _rows(statement: PrivacyStatement, values: dict[str, Any]) -> list[tuple[str, str]]:
-    rate = f"{statement.sampling_probability:.6g}"
+    plan, rate = statement.plan, f"{statement.plan.schedule.rate:.6g}"
     sampling = {
         "all": "all: every step uses every group",
         "poisson": f"poisson: each group joins a step with probability {rate}",
@@ -256,6 +272,7 @@ def _rows(statement: PrivacyStatement, values: dict[str, Any]) -> list[tuple[str
             f"at most {round_up(statement.epsilon_without_amplification)}, even for someone "
             "who knows which groups each step used",
         ),
+        ("Gaussian differential privacy", values["mu"]),
         ("Delta", "{delta}, that is {one_in}".format(**values)),
         ("Delta times units", "{slack} for {protected} {counted}".format(**values)),
         ("Training data", "{units:,} {counted}".format(**values)),
@@ -265,11 +282,11 @@ def _rows(statement: PrivacyStatement, values: dict[str, Any]) -> list[tuple[str
         ("Sensitivity", f"{statement.sensitivity} times the clip norm"),
         (
             "Noise multiplier",
-            f"{statement.noise_multiplier:.6g} (standard deviation {statement.noise_std:.6g})",
+            f"{plan.noise_multiplier:.6g} (standard deviation {plan.noise_std:.6g})",
         ),
         (
             "Steps",
-            f"{statement.steps:,} noisy sums, accounted as {statement.accounted_steps:,}",
+            f"{plan.steps:,} noisy sums, accounted as {plan.training.count:,}",
         ),
         ("Accountant", f"{statement.accountant} ({statement.accountant_version})"),
     ]
@@ -313,12 +330,26 @@ def _values(statement: PrivacyStatement) -> dict[str, Any]:
         "factor": f"at most {round_up(factor, 3)} times"
         if factor < 1e6
         else "possibly more than a million times",
-        "guess": f"{min(1000, math.ceil(1000 * guess - 1e-6)) / 10:g}%",
+        "guess": _percent(guess),
+        "detected": _percent(statement.detected_at_1_percent),
+        "mu": _mu_in_words(statement),
         "delta": _short(statement.delta),
         "one_in": f"1 in {round(1 / statement.delta):,}",
-        "slack": _short(statement.delta_times_units),
+        "slack": _short(statement.plan.delta_times_units),
         "void": " ".join(in_words(statement, statement.void)),
     }
+
+
+def _percent(chance: float) -> str:
+    return f"{min(1000, math.ceil(1000 * chance - 1e-6)) / 10:g}%"
+
+
+def _mu_in_words(statement: PrivacyStatement) -> str:
+    if statement.gaussian_mu is None:
+        return "no mu below 10,000 is known"
+    exact = statement.selection is None and statement.plan.schedule.rate == 1.0
+    range_ = "" if exact else f", for every delta from {_short(statement.delta)} up"
+    return f"mu at most {round_up(statement.gaussian_mu)}{range_}"
 
 
 def _printable(value: Any) -> Any:

@@ -450,12 +450,7 @@ def _unpaid_search(corpus: Corpus, settings: Settings) -> tuple[Fact, ...]:
             "again, and the claim of a model that it chooses is void."
         )
     elif any(other != settings for other in before):
-        fact = Fact(
-            "other",
-            detail="The same process trained another private model on these documents, "
-            "with other settings. If this model was chosen among them by looking at the "
-            "documents, nothing is claimed.",
-        )
+        fact = Fact("one_of_several")
         why = (
             "These private documents were trained on before, with other settings. To choose "
             "among such models is a search that no epsilon counts, and the claim is void."

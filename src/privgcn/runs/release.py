@@ -7,10 +7,12 @@ paths or times: what differs between neighbouring datasets is what was released 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from privgcn.config import DataSettings, Settings, to_toml
-from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError
+from privgcn.privacy.ledger import check_releasable
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs.folder import (
     MODEL,
@@ -18,23 +20,28 @@ from privgcn.runs.folder import (
     STATEMENT,
     WEIGHTS,
     check_target,
+    is_stored,
     lies_in,
     write_folder,
 )
 from privgcn.runs.run import Run
 
 
-def releasable_statement(run: Run, *, learned_features: bool) -> PrivacyStatement:
+def releasable_statement(
+    run: Run, *, learned_features: bool, not_chosen: bool = False
+) -> PrivacyStatement:
     """The checked statement of a run that may be released.
 
     Args:
         run: The run.
         learned_features: Whether features that were learned from protected text may go out.
+        not_chosen: The owner's word that a model that is one of several was not chosen among
+            them by looking at scores or documents.
 
     Raises:
         DataError: There is no run, or it was changed.
-        PrivacyContractError: The run has no guarantee, seeded noise, or features that were
-            learned from protected text.
+        PrivacyContractError: The run has no guarantee, its claim is void or holds on a
+            condition, its noise was seeded, or its features were learned from protected text.
     """
     statement = run.statement
     if statement is None:
@@ -42,16 +49,15 @@ def releasable_statement(run: Run, *, learned_features: bool) -> PrivacyStatemen
             f"The run in {run.folder} was trained without privacy; there is nothing to "
             "release. Train with --epsilon."
         )
-    if not statement.releasable:
+    check_releasable(statement, not_chosen=not_chosen)
+    others = () if not_chosen else runs_beside(run)
+    if others:
         raise PrivacyContractError(
-            f"The noise of the run in {run.folder} was seeded (--reproducible): whoever knows "
-            "the seed can subtract it. Train again without --reproducible."
-        )
-    if statement.void:
-        raise PrivacyContractError(
-            f"Nothing can be claimed of the run in {run.folder}: its statement names what "
-            f"voids it ({statement.void[0].code}). Train again, once; to choose settings, use "
-            "'privgcn tune'."
+            f"The model of a release must not be chosen among several by looking at scores or "
+            f"documents. Got one of {len(others) + 1} private runs of the same documents in "
+            f"{run.folder.resolve().parent}, such as {others[0].name}. To choose, use 'privgcn "
+            "tune', whose epsilon covers the search; if this one was not chosen, say so: "
+            "--not-chosen."
         )
     featurizer = run.model().featurizer
     if featurizer.learns and not learned_features:
@@ -61,6 +67,26 @@ def releasable_statement(run: Run, *, learned_features: bool) -> PrivacyStatemen
             "--with-learned-features."
         )
     return statement
+
+
+def runs_beside(run: Run) -> tuple[Path, ...]:
+    """Other private runs of the same documents, in the folder that holds this one.
+
+    Assumes:
+        Runs are where ``train`` put them. One that was moved or deleted is not found: what was
+        looked at before a release is the owner's to say.
+    """
+    own, source = run.folder.resolve(), run.settings.data.source
+    found = []
+    for folder in sorted(own.parent.iterdir()) if source is not None else ():
+        if folder == own or not (is_stored(folder) and (folder / STATEMENT).exists()):
+            continue
+        with suppress(PrivGCNError, OSError):
+            other = Run(folder)
+            same = other.stored.content(WEIGHTS) == run.stored.content(WEIGHTS)
+            if other.is_own_source(source) and other.stored.kind == "run" and not same:
+                found.append(folder)
+    return tuple(found)
 
 
 def public_settings(settings: Settings, kind: str) -> Settings:
