@@ -724,7 +724,7 @@ defect(COSTS, "the ledger keeps the dearest release only", releases_add_up)(
     put(ledger.Ledger, "_composed", lambda self, all_of, delta: max(p.epsilon for p in all_of))
 )
 defect(COSTS, "the ledger takes what is not releasable", releases_add_up)(
-    put(ledger, "check_releasable", lambda statement: None)
+    put(ledger, "check_releasable", lambda statement, not_chosen: None)
 )
 
 # -- what content decides ---------------------------------------------------------------------

@@ -186,7 +186,7 @@ def test_setfit_card(model: GraphClassifier, tmp_path: Path) -> None:
     model.save(tmp_path / "model")
     words = ["release", str(tmp_path / "model"), str(tmp_path / "released")]
     assert CliRunner().invoke(app, words).exit_code == 0
-    assert "epsilon" in (tmp_path / "released" / "card.md").read_text(encoding="utf-8")
+    assert "epsilon" in (tmp_path / "released" / "README.md").read_text(encoding="utf-8")
 
 
 def test_pyg_data() -> None:

@@ -94,7 +94,7 @@ def test_commands_of_the_readme_run_one_after_the_other_and_again(
     for command in [*commands, *inline, *commands]:
         code, output = printed(command)
         assert code == 0, (command, output)
-    assert (tmp_path / "released" / "card.md").exists()
+    assert (tmp_path / "released" / "README.md").exists()
 
 
 @pytest.mark.parametrize("code", [block for kind, block in blocks(README) if kind == "python"])

@@ -102,7 +102,7 @@ class TestTrain:
 
         assert names == {
             *("model.safetensors", "model.json", "settings.toml", "statement.json"),
-            *("card.md", "card.html", "manifest.json"),
+            *("README.md", "card.html", "manifest.json"),
         }
         for path in (shelf / "released").iterdir():
             content = path.read_bytes()
@@ -362,7 +362,7 @@ class TestTune:
         ledger = ("--ledger", tmp_path / "ledger.jsonl")
         released = record_of("release", out, tmp_path / "out", *ledger)
         assert released["spent"] == pytest.approx(record["statement"]["epsilon"])
-        assert "Search" in (tmp_path / "out" / "card.md").read_text()
+        assert "Search" in (tmp_path / "out" / "README.md").read_text()
 
     def test_nothing_tells_how_many_runs_there_were(self, tuned):
         assert "seconds" not in tuned[1]

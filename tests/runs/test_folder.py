@@ -211,7 +211,7 @@ for number in range(4):
                 os.kill(os.getpid(), 9)
             done.append(write(path, data, **mode))
         folder.write_synced = killed
-        files = {"model.json": "{}", "scores.json": "{}", "card.md": ""}
+        files = {"model.json": "{}", "scores.json": "{}", "README.md": ""}
         folder.write_folder(Path(place), "run", files, overwrite=True)
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,9 +15,9 @@ import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from torch import nn
 
-from builders import two_class_corpus
+from builders import corpus_folder, run_folder, small_settings, two_class_corpus
 from privgcn.config import MODES, Settings, make_settings
-from privgcn.data import Corpus
+from privgcn.data import Corpus, load_corpus
 from privgcn.errors import ConfigError, PrivacyContractError, PrivacyWarning
 from privgcn.privacy.selection import RunCount
 from privgcn.privacy.statement import Fact, PrivacyStatement
@@ -204,7 +205,7 @@ def test_the_winner_of_a_grid_search_claims_nothing(tmp_path: Path) -> None:
     statement = grid.best_estimator_.statement_
     assert [fact.code for fact in statement.void] == ["unpaid_search"]
     grid.best_estimator_.save(tmp_path / "model")
-    with pytest.raises(PrivacyContractError, match="Nothing can be claimed"):
+    with pytest.raises(PrivacyContractError, match="void by the fact 'unpaid_search'"):
         releasable_statement(Run(tmp_path / "model"), learned_features=True)
 
 
@@ -214,28 +215,59 @@ def test_scores_over_folds_are_warned_of_even_with_one_setting() -> None:
 
 
 # hazard 25
-def test_other_settings_on_the_same_documents_are_warned_of_and_stated() -> None:
+def test_other_settings_on_the_same_documents_are_warned_of_and_stated(
+    tmp_path: Path,
+) -> None:
     rows, labels = vectors()
     private().fit(rows[:40], labels[:40])
     with pytest.warns(PrivacyWarning, match="trained on before, with other settings"):
         second = private(epsilon=2.0).fit(rows[20:], labels[20:])
     assert second.statement_ is not None
     assert not second.statement_.void
-    assert "another private model" in str(gaps(second.statement_)["other"].detail)
+    assert second.statement_.one_of_several
+    # Fitted again without a change: no warning, but stated all the same.
+    again = private(epsilon=2.0).fit(rows[20:], labels[20:])
+    assert "NOT chosen among several" in str(again.statement_)
+    again.save(tmp_path / "model")
+    saved = Run(tmp_path / "model")
+    with pytest.raises(PrivacyContractError, match="--not-chosen"):
+        releasable_statement(saved, learned_features=True)
+    releasable_statement(saved, learned_features=True, not_chosen=True)
 
 
 @pytest.mark.parametrize(
     "second",
     [
-        {},
         {"reproducible": True, "random_state": 0, "epsilon": 2.0},
         {"epsilon": None, "delta": 1e-5},
     ],
 )
-def test_the_same_setting_and_what_is_never_released_are_not(second: dict[str, Any]) -> None:
+def test_what_is_never_released_and_other_documents_are_not(second: dict[str, Any]) -> None:
     private().fit(*vectors())
     private(**second).fit(*vectors())
-    private(epsilon=3.0).fit(*vectors(1))  # other documents
+    other = private(epsilon=3.0).fit(*vectors(1))
+    assert other.statement_ is not None
+    assert not other.statement_.one_of_several
+
+
+# hazard 25
+def test_the_better_of_two_runs_is_not_released_unless_it_was_not_chosen(
+    tmp_path: Path,
+) -> None:
+    source = corpus_folder(tmp_path / "letters")
+    for name in ("first", "again", "elsewhere/third"):
+        made = small_settings(data__source=str(source))
+        run_folder(tmp_path / name, load_corpus(str(source)), made)
+    # The same model in another place is no other model.
+    shutil.copytree(tmp_path / "elsewhere/third", tmp_path / "elsewhere/copy")
+    alone = Run(tmp_path / "elsewhere/third")
+    assert releasable_statement(alone, learned_features=False) == alone.statement
+    for name in ("first", "again"):
+        with pytest.raises(
+            PrivacyContractError, match=r"one of 2 private runs .* --not-chosen"
+        ):
+            releasable_statement(Run(tmp_path / name), learned_features=False)
+    releasable_statement(Run(tmp_path / "first"), learned_features=False, not_chosen=True)
 
 
 def test_a_search_without_privacy_is_nobodys_business() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import typer
 from typer import Argument, Option
 
 from privgcn.cli.flags import MODES, RUN_OR_RELEASE, takes
@@ -16,6 +17,7 @@ from privgcn.cli.output import (
     print_table,
     say,
     shown_progress,
+    watched_by_a_person,
 )
 
 
@@ -137,6 +139,10 @@ def verify(run: Path, as_json: bool = False) -> None:
     ledger="Record the release in this ledger file.",
     budget="Total epsilon of all releases in the ledger.",
     delta="Delta of the budget; the same for every release in a ledger.",
+    not_chosen="Declare that this model was not picked among several by looking at scores or "
+    "documents.",
+    registry="Also write the entry of the OpenDP deployments registry to this .yaml file.",
+    entry="For the registry, what only you know: name=TEXT, data_curators=TEXT, ...",
     with_learned_features="Also release features that were learned from protected texts.",
     about="For the card: what the documents are; made public.",
     intended_use="For the card: what the model is for.",
@@ -149,6 +155,9 @@ def release(
     budget: float | None = None,
     delta: float | None = None,
     with_learned_features: bool = False,
+    not_chosen: bool = False,
+    registry: Path | None = None,
+    entry: list[str] | None = None,
     about: str | None = None,
     intended_use: str | None = None,
     contact: str | None = None,
@@ -157,9 +166,11 @@ def release(
 ) -> None:
     """Write what may be published: model, statement and privacy card."""
     from privgcn.errors import ConfigError
+    from privgcn.files import write_atomically
     from privgcn.privacy.ledger import Budget, Ledger
     from privgcn.privacy.wording import round_up
     from privgcn.report.card import About, privacy_card
+    from privgcn.report.registry import registry_entry
     from privgcn.runs import release as releases
     from privgcn.runs.folder import CARD, CARD_PAGE
     from privgcn.runs.run import Run
@@ -172,22 +183,71 @@ def release(
             "same --delta for every release of a ledger."
         )
     finished = Run(run)
-    statement = releases.releasable_statement(finished, learned_features=with_learned_features)
+    statement = releases.releasable_statement(
+        finished, learned_features=with_learned_features, not_chosen=not_chosen
+    )
     releases.check_release_target(finished, folder, overwrite=overwrite)
+    listed = ""
+    if registry is not None:
+        own = {"description": about, "intended_use": intended_use}
+        listed = registry_entry(
+            statement, _answers(entry or [], own, registry, overwrite=overwrite)
+        )
+    elif entry:
+        raise ConfigError("The option --entry needs --registry, a .yaml file to write.")
     spent = None
     if ledger is not None:
         limit = None if budget is None or delta is None else Budget(budget, delta)
-        spent = Ledger(ledger).record(statement, budget=limit)
+        spent = Ledger(ledger).record(statement, budget=limit, not_chosen=not_chosen)
     public = releases.public_settings(finished.settings, finished.model().featurizer.kind)
     said = About(about, finished.settings.data.classes, intended_use, contact)
-    pages = {name: privacy_card(statement, public, said, name) for name in (CARD, CARD_PAGE)}
+    pages = {
+        CARD: privacy_card(statement, public, said),
+        CARD_PAGE: privacy_card(statement, public, said, "card.html"),
+    }
     releases.write_release(finished, folder, pages, overwrite=overwrite)
+    if registry is not None:
+        write_atomically(registry, listed)
     if as_json:
         print_json({"release": str(folder), "epsilon": statement.epsilon, "spent": spent})
         return
     say(f"Released to {folder}: model, statement and card.")
+    if registry is not None:
+        say(f"Registry entry, a draft to read before you send it: {registry}")
     if spent is not None:
         say(f"All releases in {ledger} together: epsilon {round_up(spent)}.")
+
+
+def _answers(
+    entries: list[str], own: dict[str, str | None], registry: Path, *, overwrite: bool
+) -> dict[str, list[str]]:
+    """What only a person knows of a registry entry: from options, or asked at a terminal."""
+    import re
+
+    from privgcn.errors import ConfigError
+    from privgcn.report.registry import REQUIRED
+
+    if not re.fullmatch(r"[a-z0-9_]+\.yaml", registry.name):
+        raise ConfigError(
+            "The file of a registry entry must be named in small letters, digits and "
+            f"underscores, with .yaml. Got {registry.name!r}."
+        )
+    if registry.exists() and not overwrite:
+        raise ConfigError(f"The file {registry} exists. Add --overwrite, or name another one.")
+    answers: dict[str, list[str]] = {}
+    for text in entries:
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise ConfigError(f"An --entry must be FIELD=TEXT. Got {text!r}.")
+        answers.setdefault(name.strip(), []).append(value.strip())
+    for name, said in own.items():
+        if said is not None:
+            answers.setdefault(name, [said])
+    if sys.stdin.isatty() and watched_by_a_person():
+        for name, meaning in REQUIRED.items():
+            if name not in answers:
+                answers[name] = [typer.prompt(f"{name}: {meaning}", err=True)]
+    return answers
 
 
 @takes(

@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from privgcn.config import DataSettings, Settings
 from privgcn.errors import PrivacyContractError
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.wording import explained, sentence
 from privgcn.report.page import effective_settings, render, texts
+from privgcn.report.registry import yaml_lines
+
+#: Encoders by kind of features, as the Hugging Face hub names them.
+_BASE_MODELS = {
+    "minilm": "sentence-transformers/all-MiniLM-L6-v2",
+    "transformer": "google-bert/bert-base-multilingual-cased",
+}
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,7 @@ def privacy_card(
     about: About | None = None,
     template: str = "card.md",
 ) -> str:
-    """The card; the same content in both formats.
+    """The card; the same content in both formats. Markdown begins with what a hub reads.
 
     Args:
         statement: Of the released model.
@@ -51,10 +59,11 @@ def privacy_card(
     Raises:
         PrivacyContractError: The model must not be released.
     """
-    if not statement.releasable:
+    if not statement.releasable or statement.void:
+        wrong = "whose claim is void" if statement.void else "whose noise came from a seed"
         raise PrivacyContractError(
             "The 'statement' of a privacy card must be of a run that may be released. Got one "
-            "whose noise came from a seed. Train again without --reproducible."
+            f"{wrong}. Train again, once, without --reproducible."
         )
     words, said, usual = explained(statement), about or About(), texts()["card"]
     classes = usual["classes"]
@@ -72,8 +81,25 @@ def privacy_card(
     card = {
         "title": "Privacy card",
         "synthetic": None,
+        "front": yaml_lines(_front_matter(statement, settings)),
         "statement": words,
         "about": sections,
         "settings": effective_settings(public),
     }
     return render(template, card)
+
+
+def _front_matter(statement: PrivacyStatement, settings: Settings) -> dict[str, Any]:
+    """What a hub of models reads at the top of a card; only what is known for certain."""
+    kinds = [fact.kind for fact in statement.assumed_public if fact.code == "features"]
+    known = (
+        None
+        if "model" in settings.features.options
+        else _BASE_MODELS.get(str(kinds[0]) if kinds else "")
+    )
+    return {
+        "library_name": "privgcn",
+        "pipeline_tag": "text-classification",
+        **({} if known is None else {"base_model": known}),
+        "tags": ["differential-privacy"],
+    }

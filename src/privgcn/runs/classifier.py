@@ -420,9 +420,9 @@ def _unpaid_search(corpus: Corpus, settings: Settings) -> tuple[Fact, ...]:
     """Warns where a private fit looks like part of a search over settings that nobody pays.
 
     That is a fit inside of scikit-learn's model selection (``GridSearchCV``,
-    ``cross_val_score``), or one with other settings on documents half of which trained a
-    private model of this process before. Each such fit is a release of its own, and choosing
-    among them is one more query. A reproducible fit must not be released anyway.
+    ``cross_val_score``), or one on documents half of which trained a private model of this
+    process before. Each such fit is a release of its own, and choosing among them is one more
+    query. A reproducible fit must not be released anyway.
 
     Returns:
         What the statement has to say about it.
@@ -456,7 +456,8 @@ def _unpaid_search(corpus: Corpus, settings: Settings) -> tuple[Fact, ...]:
             "among such models is a search that no epsilon counts, and the claim is void."
         )
     else:
-        return ()
+        # A fit that was run again, with other noise, is stated without a warning.
+        return (Fact("one_of_several"),) if before else ()
     remedy = (
         "The epsilon of each model counts that model alone. Use 'privgcn tune', whose epsilon "
         "covers the whole search, or choose settings on public documents with cross_validate."

@@ -42,7 +42,7 @@ from privgcn.privacy.values import read_json
 MANIFEST = "manifest.json"
 MODEL, WEIGHTS, SETTINGS = "model.json", "model.safetensors", "settings.toml"
 STATEMENT, SCORES, SEEN = "statement.json", "scores.json", "documents_seen.safetensors"
-REPORT, CARD, CARD_PAGE = "report.html", "card.md", "card.html"
+REPORT, CARD, CARD_PAGE = "report.html", "README.md", "card.html"
 
 Kind = Literal["run", "model", "release"]
 _NAMES = (MODEL, WEIGHTS, SETTINGS, STATEMENT, SCORES, SEEN, REPORT, CARD, CARD_PAGE)

@@ -1,0 +1,179 @@
+"""Entries of the deployments registry, against the rules of its schema written out by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from privgcn.errors import ConfigError
+from privgcn.report.registry import registry_entry
+from report.samples import make_statement
+
+STATEMENT = make_statement()
+ANSWERS = {
+    "name": ["Letters to a clinic"],
+    "data_curators": ["Clinic of Kiel", "Health Board"],
+    "description": ['Sorts "letters": by department\nand by ward.'],
+    "intended_use": ["Triage of new letters"],
+    "data_product_region": ["Germany"],
+    "publication_date": ["2026-03-01"],
+    "registry_authors": ["A. Clerk"],
+}
+SECOND = {"release_type": ["One release"], "data_source_type": ["Static"]}
+THIRD = {
+    "actors": ["The clinic, and whoever downloads the model."],
+    "preprocessing_and_hyperparameter_tuning": ["Names were taken out before."],
+    "justification": ["The usual epsilon of the board."],
+}
+# Of each field: its kind, or the values it may have; a star where it must be there.
+TEXT, NUMBER, LIST = str, float, list
+RULES: dict[str, Any] = {
+    "url_slug*": TEXT,
+    "status*": ("Draft",),
+    "tier*": (1, 2, 3),
+    "deployment*": {
+        "basic*": {
+            "name*": TEXT,
+            "data_curators*": LIST,
+            "intended_use*": TEXT,
+            "data_product_type*": ("Machine learning model",),
+            "data_product_region*": TEXT,
+            "description*": TEXT,
+            "publication_date*": TEXT,
+            "data_product_sector": (
+                *("Technology", "Healthcare", "Education", "Government", "Energy", "Finance"),
+            ),
+        },
+        "dp_variant": {
+            "variant_name": ("Pure DP", "Approximate DP", "Zero-concentrated DP", "Custom"),
+            "data_domain": TEXT,
+            "unprotected_quantities": TEXT,
+        },
+        "privacy_loss": {
+            "privacy_unit": TEXT,
+            "privacy_unit_details": TEXT,
+            "privacy_parameters": {"epsilon": NUMBER, "delta": NUMBER, "rho": NUMBER},
+            "privacy_parameters_details": TEXT,
+        },
+        "deployment_model": {
+            "model_name": ("Local", "Central", "Shuffle", "Federated", "Varies"),
+            "model_name_details": TEXT,
+            "actors": TEXT,
+            "release_type": ("One release", "Many releases"),
+            "release_type_details": TEXT,
+            "data_source_type": ("Static", "Dynamic"),
+            "data_source_type_details": TEXT,
+            "access_type": ("Interactive", "Non-interactive"),
+            "access_type_details": TEXT,
+        },
+        "accounting": {"post_processing": TEXT, "composition": TEXT},
+        "implementation": {
+            "preprocessing_and_hyperparameter_tuning": TEXT,
+            "mechanisms": TEXT,
+            "justification": TEXT,
+        },
+        "administrative": {"sources": TEXT, "notes": TEXT, "registry_authors*": LIST},
+    },
+}
+
+
+def read(text: str) -> dict[str, Any]:
+    """Reads the part of YAML that an entry is written in: trees of quoted texts and numbers."""
+    root: dict[str, Any] = {}
+    nodes: list[Any] = [root]
+    name = ""
+    for line in text.splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        item, entry = (
+            re.fullmatch(r"- (.*)", line.strip()),
+            re.match(r"(\w+):(?: (.*))?$", line.strip()),
+        )
+        if item:
+            above = nodes[depth - 1]
+            above[name] = [*(above[name] or []), json.loads(item[1])]
+            continue
+        assert entry is not None, line
+        name, value = entry[1], entry[2]
+        del nodes[depth + 1 :]
+        assert name not in nodes[depth], "a field appears twice"
+        nodes[depth][name] = {} if value is None else json.loads(value)
+        nodes.append(nodes[depth][name])
+    return root
+
+
+def check(record: dict[str, Any], rules: dict[str, Any]) -> None:
+    known = {name.rstrip("*"): rule for name, rule in rules.items()}
+    assert set(record) <= set(known), set(record) - set(known)
+    assert {name[:-1] for name in rules if name.endswith("*")} <= set(record)
+    for name, value in record.items():
+        rule = known[name]
+        if isinstance(rule, dict):
+            check(value, rule)
+        elif isinstance(rule, tuple):
+            assert value in rule, name
+        else:
+            assert isinstance(value, rule), name
+            assert rule is not LIST or (value and all(isinstance(v, str) for v in value))
+            assert rule is not TEXT or value.strip(), name
+
+
+@pytest.mark.parametrize(
+    ("more", "tier"), [({}, 1), (SECOND, 2), (THIRD, 1), ({**SECOND, **THIRD}, 3)]
+)
+def test_an_entry_keeps_the_rules_of_the_schema(more: dict[str, Any], tier: int) -> None:
+    text = registry_entry(STATEMENT, {**ANSWERS, **more})
+    record = read(text)
+    check(record, RULES)
+    assert (record["tier"], record["status"]) == (tier, "Draft")
+    # As the registry makes it: name, curators and year.
+    assert record["url_slug"] == "letters-to-a-clinic-clinic-of-kiel-health-board-2026"
+    deployment = record["deployment"]
+    for name, given in {**ANSWERS, **more}.items():
+        sections = [part[name] for part in deployment.values() if name in part]
+        assert sections == [
+            given if len(given) > 1 or name in ("registry_authors",) else given[0]
+        ]
+    parameters = deployment["privacy_loss"]["privacy_parameters"]
+    assert STATEMENT.epsilon <= parameters["epsilon"] <= STATEMENT.epsilon * 1.001
+    assert parameters["delta"] == STATEMENT.delta
+    assert STATEMENT.digest() in deployment["administrative"]["notes"]
+    assert "full-graph" in deployment["dp_variant"]["unprotected_quantities"]
+    # Nothing stands in for what nobody said.
+    assert not {*SECOND, *THIRD} & {n for part in deployment.values() for n in part} - set(more)
+
+
+def test_libraries_read_it_alike() -> None:
+    yaml = pytest.importorskip("yaml")
+    hostile = {**ANSWERS, "notes": ["- a: b # c\n\t{x} \x1b[2J \u2028 'y' \\ \U0001f600 %"]}
+    text = registry_entry(STATEMENT, hostile)
+    assert yaml.safe_load(text) == read(text)
+    assert isinstance(
+        read(text)["deployment"]["privacy_loss"]["privacy_parameters"]["delta"], float
+    )
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"colour": ["blue"]}, "'colour' of a registry entry is unknown"),
+        ({"name": ["a", "b"]}, "must be given once"),
+        ({"name": [" "]}, "must say something"),
+        ({"publication_date": ["1.3.2026"]}, "YYYY-MM-DD"),
+        ({"publication_date": ["20260301"]}, "YYYY-MM-DD"),
+        ({"data_product_sector": ["Gardening"]}, "must be one of Technology"),
+        ({"release_type": ["Some"]}, "must be one of One release"),
+    ],
+)
+def test_what_an_entry_cannot_hold_is_refused(change: dict[str, Any], match: str) -> None:
+    with pytest.raises(ConfigError, match=match):
+        registry_entry(STATEMENT, {**ANSWERS, **change})
+
+
+def test_all_that_is_missing_is_named_at_once() -> None:
+    with pytest.raises(ConfigError, match=r"data_curators \(.*registry_authors \(") as caught:
+        registry_entry(STATEMENT, {"name": ["Letters"]})
+    assert '--entry "data_curators=' in str(caught.value)
