@@ -226,7 +226,7 @@ def test_other_settings_on_the_same_documents_are_warned_of_and_stated(
     assert not second.statement_.void
     assert second.statement_.one_of_several
     # Fitted again without a change: no warning, but stated all the same.
-    again = private(epsilon=2.0).fit(rows[20:], labels[20:])
+    _, again = private().fit(*vectors(5)), private().fit(*vectors(5))
     assert "NOT chosen among several" in str(again.statement_)
     again.save(tmp_path / "model")
     saved = Run(tmp_path / "model")
