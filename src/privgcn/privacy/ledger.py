@@ -252,9 +252,9 @@ def check_releasable(statement: PrivacyStatement, *, not_chosen: bool = False) -
         )
     if not statement.releasable:
         raise PrivacyContractError(
-            "The statement of a release must be of secret noise. Got one whose noise was seeded "
-            "(--reproducible): whoever knows the seed can subtract it. Train again without "
-            "--reproducible."
+            "The statement of a release must be of secret noise. Got one whose noise was "
+            "seeded (--reproducible): whoever knows the seed can subtract it. Train again "
+            "without --reproducible."
         )
 
 
