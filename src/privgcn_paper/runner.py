@@ -270,7 +270,7 @@ def _soundly(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
         steps=plan.steps,
         optimizer=settings[0].training.optimizer,
         schedule=plan.schedule.name,
-        sampling_probability=plan.schedule.sampling_probability,
+        sampling_probability=plan.schedule.rate,
         clip_norm=plan.clip_norm,
         hidden=model.hidden,
         dropout=model.dropout,

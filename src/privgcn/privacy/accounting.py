@@ -248,7 +248,7 @@ def deltas_of(events: _Events, epsilons: Array, delta: float) -> Array:
         known = [log_gaussian_delta(ratio_of(gaussians), epsilon) for epsilon in epsilons]
         bounds.append(np.exp(known) + 1e-15)
         if not sampled:
-            return np.minimum(bounds[-1], 1.0)
+            return np.asarray(np.minimum(bounds[-1], 1.0))
         if ratio == 0.0:
             bounds.append(np.full(len(epsilons), _ever_sampled(sampled)))
         rough = min(_rdp(events, delta), gaussian_epsilon(ratio_of(gaussians), delta))
@@ -256,7 +256,7 @@ def deltas_of(events: _Events, epsilons: Array, delta: float) -> Array:
         if composed is not None:
             at = [composed.get_delta_for_epsilon(float(epsilon)) for epsilon in epsilons]
             bounds.append(np.array(at) + reserve)
-    return np.minimum(np.min(bounds, axis=0), 1.0)
+    return np.asarray(np.minimum(np.min(bounds, axis=0), 1.0))
 
 
 def _ever_sampled(sampled: _Gaussians) -> float:

@@ -395,7 +395,8 @@ def plan_for(
             "The privacy settings must have either 'epsilon' or 'noise_multiplier'. "
             f"Got {privacy.epsilon} and {privacy.noise_multiplier}."
         )
-    parts, by = privacy.parts, "owner" if privacy.unit == "person" else "document"
+    parts = privacy.parts
+    by: Literal["document", "owner"] = "owner" if privacy.unit == "person" else "document"
     divided: dict[str, Any] = {"kind": "each", "groups": units}
     if isinstance(parts, str) and parts.startswith(_COLUMN):
         from privgcn.graph import column_groups

@@ -250,17 +250,13 @@ class PrivacyStatement(_PlanFields, BaseModel):
         try:
             # Copies of a model are not checked by pydantic: all rules of a plan again.
             plan = PrivacyPlan.from_dict(self.plan.to_dict())
-            computed = _figures(plan)
+            figures = _figures(plan)
         except PrivGCNError as error:
             raise PrivacyContractError(f"The statement contradicts itself. {error}") from error
-        for name, value in computed.items():
+        for name, value in figures.items():
             claimed = getattr(self, name)
-            known = claimed is not None and value is not None
-            if not (
-                math.isclose(claimed, value, rel_tol=_AGREEMENT, abs_tol=1e-12)
-                if known
-                else claimed is value
-            ):
+            pair = (-1.0 if number is None else number for number in (claimed, value))
+            if not math.isclose(*pair, rel_tol=_AGREEMENT, abs_tol=1e-12):
                 raise _edited(
                     f"The '{name}' must be {value!r}, computed from the plan", claimed
                 )

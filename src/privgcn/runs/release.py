@@ -76,9 +76,10 @@ def runs_beside(run: Run) -> tuple[Path, ...]:
         Runs are where ``train`` put them. One that was moved or deleted is not found: what was
         looked at before a release is the owner's to say.
     """
-    own, source = run.folder.resolve(), run.settings.data.source
-    found = []
-    for folder in sorted(own.parent.iterdir()) if source is not None else ():
+    own, source, found = run.folder.resolve(), run.settings.data.source, []
+    if source is None:
+        return ()
+    for folder in sorted(own.parent.iterdir()):
         if folder == own or not (is_stored(folder) and (folder / STATEMENT).exists()):
             continue
         with suppress(PrivGCNError, OSError):
