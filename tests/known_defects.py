@@ -308,16 +308,17 @@ def content_decides_nothing() -> None:
     ):
         assert np.array_equal(divide(owners), divide(more)[:20])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choosing, "MOST_DOCUMENTS", 40)
-        patch.setattr(choosing, "MOST_DOCUMENTS_GPU", 40)
+        # Sixteen tokens of forty units.
+        patch.setattr(choosing, "_speed", lambda: 16 * 40 / choosing.BUDGET)
         for long in ("a", "words " * 3000):
             corpus = Corpus.from_texts([long] * 20, labels=["u", "v"] * 10)
-            assert choosing.make_featurizer(None, None, corpus).kind == "minilm"
+            made = choosing.make_featurizer(None, None, corpus)
+            assert made.state()["max_length"] == 32
         settings = make_settings(epsilon=4.0, changes={"privacy.unit": "person"})
         for letters in (2, 5):
             corpus = Corpus.from_frame(_letters(letters))
-            kind = preparing.make_features(corpus, settings).kind
-            assert kind == "minilm"
+            made = preparing.make_features(corpus, settings)
+            assert made.state()["max_length"] == 32
 
 
 def _letters(each: int) -> dict[str, list[str]]:
@@ -439,7 +440,8 @@ def rows_follow_from_their_text() -> None:
         cache_of = VectorCache(Path(folder), "encoder", 1)
         long = ["word " * 900 + end for end in ("one", "two")]
         for number, text in enumerate(long):
-            row = cache_of.vectors([text], lambda some, n=number: np.full((1, 1), n, "f4"))
+            made_of = lambda some, n=number: np.full((1, 1), n, "f4")  # noqa: E731
+            row = cache_of.vectors([text], made_of, lambda count: None)
             assert row[0, 0] == number
 
 
@@ -456,7 +458,7 @@ def states_name_nothing_of_this_machine() -> None:
                 asked.append(options)
                 raise OSError(model)
 
-            patch.setattr(encoders, "_snapshot", snapshot)
+            patch.setattr("huggingface_hub.snapshot_download", snapshot)
             with pytest.raises(PrivGCNError):
                 encoders.stored_model("someone/else")
         assert all(options.get("local_files_only") for options in asked)
@@ -906,12 +908,18 @@ def to_the_longest(self: Any, tokens: Any, shape: Any) -> Any:
     return mean(self, tokens, (len(tokens), max(map(len, tokens))))
 
 
-def of_one_length(self: Any, some: Any, told: Any) -> Any:
+def of_one_length(self: Any, some: Any, ready: Any) -> Any:
     import torch
 
     with torch.inference_mode():
         tokens = self._tokenize(some)
         return mean(self, tokens, (len(some), max(map(len, tokens)))).cpu().numpy()
+
+
+def download(name: str) -> Path:
+    import huggingface_hub
+
+    return Path(huggingface_hub.snapshot_download(name))
 
 
 hashed, mean, key = words.HashingWords.transform, encoders.Encoder._mean, VectorCache._key
@@ -929,5 +937,5 @@ defect(LOCAL, "a state with the cache folder", states_name_nothing_of_this_machi
     put(encoders.MiniLM, "state", lambda self: {"kind": self.kind, **self.model_dump()})
 )
 defect(LOCAL, "a hub is asked because a model says so", states_name_nothing_of_this_machine)(
-    put(encoders, "stored_model", encoders.find_model)
+    put(encoders, "hub_copy", download)
 )

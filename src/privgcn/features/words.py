@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import numpy as np
@@ -138,20 +139,26 @@ class HashingWords(WithoutStopWords):
         return vstack(rows, format="csr")
 
 
-class _Vocabulary(Featurizer):
-    """One column for each word whose number of occurrences in the texts lies in an interval.
+class BagOfWords(Featurizer):
+    """Which words of a vocabulary a text holds; the paper takes [15, 15000] for Pokec.
+
+    The vocabulary has each word whose number of occurrences in the training texts lies in an
+    interval.
 
     Args:
         min_count: Smallest number of occurrences of a word.
         max_count: Largest, or None.
         stop_words: ``"english"``, or None (``"none"`` in a file).
+        binary: Whether a row says that a word occurs, or how often.
     """
 
+    kind = "bow"
     learns = True
 
     min_count: Count = 5
     max_count: Count | None = None
     stop_words: Language = "english"
+    binary: bool = True
     words: Annotated[Words, FITTED] = Field(default_factory=list)
 
     @model_validator(mode="after")
@@ -183,18 +190,12 @@ class _Vocabulary(Featurizer):
         Raises:
             DataError: No word is left.
         """
-        from sklearn.feature_extraction.text import CountVectorizer
-
-        counter = CountVectorizer(analyzer=split_words)
-        # With one word more, as scikit-learn refuses texts that have none.
-        counts = counter.fit_transform([*texts_of(corpus, self.kind), "a"])[:-1]
-        totals = np.asarray(counts.sum(axis=0)).ravel()
-        most = np.inf if self.max_count is None else self.max_count
-        chosen = (totals >= self.min_count) & (totals <= most)
-        chosen &= ~np.isin(
-            counter.get_feature_names_out(), np.array(stop_list(self.stop_words), dtype=object)
-        )
-        self.words = counter.get_feature_names_out()[chosen].tolist()
+        totals = Counter[str]()
+        for text in texts_of(corpus, self.kind):
+            totals.update(split_words(text))
+        most = self.max_count or float("inf")
+        chosen = {word for word, total in totals.items() if self.min_count <= total <= most}
+        self.words = sorted(chosen.difference(stop_list(self.stop_words)))
         if not self.words:
             raise DataError(
                 f"The features '{self.kind}' must find words that occur between "
@@ -203,39 +204,24 @@ class _Vocabulary(Featurizer):
             )
         return self
 
-    def _counts(self, corpus: Corpus) -> csr_matrix:
+    def transform(self, corpus: Corpus) -> csr_matrix:
+        """One sparse row for each document."""
         from sklearn.feature_extraction.text import CountVectorizer
 
-        counter = CountVectorizer(analyzer=split_words, vocabulary=self.words, dtype=np.float32)
+        counter = CountVectorizer(
+            analyzer=split_words, vocabulary=self.words, binary=self.binary, dtype=np.float32
+        )
         counts = counter.transform(texts_of(corpus, self.kind)).tocsr()
         counts.sort_indices()
         return counts
 
 
-class BagOfWords(_Vocabulary):
-    """Which words of the vocabulary a text holds; the paper takes [15, 15000] for Pokec.
-
-    Args:
-        binary: Whether a row says that a word occurs, or how often.
-    """
-
-    kind = "bow"
-
-    binary: bool = True
-
-    def transform(self, corpus: Corpus) -> csr_matrix:
-        """One sparse row for each document."""
-        counts = self._counts(corpus)
-        if self.binary:
-            counts.data[:] = 1
-        return counts
-
-
-class TfIdf(_Vocabulary):
+class TfIdf(BagOfWords):
     """Logarithmic counts times inverse document frequencies, each text scaled to length one."""
 
     kind = "tfidf"
 
+    binary: bool = False
     idf: Annotated[list[float], FITTED] = Field(default_factory=list)
 
     @model_validator(mode="after")
@@ -253,7 +239,7 @@ class TfIdf(_Vocabulary):
         """Chooses the vocabulary and counts in how many texts each word occurs."""
         from sklearn.feature_extraction.text import TfidfTransformer
 
-        counts = super().fit(corpus)._counts(corpus).astype(np.float64)
+        counts = BagOfWords.transform(super().fit(corpus), corpus).astype(np.float64)
         self.idf = TfidfTransformer().fit(counts).idf_.astype(np.float32).tolist()
         return self
 
@@ -263,4 +249,4 @@ class TfIdf(_Vocabulary):
 
         weigher = TfidfTransformer(sublinear_tf=True)
         weigher.idf_ = np.array(self.idf, dtype=np.float32)
-        return weigher.transform(self._counts(corpus), copy=False)
+        return weigher.transform(super().transform(corpus), copy=False)
