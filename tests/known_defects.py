@@ -309,16 +309,16 @@ def content_decides_nothing() -> None:
         assert np.array_equal(divide(owners), divide(more)[:20])
     with pytest.MonkeyPatch.context() as patch:
         # Sixteen tokens of forty units.
-        patch.setattr(choosing, "_speed", lambda: 16 * 40 / choosing.BUDGET)
+        patch.setattr(choosing, "tokens_a_second", lambda: 16 * 40 / choosing.BUDGET)
         for long in ("a", "words " * 3000):
             corpus = Corpus.from_texts([long] * 20, labels=["u", "v"] * 10)
             made = choosing.make_featurizer(None, None, corpus)
-            assert made.state()["max_length"] == 32
+            assert made.state().get("max_length") == 32
         settings = make_settings(epsilon=4.0, changes={"privacy.unit": "person"})
         for letters in (2, 5):
             corpus = Corpus.from_frame(_letters(letters))
             made = preparing.make_features(corpus, settings)
-            assert made.state()["max_length"] == 32
+            assert made.state().get("max_length") == 32
 
 
 def _letters(each: int) -> dict[str, list[str]]:

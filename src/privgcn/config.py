@@ -90,8 +90,8 @@ class FeatureSettings(_Section):
     """How text becomes numbers.
 
     Attributes:
-        kind: A registered feature kind; ``None`` takes given vectors, else an encoder that
-            ``privgcn.features.default`` chooses.
+        kind: A registered feature kind, ``fast`` or ``best``; ``None`` takes given vectors,
+            else what ``privgcn.features.choose`` says.
         language: Of the texts, as declared: part of what ``None`` means.
         normalise: Per-document scaling of the feature rows.
         options: Options of the feature kind.

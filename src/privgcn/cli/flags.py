@@ -69,12 +69,17 @@ _SETTINGS: dict[str, tuple[str, type, Any]] = {
     "features": (
         "features.kind",
         str,
-        "Kind of features, such as minilm, static, hashing or tfidf.",
+        "fast, best, or a kind of features, such as both, static, hashing or tfidf.",
     ),
     "language": (
         "features.language",
         str,
-        "Language of the texts (default: english). The encoders inside know English only.",
+        "Language of the texts (default: english); the usual encoders know English only.",
+    ),
+    "encoder": (
+        "features.options.model",
+        str,
+        "A Hugging Face encoder on this machine, by folder or name, instead of the usual ones.",
     ),
     "classes": (
         "data.classes",
@@ -140,8 +145,8 @@ def takes(*settings: str, **meanings: Any) -> Callable[[Verb], Verb]:
 
 def command(verb: Callable[..., None]) -> Callable[..., None]:
     """A verb as Typer reads it, with ``--quiet`` and ``--verbose``."""
-    names, meanings = getattr(verb, "takes", ((), {}))
-    meanings = {**_SHARED, **meanings}
+    names, own_meanings = getattr(verb, "takes", ((), {}))
+    meanings = {**_SHARED, **own_meanings}
     parameters: list[inspect.Parameter] = []
 
     def add(name: str, kind: Any, default: Any, meaning: Any) -> None:
@@ -161,7 +166,7 @@ def command(verb: Callable[..., None]) -> Callable[..., None]:
             continue
         for name in names:
             _, kind, usual = _SETTINGS[name]
-            add(name, kind | None, None, meanings.get(name, usual))
+            add(name, kind | None, None, own_meanings.get(name, usual))
         add("config", Path | None, None, meanings["config"])
         add("assignments", list[str] | None, None, meanings["assignments"])
     for name in ("quiet", "verbose"):

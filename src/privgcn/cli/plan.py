@@ -26,7 +26,7 @@ _MECHANISM = {
     unit="What is protected: document or person.",
     relation="How neighbouring data differ: remove or replace.",
     features=Option(help="Number of features (default: that of the kind).", min=1),
-    kind="Kind of features, such as minilm (default), static or hashing.",
+    kind="Kind of features, such as both (default), static or hashing.",
 )
 def plan(
     documents: int,

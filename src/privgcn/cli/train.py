@@ -36,8 +36,8 @@ _MOST_CLASSES = 20
 
 @takes(
     *("epsilon", "noise_multiplier", "delta", "unit", "relation", "parts", "sampling"),
-    *("recipe", "optimizer", "balanced", "features", "language", "classes", "seed"),
-    *("device", "reproducible"),
+    *("recipe", "optimizer", "balanced", "features", "encoder", "language", "classes"),
+    *("seed", "device", "reproducible"),
     recipe="auto (default), plain, paper-full or paper-split.",
     seeds=Option(
         help="Train with so many seeds to see how far the score varies. The first is the "
@@ -212,7 +212,7 @@ def _read(
     from privgcn.config import to_toml
     from privgcn.data import load_corpus, resolved_source
     from privgcn.data.catalogue import usual_encodings
-    from privgcn.features import choose
+    from privgcn.features import NAMED, choose
     from privgcn.runs.folder import check_target
     from privgcn.runs.prepare import prepare, public_size
 
@@ -248,12 +248,13 @@ def _read(
     prepared = prepare(corpus, settings, ranks=ranks)
     if features.kind is None and usual_encodings(corpus.facts.source):
         note(f"Features: {prepared.featurizer.kind}, as the literature encodes {corpus.name}.")
-    elif features.kind is None and corpus.vector_length is None:
-        note(str(choose(public_size(corpus, settings), language=features.language)))
-    elif features.kind is None:
+    elif prepared.featurizer.kind == "given":
         note(
             f"Features: the {prepared.featurizer.dimension:,} numbers given for each document."
         )
+    elif features.kind in (None, *NAMED) and not features.options:
+        size, language = public_size(corpus, settings), features.language
+        note(str(choose(size, language=language, wanted=features.kind)))
     for line in prepared.advice:
         note(line)
     if verbosity() == "verbose":

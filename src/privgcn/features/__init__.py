@@ -15,15 +15,18 @@ Examples:
 
 from privgcn.features.base import Featurizer, PublicVectors
 from privgcn.features.choose import (
+    NAMED,
     Choice,
     choose,
     feature_kinds,
     featurizer_from_state,
     make_featurizer,
+    tokens_a_second,
     without_paths,
 )
 
 __all__ = [
+    "NAMED",
     "Choice",
     "Featurizer",
     "PublicVectors",
@@ -31,5 +34,6 @@ __all__ = [
     "feature_kinds",
     "featurizer_from_state",
     "make_featurizer",
+    "tokens_a_second",
     "without_paths",
 ]

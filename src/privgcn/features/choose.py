@@ -91,7 +91,7 @@ def choose(
     """
     if language.lower() not in (ENGLISH, "en"):
         return _of_another_language(units, language)
-    speed = _speed() if speed is None else speed
+    speed = tokens_a_second() if speed is None else speed
     tokens = int(BUDGET * speed / max(1, units)) // TOKEN_STEP * TOKEN_STEP
     tokens = {"fast": 0, "best": MOST_TOKENS, None: min(tokens, MOST_TOKENS)}[wanted]
     english = "texts taken as English, --language says otherwise"
@@ -108,7 +108,8 @@ def choose(
         return Choice("static", f"({english}; about {static}). {best}")
     why = (
         f"(static vectors of whole texts beside MiniLM of their first {tokens} tokens; "
-        f"{english}; at most {lasts(tokens)}, and texts encoded before take no time). "
+        f"{english}; at most {lasts(tokens)}, and texts that were encoded before take no "
+        "time). "
         f"--features fast: static alone, about {static}, and scores lower."
     )
     more = "" if tokens == MOST_TOKENS else f" {best}"
@@ -137,7 +138,7 @@ def _of_another_language(units: int, language: str) -> Choice:
     )
 
 
-def _speed() -> float:
+def tokens_a_second() -> float:
     """Tokens that MiniLM reads in a second on this machine."""
     import torch
 
@@ -168,27 +169,32 @@ def make_featurizer(
     *,
     language: str = ENGLISH,
     documents: int | None = None,
+    speed: float | None = None,
 ) -> Featurizer:
     """A featurizer that is not fitted yet.
 
     Args:
-        kind: A name of the registry, ``fast`` or ``best``. None takes ``given`` where the
-            corpus has vectors, and else what ``choose`` says.
+        kind: A name of the registry, ``fast`` or ``best``. None takes ``transformer`` where
+            an option names its model, ``given`` where the corpus has vectors, and else what
+            ``choose`` says.
         options: What the kind's class accepts.
         corpus: Decides what None means, by its form and size and not by its content.
         language: Of the texts, as declared: part of what None means.
         documents: How many will be encoded in all, where that is more than the corpus, or
             where the number of documents is not public: the number of units.
+        speed: As in ``choose``.
 
     Raises:
         ConfigError: The kind or an option is unknown, or an option breaks its rule.
     """
     options = dict(options or {})
-    if kind is None and corpus.vector_length is not None:
+    if kind is None and "model" in options:
+        kind = "transformer"
+    elif kind is None and corpus.vector_length is not None:
         kind = "given"
     elif kind is None or kind in NAMED:
         units = len(corpus) if documents is None else documents
-        choice = choose(units, language=language, wanted=kind)
+        choice = choose(units, language=language, wanted=kind, speed=speed)
         kind, options = choice.kind, {**choice.options, **options}
     return _load(kind).with_options(options)
 

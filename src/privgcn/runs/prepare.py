@@ -24,7 +24,7 @@ from privgcn.config import Settings
 from privgcn.data import TRAIN, Corpus
 from privgcn.data.catalogue import usual_encodings
 from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.features import Featurizer, make_featurizer
+from privgcn.features import Featurizer, make_featurizer, tokens_a_second
 from privgcn.files import writing
 from privgcn.graph import DocumentGraph, Features, scaled_rows
 from privgcn.privacy.plan import PrivacyPlan, plan_for
@@ -136,7 +136,7 @@ def prepare(
         )
     if featurizer is None:
         progress.begin("features")
-        featurizer = make_features(corpus, settings)
+        featurizer = make_features(corpus, settings, ranks)
     return PreparedRun(
         settings=settings,
         corpus=corpus,
@@ -151,20 +151,24 @@ def prepare(
     )
 
 
-def make_features(corpus: Corpus, settings: Settings) -> Featurizer:
+def make_features(corpus: Corpus, settings: Settings, ranks: Ranks | None = None) -> Featurizer:
     """The featurizer that the settings name, fitted on the training documents.
 
-    A known dataset may have a kind of its own, and options for each kind.
+    A known dataset may have a kind of its own, and options for each kind. The speed of the
+    first rank decides for all.
     """
-    features, train = settings.features, corpus.train
+    features, train, speed = settings.features, corpus.train, None
     encodings = usual_encodings(corpus.facts.source)
     kind = features.kind or next(iter(encodings), None)
+    if ranks is not None and kind is None:
+        speed = float(ranks.share(np.array([tokens_a_second()]))[0])
     return make_featurizer(
         kind,
         {**encodings.get(str(kind), {}), **features.options},
         train,
         language=features.language,
         documents=public_size(corpus, settings),
+        speed=speed,
     ).fit(train)
 
 
