@@ -114,8 +114,6 @@ def cache(purge: bool = False, cache_dir: Path | None = None, as_json: bool = Fa
 
     They are vectors of private texts: no privacy guarantee covers them.
     """
-    from dataclasses import asdict
-
     from privgcn.features.cache import cache_contents, default_cache
 
     folder = default_cache() if cache_dir is None else cache_dir.expanduser()
@@ -123,7 +121,7 @@ def cache(purge: bool = False, cache_dir: Path | None = None, as_json: bool = Fa
         raise ConfigError(f"The 'cache-dir' of cache must be a folder. Got the file {folder}.")
     contents = cache_contents(folder, purge=purge)
     if as_json:
-        print_json({**asdict(contents), "folder": str(folder), "purged": purge})
+        print_json({**contents._asdict(), "folder": str(folder), "purged": purge})
         return
     size = (
         f"{contents.files} files, {contents.size / 1e6:.1f} MB, of {contents.encoders} encoders"
