@@ -34,7 +34,7 @@ def test_more_of_everything_good_raises_the_signal() -> None:
 
 
 def test_the_kind_says_how_many_features_there_are() -> None:
-    assert Budget.of(1000, 5, 1.0) == Budget.of(1000, 5, 1.0, kind="minilm", features=384)
+    assert Budget.of(1000, 5, 1.0) == Budget.of(1000, 5, 1.0, kind="both", features=640)
     assert Budget.of(1000, 5, 1.0, kind="hashing").features == 4096
     assert Budget.of(1000, 5, 1.0, features=1433).kind == "given"
     with pytest.raises(ConfigError, match="number of 'features' must be given"):
@@ -45,7 +45,7 @@ def test_a_hopeless_budget_is_called_so_with_remedies_that_work() -> None:
     made = Budget.of(300, 10, 1.0, kind="hashing")
     assert made.signal < GUESSING
     assert "300 documents at epsilon 1: expect no better than guessing" in made.advice[0]
-    assert "a public encoder (--features minilm) needs 31% of that" in made.advice[0]
+    assert "a public encoder (--features both) needs 40% of that" in made.advice[0]
     need = made.advice[0].split("; you need about ")[1]
     documents = int(need.split(" documents, or epsilon ")[0].replace(",", ""))
     epsilon = float(need.split(" epsilon ")[1].split(". ")[0])
@@ -57,7 +57,7 @@ def test_a_hopeless_budget_is_called_so_with_remedies_that_work() -> None:
 
 
 def test_an_encoder_is_not_told_to_be_one() -> None:
-    for kind in ("minilm", "static"):
+    for kind in ("both", "minilm", "static"):
         made = Budget.of(100, 20, 1.0, kind=kind)
         assert made.signal < ENOUGH
         assert "encoder" not in made.advice[0]

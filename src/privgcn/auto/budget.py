@@ -32,12 +32,12 @@ from privgcn.privacy.plan import PrivacyPlan, plan_for
 GUESSING, ENOUGH = 0.2, 0.7
 """Signals: below the first, a run is hardly better than guessing; the second is enough."""
 
-FEATURES = {"minilm": 384, "static": 256, "hashing": 4096}
+FEATURES = {"both": 640, "minilm": 384, "static": 256, "universal": 512, "hashing": 4096}
 """How many features the kinds have that come with the package."""
 
-DEFAULT_KIND = "minilm"
+DEFAULT_KIND = "both"
 
-_ENCODERS = {"minilm", "static", "transformer", "word-vectors"}
+_ENCODERS = {"both", "minilm", "static", "universal", "transformer", "word-vectors"}
 _EPSILONS = (0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 15, 20)
 _MOST_TIMES = 1000
 
