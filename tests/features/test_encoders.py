@@ -366,7 +366,7 @@ class TestTransformer:
     @pytest.mark.parametrize(
         ("options", "word"),
         [
-            ({"average": "words"}, "'text' or 'lines'"),
+            ({"average": "words"}, "'text', 'lines' or 'columns'"),
             ({"max_length": 1}, "at least 3"),
             ({"layers": 3}, "no option 'layers'"),
             ({"identity": "x"}, "no option 'identity'"),
