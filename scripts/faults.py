@@ -1,11 +1,12 @@
-"""Kills commands at random moments and looks at what they left.
+"""Kills commands at random moments, takes disk and clock away, and looks at what is left.
 
-    python scripts/faults.py [--times 50] [--verbs train tune ...] [--seed 0]
+    python scripts/faults.py [--times 50] [--jobs 1] [--commands train tune ...] [--seed 0]
 
-After each kill the target must be absent or whole, the same command run again must end well,
-and a ledger must hold a release once or not at all. A file in the way and two processes at once
-must end in one line. Exits with 1 if anything was lost, charged twice, left half-written, or
-answered otherwise.
+After each kill the target is absent or whole, an earlier run is as it was, a release lies there
+only if the ledger has it, and the same command run again ends well with one line in the ledger.
+On a full or read-only disk a command ends well or in one line and leaves nothing; it does not
+care what time it is; and two processes at once do not harm each other. Needs Linux, root or
+user namespaces, and a C compiler for the clock. Exits with 1 if anything else happens.
 """
 
 from __future__ import annotations
@@ -21,54 +22,16 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-RUN = [sys.executable, "-m", "privgcn"]
-TRAIN = [
-    "train",
-    "letters",
-    "--epsilon",
-    "4",
-    "--delta",
-    "1e-3",
-    "--features",
-    "hashing",
-    "--quiet",
-    "--out",
-    "runs/a",
-]
-COMMANDS: dict[str, list[str]] = {
-    "train": [*RUN, *TRAIN],
-    "ranks": [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-        *("--nproc-per-node", "2", "-m", "privgcn", *TRAIN),
-    ],
-    "tune": [
-        *RUN,
-        *[
-            "tune",
-            "letters",
-            "--epsilon",
-            "8",
-            "--delta",
-            "1e-3",
-            "--features",
-            "hashing",
-            "--expected-runs",
-            "2",
-        ],
-        *["--try", "training.epochs=5,10", "--quiet", "--out", "runs/a"],
-    ],
-    "release": [
-        *RUN,
-        *["release", "runs/done", "released", "--ledger", "ledger.jsonl", "--quiet"],
-    ],
-    "reproduce": [
-        *RUN,
-        *["reproduce", "--config", "grid.toml", "--workers", "2", "--out", "runs/a", "--json"],
-    ],
-}
+PRIVGCN = [sys.executable, "-m", "privgcn"]
+RANKS = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
+COMMON = ["--delta", "1e-3", "--features", "hashing", "--quiet", "--out", "made/run"]
+TRAIN = ["train", "letters", "--epsilon", "4", *COMMON]
+TUNE = ["tune", "letters", "--epsilon", "8", "--expected-runs", "2", *COMMON]
+RELEASE = ["release", "done", "made/release", "--ledger", "made/ledger.jsonl", "--quiet"]
 GRID = """seeds = 2
 [[grid]]
 dataset = "letters"
@@ -77,125 +40,196 @@ epsilon = [2, 4]
 features = "hashing"
 changes = { "privacy.delta" = 1e-3 }
 """
+COMMANDS: dict[str, list[str]] = {
+    "train": [*PRIVGCN, *TRAIN],
+    "train --overwrite": [*PRIVGCN, *TRAIN[:-1], "done", "--overwrite"],
+    "four ranks": [*RANKS, "-m", "privgcn", *TRAIN],
+    "tune": [*PRIVGCN, *TUNE, "--try", "training.epochs=5,10"],
+    "release": [*PRIVGCN, *RELEASE],
+    "reproduce": [
+        *(*PRIVGCN, "reproduce", "--config", "grid.toml", "--workers", "2"),
+        *("--out", "made/run", "--json"),
+    ],
+}
+CLOCK = """#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <time.h>
+int clock_gettime(clockid_t id, struct timespec *now) {
+    int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+    int code = real(id, now);
+    if (id == CLOCK_REALTIME) now->tv_sec += atol(getenv("CLOCK_MOVED"));
+    return code;
+}
+time_t time(time_t *out) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (out) *out = now.tv_sec;
+    return now.tv_sec;
+}
+"""
+YEARS = 30 * 365 * 86_400
 
 
 def prepare(folder: Path) -> None:
-    """Documents, a finished run and a grid."""
+    """Documents, a finished run, a place for what is made, and a grid."""
     rows = [
         {"id": f"d{n}", "text": f"{['invoice', 'parcel'][n % 2]} word{n % 7} number {n}",
          "label": ["billing", "delivery"][n % 2]}
         for n in range(120)
     ]  # fmt: skip
-    (folder / "letters").mkdir()
+    (folder / "letters").mkdir(parents=True)
     (folder / "letters" / "documents.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (folder / "grid.toml").write_text(GRID)
-    done = [*COMMANDS["train"][:-1], "runs/done"]
+    (folder / "made").mkdir()
+    done = [*COMMANDS["train"][:-1], "done"]
     subprocess.run(done, cwd=folder, check=True, capture_output=True)
 
 
-def run(command: list[str], folder: Path, kill_after: float | None = None) -> tuple[int, str]:
-    """Runs a command, or kills it and all that it started; its exit code and last words."""
+def run(
+    command: list[str], folder: Path, kill_after: float | None = None, **environment: str
+) -> tuple[int, str]:
+    """Runs a command, or kills it and all that it started; its exit code and errors."""
     process = subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
+        start_new_session=True, env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
     )  # fmt: skip
     try:
-        _, errors = process.communicate(timeout=kill_after or 300)
+        _, errors = process.communicate(timeout=kill_after or 600)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         return -signal.SIGKILL, ""
-    return process.returncode, errors
+    return process.returncode, errors.strip()
 
 
-def whole(folder: Path, name: str) -> str | None:
-    """What is wrong with what a kill left; ``None`` where it is absent or whole."""
-    target = folder / name
-    if not target.exists():
-        return None
-    code, errors = run([*RUN, "verify", name], folder)
-    return None if code == 0 else f"half-written: {errors.strip()}"
+def charged(folder: Path) -> int:
+    """How many releases the ledger has."""
+    ledger = folder / "made" / "ledger.jsonl"
+    return len(ledger.read_text().splitlines()) if ledger.exists() else 0
 
 
-def ledger_lines(folder: Path) -> int:
-    path = folder / "ledger.jsonl"
-    return len(path.read_text().splitlines()) if path.exists() else 0
+def wrong(folder: Path, *, overwritten: bool = False) -> Iterator[str]:
+    """What is not as it must be, whatever happened before."""
+    if not overwritten and not (folder / "done" / "manifest.json").exists():
+        yield "the earlier run is lost"
+    if overwritten and not list(folder.glob("**/done/manifest.json")):
+        yield "both the earlier run and the new one are lost"
+    for manifest in folder.glob("**/manifest.json"):
+        # Whatever says that it is whole, drafts included.
+        code, errors = run([*PRIVGCN, "verify", str(manifest.parent)], folder)
+        if code != 0:
+            yield f"{manifest.parent.relative_to(folder)} is not whole: {errors[-200:]}"
+    for record in folder.glob("made/run/*.json"):
+        json.loads(record.read_text())
+    lines = charged(folder)
+    if lines > 1 or ((folder / "made" / "release").exists() and lines == 0):
+        yield f"a release was charged {lines} times"
 
 
-def after_kill(verb: str, folder: Path) -> str | None:
-    if verb == "reproduce":
-        for path in (folder / "runs" / "a").glob("*.json"):
-            json.loads(path.read_text())
-        return None
-    return whole(folder, "released" if verb == "release" else "runs/a")
+def killed(name: str, folder: Path, moment: float) -> tuple[str, list[str]]:
+    """Kills a command at a moment, looks, runs it again and looks again."""
+    command, overwritten = COMMANDS[name], "--overwrite" in COMMANDS[name]
+    code, _ = run(command, folder, kill_after=moment)
+    problems = list(wrong(folder, overwritten=overwritten))
+    again = [] if overwritten or name == "reproduce" else ["--overwrite"]
+    if overwritten and not (folder / "done").exists():
+        again = []
+    last, errors = run([*command, *again], folder)
+    if last != 0:
+        problems.append(f"run again, it ended with {last}: {errors[-300:]}")
+    problems += wrong(folder, overwritten=overwritten)
+    if name == "release" and charged(folder) != 1:
+        problems.append(f"run again, it was charged {charged(folder)} times")
+    shutil.rmtree(folder)
+    where = f"{name}, killed after {moment:.2f} s"
+    return f"{name}, {'killed' if code < 0 else 'over before'}", [
+        f"{where}: {each}" for each in problems
+    ]
 
 
-def again(verb: str, folder: Path) -> str | None:
-    """The same command, with leave to replace what a first one may have finished."""
-    command = COMMANDS[verb] + ([] if verb == "reproduce" else ["--overwrite"])
-    code, errors = run(command, folder)
-    if code != 0:
-        return f"lost: the command ended with {code}: {errors.strip()[-300:]}"
-    if verb == "release" and ledger_lines(folder) != 1:
-        return f"charged {ledger_lines(folder)} times"
-    return after_kill(verb, folder)
+def on_disk(name: str, folder: Path, options: str) -> tuple[str, list[str]]:
+    """Runs a command where what is made lies on a disk of its own, seen by nobody else."""
+    script = f"""mount -t tmpfs -o {options} none made || exit 99
+    "$@"; code=$?; ls -A made; [ -z "$(ls -A made)" ] || tar cf kept.tar made; exit $code"""
+    space = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
+    code, errors = run([*space, "sh", "-c", script, "sh", *COMMANDS[name]], folder)
+    if (folder / "kept.tar").exists():
+        subprocess.run(["tar", "xf", "kept.tar"], cwd=folder, check=True)
+    problems = list(wrong(folder))
+    fine = code == 0 or (code == 2 and errors.startswith("Error: ") and "\n" not in errors)
+    left = [path.name for path in (folder / "made").iterdir() if name != "reproduce"]
+    if not fine or (code != 0 and set(left) - {"ledger.jsonl", "ledger.jsonl.lock"}):
+        problems.append(f"exit code {code}, left {left}: {errors[-300:]}")
+    outcome = "finished" if code == 0 else "one line"
+    return f"{name}, disk {options.partition('=')[0]}: {outcome}", [
+        f"{name}, disk {options}: {each}" for each in problems
+    ]
 
 
-def one_line(name: str, folder: Path, spoil: Callable[[Path], object]) -> str | None:
-    """A fault of the machine must be answered by one line and an exit code of the user's."""
-    spoil(folder)
-    code, errors = run(COMMANDS["train"], folder)
-    lines = [line for line in errors.strip().splitlines() if line]
-    if code == 0 or (len(lines) == 1 and lines[0].startswith("Error: ")):
-        return None
-    return f"{name}: exit code {code}: {errors.strip()[-300:]}"
+def at_another_time(folder: Path) -> tuple[str, list[str]]:
+    """Trains thirty years ago, releases in thirty years, and releases again now."""
+    (folder / "clock.c").write_text(CLOCK)
+    library = folder / "clock.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, "clock.c", "-ldl"], cwd=folder,
+                   check=True)  # fmt: skip
+    problems = []
+    for name, moved in (("train", -YEARS), ("release", YEARS), ("release", 0)):
+        again = ["--overwrite"] if moved == 0 else []
+        environment = {"LD_PRELOAD": str(library), "CLOCK_MOVED": str(moved)}
+        code, errors = run([*COMMANDS[name], *again], folder, **environment)
+        if code != 0:
+            problems.append(f"{name}, clock moved by {moved} s: {code}: {errors[-300:]}")
+    problems += wrong(folder)
+    return "clock moved by thirty years", problems
+
+
+def twice_at_once(name: str, folder: Path) -> tuple[str, list[str]]:
+    """Two processes with the same target: one at least ends well, the other in one line."""
+    with ThreadPoolExecutor(2) as both:
+        ends = list(both.map(lambda _: run(COMMANDS[name], folder), range(2)))
+    problems = list(wrong(folder))
+    refused = [errors for code, errors in ends if code != 0]
+    if len(refused) == 2 or any("\n" in each or "Error: " not in each for each in refused):
+        problems.append(f"ended with {ends}")
+    return f"{name}, twice at once", [f"{name}, twice at once: {each}" for each in problems]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=50)
-    parser.add_argument("--verbs", nargs="*", default=list(COMMANDS), choices=list(COMMANDS))
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--commands", nargs="*", default=list(COMMANDS), choices=COMMANDS)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    generator, problems, counts = random.Random(asked.seed), [], Counter[str]()
-    with tempfile.TemporaryDirectory() as place:
+    generator = random.Random(asked.seed)
+    tasks: list[Callable[[], tuple[str, list[str]]]] = []
+    with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(asked.jobs) as pool:
         base = Path(place) / "base"
-        base.mkdir()
         prepare(base)
 
-        def fresh(name: str) -> Path:
-            folder = Path(place) / name
-            shutil.copytree(base, folder)
-            return folder
+        def fresh() -> Path:
+            return Path(shutil.copytree(base, Path(tempfile.mkdtemp(dir=place)) / "copy"))
 
-        for verb in asked.verbs:
-            folder = fresh(f"{verb}-timed")
-            begun = time.monotonic()
-            run(COMMANDS[verb], folder)
+        for name in asked.commands:
+            folder, begun = fresh(), time.monotonic()
+            run(COMMANDS[name], folder)
             seconds = time.monotonic() - begun
-            for number in range(asked.times):
-                folder = fresh(f"{verb}-{number}")
-                moment = generator.uniform(0.05, 1.0) * seconds
-                code, _ = run(COMMANDS[verb], folder, kill_after=moment)
-                counts[f"{verb}, {'killed' if code < 0 else 'ended before'}"] += 1
-                for problem in (after_kill(verb, folder), again(verb, folder)):
-                    if problem is not None:
-                        problems.append(f"{verb}, killed after {moment:.2f} s: {problem}")
-                shutil.rmtree(folder)
-        folder = fresh("two")
-        both = [subprocess.Popen([*COMMANDS["train"]], cwd=folder) for _ in range(2)]
-        codes = sorted(process.wait() for process in both)
-        if codes not in ([0, 2], [0, 0]) or whole(folder, "runs/a") is not None:
-            problems.append(f"two processes: exit codes {codes}")
-        problem = one_line(
-            "a file in the way", fresh("file"), lambda f: (f / "runs" / "a").write_text("mine")
-        )
-        problems += [] if problem is None else [problem]
-    for what, count in sorted(counts.items()):
+            for _ in range(asked.times):
+                moment = generator.uniform(0.02, 1.1) * seconds
+                tasks.append(lambda n=name, m=moment: killed(n, fresh(), m))
+        for name in ("train", "release", "tune", "reproduce"):
+            for options in ("ro", *(f"size={size}k" for size in (4, 8, 16, 32, 64, 128))):
+                tasks.append(lambda n=name, o=options: on_disk(n, fresh(), o))
+        tasks.append(lambda: at_another_time(fresh()))
+        for name in ("train", "release", "reproduce"):
+            tasks.append(lambda n=name: twice_at_once(n, fresh()))
+        found = list(pool.map(lambda task: task(), tasks))
+    for what, count in sorted(Counter(what for what, _ in found).items()):
         print(f"{what}: {count}")
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    print(f"{len(problems)} problems")
+    problems = [problem for _, some in found for problem in some]
+    print("\n".join(problems), file=sys.stderr)
+    print(f"{len(problems)} problems in {len(found)} faults, seed {asked.seed}")
     return 1 if problems else 0
 
 
