@@ -272,7 +272,7 @@ def secrets_come_from_the_system() -> None:
     """The key is what the operating system gives, and a fork draws nothing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "urandom", lambda size: bytes([7]) * size)
-        first, second = RandomSource.secret(), RandomSource(bytes([7]) * 32, releasable=True)
+        first, second = RandomSource.secret(), RandomSource(bytes([7]) * 32)
     assert np.array_equal(first.words(8), second.words(8))
     assert (RandomSource.secret().words(8) != RandomSource.secret().words(8)).any()
     assert not RandomSource.seeded(0, "noise").releasable
@@ -657,13 +657,13 @@ defect(DOOR, "a question that fails is free", the_door_closes)(
 
 SECRET = "noise and samples are secret"
 defect(SECRET, "a constant key", auto)(
-    put(RandomSource, "secret", classmethod(lambda cls: cls(bytes(32), releasable=True)))
+    put(RandomSource, "secret", classmethod(lambda cls: cls(bytes(32))))
 )
 defect(SECRET, "a key of 32 bits of the clock", secrets_come_from_the_system)(
     put(
         RandomSource,
         "secret",
-        classmethod(lambda cls: cls(hash(cls).to_bytes(32, "little"), releasable=True)),
+        classmethod(lambda cls: cls(hash(cls).to_bytes(32, "little"))),
     )
 )
 seeded = RandomSource.seeded
@@ -671,7 +671,7 @@ defect(SECRET, "seeded noise calls itself releasable", statements_say_what_ran)(
     put(
         RandomSource,
         "seeded",
-        classmethod(lambda cls, seed, purpose: cls(bytes(32), releasable=True)),
+        classmethod(lambda cls, seed, purpose: cls()),
     )
 )
 defect(SECRET, "draws after a fork", secrets_come_from_the_system)(

@@ -364,6 +364,42 @@ def test_a_module_for_other_classes_is_refused_whatever_the_labels_are() -> None
 
 
 # hazard 33
+def test_fewer_scores_than_documents_are_refused_whichever_have_a_label() -> None:
+    class Pooled(Net):
+        def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+            return super().forward(rows, edges).mean(0, keepdim=True)
+
+    for labelled in (0, 35):
+        labels = np.where(np.arange(36) == labelled, 1, -1)
+        with pytest.raises(ValueError, match=f"each document {CLASSES} scores"):
+            Sums(Pooled(), replace(GRAPH, labels=labels))()
+
+
+# hazard 8
+def test_weights_that_stop_to_train_leave_the_answer() -> None:
+    """One gradient that is left would otherwise be added to every coordinate."""
+
+    class Scaled(nn.Module):
+        def __init__(self, forgets: bool) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(WIDTH, CLASSES))
+            self.scale, self.forgets = nn.Parameter(torch.full((1,), 9.0)), forgets
+
+        def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+            if self.forgets:
+                self.weight.requires_grad_(False)
+            return rows @ (self.scale * self.weight * torch.arange(CLASSES))
+
+    sums = Sums(Scaled(forgets=False), clip_norm=1e-3)
+    assert sums(2).shape == (WIDTH * CLASSES + 1,)
+    sums.question.parameters[0].requires_grad_(False)
+    assert sums(2).shape == (1,)
+    assert no_longer_than_a_clip_norm(sums(2), sums.grid)
+    with pytest.raises(RuntimeError):
+        Sums(Scaled(forgets=True))(2)
+
+
+# hazard 33
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
 def test_no_document_decides_about_a_warning_or_an_error(
     bad: float, recwarn: pytest.WarningsRecorder

@@ -421,6 +421,22 @@ def test_a_rows_length_and_scores_are_its_own(width: int) -> None:
 
 
 # hazard 7
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8", "g", "i1", "i4", "i8", "u8"])
+def test_weights_of_every_type_are_cut_alike(kind: str) -> None:
+    """Also the smallest integer, whose absolute value is no integer of its type."""
+    from privgcn.mechanism.fixed_point import exact_weights
+
+    rng, limits = np.random.default_rng(0), np.iinfo if kind[0] in "iu" else np.finfo
+    weights = rng.integers(1, 9, (WIDTH, CLASSES)).astype(kind)
+    weights[0, 0] = limits(kind).min if kind[0] in "iu" else -200.0
+    expected = exact_weights(weights.astype(np.float64), 14)
+    made = exact_weights(weights, 14)
+    assert np.array_equal(made, expected)
+    smallest = np.abs(made[made != 0]).min()
+    assert WIDTH * 2**14 * np.abs(made).max() / smallest <= 2.0**53
+
+
+# hazard 7
 @pytest.mark.parametrize("width", [3, 100, 385, 8193, 20_000])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_a_rows_length_is_its_own_however_blocks_lie_in_memory(width: int, order: Any) -> None:

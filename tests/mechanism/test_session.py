@@ -20,9 +20,10 @@ from brute_force import integers, plan_of, random_graph
 from privgcn.errors import PrivacyContractError
 from privgcn.graph import DocumentGraph
 from privgcn.mechanism import Groups, RandomSource, Session, SoftmaxGradient, Statistics
+from privgcn.mechanism import session as session_module
 from privgcn.mechanism.fixed_point import Grid
 from privgcn.mechanism.questions import Access
-from privgcn.privacy.plan import PartitionFacts, PrivacyPlan
+from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, Schedule
 
 pytestmark = pytest.mark.quick
 
@@ -64,11 +65,29 @@ def test_the_door_closes_when_the_plan_is_used_up() -> None:
 
 
 # hazard 16
-def test_a_question_that_fails_is_paid_for() -> None:
-    session = session_of(steps=1)
-    with pytest.raises(ValueError, match="could not convert"):
-        session.query(Spy("no number"))
-    assert session.remaining == 0
+@pytest.mark.parametrize("error", [ValueError, MemoryError, KeyboardInterrupt])
+@pytest.mark.parametrize("at", ["sample", "clipped_sum", "noisy"])
+def test_an_answer_that_was_stopped_is_paid_for_and_not_made_again(
+    at: str, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner: Any = {"sample": Schedule, "clipped_sum": Spy, "noisy": session_module}[at]
+    made, original = [], getattr(owner, at)
+
+    def stopped(*arguments: Any) -> Any:
+        made.append(original(*arguments))
+        raise error
+
+    session = session_of(steps=2, probability=0.5, source=RandomSource.seeded(0, "t"))
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, at, stopped)
+        with pytest.raises(error):
+            session.query(Spy())
+    assert session.remaining == 1
+    monkeypatch.setattr(owner, at, lambda *a: made.append(original(*a)) or made[-1])
+    session.query(Spy())
+    assert at == "clipped_sum" or not np.array_equal(*made), "as random as the first"
+    with pytest.raises(RuntimeError, match="All 2 releases"):
+        session.query(Spy())
 
 
 WRONG = {
@@ -138,6 +157,8 @@ def test_nobody_sets_or_copies_what_is_left() -> None:
     session = session_of(steps=2)
     with pytest.raises(AttributeError):
         session.remaining = 99  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        session.plan = replace(session.plan, steps=99)  # type: ignore[misc]
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="not copied"):
             copied(session)
@@ -281,6 +302,26 @@ def test_groups_may_serve_several_sessions() -> None:
         for each in (session, expected):
             each.center(np.full(8, 0.2))
         assert np.array_equal(session.query(ZERO), expected.query(ZERO))
+
+
+# hazard 8, 9
+def test_sessions_of_one_groups_that_answer_at_once_share_no_rows() -> None:
+    """Rows of another grid would be up to 2^6 clip norms long."""
+    plans = [plan_of(GRAPH, noise=noise) for noise in (1e9, 1.0)]
+    groups = Groups.of_plan(plans[0], GRAPH)
+    first, other = (Session(plan, groups, RandomSource.seeded(0, "t")) for plan in plans)
+
+    class Interrupted(type(groups.private)):  # type: ignore[misc]
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+            if name == "_whole" and other.remaining == 3:
+                other.query(ZERO)
+
+    groups.private.__class__ = Interrupted
+    made = first.query(ZERO)
+    alone = Session(plans[0], Groups.of_plan(plans[0], GRAPH), RandomSource.seeded(0, "t"))
+    assert other.remaining == 2
+    assert np.array_equal(made, alone.query(ZERO))
 
 
 # -- noise as the caller receives it -----------------------------------------------------------

@@ -1,7 +1,6 @@
 """The trusted base: all code that touches private rows between the plan and the release.
 
-``Session`` is the door, ``Groups`` are the documents behind it, and what may be asked are
-``SoftmaxGradient``, ``Statistics`` and ``ModuleGradient``.
+``Session`` answers ``SoftmaxGradient``, ``Statistics`` and ``ModuleGradient`` about ``Groups``.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -17,17 +17,15 @@ from scipy.sparse import csr_array, issparse
 Floats: TypeAlias = NDArray[np.float64]
 Rows: TypeAlias = Any  # one per document: an array, a ``numpy.memmap`` or a ``csr_array``
 
-# Shorter rows have no direction: float64 could not square them. What is left of a direction
-# after the mean is taken off may be rounding only.
+# Shorter rows have no direction: float64 could not square them, or only rounding is left.
 _SHORTEST, _NOTHING_LEFT = 1e-140, 1e-6
 
 
 class Grid(NamedTuple):
     """How long a step is. It follows from public numbers alone.
 
-    A clip norm has ``unit`` steps. The noise's standard deviation is 2^noise_bits steps: so
-    noise can be assembled from random bits, without a float between them and the result. A row
-    of length one is 2^row_bits steps long; residuals have the rest.
+    A clip norm has ``unit`` steps. A standard deviation of the noise has 2^noise_bits, so that
+    noise is assembled from random bits. A row of length one is 2^row_bits steps long.
     """
 
     unit: float
@@ -101,6 +99,7 @@ def exact_weights(weights: NDArray[Any], row_bits: int) -> Floats:
     A score then depends on its own row alone, whatever a BLAS library does with others.
     """
     digits = 52 - row_bits - math.ceil(math.log2(max(len(weights), 2)))
-    largest = max(float(np.abs(weights).max(initial=0.0)), 2.0**-200)
+    wide = weights.astype(np.float64)  # the smallest integer of a type has no absolute value
+    largest = max(float(np.abs(wide).max(initial=0.0)), 2.0**-200)
     unit = 2.0 ** (math.frexp(largest)[1] - digits)
-    return np.asarray(np.trunc(weights.astype(np.float64) / unit) * (unit * 2.0**-row_bits))
+    return np.asarray(np.trunc(wide / unit) * (unit * 2.0**-row_bits))

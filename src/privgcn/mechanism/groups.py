@@ -27,10 +27,9 @@ _IN_MEMORY, _DOCUMENTS_EACH, _WORDS_EACH = 1 << 29, 16, 64
 class Groups:
     """The documents of a plan in groups; the vector of each group is clipped as one.
 
-    ``partition`` is what they were made from, ``units`` how many units train; ``width``,
-    ``classes`` and ``dense`` are facts of the documents, and ``ranks`` share them out. All of
-    these are public. ``private`` are the documents of this rank, for the questions of this
-    package alone.
+    ``private`` are the documents of this rank, for the questions of this package alone. The
+    rest is public: what groups were made from, how many ``units`` train, facts of the
+    documents, and the ``ranks`` that share them out.
 
     Guarantees:
         Which group a document is in follows from seed and index, or from a column that was
@@ -123,10 +122,11 @@ class Documents:
 
         A released ``mean`` is taken off. How many documents a block has changes no bit.
         """
-        if self._whole[0] != grid or self._whole[1] is not mean:
-            self._whole = grid, mean, self._whole_blocks(grid, mean)
+        whole = self._whole  # once: another session on the same groups may replace it
+        if whole[0] != grid or whole[1] is not mean:
+            self._whole = whole = grid, mean, self._whole_blocks(grid, mean)
         end = 0
-        for block in self._whole[2]:
+        for block in whole[2]:
             begin, end = end, end + block.shape[0]
             yield slice(begin, end), block.astype(np.float64)
             unmap(block)

@@ -23,11 +23,9 @@ class ModuleGradient(GroupVectors):
     """The gradient of a group's mean cross-entropy in all parameters of a module.
 
     The answer is one flat vector over ``module.parameters()`` that require gradients, at their
-    present values. Each group gets a copy of the module of its own, in training mode, so what
-    a call changes in the module (statistics, caches, counts) ends with it.
-
-    ``inputs`` makes a group's tensors of its subgraph, once; they go to ``device``, where the
-    module is. Scores are ``[documents, classes]``.
+    present values. Each group gets its own copy of the module, in training mode: what a call
+    changes in it ends with it. ``inputs`` makes a group's tensors of its subgraph, once; they
+    go to ``device``, where the module is. Scores are ``[documents, classes]``.
 
     Guarantees:
         The sensitivity is one clip norm where a group is removed, two where it is replaced.
@@ -52,27 +50,30 @@ class ModuleGradient(GroupVectors):
         device: str | torch.device = "cpu",
     ) -> None:
         self._module, self._inputs, self._device = module, inputs, torch.device(device)
-        self.parameters = [value for value in module.parameters() if value.requires_grad]
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """What the answer is about, in its order."""
+        return [value for value in self._module.parameters() if value.requires_grad]
 
     def clipped_sum(self, access: Access) -> Floats:
         """The sum over this rank's sampled groups, in whole steps."""
-        key = self._inputs, self._device
+        groups, key = access.groups, (self._inputs, self._device)
         size = sum(value.numel() for value in self.parameters)
         total = torch.zeros(size, dtype=torch.float64, device=self._device)
         self._module.train()
         with _undisturbed():
-            subgraphs = access.groups.private.per_group(self._subgraph, key)
+            subgraphs = groups.private.per_group(self._subgraph, key)
             for number in np.flatnonzero(access.sample).tolist():
-                if subgraphs[number] is not None:
-                    seed, classes = int(access.seeds[number]), access.groups.classes
-                    gradient = self._gradient(subgraphs[number], seed, classes)
-                    total += clipped(gradient, access.clip_norm, access.grid)
+                if (own := subgraphs[number]) is not None:
+                    gradient = self._gradient(own, int(access.seeds[number]), groups.classes)
+                    # One shorter than the total would be added to all of it.
+                    total += clipped(gradient.view_as(total), access.clip_norm, access.grid)
         return np.asarray(total.cpu().numpy())
 
     def _subgraph(self, graph: DocumentGraph) -> list[Tensor]:
-        known = np.flatnonzero((graph.labels >= 0) & (graph.labels < graph.classes))
-        labels = map(torch.from_numpy, (known, graph.labels[known]))
-        return [tensor.to(self._device) for tensor in (*labels, *self._inputs(graph))]
+        labels = torch.from_numpy(np.where(graph.labels < graph.classes, graph.labels, -1))
+        return [tensor.to(self._device) for tensor in (labels, *self._inputs(graph))]
 
     def _gradient(self, subgraph: list[Tensor], seed: int, classes: int) -> Tensor:
         torch.default_generator.manual_seed(seed)
@@ -81,15 +82,15 @@ class ModuleGradient(GroupVectors):
         random.seed(seed)
         np.random.seed([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF])
         module = copy.deepcopy(self._module)
-        known, labels, *inputs = (tensor.clone() for tensor in subgraph)
+        labels, *inputs = (tensor.clone() for tensor in subgraph)
         with torch.enable_grad():
             scores = module(*inputs)
-            if scores.shape[1:] != (classes,):  # else those labels would fail that have none
+            if scores.shape != (len(labels), classes):  # else some labels would fail
                 raise ValueError(f"A module must give each document {classes} scores.")
-            loss = cross_entropy(scores[known], labels)
-        if not loss.requires_grad:
-            return loss.new_zeros(())
+            loss = cross_entropy(scores[labels >= 0], labels[labels >= 0])
         own = [value for value in module.parameters() if value.requires_grad]
+        if not loss.requires_grad:
+            return torch.zeros(sum(value.numel() for value in own), device=self._device)
         gradients = torch.autograd.grad(loss, own, materialize_grads=True)
         return torch.cat([gradient.to_dense().flatten() for gradient in gradients])
 

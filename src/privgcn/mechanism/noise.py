@@ -25,25 +25,24 @@ _CLOSE_TO_WHOLE, _CLOSE_TO_CHANCE = 2.0**-23, 2.0**-32
 class RandomSource:
     """An endless stream of random words, each of which is used once, and none after a fork.
 
-    ``releasable`` is true only for a key that came from the operating system. The source is as
-    secret as the system's entropy, if AES-256 cannot be told from chance.
+    It is ``releasable`` without a key of the caller's: then it is as secret as the entropy of
+    the operating system, if AES-256 cannot be told from chance.
     """
 
-    def __init__(self, key: bytes, *, releasable: bool) -> None:
-        self.releasable = releasable
-        self._process = os.getpid()
+    def __init__(self, key: bytes | None = None) -> None:
+        self.releasable, self._process = key is None, os.getpid()
+        key = os.urandom(32) if key is None else key
         self._stream = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
 
     @classmethod
     def secret(cls) -> RandomSource:
         """Keyed by the operating system: the only kind that is fit for a release."""
-        return cls(os.urandom(32), releasable=True)
+        return cls()
 
     @classmethod
     def seeded(cls, seed: int, purpose: str) -> RandomSource:
         """Keyed by a seed, for experiments that must not be released."""
-        key = hashlib.sha256(f"privgcn {purpose} {seed}".encode()).digest()
-        return cls(key, releasable=False)
+        return cls(hashlib.sha256(f"privgcn {purpose} {seed}".encode()).digest())
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Independent uniform words of 64 bits."""

@@ -43,12 +43,12 @@ def check_released(name: str, array: Any, shape: tuple[int, ...]) -> None:
 class GroupVectors:
     """Which vector each group adds; an implementation is part of the trusted base.
 
-    ``draws`` says whether groups need randomness of their own. ``check`` raises a
-    ``ValueError`` unless released numbers fit the groups, from public facts alone, before
-    anything is read or counted. ``clipped_sum`` is the sum over this rank's sampled groups, in
-    whole steps, of vectors that are one clip norm long at most, over all coordinates together,
-    each from its own group and released numbers alone; the same bits in any order and block.
-    How many coordinates there are, and what is raised, is public.
+    ``draws`` says whether groups need randomness of their own. ``check`` raises an error unless
+    released numbers fit the groups, from public facts alone, before anything is read or
+    counted. ``clipped_sum`` is the sum over this rank's sampled groups, in whole steps, of
+    vectors that are one clip norm long at most, over all coordinates together, each from its
+    own group and released numbers alone; the same bits in any order and block. How many
+    coordinates there are, and what is raised, is public.
     """
 
     draws: ClassVar[bool] = False

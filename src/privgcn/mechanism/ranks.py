@@ -1,8 +1,7 @@
 """Several processes that train one model: each holds whole groups, rank 0 alone adds noise.
 
-Exact sums have no order: the model is the same to the bit for any number of ranks. All run the
-same code and get the same answers. Sums travel before noise is added: ranks and the network
-between them are trusted (see the threat model).
+Exact sums have no order, so any number of ranks gives the same bits. Sums travel before noise
+is added: ranks and the network between them are trusted (see the threat model).
 """
 
 from __future__ import annotations
@@ -58,8 +57,7 @@ class Ranks:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.size > 1:
-            # Also after an error: what is left of it would abort the process at its end.
+        if self.size > 1:  # also after an error: what is left would abort the process
             self._heard(self._gloo.destroy_process_group)
 
     def sum(self, total: NDArray[np.float64]) -> NDArray[np.float64]:

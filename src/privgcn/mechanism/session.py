@@ -35,9 +35,9 @@ class Session:
     ``classes`` and ``dense`` are public facts of the documents.
 
     Guarantees:
-        Each answer is one release of the plan's Gaussian mechanism, sampled by its schedule;
-        their number is the plan's. Nothing else about the documents leaves: no count, no
-        norm, no error that depends on them. ``plan.epsilon`` holds for all answers together.
+        Each answer is one release of the plan's Gaussian mechanism, sampled by its schedule,
+        and ``plan.epsilon`` holds for all together. Nothing else about the documents leaves:
+        no count, no norm, no error that depends on them.
     Assumes:
         The questions are those of this package, and nobody else reads the documents.
     """
@@ -46,19 +46,23 @@ class Session:
         if type(plan) is not PrivacyPlan:  # a subclass could account for something else
             raise PrivacyContractError(f"A session needs a PrivacyPlan. Got {plan!r}.")
         if (groups.partition, groups.units) != (plan.partition, plan.units):
-            raise PrivacyContractError(
-                "The groups of a session must be of its plan. Make them by Groups.of_plan."
-            )
+            rule = "The groups of a session must be of its plan. Make them by Groups.of_plan."
+            raise PrivacyContractError(rule)
         self._ranks = groups.ranks
         if (source is not None) != groups.ranks.leads:
             raise ValueError("Rank 0 must have a random source, and no other rank.")
-        self.plan, self._answered, self._lock = plan, 0, Lock()
+        self._plan, self._answered, self._lock = plan, 0, Lock()
         self.width, self.classes, self.dense = groups.width, groups.classes, groups.dense
         releasable = np.array([source is not None and source.releasable])
         self.releasable = bool(self._ranks.share(releasable)[0])
         self._groups, self._source = groups, source
         self._grid = Grid.of(plan.noise_multiplier, plan.partition.groups)
         self._mean: NDArray[Any] | None = None
+
+    @property
+    def plan(self) -> PrivacyPlan:
+        """What is paid from."""
+        return self._plan
 
     @property
     def remaining(self) -> int:
