@@ -49,16 +49,15 @@ def reproduce(
     """Run an experiment of the paper and show ours beside the published numbers.
 
     Runs that are there are not made again, so a call that was stopped goes on where it was. The
-    folder gets a table of all runs, runs.csv, and a page, report.html.
+    folder gets a table of all runs, runs.csv.
     """
     from privgcn.cli.output import note, print_json, say, shown_progress
     from privgcn.errors import ConfigError
-    from privgcn.files import write_atomically
     from privgcn.progress import advance, begin
     from privgcn_paper import page
     from privgcn_paper.experiments import available, chosen, read_experiment
     from privgcn_paper.results import runs_in
-    from privgcn_paper.runner import run_all
+    from privgcn_paper.runner import Summary, Task, run_all
 
     if (name is None) == (config is None):
         raise ConfigError(
@@ -82,36 +81,36 @@ def reproduce(
         raise ConfigError(
             f"The 'datasets' of reproduce must be some that {label} has. Got {datasets!r}."
         )
-    done = stored = 0
-    seconds, failures = 0.0, []
+    summary = Summary(0, 0, [], 0.0)
     if not only_show:
         here, notes = available(asked, named=named is not None or config is not None)
         for line in notes:
             note(line)
+        place = None if encoder is None else str(encoder.expanduser().resolve())
         with shown_progress():
-            for experiment, points, count in plans:
-                begin(experiment.title)
-                summary = run_all(
-                    [point for point in points if point["dataset"] in here],
-                    count,
-                    folder,
-                    workers=workers,
-                    engine=engine,
-                    address=address,
-                    device="cuda" if device == "cuda" else "cpu",
-                    encoder=None if encoder is None else str(encoder.expanduser().resolve()),
-                    progress=advance,
-                )
-                done, stored = done + summary.done, stored + summary.stored
-                seconds += summary.seconds
-                failures += summary.failures
+            begin(label)
+            summary = run_all(
+                [
+                    Task(point, seed, place)
+                    for _, points, count in plans
+                    for point in points
+                    for seed in range(count)
+                    if point["dataset"] in here
+                ],
+                folder,
+                workers=workers,
+                engine=engine,
+                address=address,
+                device="cuda" if device == "cuda" else "cpu",
+                progress=advance,
+            )
+    done, stored, failures, seconds = summary
     for task, why in failures:
         note(f"Failed: {task.label}, seed {task.seed}: {why}")
     runs = runs_in(folder)
     parts = [page.experiment_parts(experiment, points, runs) for experiment, points, _ in plans]
     if folder.is_dir():
         runs.write(folder / "runs.csv")
-        write_atomically(folder / "report.html", page.report(label, parts))
     if write_docs is not None:
         page.write_reproduction(write_docs, runs)
     tables = [table for part in parts for table in part.tables]

@@ -98,40 +98,36 @@ class Summary(NamedTuple):
 
 
 def run_all(
-    points: Sequence[Point],
-    seeds: int,
+    tasks: Sequence[Task],
     folder: Path,
     *,
     workers: int | None = None,
     engine: str = "local",
     address: str | None = None,
     device: Device = "cpu",
-    encoder: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Summary:
     """Makes every run that has no record yet.
 
     Args:
-        points: The runs.
-        seeds: How many of each: seeds 0, 1, ...
+        tasks: The runs.
         folder: Of the records.
         workers: Processes on this machine; by default one for each core.
         engine: ``local`` or ``ray``.
         address: Of the Ray cluster.
         device: Where networks are trained.
-        encoder: Of transformer features: its folder.
         progress: Called with tasks done and tasks in all.
 
     Raises:
         ConfigError: A run has axes that its recipe does not know.
     """
     begun = time.perf_counter()
-    for point in points:
+    for point in {id(task.point): task.point for task in tasks}.values():
         check(point)
+    named = {key_of(task.point, task.seed): task for task in tasks}
     folder.mkdir(parents=True, exist_ok=True)
-    tasks = [Task(point, seed, encoder) for point in points for seed in range(seeds)]
     known = read_records(folder).keys()
-    missing = [task for task in tasks if key_of(task.point, task.seed) not in known]
+    missing = [task for key, task in named.items() if key not in known]
     failures: list[tuple[Task, str]] = []
     results = _results(missing, folder, workers, engine, address, device)
     for finished, (task, why) in enumerate(results, start=1):
@@ -141,7 +137,7 @@ def run_all(
             progress(finished, len(missing))
     return Summary(
         len(missing) - len(failures),
-        len(tasks) - len(missing),
+        len(named) - len(missing),
         failures,
         time.perf_counter() - begun,
     )

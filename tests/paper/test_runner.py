@@ -99,7 +99,8 @@ class TestOneRun:
 
 class TestManyRuns:
     def all(self, points, folder, seeds=1, **options) -> Summary:
-        return run_all(points, seeds, folder, workers=1, **options)
+        tasks = [Task(point, seed) for point in points for seed in range(seeds)]
+        return run_all(tasks, folder, workers=1, **options)
 
     def test_each_run_and_seed_is_a_row(self, letters, tmp_path):
         seen = []
