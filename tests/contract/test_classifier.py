@@ -16,7 +16,13 @@ from sklearn.utils.estimator_checks import check_estimator
 from builders import small_corpus, small_frame
 from privgcn import Corpus, GraphClassifier, load_corpus
 from privgcn.config import MODES, RECIPES, PrivacySettings
-from privgcn.errors import ConfigError, DataError, PrivacyContractError, PrivacyWarning
+from privgcn.errors import (
+    BudgetWarning,
+    ConfigError,
+    DataError,
+    PrivacyContractError,
+    PrivacyWarning,
+)
 from privgcn.runs import classifier
 
 QUICK = {"training.epochs": 40, "training.learning_rate": 0.05}
@@ -132,7 +138,7 @@ def test_a_column_that_may_say_whose_a_document_is_is_warned_of(
 ) -> None:
     frame = small_frame(split=False) | {"patient": ["p"] * 60}
     chosen = {"features": "hashing", "settings": {"training.epochs": 2}}
-    monkeypatch.setattr(classifier, "_earlier", [])
+    monkeypatch.setattr(classifier, "_fits", [])
     with pytest.warns(PrivacyWarning, match=r"'patient' says whose .* unit='document'"):
         GraphClassifier(4.0, 1e-3, **chosen).fit(frame)
 
@@ -146,9 +152,10 @@ def test_unit_person_needs_owners() -> None:
 
 def test_verbose_says_what_the_command_line_says(capsys: pytest.CaptureFixture[str]) -> None:
     model = GraphClassifier(4.0, 1e-3, unit="document", features="hashing", verbose=True)
-    model.fit(small_frame(split=False))
+    with pytest.warns(BudgetWarning, match=r"60 documents at epsilon 4: expect .* you need"):
+        model.fit(small_frame(split=False))
     printed = capsys.readouterr().out
-    for words in ("Read 60 documents", "Features: ", "60 documents at epsilon 4", "training"):
+    for words in ("Read 60 documents", "Features: ", "training"):
         assert words in printed
     model.set_params(verbose=False).fit(small_frame(split=False))
     assert capsys.readouterr() == ("", "")

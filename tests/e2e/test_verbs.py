@@ -178,7 +178,7 @@ class TestEvaluate:
 
         assert (before["left_out"], before["scores"]["alone"]["documents"]) == (0, 20)
         assert after["scores"]["alone"]["documents"] == 50
-        assert f"Left out: {after['left_out']} test" in call("evaluate", tmp_path / "run")
+        assert f"Left out: {after['left_out']} documents" in call("evaluate", tmp_path / "run")
 
     def test_a_document_that_trained_is_no_test_document_under_another_name(self, tmp_path):
         path = letters(tmp_path / "letters") / "documents.jsonl"

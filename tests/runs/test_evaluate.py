@@ -11,6 +11,7 @@ import pytest
 
 from builders import (
     HASHING,
+    WORDS,
     corpus_folder,
     run_folder,
     small_corpus,
@@ -25,7 +26,8 @@ from privgcn.errors import ConfigError, DataError, PrivacyContractError
 from privgcn.privacy.accounting import epsilon_of_events
 from privgcn.runs import evaluate
 from privgcn.runs.classifier import GraphClassifier
-from privgcn.runs.evaluate import evaluation_of, repeated_scores
+from privgcn.runs.evaluate import repeated_scores, score_documents
+from privgcn.runs.release import write_release
 from privgcn.runs.run import Run, write_run
 from privgcn.runs.train import TrainedRun
 
@@ -91,20 +93,42 @@ def test_documents_that_came_later_are_evaluated_and_trained_ones_are_not(
     source = corpus_folder(tmp_path / "corpus")
     chosen = small_settings(data__source=str(source))
     run = run_folder(tmp_path / "run", load_corpus(source), chosen)
-    first, left_out = evaluation_of(Run(run))
-    assert left_out == 0
-    assert first.scores == Run(run).scores["modes"]
+    first = score_documents(Run(run))
+    assert first["left_out"] == 0
+    assert first["scores"] == Run(run).scores["modes"]
     lines = (source / "documents.jsonl").read_text().splitlines()
     # Somebody calls two training documents test documents, and adds a new one.
     moved = [line.replace('"train"', '"test"') for line in lines[:2]]
     new = json.dumps({"id": "z", "text": "late invoice", "label": "billing", "split": "test"})
     (source / "documents.jsonl").write_text("\n".join([*moved, *lines[2:], new]) + "\n")
-    second, left_out = evaluation_of(Run(run))
-    assert left_out == 2
-    assert len(second.test_rows) == len(first.test_rows) + 1
+    second = score_documents(Run(run))
+    assert second["left_out"] == 2
+    assert second["scores"]["alone"]["documents"] == first["scores"]["alone"]["documents"] + 1
     GraphClassifier.load(run).save(tmp_path / "model")
     with pytest.raises(DataError, match="does not know which documents"):
-        evaluation_of(Run(tmp_path / "model"))
+        score_documents(Run(tmp_path / "model"))
+
+
+@pytest.mark.parametrize("kind", ["run", "release"])
+def test_a_model_is_evaluated_on_a_file_of_ones_own(tmp_path: Path, kind: str) -> None:
+    run, corpus = run_folder(tmp_path / "run"), small_corpus()
+    write_release(Run(run), tmp_path / "release", {})
+    rows = [f'd{n},"{corpus.texts[n].upper()}",{list(WORDS)[n % 3]}' for n in range(0, 60, 7)]
+    (tmp_path / "own.csv").write_text("\n".join(["id,text,label", *rows]) + "\n")
+    record = score_documents(Run(tmp_path / kind), str(tmp_path / "own.csv"))
+    trained = 6 if kind == "run" else 0  # a release does not know which documents trained it
+    assert record["left_out"] == trained
+    for row in record["scores"].values():
+        assert row["documents"] == 9 - trained
+        low, high = row["intervals"]["micro_f1"]
+        assert low <= row["micro_f1"] <= high
+    assert ("full-graph" in record["scores"]) == (kind == "run")
+    if kind == "release":
+        with pytest.raises(ConfigError, match="training documents"):
+            score_documents(Run(tmp_path / kind), str(tmp_path / "own.csv"), "full-graph")
+    (tmp_path / "bare.csv").write_text("id,text\na,a parcel\n")
+    with pytest.raises(DataError, match="Evaluation needs labels"):
+        score_documents(Run(tmp_path / kind), str(tmp_path / "bare.csv"))
 
 
 def test_the_first_seed_is_the_model_whatever_it_scores() -> None:

@@ -59,8 +59,9 @@ def test_coverage_says_for_whom(letters: Path, run: Path, tmp_path: Path) -> Non
     by_mode = {mode: predict_source(run, str(letters), mode) for mode in MODES}
     covered = {mode: predictions.covered for mode, predictions in by_mode.items()}
     assert covered == {"alone": True, "own-graph": True, "full-graph": False}
-    words = by_mode["alone"].coverage
-    assert "protects training documents" in words
+    assert "protects training documents: these were left out" in by_mode["alone"].coverage
+    new = write_corpus(tmp_path / "new", {"id": ["a"], "text": ["a letter"]})
+    words = predict_source(run, str(new), "alone").coverage
     assert "no exact copy of a training document among these" in words
     assert "none of these documents trained" not in words
     plain = trained(letters, tmp_path / "plain", None)
@@ -75,7 +76,8 @@ def test_a_copy_of_a_training_document_elsewhere_is_named(
 ) -> None:
     corpus = load_corpus(letters, seed=SEED)
     row = int(np.flatnonzero(corpus.split == TRAIN)[0])
-    frame = {"id": ["copy", "new"], "text": [f" {corpus.texts[row]}\n", "something else"]}
+    again = f" {corpus.texts[row]}\n".title()
+    frame = {"id": ["copy", "new"], "text": [again, "something else"]}
     predictions = predict_source(run, str(write_corpus(tmp_path / "new", frame)), mode)
     assert predictions.trained == ("copy",)
     assert predictions.covered is False

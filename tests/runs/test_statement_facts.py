@@ -19,6 +19,7 @@ from builders import corpus_folder, run_folder, small_settings, two_class_corpus
 from privgcn.config import MODES, Settings, make_settings
 from privgcn.data import Corpus, load_corpus
 from privgcn.errors import ConfigError, PrivacyContractError, PrivacyWarning
+from privgcn.privacy.ledger import Ledger
 from privgcn.privacy.selection import RunCount
 from privgcn.privacy.statement import Fact, PrivacyStatement
 from privgcn.runs import classifier
@@ -26,7 +27,7 @@ from privgcn.runs.classifier import GraphClassifier
 from privgcn.runs.predictions import predict_source
 from privgcn.runs.prepare import not_covered
 from privgcn.runs.release import releasable_statement
-from privgcn.runs.run import Run
+from privgcn.runs.run import Run, verify
 from privgcn.runs.train import train_run
 from privgcn.runs.tune import search
 
@@ -35,7 +36,7 @@ QUICK = {"training.epochs": 2}
 
 
 def by_classifier(corpus: Corpus, features: str | None) -> PrivacyStatement | None:
-    classifier._earlier.clear()
+    classifier._fits.clear()
     return GraphClassifier(EPSILON, DELTA, features=features).fit(corpus.train).statement_
 
 
@@ -65,7 +66,7 @@ def gaps(statement: PrivacyStatement | None) -> dict[str, Fact]:
 
 @pytest.fixture(autouse=True)
 def _no_earlier_fits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(classifier, "_earlier", [])
+    monkeypatch.setattr(classifier, "_fits", [])
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
         yield
@@ -139,7 +140,7 @@ def test_a_module_of_the_users_own_is_named() -> None:
 
 def test_a_run_with_learned_features_is_released_on_request_only(tmp_path: Path) -> None:
     for features in ("bow", "hashing"):
-        classifier._earlier.clear()
+        classifier._fits.clear()
         model = GraphClassifier(EPSILON, DELTA, features=features)
         model.fit(two_class_corpus().train).save(tmp_path / features)
     releasable_statement(Run(tmp_path / "hashing"), learned_features=False)
@@ -205,6 +206,11 @@ def test_the_winner_of_a_grid_search_claims_nothing(tmp_path: Path) -> None:
     statement = grid.best_estimator_.statement_
     assert [fact.code for fact in statement.void] == ["unpaid_search"]
     grid.best_estimator_.save(tmp_path / "model")
+    for path in (tmp_path / "model", tmp_path / "model" / "statement.json"):
+        with pytest.raises(PrivacyContractError, match="It is void"):
+            verify(path)
+    with pytest.raises(PrivacyContractError, match="void by the fact"):
+        Ledger(tmp_path / "ledger.jsonl").record(statement)
     with pytest.raises(PrivacyContractError, match="void by the fact 'unpaid_search'"):
         releasable_statement(Run(tmp_path / "model"), learned_features=True)
 
@@ -219,12 +225,19 @@ def test_other_settings_on_the_same_documents_are_warned_of_and_stated(
     tmp_path: Path,
 ) -> None:
     rows, labels = vectors()
-    private().fit(rows[:40], labels[:40])
+    first = private().fit(rows[:40], labels[:40])
+    assert first.statement_ is not None
+    assert not first.statement_.one_of_several
     with pytest.warns(PrivacyWarning, match="trained on before, with other settings"):
         second = private(epsilon=2.0).fit(rows[20:], labels[20:])
-    assert second.statement_ is not None
-    assert not second.statement_.void
-    assert second.statement_.one_of_several
+    for each in (first, second):
+        assert each.statement_ is not None
+        assert not each.statement_.void
+        assert each.statement_.one_of_several
+    first.save(tmp_path / "first")
+    assert verify(tmp_path / "first").statement == first.statement_
+    with pytest.raises(PrivacyContractError, match="--not-chosen"):
+        releasable_statement(Run(tmp_path / "first"), learned_features=True)
     # Fitted again without a change: no warning, but stated all the same.
     _, again = private().fit(*vectors(5)), private().fit(*vectors(5))
     assert "NOT chosen among several" in str(again.statement_)

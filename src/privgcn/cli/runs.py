@@ -21,37 +21,36 @@ from privgcn.cli.output import (
 )
 
 
-@takes(inference=Option(help=f"{MODES}; or all.", metavar="MODE"))
+@takes(
+    run=RUN_OR_RELEASE,
+    source=Argument(
+        help="Labelled documents: a folder, a file or a dataset. Without, the run's own."
+    ),
+    inference=Option(help=f"{MODES}; or all.", metavar="MODE"),
+)
 def evaluate(
-    run: Path, inference: str = "all", encoder: Path | None = None, as_json: bool = False
+    run: Path,
+    source: str | None = None,
+    inference: str = "all",
+    encoder: Path | None = None,
+    as_json: bool = False,
 ) -> None:
-    """Score a trained model on the test documents of its corpus that did not train it."""
-    from privgcn.config import MODES as KNOWN
-    from privgcn.config import check_mode
+    """Score a model on labelled documents that did not train it, with 95 % intervals."""
     from privgcn.privacy.wording import guarantee_line
     from privgcn.report.scores import mode_table
-    from privgcn.runs.evaluate import evaluation_of
+    from privgcn.runs.evaluate import score_documents
     from privgcn.runs.run import Run
 
-    modes = tuple(KNOWN) if inference == "all" else (check_mode(inference),)
     finished = Run(run)
     with shown_progress():
-        scored, left_out = evaluation_of(finished, encoder=encoder)
-        scores = {mode: scored.scores[mode] for mode in modes}
-    corpus = scored.corpus
+        record = score_documents(finished, source, inference, encoder=encoder)
     if as_json:
-        record = {"run": str(run), "dataset": corpus.name, "left_out": left_out}
-        print_json({**record, "scores": scores})
+        print_json(record)
         return
-    table = {
-        "dataset": corpus.name,
-        "synthetic": corpus.facts.synthetic,
-        "modes": scores,
-        "baselines": finished.scores["baselines"],
-    }
-    print_table(mode_table(table, private=finished.statement is not None))
-    if left_out:
-        say(f"Left out: {left_out} test documents that the model was trained on.")
+    private = finished.statement is not None
+    print_table(mode_table({**record, "modes": record["scores"]}, private=private))
+    if record["left_out"]:
+        say(f"Left out: {record['left_out']} documents that the model was trained on.")
     say(guarantee_line(finished.statement))
 
 
@@ -114,24 +113,25 @@ def predict(
 @takes(run=Argument(help="A run or release folder, or a statement file.", metavar="RUN"))
 def verify(run: Path, as_json: bool = False) -> None:
     """Recompute epsilon from the files of a run; fail if any of them was edited."""
-    from privgcn.privacy.wording import round_up
+    from privgcn.privacy.wording import explained, round_up
     from privgcn.runs.run import verify as verify_run
 
     verification = verify_run(run)
     statement = verification.statement
+    warnings = explained(statement)["warnings"]
     if as_json:
         names = ("epsilon", "delta", "unit", "relation", "accountant", "releasable")
         record = {name: getattr(statement, name) for name in names}
         checked = {"checked": list(verification.checked), "digest": statement.digest()}
-        print_json({"verified": True, **record, **checked})
+        print_json({"verified": True, **record, **checked, "warnings": warnings})
         return
     say(
         f"verified: epsilon <= {round_up(statement.epsilon)} at delta = {statement.delta:g}, "
         f"unit {statement.unit}, relation {statement.relation}"
     )
     say(f"checked against each other: {', '.join(verification.checked)}")
-    if not statement.releasable:
-        say("not releasable: noise and samples came from a seed")
+    for line in warnings:
+        say(line)
 
 
 @takes(

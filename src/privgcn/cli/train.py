@@ -213,8 +213,10 @@ def _read(
     from privgcn.data import load_corpus, resolved_source
     from privgcn.data.catalogue import usual_encodings
     from privgcn.features import NAMED, choose
+    from privgcn.privacy.statement import Fact
     from privgcn.runs.folder import check_target
     from privgcn.runs.prepare import prepare, public_size
+    from privgcn.runs.release import runs_beside
 
     source = resolved_source(str(settings.data.source))
     settings = settings.changed({"data.source": source})
@@ -245,7 +247,15 @@ def _read(
             words += [privacy.unit]
         out = Path("runs") / "-".join([*words, f"seed-{settings.seed}"])
         check_target(out, overwrite=overwrite)
-    prepared = prepare(corpus, settings, ranks=ranks)
+    beside = runs_beside(out, settings)
+    if beside:
+        note(
+            f"{out.parent} holds other private runs of the same documents, such as "
+            f"{beside[0].name}. Keeping the best of several is a search no epsilon counts, "
+            "and the statement says so. To choose, use 'privgcn tune'."
+        )
+    gaps = (Fact("one_of_several"),) if beside else ()
+    prepared = prepare(corpus, settings, ranks=ranks, gaps=gaps)
     if features.kind is None and usual_encodings(corpus.facts.source):
         note(f"Features: {prepared.featurizer.kind}, as the literature encodes {corpus.name}.")
     elif prepared.featurizer.kind == "given":

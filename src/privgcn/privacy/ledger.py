@@ -243,18 +243,18 @@ def check_releasable(statement: PrivacyStatement, *, not_chosen: bool = False) -
             f"'{statement.void[0].code}'. Train again, once; to choose among models, use "
             "'privgcn tune', whose epsilon covers the search."
         )
+    if not statement.releasable:
+        raise PrivacyContractError(
+            "The statement of a release must be of secret noise. Got one whose noise was "
+            "seeded (--reproducible): whoever knows the seed can subtract it. Train again "
+            "without --reproducible."
+        )
     if statement.one_of_several and not not_chosen:
         raise PrivacyContractError(
             "The model of a release must not be chosen among several by looking at scores or "
             "documents. Got one of several that were trained on the same documents. To choose, "
             "use 'privgcn tune', whose epsilon covers the search; if this one was not chosen, "
             "say so: --not-chosen."
-        )
-    if not statement.releasable:
-        raise PrivacyContractError(
-            "The statement of a release must be of secret noise. Got one whose noise was "
-            "seeded (--reproducible): whoever knows the seed can subtract it. Train again "
-            "without --reproducible."
         )
 
 

@@ -234,6 +234,18 @@ class PrivacyStatement(_PlanFields, BaseModel):
         """Whether the claim holds only if the model was not chosen by looking: likewise."""
         return Fact("one_of_several") in self.not_covered
 
+    def with_gap(self, gap: Fact) -> PrivacyStatement:
+        """The same statement, which leaves one thing more uncovered."""
+        if gap in self.not_covered:
+            return self
+        return PrivacyStatement.of(
+            self.plan,
+            releasable=self.releasable,
+            assumed_public=self.assumed_public,
+            not_covered=(*self.not_covered, gap),
+            model_sha256=self.model_sha256,
+        )
+
     def digest(self) -> str:
         """SHA-256 over every field but the stored digest, in canonical JSON."""
         content = in_plain_values(self)

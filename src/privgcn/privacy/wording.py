@@ -80,8 +80,8 @@ GAPS: dict[str, str] = {
     "private documents: no epsilon counts it, and the claim is VOID. Use 'privgcn tune', whose "
     "epsilon covers the whole search.",
     "one_of_several": "The choice of this model, if it was one: other private models were "
-    "trained on the same documents before it. Whoever keeps the best of several by looking at "
-    "scores or documents reveals more than the epsilon of one.",
+    "trained on the same documents. Whoever keeps the best of several by looking at scores or "
+    "documents reveals more than the epsilon of one.",
     "other": "{detail}",
 }
 SENTENCES = {**PUBLIC, **GAPS}

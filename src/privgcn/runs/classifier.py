@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -31,7 +32,7 @@ from privgcn.config import (
 )
 from privgcn.data import Corpus
 from privgcn.data.ingest import is_missing
-from privgcn.errors import ConfigError, DataError, PrivacyWarning
+from privgcn.errors import BudgetWarning, ConfigError, DataError, PrivacyWarning
 from privgcn.privacy.statement import Fact, PrivacyStatement
 from privgcn.runs.documents_seen import vector_bytes
 from privgcn.runs.folder import write_folder
@@ -58,8 +59,18 @@ _PARAMETERS = {
     "reproducible": "privacy.reproducible",
 }
 _SEARCH = "sklearn.model_selection"
-# Hashes of the documents of this process's private fits, and the settings of each.
-_earlier: list[tuple[frozenset[int], Settings]] = []
+_OVERLAP = 0.5
+
+
+@dataclass
+class _Fit:
+    """A private fit of this process: whether it is one of several on the same documents."""
+
+    one_of_several: bool = False
+
+
+# Hashes of the documents of each private fit, its settings, and what its model remembers.
+_fits: list[tuple[frozenset[int], Settings, _Fit]] = []
 
 
 class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -115,8 +126,9 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     classes_: NDArray[Any]
-    statement_: PrivacyStatement | None
     module_: nn.Module
+    _model: Model
+    _fit = _Fit()
 
     def __init__(
         self,
@@ -194,7 +206,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # To draw another seed is no other setting; to name one is.
         drawn = not isinstance(self.random_state, int | np.integer)
         compared = settings.model_copy(update={"seed": 0}) if drawn else settings
-        gaps = _unpaid_search(documents, compared)
+        own_fit, gaps = _recorded(documents, compared)
         names = getattr(self, "feature_names_in_", None)
         with progress.watched(progress.Printed()) if self.verbose else nullcontext():
             prepared = prepare(
@@ -206,8 +218,26 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 gaps=gaps,
             )
             if self.verbose:
-                _tell(prepared)
-            return self._take(train(prepared).model)
+                print(prepared.corpus.read_report or prepared.corpus)
+                print(
+                    f"Features: {prepared.featurizer.dimension:,}, {prepared.featurizer.kind}."
+                )
+            _warn(prepared)
+            self._take(train(prepared).model)
+        self._fit = own_fit
+        return self
+
+    @property
+    def statement_(self) -> PrivacyStatement | None:
+        """What may be claimed about the model; ``None`` without privacy.
+
+        It says so if a later fit of this process trained on the same documents.
+        """
+        statement = self._model.statement
+        if statement is not None and self._fit.one_of_several:
+            statement = statement.with_gap(Fact("one_of_several"))
+            self._model = replace(self._model, statement=statement)
+        return statement
 
     def predict_proba(
         self, X: Documents, *, edges: Any = None, inference: Mode = "own-graph"
@@ -272,7 +302,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             overwrite: Whether an earlier model, run or release may be replaced.
         """
         check_is_fitted(self, "_model")
-        write_folder(Path(folder), "model", model_files(self._model), overwrite=overwrite)
+        model = replace(self._model, statement=self.statement_)
+        write_folder(Path(folder), "model", model_files(model), overwrite=overwrite)
 
     @classmethod
     def load(
@@ -316,7 +347,6 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = model.classes
         self.n_features_in_ = model.featurizer.dimension
         self.settings_ = model.settings
-        self.statement_ = model.statement
         if model.released.kind == "module":
             from privgcn.sgd.module import brought_module
 
@@ -393,12 +423,16 @@ def _bound(epsilon: Any) -> float | None:
     return None if math.isinf(epsilon) else float(epsilon)
 
 
-def _tell(prepared: PreparedRun) -> None:
-    """Prints what the command line notes before training."""
-    print(prepared.corpus.read_report or prepared.corpus)
-    print(f"Features: {prepared.featurizer.dimension:,}, {prepared.featurizer.kind}.")
+def _warn(prepared: PreparedRun) -> None:
+    """What the command line notes before training, beyond what was read."""
+    whole = prepared.corpus
+    while whole.parent is not None:
+        whole = whole.parent
+    remarks = () if whole.read_report is None else whole.read_report.remarks
+    for remark in remarks:
+        warnings.warn(remark, PrivacyWarning, stacklevel=3)
     for line in prepared.advice:
-        print(line)
+        warnings.warn(line, BudgetWarning, stacklevel=3)
 
 
 def parameters_of(settings: Settings) -> dict[str, Any]:
@@ -416,8 +450,8 @@ def parameters_of(settings: Settings) -> dict[str, Any]:
     return {**without_none(named), **fixed}
 
 
-def _unpaid_search(corpus: Corpus, settings: Settings) -> tuple[Fact, ...]:
-    """Warns where a private fit looks like part of a search over settings that nobody pays.
+def _recorded(corpus: Corpus, settings: Settings) -> tuple[_Fit, tuple[Fact, ...]]:
+    """Records a fit, and warns where it looks like part of a search that nobody pays for.
 
     That is a fit inside of scikit-learn's model selection (``GridSearchCV``,
     ``cross_val_score``), or one on documents half of which trained a private model of this
@@ -425,42 +459,43 @@ def _unpaid_search(corpus: Corpus, settings: Settings) -> tuple[Fact, ...]:
     query. A reproducible fit must not be released anyway.
 
     Returns:
-        What the statement has to say about it.
+        What the model remembers of later fits, and what its statement has to say about
+        earlier ones.
     """
+    own = _Fit()
     if settings.privacy is None or settings.privacy.reproducible:
-        return ()
+        return own, ()
     # Hashes that mean nothing outside of this process.
     contents = vector_bytes(corpus.vectors) if corpus.texts is None else corpus.texts
     documents = frozenset(map(hash, contents))
-    before = [
-        other
-        for others, other in _earlier
-        if 2 * len(documents & others) >= min(len(documents), len(others))
+    same = [
+        (other, fit)
+        for others, other, fit in _fits
+        if len(documents & others) >= _OVERLAP * min(len(documents), len(others))
     ]
-    _earlier.append((documents, settings))
-    frame = sys._getframe()
-    callers = set()
-    while frame.f_back is not None:
+    for fit in (own, *(fit for _, fit in same)):
+        fit.one_of_several = bool(same)
+    _fits.append((documents, settings, own))
+    frame, searched = sys._getframe(), False
+    while frame.f_back is not None and not searched:
         frame = frame.f_back
-        callers.add(str(frame.f_globals.get("__name__", "")))
-    if any(name.startswith(_SEARCH) for name in callers):
-        fact = Fact("unpaid_search")
+        searched = str(frame.f_globals.get("__name__", "")).startswith(_SEARCH)
+    if searched:
         why = (
             "scikit-learn's model selection trains on the same private documents again and "
             "again, and the claim of a model that it chooses is void."
         )
-    elif any(other != settings for other in before):
-        fact = Fact("one_of_several")
+    elif any(other != settings for other, _ in same):
         why = (
             "These private documents were trained on before, with other settings. To choose "
             "among such models is a search that no epsilon counts, and the claim is void."
         )
     else:
         # A fit that was run again, with other noise, is stated without a warning.
-        return (Fact("one_of_several"),) if before else ()
+        return own, ()
     remedy = (
         "The epsilon of each model counts that model alone. Use 'privgcn tune', whose epsilon "
         "covers the whole search, or choose settings on public documents with cross_validate."
     )
     warnings.warn(f"{why} {remedy}", PrivacyWarning, stacklevel=3)
-    return (fact,)
+    return own, (Fact("unpaid_search"),) if searched else ()

@@ -2,14 +2,15 @@
 
 A run folder holds the hashes together with their key: whoever can read both can ask whether a
 document trained the model. So nobody but its owner can read a run folder, and neither a release
-nor a saved model has them. Copies are found if they are exact, but for spaces: a text with
-another word is another document.
+nor a saved model has them. Copies are found if they are exact, but for spaces, case and Unicode
+form: a text with another word is another document.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import partial
@@ -132,8 +133,11 @@ def _hashes(corpus: Corpus, key: bytes) -> dict[str, Hashes]:
         return np.fromiter(digests, np.uint64, count)
 
     nothing = np.zeros(len(corpus), np.uint64)
-    # Whatever the spaces of a text.
-    texts = (" ".join(text.split()) for text in corpus.texts or ())
+    # Whatever the spaces, case and Unicode form of a text.
+    texts = (
+        " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+        for text in corpus.texts or ()
+    )
     hashes = {
         "id": hashed("id", (str(name).encode() for name in corpus.ids)),
         "text": nothing

@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privgcn.config import MODES, Mode, make_settings
+from privgcn.config import MODES, Mode, check_mode, make_settings
 from privgcn.data import OUTSIDE, TEST, TRAIN, Corpus
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
 from privgcn.evaluation import HEADLINE, over_seeds
 from privgcn.privacy.accounting import epsilon_of_events
+from privgcn.runs.predictions import check_full_graph
 from privgcn.runs.run import Run
-from privgcn.runs.train import TrainedRun, train, train_run
+from privgcn.runs.train import TrainedRun, baselines, train, train_run
 
 
-def evaluation_of(
-    run: Run, source: str | None = None, *, encoder: Path | None = None
-) -> tuple[TrainedRun, int]:
-    """The model of a run beside documents that it was not trained on, ready to be scored.
+def score_documents(
+    run: Run, source: str | None = None, inference: str = "all", *, encoder: Path | None = None
+) -> dict[str, Any]:
+    """Scores of a model on documents that it was not trained on, with intervals.
 
     Of its own corpus these are the test documents. A random split would be made anew, and
     differently where documents came or went, so the run's memory decides: what it was not
@@ -30,13 +31,15 @@ def evaluation_of(
 
     Args:
         run: A run folder; for other documents than its own also a saved model or a release.
-        source: A folder of labelled documents, or a dataset; ``None`` takes the run's own.
+        source: Labelled documents, or a dataset; ``None`` takes the run's own.
+        inference: A mode, or ``all`` that these documents have.
         encoder: Where the encoder of the features lies, if it is not installed.
 
     Returns:
-        The model beside the documents, and how many were left out because they trained it.
+        What ``--json`` prints.
 
     Raises:
+        ConfigError: ``full-graph`` without training documents among the documents.
         DataError: The folder does not know which documents trained, or no document is left,
             or none has a label.
     """
@@ -64,8 +67,20 @@ def evaluation_of(
             f"Evaluation needs labels, and no document of {source} has one. Add a column "
             "'label', or use 'privgcn predict'."
         )
-    documents = corpus.with_split(np.where(test, TEST, np.where(trained, TRAIN, OUTSIDE)))
-    return TrainedRun(model, documents, model.graph(documents)), int(left_out.sum())
+    there = bool(trained.any())
+    modes = [mode for mode in MODES if there or mode != "full-graph"]
+    if inference != "all":
+        modes = [check_full_graph(run, source, check_mode(inference), there=there)]
+    corpus = corpus.with_split(np.where(test, TEST, np.where(trained, TRAIN, OUTSIDE)))
+    scored = TrainedRun(model, corpus, model.graph(corpus))
+    return {
+        "run": str(run.folder),
+        "dataset": corpus.name,
+        "synthetic": corpus.facts.synthetic,
+        "left_out": int(left_out.sum()),
+        "scores": {mode: scored.score(mode) for mode in modes},
+        "baselines": baselines(scored),
+    }
 
 
 def repeated_scores(run: TrainedRun, count: int) -> dict[str, Any]:
@@ -183,5 +198,5 @@ def _folds(corpus: Corpus, folds: int, seed: int) -> NDArray[np.int64]:
             f"The 'folds' of cross_validate must be between 2 and {units}, the number of "
             f"{'documents' if corpus.owners is None else 'owners'}. Got {folds}."
         )
-    dealt = np.arange(units) % folds
-    return np.asarray(np.random.default_rng(seed).permutation(dealt)[of], dtype=np.int64)
+    dealt = np.random.default_rng(seed).permutation(np.arange(units) % folds)
+    return np.asarray(dealt[of], dtype=np.int64)

@@ -110,16 +110,7 @@ def predict_source(
     model, seen, own = run.model(path=encoder), run.documents_seen, run.is_own_source(source)
     corpus = load_corpus(source, seed=run.settings.seed)
     trained = np.zeros(len(corpus), bool) if seen is None else seen.among(corpus, own=own)
-    if mode == "full-graph" and not trained.any():
-        why = (
-            f"a {run.stored.kind} does not know which those are"
-            if seen is None
-            else f"{source} has none: it would be the same as 'own-graph'"
-        )
-        raise ConfigError(
-            f"Inference 'full-graph' looks at training documents, and {why}. Use the folder of "
-            "the run with its own documents, or --inference own-graph."
-        )
+    check_full_graph(run, source, mode, there=bool(trained.any()))
     chosen = corpus.select(~trained if own else np.arange(len(corpus)))
     if len(chosen) == 0:
         raise DataError(
@@ -127,13 +118,7 @@ def predict_source(
         )
     named = [] if own else [str(corpus.ids[row]) for row in np.flatnonzero(trained).tolist()]
     progress.begin("prediction")
-    covered, words = _coverage(
-        mode,
-        private=run.statement is not None,
-        known=seen is not None,
-        trained=named,
-        documents=len(chosen),
-    )
+    covered, words = _coverage(mode, run, own=own, trained=named, documents=len(chosen))
     return Predictions(
         ids=chosen.ids,
         classes=model.classes,
@@ -145,12 +130,29 @@ def predict_source(
     )
 
 
+def check_full_graph(run: Run, source: str | None, mode: Mode, *, there: bool) -> Mode:
+    """Refuses ``full-graph`` where no training document is there to be looked at."""
+    if mode == "full-graph" and not there:
+        why = (
+            f"a {run.stored.kind} does not know which those are"
+            if run.documents_seen is None
+            else f"{source} has none: it would be the same as 'own-graph'"
+        )
+        raise ConfigError(
+            f"Inference 'full-graph' looks at training documents, and {why}. Use the folder of "
+            "the run with its own documents, or --inference own-graph."
+        )
+    return mode
+
+
 def _coverage(
-    mode: Mode, *, private: bool, known: bool, trained: list[str], documents: int
+    mode: Mode, run: Run, *, own: bool, trained: list[str], documents: int
 ) -> tuple[bool | None, str]:
     """Whether predictions are covered by the guarantee of the training data, and why."""
-    if not private:
+    if run.statement is None:
         return False, "No guarantee covers these predictions: the model has none."
+    if run.statement.void:
+        return False, "No guarantee covers these predictions: the claim of the model is void."
     if mode == "full-graph":
         return False, "Not covered by the guarantee: training documents were looked at."
     if trained:
@@ -165,9 +167,12 @@ def _coverage(
             f"{len(trained)} of {documents} documents trained the model or repeat one that "
             f"did ({names}): {consequence}."
         )
-    if not known:
+    if run.documents_seen is None:
         return None, "Covered by the guarantee if none of these documents trained the model."
-    return True, (
-        "Covered by the guarantee, which protects training documents: there is no exact copy "
-        "of a training document among these."
+    why = (
+        "these were left out"
+        if own
+        else "there is no exact copy of a training document among these, whatever the spaces "
+        "and case"
     )
+    return True, f"Covered by the guarantee, which protects training documents: {why}."

@@ -22,6 +22,7 @@ from privgcn.runs.folder import (
     check_target,
     is_stored,
     lies_in,
+    read_folder,
     write_folder,
 )
 from privgcn.runs.run import Run
@@ -50,7 +51,7 @@ def releasable_statement(
             "release. Train with --epsilon."
         )
     check_releasable(statement, not_chosen=not_chosen)
-    others = () if not_chosen else runs_beside(run)
+    others = () if not_chosen else runs_beside(run.folder, run.settings)
     if others:
         raise PrivacyContractError(
             f"The model of a release must not be chosen among several by looking at scores or "
@@ -69,25 +70,26 @@ def releasable_statement(
     return statement
 
 
-def runs_beside(run: Run) -> tuple[Path, ...]:
+def runs_beside(folder: Path, settings: Settings) -> tuple[Path, ...]:
     """Other private runs of the same documents, in the folder that holds this one.
 
     Assumes:
         Runs are where ``train`` put them. One that was moved or deleted is not found: what was
         looked at before a release is the owner's to say.
     """
-    own, source, found = run.folder.resolve(), run.settings.data.source, []
-    if source is None:
+    own, source, others = folder.resolve(), settings.data.source, []
+    if source is None or settings.privacy is None or not own.parent.is_dir():
         return ()
-    for folder in sorted(own.parent.iterdir()):
-        if folder == own or not (is_stored(folder) and (folder / STATEMENT).exists()):
+    weights = read_folder(own).files.get(WEIGHTS) if is_stored(own) else None
+    for other in sorted(own.parent.iterdir()):
+        if other == own or not (is_stored(other) and (other / STATEMENT).exists()):
             continue
         with suppress(PrivGCNError, OSError):
-            other = Run(folder)
-            same = other.stored.content(WEIGHTS) == run.stored.content(WEIGHTS)
-            if other.is_own_source(source) and other.stored.kind == "run" and not same:
-                found.append(folder)
-    return tuple(found)
+            run = Run(other)
+            copy = run.stored.files.get(WEIGHTS) == weights
+            if run.stored.kind == "run" and run.is_own_source(source) and not copy:
+                others.append(other)
+    return tuple(others)
 
 
 def public_settings(settings: Settings, kind: str) -> Settings:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from privgcn import progress
 from privgcn.config import Settings
-from privgcn.errors import DataError
+from privgcn.errors import DataError, PrivacyContractError
 from privgcn.files import read_bounded
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verify import Verification, check_claim
@@ -161,7 +161,8 @@ def verify(path: Path) -> Verification:
 
     Raises:
         DataError: A file was edited, removed or added, or cannot be read.
-        PrivacyContractError: The claim does not hold, or files contradict each other.
+        PrivacyContractError: The claim does not hold or is void, or files contradict each
+            other.
     """
     folder = path if path.is_dir() or path.name != STATEMENT else path.parent
     if path.is_dir() or is_stored(folder):
@@ -171,13 +172,23 @@ def verify(path: Path) -> Verification:
                 f"The run {folder} is as it was written, but it was trained without privacy "
                 "and has no statement to verify."
             )
-        return verification
+        return _valid(verification, path)
     try:
         text = read_bounded(path, most=_MOST_STATEMENT).decode("utf-8")
     except UnicodeDecodeError:
         raise DataError(f"The file {path} is not UTF-8 text.") from None
     statement = PrivacyStatement.from_json(text)
-    return Verification(statement, check_claim(statement, where=path))
+    return _valid(Verification(statement, check_claim(statement, where=path)), path)
+
+
+def _valid(verification: Verification, path: Path) -> Verification:
+    if verification.statement.void:
+        raise PrivacyContractError(
+            f"The claim of {path} must hold. It is void by the fact "
+            f"'{verification.statement.void[0].code}', which its statement names. Train again, "
+            "once, or use 'privgcn tune'."
+        )
+    return verification
 
 
 def write_run(

@@ -103,12 +103,13 @@ class TrainedRun:
     @cached_property
     def scores(self) -> dict[Mode, dict[str, Any]]:
         """For each inference mode, the scores on the test documents."""
+        return {mode: self.score(mode) for mode in MODES}
+
+    def score(self, mode: Mode) -> dict[str, Any]:
+        """The scores on the test documents in one mode."""
         return {
-            mode: {
-                **self._table(self.predictions(mode)),
-                **probability_scores(self.truth, self.probabilities(mode)),
-            }
-            for mode in MODES
+            **self._table(self.predictions(mode)),
+            **probability_scores(self.truth, self.probabilities(mode)),
         }
 
     def headline(self, predicted: NDArray[np.int64]) -> dict[str, Any]:
@@ -236,7 +237,7 @@ def score_table(run: TrainedRun) -> dict[str, Any]:
         "features": run.model.featurizer.dimension,
         "classes": list(corpus.classes),
         "modes": run.scores,
-        "baselines": _baselines(run),
+        "baselines": baselines(run),
     }
     if settings.privacy is None:
         # They are trained on the training documents, so only a non-private run has them.
@@ -273,7 +274,7 @@ def _deployment(run: TrainedRun) -> dict[str, Any]:
     return {**better_mode(graph.labels[checked], alone, own_graph), "decided_by": "validation"}
 
 
-def _baselines(run: TrainedRun) -> dict[str, dict[str, Any]]:
+def baselines(run: TrainedRun) -> dict[str, dict[str, Any]]:
     """Scores that a result must beat, and that cost nothing: majority, random, graph-blind.
 
     For a linear model without hops in training, the graph-blind baseline is the released
