@@ -143,6 +143,12 @@ class TestTrain:
         assert weights[2] == weights[3]
         with pytest.raises(PrivGCNError, match="seeded"):
             call("release", tmp_path / "c", tmp_path / "released")
+        # One of several says so, and is released on its owner's word alone.
+        assert "only if this model was NOT chosen" in call("verify", tmp_path / "b")
+        assert record_of("verify", tmp_path / "a")["warnings"] == []
+        for name in ("a", "b"):
+            with pytest.raises(PrivGCNError, match="--not-chosen"):
+                call("release", tmp_path / name, tmp_path / "released")
         assert not (tmp_path / "released").exists()
 
     def test_what_to_do_next_can_be_pasted(self, shelf, tmp_path):
@@ -161,13 +167,17 @@ class TestTrain:
 
 
 class TestEvaluate:
-    def test_it_computes_the_scores_of_the_run_again(self, shelf):
+    def test_it_computes_the_scores_of_the_run_again(self, shelf, tmp_path):
         again = record_of("evaluate", shelf / "run")["scores"]
 
         assert again == json.loads((shelf / "run" / "scores.json").read_text())["modes"]
         one = record_of("evaluate", shelf / "run", "--inference", "alone")["scores"]
         assert list(one) == ["alone"]
         assert "40 test documents" in call("evaluate", shelf / "run")
+        (tmp_path / "own.csv").write_text("id,text,label\na,a stubborn rash,skin\n")
+        for model in ("run", "released"):
+            shown = call("evaluate", shelf / model, tmp_path / "own.csv")
+            assert "1 test document of own" in shown
 
     def test_a_grown_folder_is_evaluated_on_new_documents_only(self, tmp_path):
         source = letters(tmp_path / "letters", range(200), split=False)
