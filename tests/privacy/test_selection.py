@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from time import process_time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -101,8 +102,17 @@ def test_the_number_of_runs_has_the_stated_law(mean: float) -> None:
     spread = math.sqrt((np.arange(1, MOST + 1) ** 2 * exact).sum() - mean**2)
     assert abs(drawn.mean() - mean) < 4 * spread / math.sqrt(count)
     assert (drawn == 1).mean() == pytest.approx(exact[0], abs=0.04)
-    # Nothing is cut off: the spread is that of the law too.
     assert drawn.std() == pytest.approx(spread, rel=0.15)
+
+
+# hazard 14
+@pytest.mark.parametrize("mean", MEANS)
+def test_no_number_of_runs_is_too_large(mean: float) -> None:
+    runs = RunCount(mean)
+    # Arrivals that follow each other so closely that there are a thousand of them.
+    word = np.uint64(math.exp(-runs.rate / 1000.5) * 2.0**64)
+    quick: Any = SimpleNamespace(words=lambda count: np.full(count, word))
+    assert runs.draw(quick) == 1000
 
 
 @pytest.mark.parametrize("mean", MEANS[:-1])

@@ -147,7 +147,6 @@ def test_runs_are_drawn_made_and_scored_as_the_bound_assumes(
     monkeypatch.setattr(tune, "trained", train)
     monkeypatch.setattr(tune, "score", score)
     monkeypatch.setattr(tune, "winner", lambda candidate, model, *_: model)
-    # The seed of the settings has no say in what is drawn.
     made, chosen = search(make_corpus(), settings(seed=3), SPACE, COUNT)
     assert len(drawn) == len(values) == runs
     model: Any = made
@@ -156,6 +155,11 @@ def test_runs_are_drawn_made_and_scored_as_the_bound_assumes(
     # Uniform over the four candidates, and no candidate follows from the one before.
     pairs = np.bincount(4 * np.array(drawn[:-1]) + np.array(drawn[1:]), minlength=16)
     assert chisquare(pairs).pvalue > 1e-6
+    # Nor does any follow from the seed, which is public.
+    first = drawn.copy()
+    search(make_corpus(), settings(seed=3), SPACE, COUNT)
+    again = drawn[runs:]
+    assert 0.1 < np.mean(np.array(first) == np.array(again)) < 0.4
 
 
 # hazard 14
