@@ -36,6 +36,7 @@ from privgcn.data import TEST, TRAIN, Corpus, load_corpus
 from privgcn.data.catalogue import usual_encodings
 from privgcn.errors import ConfigError, DataError, shown
 from privgcn.evaluation import classification_scores
+from privgcn.files import check_room, writing
 from privgcn.report.text import number
 from privgcn_paper.experiments import AXES, Point
 from privgcn_paper.results import PAPER_MODE, key_of, packed, read_records, write_record
@@ -119,13 +120,15 @@ def run_all(
         progress: Called with tasks done and tasks in all.
 
     Raises:
-        ConfigError: A run has axes that its recipe does not know.
+        ConfigError: A run has axes that its recipe does not know, or nothing can be written.
     """
     begun = time.perf_counter()
     for point in {id(task.point): task.point for task in tasks}.values():
         check(point)
     named = {key_of(task.point, task.seed): task for task in tasks}
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        check_room(folder.resolve() / "records")
     known = read_records(folder).keys()
     missing = [task for key, task in named.items() if key not in known]
     failures: list[tuple[Task, str]] = []

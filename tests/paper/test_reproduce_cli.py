@@ -95,6 +95,11 @@ class TestOwnGrid:
         assert "pokec" in said
         assert not (tmp_path / "reproduction").exists()
 
+    def test_a_folder_that_cannot_be_written_is_one_line(self, typed, own):
+        code, shown, said = typed("--config", own, "--out", own / "runs")
+        assert (code, shown) == (2, "")
+        assert re.fullmatch(r"Error: .*own.toml/runs cannot be written: .*\n", said)
+
 
 class TestMistakes:
     @pytest.mark.parametrize(
