@@ -14,7 +14,7 @@ from privgcn.config import MODES
 from privgcn.data import TRAIN, load_corpus
 from privgcn.errors import ConfigError, DataError
 from privgcn.runs.classifier import GraphClassifier
-from privgcn.runs.predictions import Predictions, are_predictions, check_format, predict_source
+from privgcn.runs.predictions import Predictions, are_predictions, predict_source
 from privgcn.runs.release import write_release
 from privgcn.runs.run import Run
 
@@ -150,11 +150,8 @@ def test_a_table_is_written_for_its_owner_and_no_cell_is_a_formula(tmp_path: Pat
         ]
         assert [row[0] for row in rows] == ["id", "'=1+1", "-5", "'@x", "plain"]
         assert rows[1][1:] == ["'+a", "0.900000", "0.900000", "0.100000"]
-
-
-def test_another_ending_is_refused_and_somebodys_file_is_known(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"ends with \.csv"):
-        check_format(tmp_path / "table.xlsx")
+        predictions.write(tmp_path / "table.xlsx")
     for content in (b"x,y\n", b"[[[", b"\xff", b""):
         (tmp_path / "a.csv").write_bytes(content)
         assert not are_predictions(tmp_path / "a.csv")

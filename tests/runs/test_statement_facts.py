@@ -25,10 +25,9 @@ from privgcn.privacy.statement import Fact, PrivacyStatement
 from privgcn.runs import classifier
 from privgcn.runs.classifier import GraphClassifier
 from privgcn.runs.predictions import predict_source
-from privgcn.runs.prepare import not_covered
 from privgcn.runs.release import releasable_statement
 from privgcn.runs.run import Run, verify
-from privgcn.runs.train import train_run
+from privgcn.runs.train import not_covered, train_run
 from privgcn.runs.tune import search
 
 EPSILON, DELTA = 2.0, 1e-3

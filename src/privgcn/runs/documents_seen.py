@@ -71,11 +71,7 @@ class DocumentsSeen:
 
     @classmethod
     def read(cls, stored: Stored) -> DocumentsSeen | None:
-        """Those of a run; ``None`` for a release or a saved model.
-
-        Raises:
-            DataError: They cannot be read.
-        """
+        """Those of a run; ``None`` for a release or a saved model."""
         if SEEN not in stored.files:
             return None
         from safetensors import SafetensorError

@@ -37,11 +37,6 @@ def score_documents(
 
     Returns:
         What ``--json`` prints.
-
-    Raises:
-        ConfigError: ``full-graph`` without training documents among the documents.
-        DataError: The folder does not know which documents trained, or no document is left,
-            or none has a label.
     """
     model, seen = run.model(path=encoder), run.documents_seen
     own = source is None or run.is_own_source(source)
@@ -88,10 +83,6 @@ def repeated_scores(run: TrainedRun, count: int) -> dict[str, Any]:
 
     The model is that of the first seed, which the settings name before anything is trained.
     The others are trained, scored and forgotten; nobody chooses among them.
-
-    Args:
-        run: The model, of the settings' own seed.
-        count: Seeds in all, the model's included.
 
     Returns:
         The seeds; for each mode and score, the values with mean, deviation and interval; and

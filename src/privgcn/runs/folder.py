@@ -92,7 +92,7 @@ class Stored:
 
     def record(self, name: str) -> dict[str, Any]:
         """A file as the JSON object that it must hold."""
-        return json_object(self.text(name), self.folder / name)
+        return _object(self.text(name), self.folder / name)
 
 
 def is_stored(folder: Path) -> bool:
@@ -101,11 +101,7 @@ def is_stored(folder: Path) -> bool:
 
 
 def read_folder(folder: Path) -> Stored:
-    """Reads a folder that was written by :func:`write_folder`.
-
-    Raises:
-        DataError: It is none, or a file in it was edited, removed or added.
-    """
+    """Reads a folder of ours, unless a file in it was edited, removed or added."""
     try:
         there = set(os.listdir(folder)) - {MANIFEST}
     except (FileNotFoundError, NotADirectoryError):
@@ -137,12 +133,7 @@ def read_folder(folder: Path) -> Stored:
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
-    """Refuses a target that cannot or must not be written; to be called before any work.
-
-    Raises:
-        ConfigError: The folder holds something that is not ours, or that was changed, or
-            ``overwrite`` was not given, or the target cannot be written.
-    """
+    """Refuses a target that cannot or must not be written; to be called before any work."""
     with writing(folder):
         target = folder.resolve()
         if target.exists() and not target.is_dir():
@@ -170,9 +161,6 @@ def write_folder(
 
     An earlier folder of ours is moved aside first and comes back if anything fails. Of it
     only the files on its manifest are removed.
-
-    Raises:
-        ConfigError: :func:`check_target` refuses the target, or the disk is full.
     """
     check_target(folder, overwrite=overwrite)
     target = folder.resolve()
@@ -196,18 +184,8 @@ def write_folder(
             raise
 
 
-def lies_in(inner: Path, outer: Path) -> bool:
-    """Whether ``inner`` is ``outer`` or lies in it, wherever symbolic links lead."""
-    with writing(inner):
-        return inner.resolve().is_relative_to(outer.resolve())
-
-
-def json_object(text: str, path: Path) -> dict[str, Any]:
-    """The JSON object that a file holds.
-
-    Raises:
-        DataError: It holds something else, or a name twice, or a number that is not finite.
-    """
+def _object(text: str, path: Path) -> dict[str, Any]:
+    """The JSON object that a file holds: no name twice, and no number that is not finite."""
     try:
         record = read_json(text)
     except ValueError as error:
@@ -223,7 +201,7 @@ def _manifest(folder: Path) -> _Manifest:
         raise DataError(f"The folder {folder} has no {MANIFEST}. {_WRITERS}")
     try:
         text = read_bounded(path, most=_MOST_MANIFEST).decode("utf-8")
-        return _Manifest.model_validate(json_object(text, path))
+        return _Manifest.model_validate(_object(text, path))
     except (ValidationError, UnicodeDecodeError):
         raise DataError(
             f"The file {path} is not a manifest of format {_FORMAT}. Copy the folder again, or "

@@ -60,10 +60,6 @@ def training_documents(
 
     All documents train, unless a ``split`` column or masks say otherwise: then those for
     training do, and those for validation may stop a run without privacy.
-
-    Raises:
-        ConfigError: Labels are missing, or given twice.
-        DataError: The documents break a rule.
     """
     given = {"y": y, "edges": edges, "owners": owners, "classes": classes}
     if isinstance(X, Corpus):

@@ -44,13 +44,8 @@ _MOST_FEATURES = 2**31 - 1
 class Model:
     """What was trained, with everything that a user of it needs.
 
-    Attributes:
-        released: The parameters, settings and plan.
-        featurizer: How documents become features.
-        classes: The class labels, with their type.
-        statement: The claim; ``None`` without privacy.
-        feature_names: Names of the columns that the classifier was fitted on, if any.
-        module: A module of the class that was trained, where it was the user's own.
+    ``classes`` keep their type; ``feature_names`` are those of the columns that the classifier
+    was fitted on; ``module`` is of the class that was trained, where it was the user's own.
     """
 
     released: Released
@@ -80,11 +75,7 @@ class Model:
         return scores_in_mode(self.released, graph, rows, mode, module=self.module)
 
     def probabilities(self, corpus: Corpus, mode: Mode) -> NDArray[np.float64]:
-        """Class probabilities of each document of a corpus.
-
-        Raises:
-            ConfigError: ``full-graph`` of a corpus that is no view of a larger one.
-        """
+        """Class probabilities of each document; ``full-graph`` needs a view of a corpus."""
         rows = np.arange(len(corpus))
         if mode == "full-graph":
             if corpus.parent is None or corpus.rows is None:
@@ -100,11 +91,7 @@ class Model:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The content of ``model.json``: everything but tensors and settings.
-
-        Raises:
-            ConfigError: The class labels cannot be stored in JSON.
-        """
+        """The content of ``model.json``: everything but tensors and settings."""
         matching = self.released.matching
         return {
             "format": _FORMAT,
@@ -170,11 +157,7 @@ def model_files(model: Model) -> dict[str, str | bytes]:
 
 
 def read_settings(stored: Stored) -> Settings:
-    """The settings of a model.
-
-    Raises:
-        DataError: They cannot be read, or one of them breaks its rule.
-    """
+    """The settings of a model."""
     path = stored.folder / SETTINGS
     try:
         return parse_settings(tomllib.loads(stored.text(SETTINGS)))
@@ -194,17 +177,8 @@ def read_model(
 ) -> Model:
     """The model of a folder whose claim was checked.
 
-    Args:
-        stored: The files.
-        settings: Those of the folder.
-        statement: That of the folder.
-        module: Of the class that was trained, where it was a user's own: files hold no code.
-        path: Where the encoder of the features lies on this machine, if it is not installed:
-            nothing that a model file names is looked for elsewhere.
-
-    Raises:
-        ConfigError: A module for a model that is none.
-        DataError: A file is missing or not what it should be.
+    Files hold no code, so a user's own ``module`` has to be brought; nothing that a model file
+    names is looked for elsewhere, so ``path`` says where an encoder lies that is not installed.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load

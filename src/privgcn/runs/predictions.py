@@ -27,12 +27,9 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?$")
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Class probabilities of documents.
+    """Class probabilities ``[documents, classes]``.
 
     Attributes:
-        ids: The documents.
-        classes: The class labels.
-        probabilities: ``[documents, classes]``.
         covered: Whether the training guarantee covers them; ``None`` where that depends on
             whether one of them trained the model, which the folder does not know.
         coverage: The same in words.
@@ -97,13 +94,9 @@ def predict_source(
 
     Args:
         folder: A run, a saved model or a release.
-        source: A folder of documents, or a dataset's name.
+        source: A folder or file of documents, or a dataset's name.
         inference: The mode.
         encoder: Where the encoder of the features lies, if it is not installed.
-
-    Raises:
-        ConfigError: ``full-graph`` without training documents among the documents.
-        DataError: The folder is no run, or there is nothing to predict.
     """
     mode = check_mode(inference)
     run = Run(folder)

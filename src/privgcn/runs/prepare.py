@@ -90,17 +90,7 @@ def prepare(
     feature_names: tuple[str, ...] | None = None,
     gaps: tuple[Fact, ...] = (),
 ) -> PreparedRun:
-    """Decides about a run.
-
-    Args:
-        corpus: Documents with their split.
-        settings: Everything that decides the run.
-        module: The user's own model, where ``model.kind`` is ``module``.
-        ranks: The processes that share the training; every one of them calls this.
-        featurizer: One that was made for these documents and features before.
-        classes: The class labels with their type; by default the texts of the corpus.
-        feature_names: Names of the columns of vectors.
-        gaps: What the guarantee says nothing about, beyond what the corpus tells.
+    """Decides about a run; of several ranks, every one calls this.
 
     Raises:
         ConfigError: The budget cannot be kept, or settings do not fit together.
@@ -191,10 +181,6 @@ def check_owners(corpus: Corpus, unit: str | None) -> None:
     """Refuses to protect persons who are not known or are on both sides of the split.
 
     Owners are looked for in the parent corpus too: to train on a view hides nothing.
-
-    Raises:
-        PrivacyContractError: Documents have no owners, or some owner has training documents
-            and documents to predict.
     """
     if unit != "person":
         return
@@ -211,28 +197,6 @@ def check_owners(corpus: Corpus, unit: str | None) -> None:
         )
 
 
-def assumed_public(corpus: Corpus, featurizer: Featurizer) -> list[Fact]:
-    """Facts that anybody may know, in every neighbouring dataset alike."""
-    facts = [Fact("features", count=featurizer.dimension, kind=featurizer.kind)]
-    if corpus.facts.classes_declared:
-        facts.append(Fact("classes_declared", count=corpus.num_classes))
-    if corpus.facts.public_vectors is not None and featurizer.kind == "given":
-        facts.append(Fact("vectors_made", detail=corpus.facts.public_vectors))
-    return facts
-
-
-def not_covered(corpus: Corpus, featurizer: Featurizer) -> list[Fact]:
-    """What the guarantee says nothing about."""
-    gaps: list[Fact] = []
-    if not corpus.facts.classes_declared:
-        gaps.append(Fact("classes_from_labels", count=corpus.num_classes))
-    if corpus.facts.split_origin == "stratified":
-        gaps.append(Fact("split_by_label"))
-    if featurizer.learned is not None:
-        gaps.append(Fact("learned_features", detail=featurizer.learned))
-    return gaps + [Fact("other", detail=gap) for gap in corpus.facts.not_covered]
-
-
 def graph_of(
     corpus: Corpus,
     featurizer: Featurizer,
@@ -242,13 +206,8 @@ def graph_of(
     """The documents of a corpus as a graph with feature rows scaled as the settings say.
 
     Dense rows that would take more than ``training.memory`` lie in a nameless file. A public
-    number decides that, and no bit of a row depends on it.
-
-    Args:
-        corpus: Documents.
-        featurizer: How they become features.
-        settings: Of the run.
-        encoded: The documents to encode here; rows of all others are zero.
+    number decides that, and no bit of a row depends on it. Of documents that are not among
+    ``encoded``, if it is given, rows are zero.
     """
     chosen = corpus if encoded is None else corpus.select(encoded)
     rows, norm = featurizer.transform(chosen), settings.features.normalise
@@ -286,14 +245,9 @@ def _advice(
     Features that learn from the documents have no public size.
     """
     privacy = settings.privacy
-    if (
-        privacy is None
-        or plan is None
-        or privacy.epsilon is None
-        or settings.recipe != "auto"
-        or privacy.unit not in ("document", "person")
-        or privacy.parts != "each"
-        or (featurizer.learns and featurizer.kind != "given")
-    ):
+    if privacy is None or plan is None or privacy.epsilon is None or settings.recipe != "auto":
+        return ()
+    single = privacy.unit in ("document", "person") and privacy.parts == "each"
+    if not single or (featurizer.learns and featurizer.kind != "given"):
         return ()
     return Budget(plan, classes, featurizer.dimension, featurizer.kind).advice

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from privgcn.config import DataSettings, Settings, to_toml
 from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError
+from privgcn.files import writing
 from privgcn.privacy.ledger import check_releasable
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs.folder import (
@@ -21,7 +22,6 @@ from privgcn.runs.folder import (
     WEIGHTS,
     check_target,
     is_stored,
-    lies_in,
     read_folder,
     write_folder,
 )
@@ -40,7 +40,6 @@ def releasable_statement(
             them by looking at scores or documents.
 
     Raises:
-        DataError: There is no run, or it was changed.
         PrivacyContractError: The run has no guarantee, its claim is void or holds on a
             condition, its noise was seeded, or its features were learned from protected text.
     """
@@ -102,30 +101,21 @@ def public_settings(settings: Settings, kind: str) -> Settings:
 
 
 def check_release_target(run: Run, folder: Path, *, overwrite: bool) -> None:
-    """Refuses to write a release over its own run, or where it must not or cannot be.
-
-    Raises:
-        ConfigError: It is refused.
-    """
-    if lies_in(folder, run.folder) or lies_in(run.folder, folder):
-        raise ConfigError(
-            f"The release of {run.folder} must lie apart from the run. Got {folder}. Name "
-            "another folder."
-        )
+    """Refuses to write a release over its own run, or where it must not or cannot be."""
+    with writing(folder):
+        own, target = run.folder.resolve(), folder.resolve()
+        if target.is_relative_to(own) or own.is_relative_to(target):
+            raise ConfigError(
+                f"The release of {run.folder} must lie apart from the run. Got {folder}. Name "
+                "another folder."
+            )
     check_target(folder, overwrite=overwrite)
 
 
 def write_release(
     run: Run, folder: Path, pages: Mapping[str, str], *, overwrite: bool = False
 ) -> None:
-    """Writes model, statement and pages; the statement is the run's, word for word.
-
-    Args:
-        run: The run.
-        folder: Where.
-        pages: Card and report, by their names.
-        overwrite: Whether an earlier run or release there may be replaced.
-    """
+    """Writes model, statement and pages; the statement is the run's, word for word."""
     check_release_target(run, folder, overwrite=overwrite)
     public = public_settings(run.settings, run.model().featurizer.kind)
     files: dict[str, str | bytes] = {

@@ -75,12 +75,7 @@ class Run:
 
     @cached_property
     def verification(self) -> Verification | None:
-        """The claim, computed again; ``None`` where there is none.
-
-        Raises:
-            DataError: A private model has no statement.
-            PrivacyContractError: The claim does not hold, or files contradict each other.
-        """
+        """The claim, computed again; ``None`` where there is none."""
         stored = self.stored
         if STATEMENT not in stored.files:
             if self.settings.privacy is not None:
@@ -110,12 +105,7 @@ class Run:
         return self.stored.record(SCORES)
 
     def model(self, *, module: nn.Module | None = None, path: Path | None = None) -> Model:
-        """The model; its claim is checked first.
-
-        Args:
-            module: Of the class that was trained, where it was a user's own.
-            path: Where the encoder of the features lies, if it is not installed.
-        """
+        """The model, as :func:`read_model` gives it; its claim is checked first."""
         return read_model(
             self.stored,
             settings=self.settings,
@@ -139,11 +129,7 @@ class Run:
         return own is not None and resolved_source(own) == resolved_source(source)
 
     def corpus(self, source: str | None = None) -> Corpus:
-        """Documents with labels of the model's classes; by default those it was trained on.
-
-        Raises:
-            DataError: They cannot be read, or have other classes.
-        """
+        """Documents with labels of the model's classes; by default those it was trained on."""
         from privgcn.data import load_corpus
 
         source = source or self.settings.data.source
@@ -196,12 +182,7 @@ def write_run(
 ) -> dict[str, Any]:
     """Scores a model and writes its run folder: whole, or not at all.
 
-    Args:
-        folder: Where.
-        run: The model beside its documents.
-        page: Makes the report.
-        overwrite: Whether an earlier run or release of ours may be replaced.
-        seeds: How many seeds to score, the model's included; the others are forgotten.
+    With several ``seeds``, the model's is the first, and models of the others are forgotten.
 
     Returns:
         What ``--json`` prints, but for the time: that of a search would tell its runs.

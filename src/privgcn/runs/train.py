@@ -10,8 +10,10 @@ what was released, or looks at test documents alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,19 +34,13 @@ from privgcn.evaluation import (
     uniform,
     with_intervals,
 )
-from privgcn.features import PublicVectors
+from privgcn.features import Featurizer, PublicVectors
 from privgcn.graph import DocumentGraph, partition
 from privgcn.privacy.statement import Fact, PrivacyStatement
 from privgcn.privacy.verify import model_sha256
 from privgcn.released import Released
 from privgcn.runs.model import Model, bound_settings
-from privgcn.runs.prepare import (
-    PreparedRun,
-    assumed_public,
-    graph_of,
-    not_covered,
-    prepare,
-)
+from privgcn.runs.prepare import PreparedRun, graph_of, prepare
 
 if TYPE_CHECKING:
     from torch import nn
@@ -131,16 +127,8 @@ def train_run(
 def train(prepared: PreparedRun, graph: DocumentGraph | None = None) -> TrainedRun:
     """Trains on the training documents of a prepared run.
 
-    Args:
-        prepared: What was decided.
-        graph: The documents with their features, where they are there already.
-
-    Returns:
-        The run; with ranks, every rank has the model, and the first one all documents.
-
-    Raises:
-        DataError: The documents cannot be encoded.
-        PrivacyContractError: What the settings ask for cannot be promised.
+    ``graph`` has the documents with their features, where they are there already. With ranks,
+    every rank has the model, and the first one all documents.
     """
     ranks = prepared.ranks
     if graph is None:
@@ -157,12 +145,7 @@ def train(prepared: PreparedRun, graph: DocumentGraph | None = None) -> TrainedR
         feature_names=prepared.feature_names,
         module=prepared.module,
     )
-    train_documents = prepared.train
-    public = assumed_public(train_documents, prepared.featurizer)
-    if released.title is not None:
-        public.append(Fact("own_module", detail=released.title))
-    gaps = [*not_covered(train_documents, prepared.featurizer), *prepared.gaps]
-    return TrainedRun(stated(model, public, gaps), prepared.corpus, graph, prepared)
+    return TrainedRun(stated(model, prepared), prepared.corpus, graph, prepared)
 
 
 def fit(prepared: PreparedRun, graph: DocumentGraph) -> Released:
@@ -202,26 +185,59 @@ def fit(prepared: PreparedRun, graph: DocumentGraph) -> Released:
     return train_private(session, settings, module=prepared.module)
 
 
-def stated(model: Model, public: list[Fact], gaps: list[Fact]) -> Model:
+def stated(
+    model: Model,
+    prepared: PreparedRun,
+    *,
+    public: Sequence[Fact] = (),
+    featurizers: Sequence[Featurizer] = (),
+) -> Model:
     """The model with its statement, where it was trained with privacy.
 
     Args:
         model: Everything that the statement binds.
-        public: What this run takes as public, beyond what every run does.
-        gaps: What its guarantee says nothing about, likewise.
+        prepared: The run.
+        public: What this run takes as public, beyond what follows from its documents.
+        featurizers: Others that had a say, in a search.
     """
-    released = model.released
+    released, corpus = model.released, prepared.train
     if released.plan is None:
         return model
+    public = [*public, *assumed_public(corpus, prepared.featurizer)]
+    if released.title is not None:
+        public.append(Fact("own_module", detail=released.title))
+    learned = (not_covered(corpus, each) for each in (prepared.featurizer, *featurizers))
     weights, settings = released.serialised(), bound_settings(model.settings)
     statement = PrivacyStatement.of(
         released.plan,
         releasable=released.releasable,
         assumed_public=public,
-        not_covered=gaps,
+        not_covered=[*chain.from_iterable(learned), *prepared.gaps],
         model_sha256=model_sha256(weights, model.record, settings.model_dump()),
     )
     return replace(model, statement=statement)
+
+
+def assumed_public(corpus: Corpus, featurizer: Featurizer) -> list[Fact]:
+    """Facts that anybody may know, in every neighbouring dataset alike."""
+    facts = [Fact("features", count=featurizer.dimension, kind=featurizer.kind)]
+    if corpus.facts.classes_declared:
+        facts.append(Fact("classes_declared", count=corpus.num_classes))
+    if corpus.facts.public_vectors is not None and featurizer.kind == "given":
+        facts.append(Fact("vectors_made", detail=corpus.facts.public_vectors))
+    return facts
+
+
+def not_covered(corpus: Corpus, featurizer: Featurizer) -> list[Fact]:
+    """What the guarantee says nothing about."""
+    gaps: list[Fact] = []
+    if not corpus.facts.classes_declared:
+        gaps.append(Fact("classes_from_labels", count=corpus.num_classes))
+    if corpus.facts.split_origin == "stratified":
+        gaps.append(Fact("split_by_label"))
+    if featurizer.learned is not None:
+        gaps.append(Fact("learned_features", detail=featurizer.learned))
+    return gaps + [Fact("other", detail=gap) for gap in corpus.facts.not_covered]
 
 
 def score_table(run: TrainedRun) -> dict[str, Any]:

@@ -48,14 +48,7 @@ from privgcn.privacy.selection import (
 )
 from privgcn.privacy.statement import Fact
 from privgcn.runs.model import Model
-from privgcn.runs.prepare import (
-    PreparedRun,
-    assumed_public,
-    graph_of,
-    not_covered,
-    prepare,
-    units_in,
-)
+from privgcn.runs.prepare import PreparedRun, graph_of, prepare, units_in
 from privgcn.runs.train import TrainedRun, fit, stated
 
 Space: TypeAlias = Mapping[str, Sequence[Any]]
@@ -73,11 +66,7 @@ DEFAULT_SPACES: dict[str, Space] = {
 
 
 def search_space(recipe: str, file: Path | None, tries: Sequence[str]) -> Space:
-    """The space of a file and of ``a.b=c,d`` assignments; else the recipe's own.
-
-    Raises:
-        ConfigError: The recipe has none, or :func:`combinations` refuses it.
-    """
+    """The space of a file and of ``a.b=c,d`` assignments; else the recipe's own."""
     choices: dict[str, Any] = {} if file is None else read_settings(file)
     for text in tries:
         name, separator, values = text.partition("=")
@@ -98,11 +87,7 @@ def search_space(recipe: str, file: Path | None, tries: Sequence[str]) -> Space:
 
 
 def combinations(space: Space) -> list[dict[str, Any]]:
-    """What each candidate changes.
-
-    Raises:
-        ConfigError: No values, too many combinations, or a setting that no search may vary.
-    """
+    """What each candidate changes."""
     for name in space:
         if not name.startswith(_SECTIONS):
             raise ConfigError(
@@ -133,13 +118,7 @@ def in_words(space: Space) -> str:
 
 
 class Candidate(NamedTuple):
-    """A run that may be drawn; its plan names the search that it would win.
-
-    Attributes:
-        prepared: Everything that was decided about it.
-        graph: The documents with its features.
-        changes: Its values of the settings that are searched over.
-    """
+    """A run that may be drawn, with the changes that make it; its plan names the search."""
 
     prepared: PreparedRun
     graph: DocumentGraph
@@ -290,15 +269,14 @@ def winner(
 ) -> TrainedRun:
     """The run that won, with its statement."""
     prepared = candidate.prepared
-    train = prepared.train
-    public = [
-        Fact("search_candidates", detail=in_words(space)),
-        *assumed_public(train, prepared.featurizer),
-    ]
     # What a candidate's features learned may have decided the search, winner or not.
-    learned = {id(each.prepared.featurizer): each.prepared.featurizer for each in candidates}
-    gaps = [gap for each in learned.values() for gap in not_covered(train, each)]
-    return TrainedRun(stated(model, public, gaps), prepared.corpus, candidate.graph, prepared)
+    stated_model = stated(
+        model,
+        prepared,
+        public=[Fact("search_candidates", detail=in_words(space))],
+        featurizers=[each.prepared.featurizer for each in candidates],
+    )
+    return TrainedRun(stated_model, prepared.corpus, candidate.graph, prepared)
 
 
 def _noise_changes(noise_multiplier: float) -> dict[str, Any]:
