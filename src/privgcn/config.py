@@ -78,12 +78,36 @@ class DataSettings(_Section):
     """Which documents: part of a run's own folder, left out of what is released.
 
     Attributes:
-        source: A dataset's name or a folder.
+        source: A dataset's name, a folder or a file.
         classes: The class set, where the user declared it; else the labels decide.
+        id: The column with the ids, where it has another name.
+        text: The column with the texts.
+        label: The column with the labels.
+        owner: The column that says whose each document is.
+        split: The column with the split; ``random`` draws one whatever columns there are.
+        edges: A file of edges, instead of the one in the folder.
+        encoding: Of text files, where it is not UTF-8.
     """
 
     source: str | None = None
     classes: list[str] | None = None
+    id: str | None = None
+    text: str | None = None
+    label: str | None = None
+    owner: str | None = None
+    split: str | None = None
+    edges: str | None = None
+    encoding: str | None = None
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """Options of ``load_corpus`` for these documents."""
+        return self.model_dump(exclude={"source"}, exclude_none=True)
+
+    @property
+    def reading_new(self) -> dict[str, Any]:
+        """Those for other documents, which may have no labels or owners."""
+        return self.model_dump(include={"id", "text", "encoding"}, exclude_none=True)
 
 
 class FeatureSettings(_Section):

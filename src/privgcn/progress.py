@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Protocol, TextIO
 
 
 class Watcher(Protocol):
@@ -51,19 +51,44 @@ def watched(watcher: Watcher | None) -> Iterator[None]:
 
 
 class Printed:
-    """A watcher that prints each stage, and now and then how much of it is done."""
+    """A watcher that prints now and then how much of a stage is done, and the time left.
 
-    def __init__(self, seconds: float = 5.0) -> None:
-        self._every, self._name, self._next = seconds, "", 0.0
+    Args:
+        seconds: From one line to the next.
+        file: Where to; default standard output.
+        stages: Whether each stage begins with a line of its own.
+    """
+
+    def __init__(
+        self, seconds: float = 5.0, file: TextIO | None = None, *, stages: bool = True
+    ) -> None:
+        self._every, self._file, self._stages = seconds, file, stages
+        self._name, self._begun = "", (0.0, 0)
+        self._next = time.monotonic() + seconds
 
     def begin(self, name: str) -> None:
-        """A line for the stage."""
-        self._name, self._next = name, time.monotonic() + self._every
-        if name:
-            print(f"{name} ...", flush=True)
+        """A line for the stage, unless there was one a moment ago."""
+        self._name, self._begun = name, (0.0, 0)
+        if name and self._due(always=self._stages):
+            print(f"{name} ...", file=self._file, flush=True)
 
     def advance(self, done: int, total: int) -> None:
         """A line, unless there was one a moment ago."""
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + self._every
-            print(f"{self._name}: {done:,} of {total:,}", flush=True)
+        now = time.monotonic()
+        if not self._begun[0]:
+            # What was done at once, such as texts that were encoded before, tells no speed.
+            self._begun = now, done
+        if self._due():
+            begun, before = self._begun
+            line = f"{self._name}: {done:,} of {total:,}"
+            if done > before:
+                left = (total - done) * (now - begun) / (done - before)
+                line += f", about {round(left):,} s left"
+            print(line, file=self._file, flush=True)
+
+    def _due(self, *, always: bool = False) -> bool:
+        now = time.monotonic()
+        due = always or now >= self._next
+        if due:
+            self._next = now + self._every
+        return due

@@ -135,7 +135,8 @@ def test_every_privacy_setting_is_walked() -> None:
     assert options_of("attack") & set(OVERRIDES) == {"epsilon", "delta", "unit"}
     assert set(GraphClassifier(None).get_params()) & set(OVERRIDES) == PARAMETERS
     assert options_of("demo") & set(OVERRIDES) == {"epsilon"}
-    assert options_of("plan") & set(OVERRIDES) == TUNE_FLAGS
+    beyond = {"sampling_probability", "accountant", "noise_multiplier"}
+    assert options_of("plan") & set(OVERRIDES) == TUNE_FLAGS | beyond
 
 
 @stopped

@@ -18,11 +18,45 @@ import pytest
 from typer.testing import CliRunner
 
 from e2e.letters import PRIVATE, RUN, call, ended, notes_of
-from privgcn import __version__
+from privgcn import __version__, progress
 from privgcn.cli import STOPPED
 from privgcn.cli.app import VERBS, app
+from privgcn.cli.output import print_table
 from privgcn.cli.train import with_unit
 from privgcn.config import make_settings
+from privgcn.report.tables import Table
+
+
+def test_a_table_fits_a_narrow_terminal(monkeypatch, capsys) -> None:
+    table = Table("title", ("mode", "score", "what is seen"), [("alone", 0.5, "a text " * 12)])
+    print_table(table)
+    wide = capsys.readouterr().out.splitlines()
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_table(table)
+    narrow = capsys.readouterr().out.splitlines()
+
+    assert len(wide) == 4
+    assert all(len(line) <= 40 for line in narrow)
+    assert " ".join(narrow[3:]).split() == wide[3].split()
+
+
+def test_a_long_stage_prints_a_line_now_and_then(capsys) -> None:
+    printed = progress.Printed(0.0, sys.stderr, stages=False)
+    with progress.watched(printed):
+        progress.begin("encoding")
+        progress.advance(900, 1_000)
+        time.sleep(0.1)
+        progress.advance(950, 1_000)
+    # Nothing is inferred from the 900 that were there before.
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "encoding ..."
+    assert lines[1] == "encoding: 900 of 1,000"
+    assert lines[2].startswith("encoding: 950 of 1,000, about 0 s left")
+    with progress.watched(progress.Printed(60.0, sys.stderr, stages=False)):
+        progress.begin("encoding")
+        progress.advance(1, 2)
+    assert capsys.readouterr().err == ""
 
 
 class Terminal(io.StringIO):
@@ -73,6 +107,7 @@ def test_help_lists_all_verbs_and_imports_little() -> None:
     shown, modules = call("--help"), imported(["--help"])
 
     assert all(f"\n  {verb} " in shown for verb in (*VERBS, "reproduce"))
+    assert shown.index("Every day:") < shown.index("  train ") < shown.index("Budgets:")
     assert CliRunner().invoke(app, []).output.strip() == shown.strip()
     assert "privgcn.cli.train" in modules
     assert not {name for name in modules if name.startswith("privgcn_paper")}

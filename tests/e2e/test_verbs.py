@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
-from e2e.letters import PRIVATE, call, letters, notes_of, record_of
+from e2e.letters import PRIVATE, WORDS, call, letters, notes_of, record_of
+from privgcn.cli.app import app
 from privgcn.errors import ConfigError, DataError, PrivGCNError
 from privgcn.evaluation import REFERENCES
 from privgcn.features.cache import VectorCache, default_cache
@@ -166,6 +168,53 @@ class TestTrain:
         assert "micro-F1" not in shown
 
 
+CSV_FLAGS = ("--id", "no", "--text", "body", "--label", "kind", "--owner", "who")
+
+
+@pytest.fixture
+def export(tmp_path):
+    """A spreadsheet's export with column names of its own, and some text that is not UTF-8."""
+    rows = ["no;body;kind;who"]
+    for number in range(240):
+        kind = ("heart", "skin")[number % 2]
+        rows.append(f"{number};{WORDS[kind]} größe word{number};{kind};p{number % 120}")
+    path = tmp_path / "export.csv"
+    path.write_text("\n".join(rows), encoding="cp1252")
+    return path
+
+
+class TestOneFile:
+    """From an export to a model, without renaming a column."""
+
+    def test_two_checks_and_no_guess(self, export, tmp_path):
+        first = CliRunner().invoke(app, ["check", str(export), "--json"])
+        found = json.loads(first.stdout)
+        assert (first.exit_code, found["trainable"]) == (2, False)
+        options = [
+            word for name, value in found["options"].items() for word in (f"--{name}", value)
+        ]
+        assert dict(zip(options[::2], options[1::2], strict=True))["--encoding"] == "cp1252"
+
+        assert record_of("check", export, *CSV_FLAGS, "--encoding", "cp1252")["trainable"]
+        shown = call("check", export, *CSV_FLAGS, "--encoding", "cp1252")
+        assert "Next: privgcn train" in shown
+        assert shown.rstrip().endswith("--epsilon 1 --unit person")
+
+    def test_the_run_remembers_how_its_documents_are_read(self, export, tmp_path):
+        reading = [*CSV_FLAGS, "--encoding", "cp1252"]
+        run = ("--out", tmp_path / "run")
+        record = record_of("train", export, *PRIVATE, *reading, "--unit", "person", *run)
+        assert record["statement"]["plan"]["unit"] == "person"
+        assert (
+            record_of("evaluate", tmp_path / "run")["scores"].keys() == record["scores"].keys()
+        )
+        answers = record_of("predict", tmp_path / "run", export, "--out", tmp_path / "p.csv")
+        assert answers["left_out"] > 0
+        call("train", export, *PRIVATE, *reading, *run, "--dry-run")
+        call("release", tmp_path / "run", tmp_path / "released")
+        assert "body" not in (tmp_path / "released" / "settings.toml").read_text()
+
+
 class TestEvaluate:
     def test_it_computes_the_scores_of_the_run_again(self, shelf, tmp_path):
         again = record_of("evaluate", shelf / "run")["scores"]
@@ -315,7 +364,7 @@ class TestVerifyAndRelease:
             record = record_of("verify", shelf / path)
             assert record["verified"] is True
             assert record["releasable"] is True
-            assert "verified: epsilon <= " in call("verify", shelf / path)
+            assert "verified: epsilon at most " in call("verify", shelf / path)
 
     def test_a_budget_refuses_one_release_too_many(self, shelf, tmp_path):
         ledger = tmp_path / "ledger.jsonl"
@@ -323,6 +372,10 @@ class TestVerifyAndRelease:
         call("train", shelf / "letters", *PRIVATE, "--out", tmp_path / "b")
         first = record_of("release", shelf / "run", tmp_path / "ra", *budget)
         assert first["spent"] <= 8
+        listed = record_of("ledger", ledger, "--delta", "1e-3")
+        assert listed["spent"] == first["spent"]
+        assert [one["epsilon"] for one in listed["releases"]] == [first["epsilon"]]
+        assert "Together: epsilon at most" in call("ledger", ledger)
         with pytest.raises(PrivGCNError, match="budget"):
             call("release", tmp_path / "b", tmp_path / "rb", *budget)
         assert not (tmp_path / "rb").exists()
@@ -424,7 +477,8 @@ def test_account_and_calibrate_have_the_promised_fields():
     record = record_of("calibrate", "--epsilon", 1, "--steps", 100)
 
     assert set(record_of(*words)) == {"epsilon", "noise_multiplier", *named}
-    assert call(*words).startswith("epsilon <= ")
+    assert call(*words).startswith("epsilon at most ")
+    assert record_of("plan", *words[1:]) == record_of(*words)
     assert set(record) == {"epsilon", "noise_multiplier", *named}
     assert record["epsilon"] <= 1.0
     assert "noise multiplier" in call("calibrate", "--epsilon", 1, "--steps", 100)
@@ -453,6 +507,23 @@ def test_datasets_are_listed_and_fetched(tmp_path, monkeypatch):
     with pytest.raises(DataError) as missing:
         call("fetch", "pokec", "--data-dir", tmp_path, "--from", tmp_path)
     assert missing.value.exit_code == 3
+
+
+def test_without_a_cache_nothing_is_kept(tmp_path, shelf, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    source = letters(tmp_path / "few", range(30))
+    words = ["train", source, "--epsilon", "8", "--delta", "1e-3", "--out", tmp_path / "run"]
+    call(*words, "--no-cache")
+    call(
+        "predict",
+        tmp_path / "run",
+        shelf / "letters",
+        "--no-cache",
+        "--out",
+        tmp_path / "p.csv",
+    )
+    assert not (tmp_path / "cache").exists()
+    assert f"stay in {tmp_path}" in notes_of(*words, "--dry-run")
 
 
 def test_the_cache_is_shown_and_purged(tmp_path, monkeypatch):

@@ -317,7 +317,7 @@ class Target:
     def of_corpus(cls, settings: Settings) -> Target:
         """Documents that a run with these settings would train on."""
         source = resolved_source(str(settings.data.source))
-        corpus = load_corpus(source, classes=settings.data.classes, seed=settings.seed)
+        corpus = load_corpus(source, seed=settings.seed, **settings.data.reading)
         return cls(prepare(corpus, settings.changed({"data.source": source})))
 
     @cached_property

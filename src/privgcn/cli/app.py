@@ -20,15 +20,23 @@ from privgcn.cli.output import leads, print_error, verbosity, wants_json
 from privgcn.errors import ConfigError, PrivGCNError, RankLostError
 
 GROUP = "privgcn.commands"
+_GROUPS = {
+    "Every day": ("check", "train", "evaluate", "predict", "report", "verify", "release"),
+    "Budgets": ("plan", "tune", "ledger"),
+    "Data": ("demo", "datasets", "fetch", "cache"),
+    "Experiments": ("audit", "attack"),
+}
 _MODULES = {
-    "train": ("demo", "train", "tune"),
-    "data": ("datasets", "fetch", "cache"),
-    "runs": ("evaluate", "predict", "verify", "release", "report"),
-    "plan": ("plan", "account", "calibrate"),
+    "train": ("train", "tune", "demo"),
+    "runs": ("evaluate", "predict", "report", "verify", "release"),
+    "plan": ("plan", "ledger"),
+    "data": ("check", "datasets", "fetch", "cache"),
     "audit": ("audit", "attack"),
 }
-VERBS = {verb: module for module, verbs in _MODULES.items() for verb in verbs}
-"""The verbs of this package, in the order of the help, and the module of each."""
+_MODULE_OF = {verb: module for module, verbs in _MODULES.items() for verb in verbs}
+VERBS = tuple(verb for verbs in _GROUPS.values() for verb in verbs)
+"""The verbs of this package, in the order of the help."""
+_OTHER_NAMES = {"account": "plan", "calibrate": "plan"}
 
 
 class Verbs(TyperGroup):
@@ -36,18 +44,16 @@ class Verbs(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Their names: those of this package first."""
-        return [*VERBS, *sorted(further_verbs().keys() - VERBS)]
+        return [*VERBS, *sorted(further_verbs())]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One verb with its options; ``None`` where there is none of that name."""
         from privgcn.cli.flags import command
 
-        if cmd_name in VERBS:
-            verb = _own_verb(cmd_name)
-        elif cmd_name in (further := further_verbs()):
-            verb = further[cmd_name].load()
-        else:
+        own, further = _OTHER_NAMES.get(cmd_name, cmd_name), further_verbs()
+        if own not in VERBS and own not in further:
             return None
+        verb = _own_verb(own) if own in VERBS else further[own].load()
         single = typer.Typer(
             rich_markup_mode=None, context_settings=_HELP, add_completion=False
         )
@@ -56,14 +62,14 @@ class Verbs(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """One line for each verb; a verb of another package is not imported for it."""
-        rows = [(name, (_own_verb(name).__doc__ or "").partition("\n")[0]) for name in VERBS]
-        rows += [
-            (name, f"Of {point.module.partition('.')[0]}: see 'privgcn {name} --help'.")
-            for name, point in sorted(further_verbs().items())
-            if name not in VERBS
-        ]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        for title, verbs in _GROUPS.items():
+            rows = [(verb, _own_verb(verb).__doc__.partition("\n")[0]) for verb in verbs]
+            if title == "Experiments":
+                rows += [
+                    (name, f"See 'privgcn {name} -h'.") for name in sorted(further_verbs())
+                ]
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The verb that was typed, if this many processes may run it."""
@@ -89,14 +95,15 @@ app = typer.Typer(
 
 
 def _own_verb(name: str) -> Any:
-    return getattr(import_module(f"privgcn.cli.{VERBS[name]}"), name)
+    return getattr(import_module(f"privgcn.cli.{_MODULE_OF[name]}"), name)
 
 
 def further_verbs() -> dict[str, Any]:
     """The verbs of other packages, as entry points."""
     from importlib.metadata import entry_points
 
-    return {point.name: point for point in entry_points(group=GROUP)}
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    return {name: point for name, point in points.items() if name not in VERBS}
 
 
 def _show_version(wanted: bool) -> None:

@@ -119,12 +119,14 @@ def _holds_attacks(path: Path) -> bool:
 
 
 def _print_audit(result: Audit) -> None:
+    from privgcn.report.text import number
+
     say(
-        f"Claim: epsilon <= {result.claim:.3f} at delta = {result.delta:g} (mu "
+        f"Claim: epsilon at most {result.claim:.3f} at delta {number(result.delta)} (mu "
         f"{result.claim_mu:.3f}), unit {result.unit}, relation {result.relation}."
     )
     say(
-        f"Measured: epsilon >= {result.epsilon:.3f} (mu {result.mu:.3f}) with "
+        f"Measured: epsilon at least {result.epsilon:.3f} (mu {result.mu:.3f}) with "
         f"{result.confidence:.0%} confidence, {result.share:.0%} of the claim, from "
         f"{result.correct:,} right guesses of {result.guesses:,}."
     )

@@ -1,19 +1,71 @@
-"""``privgcn datasets``, ``fetch`` and ``cache``: datasets and vectors on this machine."""
+"""``privgcn check``, ``datasets``, ``fetch`` and ``cache``: what is on this machine."""
 
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
 from typer import Argument, Option
 
-from privgcn.cli.flags import takes
-from privgcn.cli.output import print_json, print_table, say, watched_by_a_person
+from privgcn.cli.flags import READING, Chosen, takes
+from privgcn.cli.output import print_json, print_table, say, shown_progress, watched_by_a_person
 from privgcn.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from privgcn.data.catalogue import DatasetCard
+
+
+@takes("classes", *READING)
+def check(source: str, chosen: Chosen, as_json: bool = False) -> None:
+    """List everything that is wrong with documents, with examples and remedies."""
+    from privgcn.config import resolve
+    from privgcn.data.check import check_documents
+
+    reading = resolve(*chosen.overrides()).data.reading
+    with shown_progress():
+        found = check_documents(source, **reading)
+    if as_json:
+        problems = [asdict(problem) for problem in found.problems]
+        facts = {"facts": found.facts, "options": found.options}
+        print_json({"trainable": found.trainable, "problems": problems, **facts})
+    else:
+        stops = [problem for problem in found.problems if problem.stops]
+        others = [problem for problem in found.problems if not problem.stops]
+        for number, problem in enumerate((*stops, *others), start=1):
+            head = f"Problem {number}" if problem.stops else "Note"
+            say(f"{head}: {problem.rule}.")
+            more = problem.count - len(problem.examples)
+            if problem.examples:
+                say("  Got " + "; ".join(problem.examples) + f"; {more:,} more" * (more > 0))
+            if problem.remedy:
+                say(f"  {problem.remedy}.")
+        _print_facts(found.facts)
+        options = {**reading, **found.options}
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        if found.trainable:
+            unit = ["--unit", "person"] * bool(found.facts["owners"] or options.get("owner"))
+            following = ["train", source, *words, "--epsilon", "1", *unit]
+            say(f"Nothing stops training. Next: privgcn {shlex.join(following)}")
+        else:
+            say(f"Mend what is wrong. Next: privgcn {shlex.join(['check', source, *words])}")
+    if not found.trainable:
+        raise typer.Exit(2)
+
+
+def _print_facts(facts: dict[str, Any]) -> None:
+    if not facts:
+        return
+    owners = "" if facts["owners"] is None else f" of {facts['owners']:,} owners"
+    say(f"Found {facts['documents']:,} documents{owners} and {facts['edges']:,} edges.")
+    for name in ("classes", "split"):
+        counts = ", ".join(f"{key} {count:,}" for key, count in facts[name].items() if count)
+        if counts:
+            say(f"{name.capitalize()}: {counts}.")
+    if facts["unlabelled"]:
+        say(f"Without a label: {facts['unlabelled']:,}.")
 
 
 @takes(data_dir="Where to look (default: PRIVGCN_DATA or the user cache folder).")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -29,13 +30,15 @@ if TYPE_CHECKING:
 
 Verb = TypeVar("Verb", bound=Callable[..., None])
 
+READING = ("id", "text", "label", "owner", "split", "edges", "encoding")
+"""Flags that say how to read documents of one's own."""
 MODES = "alone, own-graph or full-graph"
 RUN_OR_SOURCE = Argument(help="A run folder, a dataset's name or a folder of documents.")
 RUN_OR_RELEASE = Argument(help="A run or release folder.", metavar="RUN")
 
 # What a parameter means for all verbs that have it.
 _SHARED: dict[str, Any] = {
-    "source": Argument(help="A dataset's name or a folder of documents."),
+    "source": Argument(help="A dataset's name, or a folder or file of documents."),
     "run": Argument(help="A run folder.", metavar="RUN"),
     "out": "Run folder (default: below runs).",
     "overwrite": "Replace the run or release in that folder, and only its own files.",
@@ -43,6 +46,7 @@ _SHARED: dict[str, Any] = {
     "as_json": Option("--json", help="Print one JSON object and nothing else."),
     "config": "A TOML file of settings; --set and other options override it.",
     "assignments": Option("--set", help="Change one setting: a.b=c."),
+    "no_cache": "Keep no vectors of texts on this machine, and use none that were kept.",
     "quiet": Option("--quiet", "-q", help="Print the result only: no notes, no progress."),
     "verbose": Option("--verbose", "-v", help="Print all settings, and where an error arose."),
 }
@@ -86,6 +90,13 @@ _SETTINGS: dict[str, tuple[str, type, Any]] = {
         str,
         "The class set, comma-separated, if it is public knowledge.",
     ),
+    "id": ("data.id", str, "The column with the ids, if it has another name than id."),
+    "text": ("data.text", str, "The column with the texts."),
+    "label": ("data.label", str, "The column with the labels."),
+    "owner": ("data.owner", str, "The column that says whose each document is."),
+    "split": ("data.split", str, "The column with the split; random draws one."),
+    "edges": ("data.edges", str, "A file of edges, instead of that in the folder."),
+    "encoding": ("data.encoding", str, "Encoding of text files, such as cp1252."),
     "seed": (
         "seed",
         int,
@@ -144,7 +155,7 @@ def takes(*settings: str, **meanings: Any) -> Callable[[Verb], Verb]:
 
 
 def command(verb: Callable[..., None]) -> Callable[..., None]:
-    """A verb as Typer reads it, with ``--quiet`` and ``--verbose``."""
+    """A verb as Typer reads it, with the options that all verbs have."""
     names, own_meanings = getattr(verb, "takes", ((), {}))
     meanings = {**_SHARED, **own_meanings}
     parameters: list[inspect.Parameter] = []
@@ -169,11 +180,14 @@ def command(verb: Callable[..., None]) -> Callable[..., None]:
             add(name, kind | None, None, own_meanings.get(name, usual))
         add("config", Path | None, None, meanings["config"])
         add("assignments", list[str] | None, None, meanings["assignments"])
-    for name in ("quiet", "verbose"):
+    encodes = "features" in names or any(one.name == "encoder" for one in parameters)
+    for name in (*(("no_cache",) if encodes else ()), "quiet", "verbose"):
         add(name, bool, False, meanings[name])
 
     @wraps(verb)
-    def typed(quiet: bool = False, verbose: bool = False, **options: Any) -> None:
+    def typed(
+        quiet: bool = False, verbose: bool = False, no_cache: bool = False, **options: Any
+    ) -> None:
         set_verbosity("quiet" if quiet else "verbose" if verbose else "usual")
         if names:
             flags = {name: options.pop(name) for name in names}
@@ -186,7 +200,12 @@ def command(verb: Callable[..., None]) -> Callable[..., None]:
                 ]
             by_setting = {_SETTINGS[name][0]: value for name, value in flags.items()}
             options["chosen"] = Chosen(by_setting, assignments, config, words)
-        verb(**options)
+        with ExitStack() as stack:
+            if no_cache:
+                from privgcn.features.cache import disabled
+
+                stack.enter_context(disabled())
+            verb(**options)
 
     typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     typed.__annotations__ = {p.name: p.annotation for p in parameters}

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from privgcn.errors import ConfigError, one_line
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.progress import Progress
 
     from privgcn.report.tables import Table
@@ -23,6 +24,9 @@ Verbosity = Literal["quiet", "usual", "verbose"]
 
 STANDARD_OUTPUT = Path("-")
 """The file name that means standard output."""
+
+# From one line about a long stage to the next, where nobody watches a terminal.
+_SECONDS = 30.0
 
 _verbosity: Verbosity = "usual"
 
@@ -46,40 +50,59 @@ def leads() -> bool:
 def say(text: str = "") -> None:
     """Prints a result."""
     if leads():
-        print(text)
+        print(_wrapped(text, sys.stdout))
 
 
 def note(text: str) -> None:
     """Says something beside the result, on stderr, unless ``--quiet`` was given."""
     if _verbosity != "quiet" and leads():
-        print(text, file=sys.stderr)
+        print(_wrapped(text, sys.stderr), file=sys.stderr)
 
 
 def print_json(record: dict[str, Any]) -> None:
     """Prints exactly one JSON object to stdout."""
-    say(json.dumps(record, indent=2, allow_nan=False))
+    if leads():
+        print(json.dumps(record, indent=2, allow_nan=False))
 
 
 def print_table(table: Table) -> None:
-    """Prints a table as wide as the terminal is; in a pipe nothing is cut."""
-    from rich.table import Table as Drawn
-    from rich.text import Text
+    """Prints a table; a text in the last column that has no room there stands below its row."""
+    rows = [list(table.columns), *table.texts()]
+    right = [table.numeric(index) for index in range(len(table.columns))]
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rows.insert(1, ["-" * size for size in sizes])
+    roomy = not sys.stdout.isatty() or sum(sizes) + 2 * len(sizes) <= _columns()
+    say(table.title)
+    for number, row in enumerate(rows):
+        cells = [
+            cell.rjust(size) if numeric else cell.ljust(size)
+            for cell, size, numeric in zip(row, sizes, right, strict=True)
+        ]
+        below = "" if roomy or right[-1] else cells.pop()
+        lines = ["  ".join(cells)]
+        if number > 1:
+            indent = " " * (sizes[0] + 2)
+            lines += textwrap.wrap(
+                below, _columns(), initial_indent=indent, subsequent_indent=indent
+            )
+        for line in lines:
+            if leads():
+                print(line.rstrip())
 
-    drawn = Drawn(title=Text(table.title), title_justify="left")
-    for index, name in enumerate(table.columns):
-        numeric = table.numeric(index)
-        drawn.add_column(name, justify="right" if numeric else "left", no_wrap=numeric)
-    for row in table.texts():
-        drawn.add_row(*map(Text, row))
-    if leads():
-        _console().print(drawn)
+
+def _columns() -> int:
+    return shutil.get_terminal_size().columns
 
 
-def _console(*, stderr: bool = False) -> Console:
-    from rich.console import Console
-
-    console = Console(stderr=stderr)
-    return console if console.is_terminal else Console(stderr=stderr, width=160)
+def _wrapped(text: str, stream: TextIO) -> str:
+    """Lines that a terminal would break within a word are broken between words."""
+    if not stream.isatty():
+        return text
+    lines = [
+        textwrap.fill(line, _columns(), break_long_words=False, break_on_hyphens=False)
+        for line in text.split("\n")
+    ]
+    return "\n".join(lines)
 
 
 def print_error(kind: str, message: str, exit_code: int) -> None:
@@ -134,9 +157,9 @@ def watched_by_a_person() -> bool:
 
 @contextmanager
 def shown_progress(stage: str = "") -> Iterator[None]:
-    """Shows what the block is doing, with the time so far and, where counted, the time left.
+    """Shows on stderr what the block is doing, with the time left where it is counted.
 
-    On stderr; nothing where that is no terminal.
+    At a terminal a bar moves; elsewhere a long stage prints a line now and then.
 
     Args:
         stage: What it begins with.
@@ -144,8 +167,12 @@ def shown_progress(stage: str = "") -> Iterator[None]:
     from privgcn import progress
 
     if not watched_by_a_person():
-        yield
+        quiet = verbosity() == "quiet" or not leads()
+        lines = None if quiet else progress.Printed(_SECONDS, sys.stderr, stages=False)
+        with progress.watched(lines):
+            yield
         return
+    from rich.console import Console
     from rich.progress import (
         BarColumn,
         Progress,
@@ -163,7 +190,7 @@ def shown_progress(stage: str = "") -> Iterator[None]:
         TextColumn("{task.fields[left]}"),
         TimeRemainingColumn(),
     )
-    bar = Progress(*columns, console=_console(stderr=True), transient=True)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
     with bar, progress.watched(_Bar(bar)):
         progress.begin(stage)
         yield

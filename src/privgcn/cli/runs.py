@@ -113,7 +113,7 @@ def predict(
 @takes(run=Argument(help="A run or release folder, or a statement file.", metavar="RUN"))
 def verify(run: Path, as_json: bool = False) -> None:
     """Recompute epsilon from the files of a run; fail if any of them was edited."""
-    from privgcn.privacy.wording import explained, round_up
+    from privgcn.privacy.wording import explained, guarantee_line
     from privgcn.runs.run import verify as verify_run
 
     verification = verify_run(run)
@@ -125,10 +125,7 @@ def verify(run: Path, as_json: bool = False) -> None:
         checked = {"checked": list(verification.checked), "digest": statement.digest()}
         print_json({"verified": True, **record, **checked, "warnings": warnings})
         return
-    say(
-        f"verified: epsilon <= {round_up(statement.epsilon)} at delta = {statement.delta:g}, "
-        f"unit {statement.unit}, relation {statement.relation}"
-    )
+    say(f"verified: {guarantee_line(statement).removeprefix('Guarantee: ')}")
     say(f"checked against each other: {', '.join(verification.checked)}")
     for line in warnings:
         say(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Option
 
-from privgcn.cli.flags import Chosen, takes
+from privgcn.cli.flags import READING, Chosen, takes
 from privgcn.cli.output import (
     note,
     print_json,
@@ -37,6 +38,7 @@ _MOST_CLASSES = 20
 @takes(
     *("epsilon", "noise_multiplier", "delta", "unit", "relation", "parts", "sampling"),
     *("recipe", "optimizer", "balanced", "features", "encoder", "language", "classes"),
+    *READING,
     *("seed", "device", "reproducible"),
     recipe="auto (default), plain, paper-full or paper-split.",
     seeds=Option(
@@ -69,7 +71,9 @@ def train(
         resolved = resolve(*overrides)
         said = any("privacy.unit" in flattened(values) for _, values in overrides)
         asks = not (as_json or dry_run or shared or said)
-        prepared, folder = _read(resolved, out, overwrite=overwrite, asks=asks, ranks=shared)
+        prepared, folder = _read(
+            resolved, out, overwrite=overwrite, dry_run=dry_run, asks=asks, ranks=shared
+        )
         if not dry_run:
             if seeds > 1:
                 note(
@@ -100,8 +104,9 @@ def train(
 
 
 @takes(
-    *("epsilon", "delta", "unit", "relation", "recipe", "features", "classes", "seed"),
-    "device",
+    *("epsilon", "delta", "unit", "relation", "recipe", "features", "classes"),
+    *READING,
+    *("seed", "device"),
     epsilon="Privacy budget of the whole search, winner included.",
     space="A file (TOML) with a list of values per setting.",
     tries=Option("--try", help="Values to try: a.b=c,d,e."),
@@ -140,7 +145,7 @@ def tune(
     candidates = search_space(resolved.recipe, space, tries or [])
     count = RunCount(expected_runs)
     with shown_progress():
-        corpus = load_corpus(source, classes=resolved.data.classes, seed=resolved.seed)
+        corpus = load_corpus(source, seed=resolved.seed, **resolved.data.reading)
     if corpus.read_report is not None:
         note(str(corpus.read_report))
     folder = out if out is not None else Path("runs") / f"{corpus.name}-tuned"
@@ -202,6 +207,7 @@ def _read(
     out: Path | None,
     *,
     overwrite: bool,
+    dry_run: bool = False,
     asks: bool = False,
     ranks: Ranks | None = None,
 ) -> tuple[PreparedRun, Path]:
@@ -212,17 +218,18 @@ def _read(
     from privgcn.config import to_toml
     from privgcn.data import load_corpus, resolved_source
     from privgcn.data.catalogue import usual_encodings
-    from privgcn.features import NAMED, choose
+    from privgcn.features import NAMED, cache, choose
     from privgcn.privacy.statement import Fact
     from privgcn.runs.folder import check_target
     from privgcn.runs.prepare import prepare, public_size
     from privgcn.runs.release import runs_beside
 
-    source = resolved_source(str(settings.data.source))
-    settings = settings.changed({"data.source": source})
-    if out is not None:
+    source, edges = resolved_source(str(settings.data.source)), settings.data.edges
+    edges = None if edges is None else os.path.realpath(os.path.expanduser(edges))
+    settings = settings.changed({"data.source": source, "data.edges": edges})
+    if out is not None and not dry_run:
         check_target(out, overwrite=overwrite)
-    corpus = load_corpus(source, classes=settings.data.classes, seed=settings.seed)
+    corpus = load_corpus(source, seed=settings.seed, **settings.data.reading)
     if settings.privacy is None:
         note("NOT PRIVATE: no --epsilon was given.")
     note(str(_report(corpus)))
@@ -237,7 +244,7 @@ def _read(
         names = ", ".join(f"'{name}'" for name in corpus.columns)
         note(
             f"No column is named 'owner', so no person is protected as a whole. If one of "
-            f"{names} says whose a document is, rename it and add --unit person."
+            f"{names} says whose a document is, add --owner with its name and --unit person."
         )
     privacy, features = settings.privacy, settings.features
     if out is None:
@@ -246,7 +253,8 @@ def _read(
             words += [f"epsilon-{privacy.epsilon:g}" if privacy.epsilon else "noise"]
             words += [privacy.unit]
         out = Path("runs") / "-".join([*words, f"seed-{settings.seed}"])
-        check_target(out, overwrite=overwrite)
+        if not dry_run:
+            check_target(out, overwrite=overwrite)
     beside = runs_beside(out, settings)
     if beside:
         note(
@@ -265,6 +273,12 @@ def _read(
     elif features.kind in (None, *NAMED) and not features.options:
         size, language = public_size(corpus, settings), features.language
         note(str(choose(size, language=language, wanted=features.kind)))
+    if cache.enabled() and "cache_dir" in type(prepared.featurizer).model_fields:
+        folder = features.options.get("cache_dir") or cache.default_cache()
+        note(
+            f"Vectors of the texts stay in {folder}, so that none is encoded twice: --no-cache "
+            "keeps none, 'privgcn cache --purge' deletes them."
+        )
     for line in prepared.advice:
         note(line)
     if verbosity() == "verbose":

@@ -14,8 +14,9 @@ import os
 import re
 import sqlite3
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,8 +31,26 @@ _KEYS_AT_ONCE = 500
 _PATIENCE = 60.0
 _OWN_FILE = re.compile(r"[0-9a-f]{32}\.sqlite3(-journal)?")
 
+
 Vectors = dict[bytes, npt.NDArray[np.float32]]
 Encode = Callable[[list[str]], npt.NDArray[np.float32]]
+
+_enabled: ContextVar[bool] = ContextVar("enabled", default=True)
+
+
+def enabled() -> bool:
+    """Whether vectors are stored."""
+    return _enabled.get()
+
+
+@contextmanager
+def disabled() -> Iterator[None]:
+    """While the block runs, nothing is stored and nothing stored is used."""
+    token = _enabled.set(False)
+    try:
+        yield
+    finally:
+        _enabled.reset(token)
 
 
 class VectorCache:
@@ -55,6 +74,8 @@ class VectorCache:
 
         ``ready`` is called with how many of them were stored.
         """
+        if texts and not enabled():
+            return encode(list(texts))
         keys = [self._key(text) for text in texts]
         wanted = dict(zip(keys, texts, strict=True))
         try:
@@ -71,7 +92,7 @@ class VectorCache:
         except (ConfigError, sqlite3.OperationalError) as error:
             raise DataError(
                 f"The cache folder {self._folder} must be writable. {error}. Give another one "
-                "with the option 'cache_dir', or set XDG_CACHE_HOME."
+                "with the option 'cache_dir', or --no-cache."
             ) from error
         rows = [stored[key] for key in keys]
         return np.array(rows, dtype=np.float32).reshape(len(keys), self._dimension)

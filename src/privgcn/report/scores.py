@@ -127,6 +127,9 @@ def deployment(scores: Scores) -> tuple[str, str] | None:
     if made is None:
         return None
     alone, own, chance = made["alone_only"], made["own_graph_only"], made["p_value"]
+    if not alone and not own:
+        same = f"own-graph and alone get the same of {made['documents']:,} documents right."
+        return f"Edges make no difference: deploy {made['mode']}", f"In inference, {same}"
     verdict = "Edges help" if chance < _RARE else "Edges seem to help, which may be chance"
     if own <= alone:
         verdict = "Edges harm" if chance < _RARE else "Edges do not seem to help"

@@ -101,7 +101,9 @@ def predict_source(
     mode = check_mode(inference)
     run = Run(folder)
     model, seen, own = run.model(path=encoder), run.documents_seen, run.is_own_source(source)
-    corpus = load_corpus(source, seed=run.settings.seed)
+    data = run.settings.data
+    reading = data.reading if own else data.reading_new
+    corpus = load_corpus(source, seed=run.settings.seed, **reading)
     trained = np.zeros(len(corpus), bool) if seen is None else seen.among(corpus, own=own)
     check_full_graph(run, source, mode, there=bool(trained.any()))
     chosen = corpus.select(~trained if own else np.arange(len(corpus)))

@@ -138,8 +138,12 @@ class Run:
                 f"The {self.stored.kind} {self.folder} does not name its documents. Use "
                 "'privgcn predict' with a folder of documents instead."
             )
-        classes = [str(name) for name in self.stored.record(MODEL)["classes"]["values"]]
-        return load_corpus(source, classes=classes, seed=self.settings.seed)
+        data = self.settings.data
+        reading = data.reading if self.is_own_source(source) else data.reading_new
+        reading["classes"] = [
+            str(name) for name in self.stored.record(MODEL)["classes"]["values"]
+        ]
+        return load_corpus(source, seed=self.settings.seed, **reading)
 
 
 def verify(path: Path) -> Verification:
