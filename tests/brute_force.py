@@ -90,8 +90,11 @@ def random_graph(
 # -- sums --------------------------------------------------------------------------------------
 
 
-def whole_row(row: Sequence[float], grid: Grid) -> list[int]:
-    """A row's direction in steps of 2^-row_bits, cut toward zero; zero if it has none."""
+def whole_row(row: Sequence[float], grid: Grid, mean: Any = None) -> list[int]:
+    """A row's direction in steps of 2^-row_bits, cut toward zero; zero if it has none.
+
+    A mean is taken off the direction, and what is left is divided by its length.
+    """
     with localcontext(prec=400):
         if not all(math.isfinite(value) for value in row):
             return [0] * len(row)
@@ -99,8 +102,13 @@ def whole_row(row: Sequence[float], grid: Grid) -> list[int]:
         length = sum(value * value for value in exact).sqrt()
         if not Decimal("1e-140") < length < Decimal("1.3e154"):
             return [0] * len(row)
+        exact = [value / length for value in exact]
+        if mean is not None:
+            exact = [value - Decimal(float(m)) for value, m in zip(exact, mean, strict=True)]
+            length = sum(value * value for value in exact).sqrt()
+            exact = [value / length for value in exact]
         factor = Decimal(shortened(len(row)) * 2.0**grid.row_bits)
-        return [int(value / length * factor) for value in exact]
+        return [int(value * factor) for value in exact]
 
 
 def softmax_vectors(
@@ -110,6 +118,7 @@ def softmax_vectors(
     bias: NDArray[Any],
     clip_norm: float,
     grid: Grid,
+    mean: Any = None,
 ) -> dict[int, NDArray[Any]]:
     """What each group adds to the gradient of a linear model: exact integers."""
     table = _whole_weights(weights, grid.row_bits)
@@ -118,7 +127,7 @@ def softmax_vectors(
         members = [d for d in np.flatnonzero(group == number) if _known(graph, d)]
         vector = np.zeros(weights.shape, dtype=object)
         for document in members:
-            q = whole_row(rows[document], grid)
+            q = whole_row(rows[document], grid, mean)
             scores = [
                 float(sum(q[j] * table[j][c] for j in range(len(q)))) + float(bias[c])
                 for c in range(graph.classes)
@@ -137,7 +146,7 @@ def softmax_vectors(
 
 
 def statistics_vectors(
-    graph: DocumentGraph, group: NDArray[np.int64], grid: Grid
+    graph: DocumentGraph, group: NDArray[np.int64], grid: Grid, mean: Any = None
 ) -> dict[int, NDArray[Any]]:
     """What each group adds to the mean row and the class priors: exact integers."""
     rows, vectors = _dense(graph), {}
@@ -153,7 +162,8 @@ def statistics_vectors(
         row = np.zeros(graph.width, dtype=object)
         for document in members:
             each = shortened(1) / len(members) * (0.8 * grid.unit * 2.0**-grid.row_bits)
-            row += np.array([int(each) * q for q in whole_row(rows[document], grid)], object)
+            whole = whole_row(rows[document], grid, mean)
+            row += np.array([int(each) * q for q in whole], object)
         vectors[int(number)] = np.concatenate([row, label]) if graph.dense else label
     return vectors
 
