@@ -213,18 +213,19 @@ class _Batch:
         return bool(self.behaviour.patience) and not bool(self.descent.rates.any())
 
     def step(self, *, dropout: bool) -> None:
-        """Sum, noise, step: one pass for each part that a step takes at most."""
+        """Sum, noise, step: a pass for each part where parts are clipped, otherwise one pass."""
         chosen = self.visits.index_select(0, self.taken)[0]
         self.taken.add_(1)
+        clips = "clip" in self.behaviour.sound
         totals = [torch.zeros_like(parameter) for parameter in self.parameters]
-        for own in chosen.T:
-            mask = (self.part == own[:, None]).float()
-            weights = mask / mask.sum(1, keepdim=True).clamp(min=1)
+        for own in chosen.split(1 if clips else chosen.shape[1], dim=1):
+            masks = (self.part[:, None] == own[:, :, None]).float()
+            weights = (masks / masks.sum(2, keepdim=True).clamp(min=1)).sum(1)
             with torch.enable_grad():
                 logits = self.scores(self.training, dropout=dropout).log_softmax(-1)
                 loss = -((logits * self.targets).sum(-1) * weights).sum()
                 gradients = torch.autograd.grad(loss, self.parameters)
-            if "clip" in self.behaviour.sound:
+            if clips:
                 gradients = clipped(gradients)
             torch._foreach_add_(totals, gradients)
         self.descent.step(
