@@ -1,19 +1,19 @@
 """The paper's method, done soundly, for many seeds and noise levels at once on one device.
 
 **For experiments only**: noise comes from PyTorch's seeded generator in float32, one stream for
-all replicas of a batch, and samples from NumPy's. A run that is to be released goes through
+all trials of a batch, and samples from NumPy's. A run that is to be released goes through
 ``Session``; a test holds this module to it.
 
-A replica is a seed with a noise multiplier and a learning rate. A step takes the pairs
-(replica, group) that were
-sampled, of all replicas side by side: its cost is that of launching some sixty kernels, so a
-whole table of scores trains in the time of one run. On a GPU they are one captured graph.
-Replica r with pairs p of weight 1 (padding has 0) moves its weights along
+A trial is a seed with a noise multiplier and a learning rate. A step takes the pairs
+(trial, group) that were sampled, of all trials side by side: its cost is that of launching some
+sixty kernels, so a whole table of scores trains in the time of one run. On a GPU they are one
+captured graph.
+Trial r with pairs p of weight 1 (padding has 0) moves its weights along
 
     sum_p s_p g_p + noise_multiplier_r C N(0, 1),    s_p = C / max(|g_p|, C),
 
 over the expected number of groups. Subgraphs are padded to one size, with zero rows; they
-are propagated once, so that a step multiplies (P X) W. One group is shared by all replicas,
+are propagated once, so that a step multiplies (P X) W. One group is shared by all trials,
 and stays sparse. Where each document is a group, the norm of its gradient follows from its
 rows, |x d^T| = |x| |d|, and no gradient of its own is made.
 """
@@ -38,7 +38,7 @@ _WARM = 3
 _ASKED = 50
 
 
-class Replica(NamedTuple):
+class Trial(NamedTuple):
     """One of the runs that train side by side.
 
     Attributes:
@@ -54,11 +54,11 @@ class Replica(NamedTuple):
 
 @dataclass(frozen=True)
 class Method:
-    """What the replicas of a batch have in common.
+    """What the trials of a batch have in common.
 
     Attributes:
         groups: Random groups of documents; as many as documents makes each a group.
-        steps: Of every replica.
+        steps: Of every trial.
         optimizer: ``sgd`` or ``adam``.
         schedule: Groups of a step: ``all``, a ``poisson`` sample, or ``epoch``, one by one.
         sampling_probability: Of ``poisson``.
@@ -80,25 +80,25 @@ class Method:
 
 
 def train_batched(
-    train: DocumentGraph, method: Method, replicas: Sequence[Replica], device: str = "cpu"
+    train: DocumentGraph, method: Method, trials: Sequence[Trial], device: str = "cpu"
 ) -> list[dict[str, NDArray[np.float32]]]:
-    """Trains all replicas, and returns the tensors of each by their names in ``Network``.
+    """Trains all trials, and returns the tensors of each by their names in ``Network``.
 
     Args:
         train: The training documents.
-        method: What the replicas have in common.
-        replicas: What each has of its own.
+        method: What the trials have in common.
+        trials: What each has of its own.
         device: ``cpu`` or ``cuda``.
     """
     place = torch.device(device)
-    with seeded(replicas[0].seed, place), torch.no_grad():
-        batch = _Batch(train, method, replicas, place)
+    with seeded(trials[0].seed, place), torch.no_grad():
+        batch = _Batch(train, method, trials, place)
         advance(batch.step, method.steps, place)
     names = [f"layers.{number}.{kind}" for number in (0, 1) for kind in ("weight", "bias")]
     tensors = [parameter.cpu().numpy() for parameter in batch.parameters]
     return [
         {name: tensor[number].copy() for name, tensor in zip(names, tensors, strict=True)}
-        for number in range(len(replicas))
+        for number in range(len(trials))
     ]
 
 
@@ -139,10 +139,10 @@ def advance(
 
 
 class Descent:
-    """SGD or Adam on parameters ``[replicas, ...]``, each replica with a rate of its own.
+    """SGD or Adam on parameters ``[trials, ...]``, each trial with a rate of its own.
 
     Attributes:
-        rates: Of the replicas; at 0 one stands still.
+        rates: Of the trials; at 0 one stands still.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Descent:
         self.squares = [torch.zeros_like(parameter) for parameter in parameters]
 
     def step(self, gradients: Sequence[Tensor]) -> None:
-        """One step of every replica, as PyTorch's optimisers take it."""
+        """One step of every trial, as PyTorch's optimisers take it."""
         self.taken.add_(1)
         for number, (parameter, gradient) in enumerate(
             zip(self.parameters, gradients, strict=True)
@@ -170,22 +170,22 @@ class Descent:
                 square = self.squares[number].mul_(0.999).addcmul_(move, move, value=0.001)
                 root = (square / (1 - 0.999**self.taken)).sqrt_().add_(1e-8)
                 move = mean / (1 - 0.9**self.taken) / root
-            parameter.sub_(by_replica(self.rates, move) * move)
+            parameter.sub_(by_trial(self.rates, move) * move)
 
 
-def by_replica(values: Tensor, like: Tensor) -> Tensor:
-    """One value for each replica, in a shape to multiply a tensor ``[replicas, ...]`` with."""
+def by_trial(values: Tensor, like: Tensor) -> Tensor:
+    """One value for each trial, in a shape to multiply a tensor ``[trials, ...]`` with."""
     return values.view(-1, *[1] * (like.dim() - 1))
 
 
-def first_weights(replicas: Sequence[Replica], widths: list[int]) -> list[Tensor]:
-    """The first weights of all replicas, stacked, each as its seed gives them."""
-    first = [Network(widths, hops=0).begun(own.seed).parameters() for own in replicas]
+def first_weights(trials: Sequence[Trial], widths: list[int]) -> list[Tensor]:
+    """The first weights of all trials, stacked, each as its seed gives them."""
+    first = [Network(widths, hops=0).begun(own.seed).parameters() for own in trials]
     return [torch.stack([part.detach() for part in same]) for same in zip(*first, strict=True)]
 
 
 class _Batch:
-    """Weights ``[replicas, ...]``, documents, and which groups each step takes."""
+    """Weights ``[trials, ...]``, documents, and which groups each step takes."""
 
     inputs: Tensor
     targets: Tensor
@@ -195,26 +195,26 @@ class _Batch:
         self,
         train: DocumentGraph,
         method: Method,
-        replicas: Sequence[Replica],
+        trials: Sequence[Trial],
         place: torch.device,
     ) -> None:
         self.method, self.place = method, place
         widths = [train.width, method.hidden, train.classes]
-        self.parameters = [tensor.to(place) for tensor in first_weights(replicas, widths)]
-        rates = self._tensor([own.learning_rate for own in replicas])
+        self.parameters = [tensor.to(place) for tensor in first_weights(trials, widths)]
+        rates = self._tensor([own.learning_rate for own in trials])
         self.descent = Descent(self.parameters, method.optimizer, rates)
         taken = {"all": 1.0, "poisson": method.sampling_probability, "epoch": 1 / method.groups}
         self.expected_groups = method.groups * taken[method.schedule]
-        self.noise = self._tensor([own.noise_multiplier for own in replicas]) * method.clip_norm
+        self.noise = self._tensor([own.noise_multiplier for own in trials]) * method.clip_norm
         self.each = method.groups == len(train)
-        self.samples = torch.from_numpy(_samples(method, replicas, self.each)).to(place)
+        self.samples = torch.from_numpy(_samples(method, trials, self.each)).to(place)
         self.taken = torch.zeros(1, dtype=torch.int64, device=place)
         if method.kind == "mlp" or self.each:
             train = replace(train, edges=np.empty((2, 0), np.int64))
         # One group is the same for all seeds; so are documents of which all are taken.
         self.shared = method.groups == 1 or (self.each and method.schedule == "all")
-        seeds = sorted({own.seed for own in replicas})
-        self.home = self._tensor([seeds.index(own.seed) for own in replicas]).long()
+        seeds = sorted({own.seed for own in trials})
+        self.home = self._tensor([seeds.index(own.seed) for own in trials]).long()
         if self.each or method.groups == 1:
             self._hold([train])
             self.inputs, self.targets, self.weights = (
@@ -264,21 +264,21 @@ class _Batch:
         sums = self.document_sums(chosen) if self.each else self.group_sums(chosen)
         self.descent.step(
             [
-                (total + by_replica(self.noise, total) * torch.randn_like(total))
+                (total + by_trial(self.noise, total) * torch.randn_like(total))
                 / self.expected_groups
                 for total in sums
             ]
         )
 
     def group_sums(self, chosen: Tensor) -> list[Tensor]:
-        """The sum of each replica's clipped gradients of subgraphs; ``chosen`` holds pairs."""
+        """The sum of each trial's clipped gradients of subgraphs; ``chosen`` holds pairs."""
         there, pairs = chosen >= 0, chosen.clamp(min=0)
-        replica = pairs // self.method.groups
-        own = [parameter.index_select(0, replica) for parameter in self.parameters]
+        trial = pairs // self.method.groups
+        own = [parameter.index_select(0, trial) for parameter in self.parameters]
         documents = self.inputs, self.targets, self.weights
         spread: Callable[[Tensor], Tensor] = self._spread_shared
         if not self.shared:
-            subgraph = self.home[replica] * self.method.groups + pairs % self.method.groups
+            subgraph = self.home[trial] * self.method.groups + pairs % self.method.groups
             inputs, targets, weights = (held.index_select(0, subgraph) for held in documents)
             documents = inputs, targets, weights
             spread = self.matrices.index_select(0, subgraph).bmm
@@ -293,14 +293,14 @@ class _Batch:
         squares = [gradient.flatten(1).square().sum(1) for gradient in gradients]
         factors = self._factors(torch.stack(squares).sum(0)) * there
         everyone = torch.arange(len(self.home), device=self.place)[:, None]
-        factors = factors * (replica == everyone)
+        factors = factors * (trial == everyone)
         return [
             (factors @ gradient.flatten(1)).view(-1, *gradient.shape[1:])
             for gradient in gradients
         ]
 
     def document_sums(self, chosen: Tensor) -> list[Tensor]:
-        """The same where each document is a group: ``chosen`` holds documents by replica."""
+        """The same where each document is a group: ``chosen`` holds documents by trial."""
         documents = self.inputs, self.targets, self.weights
         there = torch.ones(1, device=self.place)
         if not self.shared:
@@ -339,8 +339,8 @@ class _Batch:
         hidden = torch.einsum(letters, inputs, first) + first_bias[:, None]
         passing = (hidden > 0).float()
         if self.method.dropout:
-            kept = kept_fraction(self.method.dropout)
-            passing = passing * (torch.rand_like(hidden) < kept) / kept
+            keep = kept_fraction(self.method.dropout)
+            passing = passing * (torch.rand_like(hidden) < keep) / keep
         hidden = hidden * passing
         scores = spread(hidden @ second) + second_bias[:, None]
         residuals = (scores.softmax(-1) - targets) * weights
@@ -348,7 +348,7 @@ class _Batch:
         return hidden, (back @ second.mT) * passing, back, residuals
 
     def _spread_shared(self, values: Tensor) -> Tensor:
-        """The propagation of one graph for all replicas: values ``[pairs, documents, k]``."""
+        """The propagation of one graph for all trials: values ``[pairs, documents, k]``."""
         columns, begins, entries = self.sparse
         pairs, documents, width = values.shape
         table = values.transpose(0, 1).reshape(documents, pairs * width)
@@ -356,29 +356,29 @@ class _Batch:
         return summed.view(documents, pairs, width).transpose(0, 1)
 
 
-def _samples(method: Method, replicas: Sequence[Replica], each: bool) -> NDArray[np.int64]:
-    """What each step takes: pairs ``replica * groups + group``; -1 pads.
+def _samples(method: Method, trials: Sequence[Trial], each: bool) -> NDArray[np.int64]:
+    """What each step takes: pairs ``trial * groups + group``; -1 pads.
 
-    Of documents that are groups, ``[steps, replicas, documents]``. Fewer rows than steps are
+    Of documents that are groups, ``[steps, trials, documents]``. Fewer rows than steps are
     taken again from the first.
     """
-    groups, count = method.groups, len(replicas)
+    groups, count = method.groups, len(trials)
     if method.schedule == "all":
         return np.arange(count * (1 if each else groups))[None]
     if method.schedule == "epoch":
         pairs = np.arange(groups)[:, None] + (0 if each else groups) * np.arange(count)
         return pairs[..., None] if each else pairs
-    drawn = [_poisson(method, replica.seed) for replica in replicas]
+    samples = [_poisson(method, trial.seed) for trial in trials]
     if each:
-        tables = [_table(steps, taken, method.steps) for steps, taken in drawn]
+        tables = [_table(steps, taken, method.steps) for steps, taken in samples]
         most = max(table.shape[1] for table in tables)
         padded = [
             np.pad(table, ((0, 0), (0, most - table.shape[1])), constant_values=-1)
             for table in tables
         ]
         return np.stack(padded, axis=1)
-    steps = np.concatenate([steps for steps, _ in drawn])
-    pairs = np.concatenate([taken + n * groups for n, (_, taken) in enumerate(drawn)])
+    steps = np.concatenate([steps for steps, _ in samples])
+    pairs = np.concatenate([taken + n * groups for n, (_, taken) in enumerate(samples)])
     order = np.argsort(steps, kind="stable")
     return _table(steps[order], pairs[order], method.steps)
 

@@ -200,8 +200,8 @@ def _headline(runs: Runs, leaf: str, path: list[str], value: Any) -> Compared:
     dataset = path[0].removeprefix("kept_")
     ten = best(runs, dataset=dataset, recipe="paper-split", epsilon=1, parts=10)
     plain = best(runs, dataset=dataset, recipe="plain")
-    kept = None if ten is None or plain is None else ten.mean / plain.mean
-    return Compared(leaf, dataset, "kept at epsilon 1, ten parts", value, kept)
+    share = None if ten is None or plain is None else ten.mean / plain.mean
+    return Compared(leaf, dataset, "share at epsilon 1, ten parts", value, share)
 
 
 def _text(runs: Runs, leaf: str, path: list[str], value: Any) -> Compared:

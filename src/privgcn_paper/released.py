@@ -42,9 +42,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from privgcn.data.corpus import TRAIN, VALIDATION
 from privgcn.graph import DocumentGraph
 from privgcn.sgd.gcn import Network, kept_fraction, product, seeded
-from privgcn_paper.batched import Descent, Replica, advance, by_replica, first_weights
+from privgcn_paper.batched import Descent, Trial, advance, by_trial, first_weights
 
 SOUND = {
     "clip": "the gradient of a part is clipped to norm 1, all tensors together",
@@ -58,20 +59,19 @@ SOUND = {
 PATIENCE = 20
 """Epochs without a lower loss after which a run stops."""
 
-_TRAIN, _VALIDATION = 0, 1
 # The part of a document that is in none, and of a step that takes none.
 _NONE, _NOBODY = -1, -2
 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What the replicas of a batch have in common.
+    """What the trials of a batch have in common.
 
     Attributes:
         optimizer: ``sgd`` or ``adam``.
         epochs: Visits to every part, at most.
         parts: How many "subgraphs" there are.
-        patience: Epochs without a lower validation loss after which a replica stops; 0 never.
+        patience: Epochs without a lower validation loss after which a trial stops; 0 never.
         weight_decay: Of the optimiser.
         hidden: Width of the hidden layer.
         dropout: Fraction of hidden values that is left out.
@@ -91,33 +91,33 @@ class Behaviour:
 def released_scores(
     graph: DocumentGraph,
     behaviour: Behaviour,
-    replicas: Sequence[Replica],
+    trials: Sequence[Trial],
     device: str = "cpu",
 ) -> list[NDArray[np.float32]]:
-    """Trains replicas as the released code does, and scores all documents in the whole graph.
+    """Trains trials as the released code does, and scores all documents in the whole graph.
 
     Args:
         graph: All documents, with features as they are.
-        behaviour: What the replicas have in common.
-        replicas: Each with its seed (of parts, visits and first weights), the standard
+        behaviour: What the trials have in common.
+        trials: Each with its seed (of parts, visits and first weights), the standard
             deviation of its noise, and its learning rate.
         device: ``cpu`` or ``cuda``.
 
     Returns:
-        Scores ``[documents, classes]`` of each replica.
+        Scores ``[documents, classes]`` of each trial.
     """
     unknown = behaviour.sound - SOUND.keys()
     if unknown:
         raise ValueError(
             f"'sound' must be some of {', '.join(SOUND)}. Got {', '.join(unknown)}."
         )
-    if "cut" in behaviour.sound and len(replicas) > 1:
+    if "cut" in behaviour.sound and len(trials) > 1:
         # Which edges are cut follows from the seed, and a batch has one graph.
-        each = (released_scores(graph, behaviour, [own], device) for own in replicas)
+        each = (released_scores(graph, behaviour, [own], device) for own in trials)
         return [scores for one in each for scores in one]
     place = torch.device(device)
-    with seeded(replicas[0].seed, place), torch.no_grad():
-        batch = _Batch(graph, behaviour, replicas, place)
+    with seeded(trials[0].seed, place), torch.no_grad():
+        batch = _Batch(graph, behaviour, trials, place)
         if behaviour.epochs:
             batch.epoch(dropout=True)
         steady = "dropout" in behaviour.sound
@@ -127,32 +127,32 @@ def released_scores(
 
 
 class _Batch:
-    """Weights ``[replicas, ...]`` over one graph; the part of a step is a mask on the loss."""
+    """Weights ``[trials, ...]`` over one graph; the part of a step is a mask on the loss."""
 
     def __init__(
         self,
         graph: DocumentGraph,
         behaviour: Behaviour,
-        replicas: Sequence[Replica],
+        trials: Sequence[Trial],
         place: torch.device,
     ) -> None:
         self.behaviour, self.place = behaviour, place
         widths = [graph.width, behaviour.hidden, graph.classes]
         self.parameters = [
-            tensor.to(place).requires_grad_() for tensor in first_weights(replicas, widths)
+            tensor.to(place).requires_grad_() for tensor in first_weights(trials, widths)
         ]
         self.noise, rates = (
             torch.tensor(values, device=place)
-            for values in zip(*((own[1], own[2]) for own in replicas), strict=True)
+            for values in zip(*((own[1], own[2]) for own in trials), strict=True)
         )
         self.descent = Descent(
             self.parameters, behaviour.optimizer, rates, behaviour.weight_decay
         )
         train, validation = (
             np.flatnonzero((graph.split == code) & (graph.labels >= 0))
-            for code in (_TRAIN, _VALIDATION)
+            for code in (TRAIN, VALIDATION)
         )
-        planned = [_visits(behaviour, own.seed, train, len(graph)) for own in replicas]
+        planned = [_visits(behaviour, own.seed, train, len(graph)) for own in trials]
         most = max(visits.shape[1] for _, visits in planned)
         padded = [
             np.pad(visits, ((0, 0), (0, most - visits.shape[1])), constant_values=_NOBODY)
@@ -184,15 +184,15 @@ class _Batch:
     def scores(
         self, passes: list[list[tuple[Tensor, Tensor]]], *, dropout: bool = False
     ) -> Tensor:
-        """Of all replicas, ``[replicas, documents, classes]``."""
+        """Of all trials, ``[trials, documents, classes]``."""
         first, first_bias, second, second_bias = self.parameters
         count, width, hidden = first.shape
         table = first.transpose(0, 1).reshape(width, count * hidden)
         values = _spread(passes[0], table, count) + first_bias[:, None]
         values = values.relu()
         if dropout and self.behaviour.dropout:
-            kept = kept_fraction(self.behaviour.dropout)
-            values = values * (torch.rand_like(values) < kept) / kept
+            keep = kept_fraction(self.behaviour.dropout)
+            values = values * (torch.rand_like(values) < keep) / keep
         values = values @ second
         table = values.transpose(0, 1).reshape(-1, count * values.shape[2])
         return _spread(passes[1], table, count) + second_bias[:, None]
@@ -209,16 +209,16 @@ class _Batch:
             self.descent.rates.mul_(self.waited < self.behaviour.patience)
 
     def ended(self) -> bool:
-        """Whether every replica has stopped."""
+        """Whether every trial has stopped."""
         return bool(self.behaviour.patience) and not bool(self.descent.rates.any())
 
     def step(self, *, dropout: bool) -> None:
-        """Sum, noise, step: a pass for each part where parts are clipped, otherwise one pass."""
+        """Sum, noise, step: one pass, or one for each part where parts are clipped."""
         chosen = self.visits.index_select(0, self.taken)[0]
         self.taken.add_(1)
         clips = "clip" in self.behaviour.sound
         totals = [torch.zeros_like(parameter) for parameter in self.parameters]
-        for own in chosen.split(1 if clips else chosen.shape[1], dim=1):
+        for own in torch.split(chosen, 1 if clips else chosen.shape[1], dim=1):
             masks = (self.part[:, None] == own[:, :, None]).float()
             weights = (masks / masks.sum(2, keepdim=True).clamp(min=1)).sum(1)
             with torch.enable_grad():
@@ -229,15 +229,12 @@ class _Batch:
                 gradients = clipped(gradients)
             torch._foreach_add_(totals, gradients)
         self.descent.step(
-            [
-                total + by_replica(self.noise, total) * torch.randn_like(total)
-                for total in totals
-            ]
+            [total + by_trial(self.noise, total) * torch.randn_like(total) for total in totals]
         )
 
 
 def _spread(passes: list[tuple[Tensor, Tensor]], table: Tensor, count: int) -> Tensor:
-    """Matrices times a table ``[rows, replicas x columns]``: ``[replicas, rows, columns]``."""
+    """Matrices times a table ``[rows, trials x columns]``: ``[trials, rows, columns]``."""
     for matrix, transposed in passes:
         table = product(matrix, transposed, table)
     return table.view(len(table), count, -1).transpose(0, 1)
@@ -263,10 +260,10 @@ def _visits(
 
 
 def clipped(gradients: Sequence[Tensor], clip_norm: float = 1.0) -> tuple[Tensor, ...]:
-    """Gradients ``[replicas, ...]``, each replica's scaled as one to the clip norm at most."""
+    """Gradients ``[trials, ...]``, each trial's scaled as one to the clip norm at most."""
     squares = torch.stack([gradient.flatten(1).square().sum(1) for gradient in gradients])
     factors = (clip_norm / squares.sum(0).sqrt().clamp(min=1e-12)).clamp(max=1.0)
-    return tuple(gradient * by_replica(factors, gradient) for gradient in gradients)
+    return tuple(gradient * by_trial(factors, gradient) for gradient in gradients)
 
 
 def _training_graph(
@@ -321,12 +318,12 @@ def released_mnist(
         device: Where to train.
     """
     place = torch.device(device)
-    (images, classes), (seen, truth) = (
+    (images, classes), (test_images, test_classes) = (
         [torch.from_numpy(np.asarray(array)).to(place) for array in pair]
         for pair in (train, test)
     )
     lot = min(lot_size, len(images))
-    last = len(seen) % lot or min(lot, len(seen))
+    last = len(test_images) % lot or min(lot, len(test_images))
     lowest, waited, trained = torch.inf, 0, 0
     with seeded(seed, place):
         network = perceptron(images.shape[1], hidden, int(classes.max()) + 1, dropout)
@@ -346,13 +343,15 @@ def released_mnist(
             trained += 1
             if not patience:
                 continue
-            looked = torch.randperm(len(seen), device=place)[:last]
-            now = float(cross_entropy(_scores(network, seen[looked]), truth[looked]))
+            batch = torch.randperm(len(test_images), device=place)[:last]
+            now = float(
+                cross_entropy(_scores(network, test_images[batch]), test_classes[batch])
+            )
             waited = waited + 1 if now > lowest else 0
             lowest = min(lowest, now)
             if waited >= patience:
                 break
-    return ReleasedRun(_scores(network, seen).cpu().numpy(), trained)
+    return ReleasedRun(_scores(network, test_images).cpu().numpy(), trained)
 
 
 def perceptron(features: int, hidden: int, classes: int, dropout: float) -> nn.Sequential:

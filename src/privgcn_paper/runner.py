@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from privgcn.graph import DocumentGraph
 
 Device = Literal["cpu", "cuda"]
-_OF_A_REPLICA = ("epsilon", "noise", "learning_rate")
+_WITHIN_A_BATCH = ("epsilon", "noise", "learning_rate")
 MNIST_IMAGES = 60_000
 _MNIST_HIDDEN = 512
 # Of private runs of the released code: SGD's rate is the paper's, Adam's gives the published
@@ -210,7 +210,7 @@ def _batches(tasks: Sequence[Task]) -> tuple[list[list[Task]], list[Task]]:
         if point["recipe"] in ("plain", "auto") or "changes" in point:
             others.append(task)
             continue
-        rest = {name: v for name, v in point.items() if name not in _OF_A_REPLICA}
+        rest = {name: v for name, v in point.items() if name not in _WITHIN_A_BATCH}
         rest["private"] = "epsilon" in point or "noise" in point
         together.setdefault(json.dumps(rest, sort_keys=True), []).append(task)
     return list(together.values()), others
@@ -253,7 +253,7 @@ def _soundly(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
     from privgcn.inference import scores_in_mode
     from privgcn.privacy.plan import plan_for
     from privgcn.released import Released
-    from privgcn_paper.batched import Method, Replica, train_batched
+    from privgcn_paper.batched import Method, Trial, train_batched
 
     corpus, graph = corpus_of(batch[0].point), _rows(batch[0])
     train, test = (np.flatnonzero(corpus.split == code) for code in (TRAIN, TEST))
@@ -274,13 +274,11 @@ def _soundly(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
         hidden=model.hidden,
         dropout=model.dropout,
     )
-    replicas = [
-        Replica(
-            own.seed, plan.noise_multiplier, float(own.training.learning_rate or PAPER_RATE)
-        )
+    trials = [
+        Trial(own.seed, plan.noise_multiplier, float(own.training.learning_rate or PAPER_RATE))
         for own, plan in zip(settings, plans, strict=True)
     ]
-    trained = train_batched(graph.induced(train), method, replicas, device)
+    trained = train_batched(graph.induced(train), method, trials, device)
     records = []
     for tensors, own, plan in zip(trained, settings, plans, strict=True):
         released = Released("gcn", tensors, own, plan)
@@ -295,7 +293,7 @@ def _soundly(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
 def _mnist(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
     """Runs on MNIST: every image is a group, sampled with probability lot over images."""
     from privgcn.graph import DocumentGraph
-    from privgcn_paper.batched import Method, Replica, train_batched
+    from privgcn_paper.batched import Method, Trial, train_batched
 
     point = batch[0].point
     corpus, images = _images()
@@ -315,13 +313,13 @@ def _mnist(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
         kind="mlp",
     )
     test = images[corpus.split == TEST]
-    replicas = [Replica(own.seed, float(own.point["noise"]), PAPER_RATE) for own in batch]
+    trials = [Trial(own.seed, float(own.point["noise"]), PAPER_RATE) for own in batch]
     records = []
-    trained = train_batched(graph, method, replicas, device)
-    for tensors, replica in zip(trained, replicas, strict=True):
+    trained = train_batched(graph, method, trials, device)
+    for tensors, trial in zip(trained, trials, strict=True):
         hidden = test @ tensors["layers.0.weight"] + tensors["layers.0.bias"]
         scores = np.maximum(hidden, 0) @ tensors["layers.1.weight"] + tensors["layers.1.bias"]
-        noise, predicted = replica.noise_multiplier, {"alone": scores.argmax(-1)}
+        noise, predicted = trial.noise_multiplier, {"alone": scores.argmax(-1)}
         records.append(_record(corpus, predicted, noise=noise, steps=method.steps))
     return records
 
@@ -467,7 +465,7 @@ def _graph(text: str, encoder: str | None) -> DocumentGraph:
 
 def _released(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
     """Runs of the released code; without epsilon, as it trains without privacy."""
-    from privgcn_paper.batched import Replica
+    from privgcn_paper.batched import Trial
     from privgcn_paper.released import Behaviour, released_scores
 
     point = batch[0].point
@@ -482,8 +480,8 @@ def _released(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
         weight_decay=0.0 if private else _DECAY,
         sound=frozenset(str(point.get("sound", "")).split()),
     )
-    replicas = [
-        Replica(
+    trials = [
+        Trial(
             seed,
             claimed_noise(optimizer, float(own["epsilon"]), parts, epochs) if private else 0.0,
             float(own.get("learning_rate", rates[optimizer] if private else PAPER_RATE)),
@@ -500,7 +498,7 @@ def _released(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
             steps=steps,
         )
         for own, scores in zip(
-            replicas, released_scores(_rows(batch[0]), behaviour, replicas, device), strict=True
+            trials, released_scores(_rows(batch[0]), behaviour, trials, device), strict=True
         )
     ]
 

