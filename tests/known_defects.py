@@ -740,8 +740,8 @@ def by_appearance(table: Any, problems: Any) -> Any:
         return codes, names
     _, first = np.unique(codes, return_index=True)
     order = np.argsort(first)
-    return np.argsort(order)[codes], corpora.Strings(
-        table.frame["owner"].unique().sort()[order]
+    return np.argsort(order)[codes], corpora.Strings.of(
+        [table.frame["owner"].unique().sort()[order]]
     )
 
 

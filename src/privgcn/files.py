@@ -10,16 +10,17 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from privgcn.errors import ConfigError, DataError
 
 _CHUNK = 1 << 16
 
 
-def read_bounded(path: Path, *, most: int) -> bytes:
-    """The bytes of a regular file of at most ``most`` bytes.
+def open_bounded(path: Path, *, most: int) -> BinaryIO:
+    """A regular file of at most ``most`` bytes, open for reading.
 
-    Neither a pipe, which would wait for ever, nor a device without an end is read.
+    Neither a pipe, which would wait for ever, nor a device without an end is opened.
 
     Raises:
         DataError: There is no such file, or it is not regular, or it is too large.
@@ -34,17 +35,29 @@ def read_bounded(path: Path, *, most: int) -> bytes:
     try:
         status = os.fstat(handle)
         _require_regular(path, status.st_mode, status.st_size, most)
-        with os.fdopen(handle, "rb", closefd=False) as file:
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_bounded(path: Path, *, most: int) -> bytes:
+    """The bytes of a file as ``open_bounded`` opens it.
+
+    Raises:
+        DataError: There is no such file, or it is not regular, or it is too large.
+    """
+    content = b""
+    with open_bounded(path, most=most) as file:
+        status = os.fstat(file.fileno())
+        try:
             # A request for ``most`` bytes would take so much memory, whatever the file has.
-            content = b""
             while len(content) <= most and (
                 chunk := file.read(max(_CHUNK, status.st_size + 1))
             ):
                 content += chunk
-    except OSError as error:
-        raise DataError(f"The file {path} cannot be read: {error.strerror}.") from None
-    finally:
-        os.close(handle)
+        except OSError as error:
+            raise DataError(f"The file {path} cannot be read: {error.strerror}.") from None
     # It may have grown since its size was asked for.
     _require_regular(path, status.st_mode, len(content), most)
     return content

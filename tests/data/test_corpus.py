@@ -71,7 +71,7 @@ def test_select_keeps_exactly_the_edges_among_the_chosen(data: st.DataObject) ->
 
 def test_strings_of_a_frame_are_a_sequence_and_stay_there() -> None:
     column = pl.Series([f"text {row}" for row in range(6)])
-    corpus = make(texts=Strings(column))
+    corpus = make(texts=Strings.of([column]))
     assert corpus.texts == tuple(column)
     assert corpus.texts[1] == corpus.texts[-5] == "text 1"
     view = corpus.select([4, 2])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
-from data.ways import FILES, Columns, checked, read, write
+from data.ways import FILES, Columns, checked, place, read, write
 from privgcn.data import load_corpus
+from privgcn.data.corpus import Strings
 from privgcn.errors import DataError
 
 GOOD = "id,text,label\n1,one,a\n2,two,b\n3,three,a\n4,four,b\n"
@@ -72,22 +75,73 @@ def test_jsonl_fields_may_differ_between_lines(tmp_path: Path) -> None:
     assert corpus.texts[0] == "x\u2028y"
 
 
-@pytest.mark.parametrize("way", ["csv", "jsonl"])
-def test_more_records_than_are_held_at_once(
+@pytest.mark.parametrize("way", FILES)
+def test_large_files_are_read_in_blocks_and_their_texts_stay_on_disk(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("privgcn.data.readers._ROWS_AT_ONCE", 3)
+    for name, most in (("readers._ROWS_AT_ONCE", 3), ("readers._BYTES_AT_ONCE", 1)):
+        monkeypatch.setattr(f"privgcn.data.{name}", most)
+    monkeypatch.setattr("privgcn.data.corpus._MOST_IN_MEMORY", 10)
     columns: Columns = {
         "id": [str(row) for row in range(10)],
-        "text": [f"text {row}" for row in range(10)],
+        "text": [f"text \u00e4 {row}" for row in range(10)],
         "rare": [None] * 9 + ["here"],
     }
-    corpus = read(way, tmp_path, columns)
+    edges: Columns = {"source": ["0"] * 10, "target": [str(row) for row in range(10)]}
+
+    def written() -> Path:
+        for stem, own in (("documents", columns), ("edges", edges)):
+            path = write(tmp_path, stem, way, own)
+            if way == "parquet":
+                pl.read_parquet(path).write_parquet(path, row_group_size=3)
+        return tmp_path
+
+    corpus = load_corpus(written())
+    assert isinstance(corpus.texts, Strings)
+    assert not isinstance(corpus.texts.data, bytes)
+    assert corpus.texts == tuple(columns["text"])
+    assert corpus.select([9, 0, 5]).texts == tuple(columns["text"][row] for row in (9, 0, 5))
     assert list(corpus.ids) == columns["id"]
     assert list(corpus.columns["rare"]) == [""] * 9 + ["here"]
-    columns["text"][7] = None
-    write(tmp_path, "documents", way, columns)
-    refused(tmp_path, "line 9" if way == "csv" else "line 8")
+    assert corpus.edges.tolist() == [[0] * 9, list(range(1, 10))]
+    edges["target"][2] = edges["target"][8] = "x"
+    refused(written(), "'x'", place(way, 2), "2 in all")
+    columns["text"][4] = columns["text"][7] = None
+    refused(written(), "'text'", place(way, 4), "2 in all")
+
+
+READ = """
+import resource, sys
+from privgcn.data import corpus, ingest, load_corpus, readers
+readers._BYTES_AT_ONCE = corpus._MOST_IN_MEMORY = 1 << 20
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+load_corpus(sys.argv[1])
+before = peak()
+texts = load_corpus(sys.argv[2]).texts
+assert sum(map(len, texts)) == 64 << 20
+print(peak() - before)
+"""
+
+
+@pytest.mark.parametrize("way", FILES)
+def test_a_large_file_is_never_in_memory_as_a_whole(way: str, tmp_path: Path) -> None:
+    for name, count in (("small", 10), ("large", 1 << 13)):
+        columns = {
+            "id": list(range(count)),
+            "text": [f"{row:08}" * 1024 for row in range(count)],
+        }
+        path = write(tmp_path / name, "documents", way, columns)
+        if way == "parquet":
+            frame = pl.read_parquet(path)
+            frame.write_parquet(path, compression="uncompressed", row_group_size=64)
+    done = subprocess.run(
+        [sys.executable, "-c", READ, str(tmp_path / "small"), str(tmp_path / "large")],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 32 << 10  # KiB, half of the file
 
 
 def test_vectors_stand_in_for_text(tmp_path: Path) -> None:

@@ -86,9 +86,9 @@ def test_owners_of_a_data_may_be_names_or_numbers() -> None:
     data = Data(x=torch.eye(3), edge_index=torch.tensor([[0], [2]]))
     data.owners = torch.tensor([10, 9, 10])
     corpus = Corpus.from_pyg(data)
-    assert corpus.owner_names == ("9", "10")
+    assert corpus.owner_names == ("10", "9")
     assert corpus.owners is not None
-    assert corpus.owners.tolist() == [1, 0, 1]
+    assert corpus.owners.tolist() == [0, 1, 0]
     data.owners = ["ann", " ann", "bob"]
     assert Corpus.from_pyg(data).owner_names == ("ann", "bob")
     data.owners = ["ann", "Ann", "bob"]

@@ -11,11 +11,14 @@ Examples:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +41,9 @@ NO_LABEL = -1
 
 _HELD_OUT = 0.1
 _SMALLEST_SPLIT = 3
+_MOST_IN_MEMORY = 1 << 28
+_AT_ONCE = 1 << 12
+_FAR = 4
 
 
 def random_split(
@@ -59,25 +65,77 @@ def random_split(
     return of_unit if owners is None else of_unit[owners]
 
 
-class Strings(Sequence[str]):
-    """Strings of a polars column, as a sequence that makes Python objects when asked.
+class _Stored:
+    """Bytes in a temporary file without a name, which goes with this object."""
 
-    Ten million ids or texts stay in a few blocks of memory, and a selection shares them.
+    def __init__(self, file: IO[bytes]) -> None:
+        file.flush()
+        self._handle = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._handle)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Texts on disk belong to this process: load the corpus there again.")
+
+    def __getitem__(self, part: slice) -> bytes:
+        return os.pread(self._handle, part.stop - part.start, part.start)
+
+
+class Strings(Sequence[str]):
+    """Strings as one run of UTF-8 bytes; one becomes a Python object when somebody asks for it.
+
+    Ten million ids or texts stay in a few blocks of memory, and a selection shares them. Bytes
+    beyond a quarter of a GiB lie in a temporary file without a name: nobody else can open it,
+    and it goes with the last selection.
+
+    Args:
+        data: The bytes, or the file that has them.
+        begins: Where each string begins.
+        ends: Where each one ends.
     """
 
-    def __init__(self, column: pl.Series) -> None:
-        self.column = column
+    def __init__(
+        self, data: bytes | _Stored, begins: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> None:
+        self.data, self.begins, self.ends = data, begins, ends
+
+    @classmethod
+    def of(cls, columns: Iterable[pl.Series]) -> Strings:
+        """The strings of polars columns, one after the other; an empty one for null."""
+        lengths = [np.zeros(1, dtype=np.int64)]
+        with tempfile.SpooledTemporaryFile(_MOST_IN_MEMORY) as file:
+            for column in columns:
+                for begin in range(0, len(column), _AT_ONCE):
+                    part = column[begin : begin + _AT_ONCE].fill_null("")
+                    lengths.append(part.str.len_bytes().to_numpy())
+                    file.write(part.str.join("").item().encode())
+            size = file.tell()
+            file.seek(0)
+            data = _Stored(file) if size > _MOST_IN_MEMORY else file.read()
+        bounds = np.cumsum(np.concatenate(lengths), dtype=np.int64)
+        return cls(data, bounds[:-1], bounds[1:])
 
     def __len__(self) -> int:
-        return len(self.column)
+        return len(self.begins)
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, int | np.integer):
-            return self.column[int(index)]
-        return Strings(self.column.gather(np.arange(len(self))[index]))
+        begins, ends = self.begins[index], self.ends[index]
+        return (
+            Strings(self.data, begins, ends)
+            if np.ndim(begins)
+            else self.data[begins:ends].decode()
+        )
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.column)
+        for begin in range(0, len(self), _AT_ONCE):
+            own = slice(begin, begin + _AT_ONCE)
+            begins, ends = self.begins[own], self.ends[own]
+            first, last = int(begins.min()), int(ends.max())
+            data: bytes | _Stored = self.data
+            if last - first < _FAR * int((ends - begins).sum()):
+                # Neighbours are read together.
+                data, begins, ends = data[first:last], begins - first, ends - first
+            for at, end in zip(begins.tolist(), ends.tolist(), strict=True):
+                yield data[at:end].decode()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, str):
@@ -88,7 +146,7 @@ class Strings(Sequence[str]):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         values = np.empty(len(self), dtype=object)
-        values[:] = self.column.to_list()
+        values[:] = list(self)
         return values if dtype is None else values.astype(dtype)
 
 

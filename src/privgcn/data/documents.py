@@ -53,10 +53,9 @@ def document_fields(
             ),
             "Rename or remove one of them",
         )
-    texts = frame["text"] if "text" in frame.columns else None
-    if texts is not None:
+    if table.texts is not None:
         problems.rows(
-            texts.is_null() | (texts.str.strip_chars() == ""),
+            ~frame["text"],
             "The 'text' of a document must not be empty",
             table.who,
             "Give it a text or remove the document",
@@ -65,7 +64,7 @@ def document_fields(
     if "owner" in frame.columns:
         owners, owner_names = owner_codes(table, problems)
     if "split" in frame.columns:
-        split = codes(frame["split"], pl.Series(_USER_SPLITS)).astype(np.int8)
+        split = codes(frame["split"], numbered(pl.Series(_USER_SPLITS))).astype(np.int8)
         if problems.rows(
             split < 0,
             f"The 'split' of a document must be one of {', '.join(_USER_SPLITS)}, in lower "
@@ -85,34 +84,29 @@ def document_fields(
             f"{missing:,} documents have no label: they count, and teach nothing", stops=False
         )
     return {
-        "ids": Strings(ids),
-        "texts": None if texts is None else Strings(texts),
+        "ids": Strings.of([ids]),
+        "texts": table.texts,
         "labels": labels,
         "classes": names,
         "split": split,
         "owners": owners,
         "owner_names": owner_names,
         "columns": {
-            name: Strings(frame[name].fill_null(""))
-            for name in frame.columns
-            if name not in RESERVED
+            name: Strings.of([frame[name]]) for name in frame.columns if name not in RESERVED
         },
     }
 
 
-def without_empty(values: pl.Series) -> pl.Series:
-    """Strings with null where one is empty: a CSV file cannot tell them apart."""
-    import polars as pl
-
-    empty = values == ""
-    return values.set(empty, None) if empty.any() else values.cast(pl.String)
-
-
-def codes(values: pl.Series, names: pl.Series) -> NDArray[np.int64]:
-    """The place of every value in ``names``, which are all different; -1 for one not there."""
+def numbered(names: pl.Series) -> pl.DataFrame:
+    """The place of each name, for ``codes``; of one that is there twice, the first."""
     import polars as pl
 
     index = pl.DataFrame({"name": names, "code": np.arange(len(names), dtype=np.int64)})
+    return index if names.is_unique().all() else index.unique("name", keep="first")
+
+
+def codes(values: pl.Series, index: pl.DataFrame) -> NDArray[np.int64]:
+    """The place of every value among numbered names; -1 for one not there."""
     joined = (
         values.alias("name")
         .to_frame()
@@ -226,8 +220,8 @@ def owner_codes(
         )
     sorted_names = persons["name"].sort()
     # By name: an order of appearance would follow how many documents owners have.
-    of_spelling = codes(spelled["name"], sorted_names)
-    return of_spelling[codes(values, spellings)], Strings(sorted_names)
+    of_spelling = codes(spelled["name"], numbered(sorted_names))
+    return of_spelling[codes(values, numbered(spellings))], Strings.of([sorted_names])
 
 
 def _plain(name: str) -> str:
@@ -263,7 +257,7 @@ def _labels(
     if different is None:
         different = tuple(values.drop_nulls().unique().sort().to_list())
     names = tuple(str(name) for name in label_set(different, classes, problems).tolist())
-    labels = codes(values, pl.Series(names, dtype=pl.String))
+    labels = codes(values, numbered(pl.Series(names, dtype=pl.String)))
     problems.rows(
         (labels == NO_LABEL) & values.is_not_null().to_numpy(),
         f"The 'label' of a document must be one of the declared classes {list(names)}",

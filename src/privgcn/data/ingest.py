@@ -13,27 +13,24 @@ Each file must lie in the folder: none is read through a symbolic link.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privgcn import progress
-from privgcn.data.corpus import Corpus, CorpusFacts, ReadReport, Strings
-from privgcn.data.documents import document_fields, without_empty
-from privgcn.data.edges import (
-    ENDS,
-    canonical_edges,
-    no_edges,
-    refuse_weights,
-    rows_of_array,
-    rows_of_table,
-)
+from privgcn.data.corpus import Corpus, CorpusFacts, ReadReport
+from privgcn.data.documents import document_fields
+from privgcn.data.edges import Edges, edges_of, edges_of_array, edges_of_tables
+from privgcn.data.frames import columns_of, table_of_columns
 from privgcn.data.problems import Problems
-from privgcn.data.readers import FORMATS, table_of_file
-from privgcn.data.table import Table
+from privgcn.data.readers import FORMATS, MOST_BYTES, tables_of_file
+from privgcn.data.table import Table, joined
 from privgcn.errors import DataError, reason, shown
 from privgcn.files import check_regular
 
@@ -41,7 +38,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 _OTHER_NAMES = ("edge", "link", "links")
-_MOST_VECTOR_BYTES = 64 << 30
 # Numbers of a file that are taken into memory; those of larger files stay on disk.
 _MOST_IN_MEMORY = 1 << 24
 _BYTES_AT_ONCE = 1 << 24
@@ -86,33 +82,27 @@ def read_documents(
                 f"{shown(file.suffix)}. Save it so; spreadsheets write CSV."
             )
     meanings = {column: meaning for meaning, column in columns.items() if column}
-    table = table_of_file(path, problems, encoding, meanings)
-    vectors = None if vector_path is None else _vectors(vector_path, len(table))
-    required = ["id"] if vectors is not None else ["id", "text"]
-    table = table.with_meanings(columns, required, problems)
-    fields = document_fields(table, problems, classes=classes, seed=seed)
-    progress.begin("reading edges")
-    if edge_path is None:
-        ends = no_edges()
-    elif edge_path.suffix == ".npy":
-        numbers = _array(edge_path, "iu")
-        ends = rows_of_array(numbers, len(table), f"The file {edge_path}")
-    else:
-        # The names of both ends are the largest thing in memory.
-        edge_table, ids = table_of_file(edge_path, problems, encoding), fields["ids"]
-        if problems.collect:
-            ids = Strings(ids.column.unique(maintain_order=True))
-        ends = rows_of_table(edge_table, len(table), ids, problems, f" in {path.name}")
-        del edge_table
-    return _completed(
-        fields,
-        ends,
+    vectors = None if vector_path is None else partial(_vectors, vector_path)
+
+    def list_edges(count: int, ids: pl.Series | None) -> Edges:
+        if edge_path is None:
+            return Edges(count)
+        if edge_path.suffix == ".npy":
+            return edges_of_array(_array(edge_path, "iu"), count, f"The file {edge_path}")
+        tables = tables_of_file(edge_path, problems, encoding)
+        return edges_of_tables(tables, count, ids, problems, f" in {path.name}")
+
+    return corpus_fields(
+        tables_of_file(path, problems, encoding, meanings),
+        list_edges,
         problems,
-        given_split="split" in table.frame.columns,
         name=source.resolve().name if source.is_dir() else source.stem,
-        vectors=vectors,
         source=str(source),
-        declared=classes is not None,
+        named=columns,
+        required=["id", "text"] if vectors is None else ["id"],
+        vectors=vectors,
+        classes=classes,
+        seed=seed,
     )
 
 
@@ -136,170 +126,75 @@ def corpus_of_frame(
                 "them out."
             )
         columns[name] = values
-    table = table_of_columns(columns, "The frame of documents")
-    table = table.with_meanings({}, ["text"], problems)
-    fields = document_fields(table, problems, classes=classes, seed=seed)
-    ids = fields["ids"] if "id" in table.frame.columns else None
     return Corpus(
-        **_completed(
-            fields,
-            edge_rows(edges, len(table), ids, problems),
+        **corpus_fields(
+            iter([table_of_columns(columns, "The frame of documents")]),
+            lambda count, ids: edges_of(edges, count, ids, problems),
             problems,
-            given_split="split" in table.frame.columns,
             name="frame",
-            source="",
-            declared=classes is not None,
+            classes=classes,
+            seed=seed,
         )
     )
 
 
-def edge_rows(
-    edges: Any, count: int, ids: Strings | None, problems: Problems
-) -> NDArray[np.int64]:
-    """The rows that each edge joins, ``[2, edges]``, as given.
-
-    A matrix and an ``edge_index`` speak of rows; pairs and frames of ids, where ``ids`` has
-    those of the documents.
-    """
-    if edges is None:
-        return no_edges()
-    if hasattr(edges, "tocoo"):
-        if edges.shape != (count, count):
-            raise DataError(
-                "A matrix of edges must have one row and one column for each of the "
-                f"{count} documents. Got the shape {edges.shape}."
-            )
-        entries = edges.tocoo()
-        present = entries.data != 0
-        if len(np.unique(entries.data[present])) > 1:
-            refuse_weights(["different values"], "A matrix", problems)
-        return np.stack([entries.row[present], entries.col[present]]).astype(np.int64)
-    if hasattr(edges, "detach"):
-        return rows_of_array(edges.detach().cpu().numpy(), count, "An edge_index")
-    if is_frame(edges):
-        table = table_of_columns(columns_of(edges), "The frame of edges")
-        return rows_of_table(table, count, ids, problems)
-    if isinstance(edges, np.ndarray) and edges.ndim == 2 and edges.dtype.kind in "iu":
-        if edges.shape[0] == 2 != edges.shape[1]:
-            return rows_of_array(edges, count, "An edge_index")
-        if edges.shape[1] == 2 and ids is None:
-            return rows_of_array(edges.T, count, "An array of edges")
-    pairs = [tuple(pair) if hasattr(pair, "__iter__") else (pair,) for pair in edges]
-    for number, pair in enumerate(pairs):
-        if len(pair) != 2:
-            refuse_weights(["a third value"] * (len(pair) == 3), "A list", problems)
-            raise DataError(
-                f"An edge must be a pair of documents. Edge {number} has {len(pair)} values."
-            )
-    columns = {name: [pair[side] for pair in pairs] for side, name in enumerate(ENDS)}
-    table = table_of_columns(columns, "The list of edges")
-    return rows_of_table(table, count, ids, problems)
-
-
-def is_frame(value: Any) -> bool:
-    """Whether a value has named columns."""
-    if hasattr(value, "tocoo"):  # some sparse matrices are mappings
-        return False
-    named = hasattr(value, "columns") or hasattr(value, "column_names")
-    return isinstance(value, Mapping) or (named and hasattr(value, "__getitem__"))
-
-
-def columns_of(frame: Any) -> dict[str, Any]:
-    """The columns of a frame by name, each as its library has it."""
-    # A pyarrow table has columns without names, beside their names.
-    named = getattr(frame, "column_names", None) or getattr(frame, "columns", frame)
-    return {str(name): frame[name] for name in named}
-
-
-def plain_list(values: Any) -> list[Any]:
-    """The values of a series, array or list, None where one is missing."""
-    if isinstance(values, str):
-        raise DataError("A column must have one value for each document. Got a single text.")
-    for way in ("to_list", "to_pylist", "tolist"):
-        if hasattr(values, way):
-            values = getattr(values, way)()
-            break
-    return [None if is_missing(value) else value for value in values]
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, or what pandas writes for a missing one."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, float | np.floating) and bool(np.isnan(value))
-
-
-def table_of_columns(columns: Mapping[str, Any], name: str) -> Table:
-    """Columns in memory, of any library, as a table."""
-    import polars as pl
-
-    made: dict[str, pl.Series] = {}
-    labels: tuple[Any, ...] | None = None
-    for column, given in columns.items():
-        values, meaning = plain_list(given), column.strip().casefold()
-        for row, value in enumerate(values):
-            if meaning == "text" and value is not None and not isinstance(value, str):
-                raise DataError(
-                    f"The 'text' of a document must be a string. Got {shown(value)}, of type "
-                    f"{type(value).__name__}, in row {row}. Write it as one."
-                )
-            if meaning == "label" and isinstance(value, list | tuple | dict | set | np.ndarray):
-                raise DataError(
-                    "The 'label' of a document must be a single value. Got "
-                    f"{shown(value)}. Give one class for each document."
-                )
-        if meaning == "label":
-            labels = tuple(dict.fromkeys(value for value in values if value not in (None, "")))
-        strings = [None if value is None else str(value) for value in values]
-        try:
-            made[column] = without_empty(pl.Series(column, strings, dtype=pl.String))
-        except UnicodeEncodeError as error:
-            raise DataError(
-                f"The '{column}' must be text that can be written as UTF-8. Got half a "
-                f"character ({reason(error)}). Remove it."
-            ) from None
-    count = len(made["text"] if "text" in made else next(iter(made.values()), ()))
-    kind = "edges" if set(ENDS) & set(made) else "documents"
-    for column, series in made.items():
-        if len(series) != count:
-            raise DataError(
-                f"The '{column}' must be given for each of the {count} {kind}, one entry "
-                f"for each. Got {len(series)}."
-            )
-    return Table(pl.DataFrame(made), name, lambda row: f"row {row}", labels)
-
-
-def _completed(
-    fields: dict[str, Any],
-    ends: NDArray[np.int64],
+def corpus_fields(
+    tables: Iterator[Table],
+    list_edges: Callable[[int, pl.Series | None], Edges],
     problems: Problems,
     *,
-    given_split: bool,
-    source: str,
-    declared: bool,
-    **others: Any,
+    name: str,
+    source: str = "",
+    named: Mapping[str, str | None] = MappingProxyType({}),
+    required: Sequence[str] = ("text",),
+    vectors: Callable[[int], Any] | None = None,
+    classes: Sequence[Any] | None = None,
+    seed: int = 0,
 ) -> dict[str, Any]:
-    """All fields of a corpus, with what was read in numbers."""
-    count, names = len(fields["ids"]), fields["owner_names"]
-    to_self = int((ends[0] == ends[1]).sum())
-    edges = canonical_edges(ends[0], ends[1], count)
-    repeated = ends.shape[1] - edges.shape[1] - to_self
-    left_out = {"repeated": repeated, "of a document with itself": to_self}
+    """All fields of a ``Corpus``: the one way in, whatever documents and edges come from.
+
+    Args:
+        tables: The documents.
+        list_edges: Their edges, given how many documents there are and their ids, if any.
+        problems: Who is told what is wrong.
+        name: Of the corpus.
+        source: As the user gave it.
+        named: Columns of the tables, by their meaning.
+        required: The meanings that must have a column.
+        vectors: One row for each document, given how many documents there are.
+        classes: The class set, where it was declared.
+        seed: Of a random split.
+    """
+    first = next(tables)
+    chosen = first.columns_of_meanings(named, required, problems)
+    blocks = (table.renamed(chosen) for table in chain([first], tables))
+    table = joined(blocks, texts="text" in chosen)
+    count, ids = len(table), table.frame["id"] if "id" in chosen else None
+    rows = None if vectors is None else vectors(count)
+    fields = document_fields(table, problems, classes=classes, seed=seed)
+    # Strings that have become numbers need not lie beside the edges.
+    del table, first, blocks
+    progress.begin("reading edges")
+    listed = list_edges(count, ids)
+    edges = listed.canonical()
+    left_out = {"repeated": listed.repeated, "of a document with itself": listed.to_self}
     some = ", ".join(f"{number:,} {which}" for which, number in left_out.items() if number)
     if some:
         problems.tell(f"Edges that were left out: {some}", stops=False)
+    owners = fields["owner_names"]
     return {
         **fields,
-        **others,
+        "name": name,
+        "vectors": rows,
         "edges": edges,
         "facts": CorpusFacts(
             source=source,
-            classes_declared=declared,
-            split_origin="given" if given_split else "random",
+            classes_declared=classes is not None,
+            split_origin="given" if "split" in chosen else "random",
         ),
         "read_report": ReadReport(
             documents=count,
-            owners=None if names is None else len(names),
+            owners=None if owners is None else len(owners),
             classes=len(fields["classes"]),
             edges=edges.shape[1],
             remarks=problems.remarks,
@@ -380,7 +275,7 @@ def _vectors(path: Path, count: int) -> NDArray[np.float32]:
 
 def _array(path: Path, kinds: str) -> NDArray[Any]:
     """A table of numbers, mapped: a header that promises too much costs nothing."""
-    check_regular(path, most=_MOST_VECTOR_BYTES)
+    check_regular(path, most=MOST_BYTES)
     try:
         with warnings.catch_warnings(), np.errstate(over="raise"):
             warnings.simplefilter("ignore")

@@ -7,7 +7,10 @@ summed here first. Only the headers are parsed (Thrift, compact protocol); no pa
 from __future__ import annotations
 
 import struct
-from typing import Any
+from mmap import mmap
+from typing import Any, TypeAlias
+
+Bytes: TypeAlias = "bytes | mmap"
 
 _MAGIC = b"PAR1"
 _MOST_FOOTER = 32 << 20
@@ -17,7 +20,7 @@ _VIEW_BYTES = 16
 _UNBOUNDED = {7: "DELTA_BYTE_ARRAY"}
 
 # Fields of FileMetaData, RowGroup, ColumnChunk, ColumnMetaData and PageHeader.
-_ROW_GROUPS, _COLUMNS, _META = 4, 1, 3
+_ROW_GROUPS, _COLUMNS, _ROWS, _META = 4, 1, 3, 3
 _ENCODINGS, _PACKED, _DATA_PAGE, _DICTIONARY_PAGE = 2, 7, 9, 11
 _PAGE_SIZE, _PAGE_PACKED, _PAGE_BODIES = 2, 3, (5, 7, 8)
 
@@ -25,13 +28,16 @@ _PAGE_SIZE, _PAGE_PACKED, _PAGE_BODIES = 2, 3, (5, 7, 8)
 class _Thrift:
     """Reads structs of the compact protocol as dictionaries from field number to value."""
 
-    def __init__(self, data: bytes, begin: int, end: int) -> None:
+    def __init__(self, data: Bytes, begin: int, end: int) -> None:
         self.data, self.at, self.end = data, begin, end
 
-    def take(self, size: int) -> bytes:
+    def skip(self, size: int) -> None:
         if not 0 <= size <= self.end - self.at:
             raise ValueError("a header is cut")
         self.at += size
+
+    def take(self, size: int) -> bytes:
+        self.skip(size)
         return self.data[self.at - size : self.at]
 
     def varint(self) -> int:
@@ -79,8 +85,8 @@ class _Thrift:
         raise ValueError(f"a header has a field of unknown kind {kind}")
 
 
-def memory_needed(data: bytes) -> int:
-    """At least so many bytes stay in memory while the file is read.
+def row_groups(data: Bytes) -> list[tuple[int, int]]:
+    """The rows of each row group, and at least so many bytes stay in memory once it is read.
 
     Raises:
         ValueError: It is not a Parquet file, or is cut, or has values of unknown size.
@@ -91,17 +97,18 @@ def memory_needed(data: bytes) -> int:
     if size > min(_MOST_FOOTER, len(data) - 12):
         raise ValueError("its footer is larger than it may be")
     footer = _Thrift(data, len(data) - 8 - size, len(data) - 8).struct()
+    groups = []
     try:
-        return sum(
-            _column_memory(data, column[_META])
-            for group in footer.get(_ROW_GROUPS, ())
-            for column in group.get(_COLUMNS, ())
-        )
+        for group in footer.get(_ROW_GROUPS, ()):
+            columns = group.get(_COLUMNS, ())
+            memory = sum(_column_memory(data, column[_META]) for column in columns)
+            groups.append((max(0, int(group[_ROWS])), memory))
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("its footer is broken") from error
+    return groups
 
 
-def _column_memory(data: bytes, column: dict[int, Any]) -> int:
+def _column_memory(data: Bytes, column: dict[int, Any]) -> int:
     for encoding in column.get(_ENCODINGS, ()):
         if encoding in _UNBOUNDED:
             raise ValueError(
@@ -115,7 +122,7 @@ def _column_memory(data: bytes, column: dict[int, Any]) -> int:
     needed = 0
     while headers.at < headers.end:
         page = headers.struct()
-        headers.take(page[_PAGE_PACKED])
+        headers.skip(page[_PAGE_PACKED])
         values = max(page[body].get(1, 0) for body in _PAGE_BODIES if body in page)
         if page[_PAGE_SIZE] < 0 or values < 0:
             raise ValueError("a page has a negative size")

@@ -14,7 +14,7 @@ Examples:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -61,16 +61,35 @@ class Problems:
         self.collect = collect
         self.found: list[Problem] = []
 
-    def tell(self, rule: str, *examples: str, remedy: str = "", **more: Any) -> None:
-        """One problem.
+    def tell(
+        self, rule: str, *examples: str, remedy: str = "", count: int = 1, **more: Any
+    ) -> None:
+        """One problem, or further cases of one that was met before.
 
         Raises:
             DataError: It stops, and nobody collects.
         """
-        problem = Problem(rule, examples[:_EXAMPLES], remedy, **more)
+        problem = Problem(rule, examples[:_EXAMPLES], remedy, count, **more)
         if problem.stops and not self.collect:
             raise DataError(str(problem))
-        self.found.append(problem)
+        at = next((at for at, known in enumerate(self.found) if known.rule == rule), None)
+        if at is None:
+            self.found.append(problem)
+        elif examples:
+            known = self.found[at]
+            shown = (*known.examples, *examples)[:_EXAMPLES]
+            self.found[at] = replace(known, examples=shown, count=known.count + count)
+
+    def repeat(self, others: Problems) -> None:
+        """The problems that another one has collected.
+
+        Raises:
+            DataError: One stops, and nobody collects.
+        """
+        for problem in others.found:
+            if problem.stops and not self.collect:
+                raise DataError(str(problem))
+            self.found.append(problem)
 
     def rows(
         self, broken: Any, rule: str, example: Callable[[int], str], remedy: str, **more: Any

@@ -5,16 +5,15 @@ torch and the library are imported when something is made with them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privgcn.data.corpus import NO_LABEL, OUTSIDE, TRAIN, Corpus
-from privgcn.data.documents import owner_codes
-from privgcn.data.edges import canonical_edges, refuse_weights
-from privgcn.data.ingest import edge_rows, table_of_columns
+from privgcn.data.corpus import NO_LABEL, OUTSIDE, TRAIN, Corpus, CorpusFacts
+from privgcn.data.edges import edges_of, refuse_weights
+from privgcn.data.frames import table_of_columns
+from privgcn.data.ingest import corpus_fields
 from privgcn.data.problems import Problems
 from privgcn.data.table import RESERVED
 from privgcn.errors import DataError, MissingExtraError
@@ -56,8 +55,29 @@ def corpus_of_data(data: Any) -> Corpus:
             f"{labels.dtype} of shape {list(labels.shape)}. Several labels for one document "
             "are not supported."
         )
-    labels = labels.astype(np.int64)
-    ends = edge_rows(data.edge_index, count, None, problems)
+    owners = next((data[name] for name in ("owners", "owner") if name in data), None)
+    columns = {
+        "id": np.arange(count),
+        "text": texts,
+        "owner": None if owners is None else _array(owners),
+    }
+    given = {name: values for name, values in columns.items() if values is not None}
+    fields = corpus_fields(
+        iter([table_of_columns(given, "The Data")]),
+        lambda count, ids: edges_of(data.edge_index, count, None, problems),
+        problems,
+        name="pyg",
+        required=(),
+        vectors=None if vectors is None else lambda count: vectors,
+    )
+    fields["labels"], fields["split"] = labels.astype(np.int64), _split(data, count)
+    # A class that no document has keeps its number.
+    fields["classes"] = tuple(map(str, range(int(labels.max(initial=NO_LABEL)) + 1)))
+    return Corpus(**{**fields, "facts": CorpusFacts(), "read_report": None})
+
+
+def _split(data: Any, count: int) -> NDArray[Any]:
+    """The split that the masks say."""
     masks = {name: data[name] for name in MASKS if name in data and data[name] is not None}
     split = np.full(count, OUTSIDE if "train_mask" in masks else TRAIN, dtype=np.int8)
     taken = np.zeros(count, dtype=bool)
@@ -75,26 +95,7 @@ def corpus_of_data(data: Any) -> Corpus:
             )
         taken |= mask
         split[mask] = MASKS.index(name)
-    owners = next((_array(data[name]) for name in ("owners", "owner") if name in data), None)
-    owner_of: NDArray[np.int64] | None = None
-    names: Sequence[str] | None = None
-    if owners is not None and owners.dtype.kind in "iu":
-        numbers, owner_of = np.unique(owners, return_inverse=True)
-        names = tuple(map(str, numbers.tolist()))
-    elif owners is not None:
-        owner_of, names = owner_codes(table_of_columns({"owner": owners}, "The Data"), problems)
-    return Corpus(
-        name="pyg",
-        ids=np.arange(count).astype(str).astype(object),
-        texts=None if texts is None else tuple(texts),
-        vectors=vectors,
-        labels=labels,
-        classes=tuple(map(str, range(int(labels.max(initial=NO_LABEL)) + 1))),
-        edges=canonical_edges(ends[0], ends[1], count),
-        split=split,
-        owners=owner_of,
-        owner_names=names,
-    )
+    return split
 
 
 def data_of(corpus: Corpus) -> Any:

@@ -2,7 +2,7 @@
 
 JSONL, CSV and TSV are read by the standard library one record after the other: it knows the
 line of a mistake, leaves ``007`` as it is and tells a missing field from an empty one. Parquet
-stays columnar.
+is read by row groups. Large files come as several tables.
 
 Files may come from anybody. Each must be a regular file, and memory stays within a constant
 times its size.
@@ -14,24 +14,27 @@ import codecs
 import csv
 import io
 import json
+import mmap
 import re
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import numpy as np
 
 from privgcn import progress
-from privgcn.data.documents import without_empty
-from privgcn.data.edges import ENDS
-from privgcn.data.parquet import memory_needed
+from privgcn.data.parquet import row_groups
 from privgcn.data.problems import Problems
-from privgcn.data.table import RESERVED, Table
+from privgcn.data.table import ENDS, RESERVED, Table, without_empty
 from privgcn.errors import DataError, reason, shown
-from privgcn.files import read_bounded
+from privgcn.files import open_bounded
+
+if TYPE_CHECKING:
+    import polars as pl
 
 FORMATS = (".jsonl", ".csv", ".tsv", ".parquet")
+MOST_BYTES = 64 << 30
 _SEPARATORS = {",": "Commas", ";": "Semicolons", "\t": "Tabs", "|": "Bars"}
 # Letters of European languages, quotes, dashes and signs.
 _USUAL = frozenset(
@@ -39,28 +42,29 @@ _USUAL = frozenset(
     "\u2013\u2014\u2018\u2019\u201c\u201d\u201e"
 )
 _QUOTED = re.compile('"[^"]*"')
-_MOST_BYTES = 4 << 30
 _MOST_RECORD = 64 << 20
 _MOST_COLUMNS = 1_000
 _MOST_DIGITS = 100
 _ROWS_AT_ONCE = 1 << 13
+_BYTES_AT_ONCE = 1 << 26
 
 # Bounds that no table of documents reaches, and that files made to fill memory do.
 _FREE_CELLS = 1 << 20
 _FREE_BYTES = 128 << 20
 _MOST_GROWTH = 100
 
-# The line on which a record begins, and its fields.
+# Each with the number of its line, or of the one on which it begins.
+Lines = Iterator[tuple[int, str]]
 Records = Iterator[tuple[int, dict[str, str | None]]]
 
 
-def table_of_file(
+def tables_of_file(
     path: Path,
     problems: Problems,
     encoding: str | None = None,
     meanings: Mapping[str, str] | None = None,
-) -> Table:
-    """Reads a file in one of the ``FORMATS``.
+) -> Iterator[Table]:
+    """Reads a file in one of the ``FORMATS``, at least one table of it.
 
     Args:
         path: The file.
@@ -68,69 +72,63 @@ def table_of_file(
         encoding: Of a text file, if it is not UTF-8.
         meanings: What columns mean whose own names do not say it.
     """
-    data, meanings = read_bounded(path, most=_MOST_BYTES), meanings or {}
-    if path.suffix == ".parquet":
-        return _of_parquet(path, data, meanings)
-    data = _in_utf8(path, data, encoding, problems)
-    if path.suffix == ".jsonl":
-        # A file without records can name no columns.
-        columns = ENDS if path.stem == "edges" else ("id", "text")
-        return _packed(path, len(data), _json_records(path, data, meanings), columns)
-    # Spreadsheets write semicolons where a comma marks decimals. A header with one of these
-    # marks and no commas, quoted names apart, can mean nothing else.
-    first = next((line for line in io.BytesIO(data) if line.strip()), b"")
-    bare = _QUOTED.sub("", first.decode("utf-8", "replace"))
-    marks = "".join(_SEPARATORS) if path.suffix == ".csv" else "\t"
-    separator = next((mark for mark in marks if mark in bare), marks[0])
-    records = _csv_records(path, data, separator)
-    header = next(records, None)
-    if header is None:
-        raise DataError(
-            f"The file {path} must not be empty. It may have been cut: write it again, with a "
-            "header line."
-        )
-    if separator not in (",", "\t"):
-        problems.tell(f"{_SEPARATORS[separator]} separate {shown(path.name)}", stops=False)
-    return _packed(path, len(data), records, tuple(header[1]))
+    meanings = meanings or {}
+    with open_bounded(path, most=MOST_BYTES) as file:
+        if path.suffix == ".parquet":
+            yield from _of_parquet(path, file, meanings)
+            return
+        encoding = _checked_encoding(path, file, encoding, problems)
+        size = file.seek(0, io.SEEK_END)
+        file.seek(0)
+        # The csv module takes a carriage return for the end of a line, wherever it stands.
+        ends = "\n" if path.suffix == ".jsonl" else ""
+        with io.TextIOWrapper(file, encoding, newline=ends) as text:
+            lines = _lines(path, file, text, size)
+            if path.suffix == ".jsonl":
+                records = _json_records(path, lines, meanings, problems)
+                # A file without records can name no columns.
+                columns: tuple[str, ...] = ENDS if path.stem == "edges" else ("id", "text")
+            else:
+                records = _csv_records(path, lines, problems)
+                columns = tuple(next(records)[1])
+            yield from _tables(path, file, size, records, columns)
 
 
-def _in_utf8(path: Path, data: bytes, encoding: str | None, problems: Problems) -> bytes:
-    if encoding is None:
-        number, bad = _bad_byte(data)
-        if bad is None:
-            return data
-        encoding = likely_encoding(data)
-        problems.tell(
-            f"The file {path} must be UTF-8 text, unless its encoding is named",
-            f"0x{bad:02x}. Line {number} has this byte",
-            remedy=f"It looks like {encoding}: --encoding {encoding}, in Python "
-            f"encoding='{encoding}'",
-            option=("encoding", encoding),
-        )
+def _checked_encoding(
+    path: Path, file: BinaryIO, encoding: str | None, problems: Problems
+) -> str:
+    """The encoding of a text file, once all of it is known to be text in it."""
+    line, at, bad = 1, 0, 0
+    chunk = head = file.read(1 << 20)
     try:
-        decoded = data.decode(encoding).encode()
+        decoder = codecs.getincrementaldecoder(encoding or "utf-8")()
+        while True:
+            if "\0" in decoder.decode(chunk, final=not chunk):
+                # Of two bytes for each letter, one is often zero.
+                at = max(0, chunk.find(b"\0"))
+                raise UnicodeError("it holds a zero byte")
+            if not chunk:
+                return encoding or "utf-8"
+            line += chunk.count(b"\n")
+            chunk = file.read(1 << 20)
     except (LookupError, UnicodeError) as error:
-        raise DataError(
-            f"The file {path} must be text in the encoding that is named. Got "
-            f"{shown(encoding)}: {reason(error)}. It looks like {likely_encoding(data)}."
-        ) from None
-    if b"\0" in decoded:
-        raise DataError(
-            f"The file {path} must be text. Got a zero byte in the encoding {encoding}. It "
-            f"looks like {likely_encoding(data)}."
-        )
-    return decoded
-
-
-def _bad_byte(data: bytes) -> tuple[int, int | None]:
-    """The first byte that no UTF-8 text has there, and its line."""
-    for number, line in enumerate(() if data.isascii() else io.BytesIO(data), start=1):
-        try:
-            line.decode()
-        except UnicodeDecodeError as error:
-            return number, line[error.start]
-    at = data.find(b"\0")
-    return data.count(b"\n", 0, max(at, 0)) + 1, None if at < 0 else 0
+        likely = likely_encoding(head)
+        if encoding is not None:
+            raise DataError(
+                f"The file {path} must be text in the encoding that is named. Got "
+                f"{shown(encoding)}: {reason(error)}. It looks like {likely}."
+            ) from None
+        if isinstance(error, UnicodeDecodeError):
+            chunk, at, bad = error.object, error.start, error.object[error.start]
+    line += chunk.count(b"\n", 0, at)
+    problems.tell(
+        f"The file {path} must be UTF-8 text, unless its encoding is named",
+        f"0x{bad:02x}. Line {line} has this byte",
+        remedy=f"It looks like {likely}: --encoding {likely}, in Python encoding='{likely}'",
+        option=("encoding", likely),
+    )
+    file.seek(0)
+    return _checked_encoding(path, file, likely, problems)
 
 
 def likely_encoding(data: bytes) -> str:
@@ -157,19 +155,36 @@ def likely_encoding(data: bytes) -> str:
     return max("cp1252", "latin-1", "mac-roman", key=usual)
 
 
-def _packed(
-    path: Path,
-    size: int,
-    records: Records,
-    columns: tuple[str, ...],
-) -> Table:
-    """Records as a table, some thousand at a time: Python strings take ten times the memory."""
+def _lines(path: Path, file: BinaryIO, text: io.TextIOWrapper, size: int) -> Lines:
+    """The lines with their numbers, without a byte order mark."""
+    number = 0
+    while line := text.readline(_MOST_RECORD):
+        number += 1
+        if number % _ROWS_AT_ONCE == 0:
+            progress.advance(file.tell(), size)
+        if len(line) == _MOST_RECORD:
+            raise DataError(
+                f"The file {path} must have shorter lines. Line {number} is longer than "
+                f"{_MOST_RECORD} characters. It may have been cut, or is no text."
+            )
+        yield number, line.removeprefix("\ufeff") if number == 1 else line
+
+
+def _tables(
+    path: Path, file: BinaryIO, size: int, records: Records, columns: tuple[str, ...]
+) -> Iterator[Table]:
+    """Records as tables, made of some thousand each: Python strings take much memory."""
     import polars as pl
 
+    def table() -> Table:
+        empty = pl.DataFrame(schema=dict.fromkeys(names or columns, pl.String))
+        frame = pl.concat([empty, *frames], how="diagonal")
+        return Table(frame, f"The file {path}", "line", np.concatenate(lines))
+
     names: dict[str, None] = {}
-    frames, lines = [], [np.empty(0, dtype=np.int64)]
-    count = 0
-    while some := list(islice(records, _ROWS_AT_ONCE)):
+    frames, lines, count, made = list[pl.DataFrame](), [np.empty(0, np.int64)], 0, 0
+    begin = file.tell()
+    while some := list(_some(records, file)):
         present = dict.fromkeys(chain.from_iterable(values for _, values in some))
         names |= present
         _check_columns(path, list(names))
@@ -180,16 +195,23 @@ def _packed(
                 f"The file {path} must not leave most of its fields out. Got {len(names)} "
                 f"columns for {count} records that are almost empty. Remove rare columns."
             )
-        fields = {name: [values.get(name) for _, values in some] for name in present}
+        fields = {name: [values.get(name) or None for _, values in some] for name in present}
         frames.append(pl.DataFrame(fields, schema=dict.fromkeys(present, pl.String)))
         lines.append(np.array([line for line, _ in some], dtype=np.int64))
-    empty = pl.DataFrame(schema=dict.fromkeys(names or columns, pl.String))
-    line_of = np.concatenate(lines)
-    return Table(
-        pl.concat([empty, *frames], how="diagonal"),
-        f"The file {path}",
-        lambda row: f"line {line_of[row]} of {path}",
-    )
+        if file.tell() - begin > _BYTES_AT_ONCE:
+            yield table()
+            frames, lines, begin, made = [], [np.empty(0, np.int64)], file.tell(), made + 1
+    if frames or not made:
+        yield table()
+
+
+def _some(records: Records, file: BinaryIO) -> Records:
+    """The next records, as many as may be Python objects at the same time."""
+    begin = file.tell()
+    for record in islice(records, _ROWS_AT_ONCE):
+        yield record
+        if file.tell() - begin > _BYTES_AT_ONCE // 8:
+            return
 
 
 def _check_columns(path: Path, names: list[str]) -> None:
@@ -205,16 +227,6 @@ def _check_columns(path: Path, names: list[str]) -> None:
         )
 
 
-def _lines(data: bytes) -> Iterator[tuple[int, str]]:
-    """The lines of UTF-8 text with their numbers, without a byte order mark."""
-    done = 0
-    for number, raw in enumerate(io.BytesIO(data), start=1):
-        if number % _ROWS_AT_ONCE == 0:
-            progress.advance(done, len(data))
-        done += len(raw)
-        yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8")
-
-
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON value; write null for a missing one")
 
@@ -228,70 +240,76 @@ def _integer(digits: str) -> int:
 _JSON = json.JSONDecoder(parse_constant=_no_constant, parse_int=_integer)
 
 
-def _json_records(path: Path, data: bytes, meanings: Mapping[str, str]) -> Records:
-    for number, line in _lines(data):
+def _json_records(
+    path: Path, lines: Lines, meanings: Mapping[str, str], problems: Problems
+) -> Records:
+    for number, line in lines:
         if not line.strip():
             continue
-        place = f"line {number} of {path}"
         try:
-            if len(line) > _MOST_RECORD:
-                raise ValueError(f"it is longer than {_MOST_RECORD} characters")
             record = _JSON.decode(line)
             if not isinstance(record, dict):
                 raise ValueError(f"it holds a {type(record).__name__}")
-            values = {
-                str(_json_text(name, place, "") or ""): _json_text(
-                    value, place, meanings.get(name, name.strip().casefold())
-                )
-                for name, value in record.items()
-            }
+            if "\\u" in line:
+                # JSON can spell half a character, which nothing could write again.
+                json.dumps(record, ensure_ascii=False).encode()
+            for name, value in record.items():
+                if type(value) is str:
+                    continue
+                meaning = meanings.get(name, name.strip().casefold())
+                if rule := _broken_rule(value, meaning):
+                    problems.tell(
+                        f"The '{meaning}' must be {rule}",
+                        f"{shown(json.dumps(value))} in line {number} of {path}",
+                        remedy="Write one string, in quotes",
+                    )
+                record[name] = None if value is None else json.dumps(value, allow_nan=False)
         except (ValueError, RecursionError) as error:
             deep = isinstance(error, RecursionError)
             why = "it is nested too deeply" if deep else reason(error)
-            raise DataError(
-                f"The file {path} must hold one JSON object on each line. Line {number} is not "
-                f"one ({why}). Correct the line; if it is the last one, the file may have "
-                "been cut: write it again."
-            ) from error
-        yield number, values
+            problems.tell(
+                f"The file {path} must hold one JSON object on each line",
+                f"line {number}: {why}",
+                remedy="Correct the line; if it is the last one, the file may have been cut: "
+                "write it again",
+            )
+        else:
+            yield number, record
 
 
-def _json_text(value: Any, place: str, name: str) -> str | None:
-    """A JSON value as a string; ids and texts must not be guessed from other types."""
-    if isinstance(value, str):
-        if not value.isascii():
-            # JSON can spell half a character, which nothing could write again.
-            value.encode()
-        return value or None
+def _broken_rule(value: Any, meaning: str) -> str:
+    """What a JSON value that is no string must be: ids and texts must not be guessed."""
     if value is None:
-        return None
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    allowed = ""
-    if name == "text":
-        allowed = "a string"
-    elif name in ("id", "owner", *ENDS) and not whole:
-        allowed = "a string or an integer"
-    elif name in ("label", "split") and isinstance(value, list | dict):
-        allowed = "a single value"
-    if allowed:
-        raise DataError(
-            f"The '{name}' must be {allowed}. Got {shown(json.dumps(value))} in {place}. Write "
-            "one string, in quotes."
-        )
-    return json.dumps(value, allow_nan=False)
+        return ""
+    if meaning == "text":
+        return "a string"
+    if meaning in ("id", "owner", *ENDS) and type(value) is not int:
+        return "a string or an integer"
+    return "a single value" * (meaning in ("label", "split") and isinstance(value, list | dict))
 
 
-def _csv_records(path: Path, data: bytes, separator: str) -> Records:
+def _csv_records(path: Path, lines: Lines, problems: Problems) -> Records:
     """The header, as a record without values, and then the records."""
-    # The csv module takes a carriage return for the end of a line, wherever it stands.
-    pieces = (
-        piece
-        for _, line in _lines(data)
-        for piece in (io.StringIO(line, newline="") if "\r" in line[:-2] else (line,))
-    )
+    head: list[str] = []
+    while not head or not head[-1].strip():
+        head.append(next(lines, (0, ""))[1])
+        if not head[-1]:
+            raise DataError(
+                f"The file {path} must not be empty. It may have been cut: write it again, "
+                "with a header line."
+            )
+    # Spreadsheets write semicolons where a comma marks decimals. A header with one of these
+    # marks and no commas, quoted names apart, can mean nothing else.
+    bare = _QUOTED.sub("", head[-1])
+    marks = "".join(_SEPARATORS) if path.suffix == ".csv" else "\t"
+    separator = next((mark for mark in marks if mark in bare), marks[0])
+    if separator not in (",", "\t"):
+        problems.tell(f"{_SEPARATORS[separator]} separate {shown(path.name)}", stops=False)
     # Long texts exceed the module's default limit of 128 KiB for a field.
     limit = csv.field_size_limit(_MOST_RECORD)
-    reader, names, line = csv.reader(pieces, strict=True, delimiter=separator), None, 1
+    pieces = chain(head, (line for _, line in lines))
+    reader = csv.reader(pieces, strict=True, delimiter=separator)
+    names, line = None, 1
     try:
         for record in reader:
             begin, line = line, reader.line_num + 1
@@ -302,14 +320,14 @@ def _csv_records(path: Path, data: bytes, separator: str) -> Records:
                 _check_columns(path, names)
                 yield begin, dict.fromkeys(names)
             elif len(record) == len(names):
-                values = [value or None for value in record]
-                yield begin, dict(zip(names, values, strict=True))
+                yield begin, dict(zip(names, record, strict=True))
             else:
-                raise DataError(
-                    f"The file {path} must have {len(names)} fields in each record. Line "
-                    f"{begin} has {len(record)}. Put a text that contains the separator "
+                problems.tell(
+                    f"The file {path} must have {len(names)} fields in each record",
+                    f"{len(record)} in line {begin}",
+                    remedy="Put a text that contains the separator "
                     f"{shown(separator)} in double quotes; if it is the last line, the file "
-                    "may have been cut."
+                    "may have been cut",
                 )
     except csv.Error as error:
         raise DataError(
@@ -321,36 +339,57 @@ def _csv_records(path: Path, data: bytes, separator: str) -> Records:
         csv.field_size_limit(limit)
 
 
-def _of_parquet(path: Path, data: bytes, meanings: Mapping[str, str]) -> Table:
+def _of_parquet(path: Path, file: BinaryIO, meanings: Mapping[str, str]) -> Iterator[Table]:
     import polars as pl
 
     try:
-        needed = memory_needed(data)
-        if needed > _FREE_BYTES + _MOST_GROWTH * len(data):
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            groups, size = row_groups(data), len(data)
+        needed = sum(memory for _, memory in groups)
+        if needed > _FREE_BYTES + _MOST_GROWTH * size:
             raise DataError(
                 f"The file {path} must not take more than {_MOST_GROWTH} times its size in "
-                f"memory. It has {len(data)} bytes and takes at least {needed}. Write it again "
+                f"memory. It has {size} bytes and takes at least {needed}. Write it again "
                 "without compression."
             )
-        frame = pl.read_parquet(io.BytesIO(data))
+        scan, done = pl.scan_parquet(path.absolute(), glob=False, hive_partitioning=False), 0
+        for rows in _blocks(groups):
+            frame = scan.slice(done, rows).collect()
+            if frame.height != rows:
+                raise ValueError("a row group has another number of rows than it says")
+            _check_columns(path, frame.columns)
+            columns = [_strings(path, values, meanings) for values in frame]
+            yield Table(pl.DataFrame(columns), f"The file {path}", "row", done + 1)
+            done += rows
+            progress.advance(done, sum(rows for rows, _ in groups))
     except (ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise DataError(
             f"The file {path} must be a well-formed Parquet file. It cannot be read "
             f"({reason(error)}). It may have been cut: write it again."
         ) from error
-    _check_columns(path, frame.columns)
-    columns = []
-    for values in frame:
-        if not values.dtype.is_nested() and values.dtype not in (pl.Object, pl.Binary):
-            columns.append(without_empty(values.cast(pl.String)))
-            continue
-        if meanings.get(values.name, values.name.strip().casefold()) in (*RESERVED, *ENDS):
-            raise DataError(
-                f"The column '{values.name}' of {path} must hold strings, single values. Got "
-                f"{values.dtype}."
-            )
-        written = [None if v is None else json.dumps(v, default=str) for v in values.to_list()]
-        columns.append(pl.Series(values.name, written, dtype=pl.String))
-    return Table(
-        pl.DataFrame(columns), f"The file {path}", lambda row: f"row {row + 1} of {path}"
-    )
+
+
+def _blocks(groups: list[tuple[int, int]]) -> Iterator[int]:
+    """How many rows to read at once: whole row groups, and of small ones several."""
+    rows, held = 0, 0
+    for own, memory in groups:
+        if held + memory > _BYTES_AT_ONCE and rows:
+            yield rows
+            rows, held = 0, 0
+        rows, held = rows + own, held + memory
+    yield rows
+
+
+def _strings(path: Path, values: pl.Series, meanings: Mapping[str, str]) -> pl.Series:
+    """A column of a Parquet file as strings."""
+    import polars as pl
+
+    if not values.dtype.is_nested() and values.dtype not in (pl.Object, pl.Binary):
+        return without_empty(values.cast(pl.String))
+    if meanings.get(values.name, values.name.strip().casefold()) in (*RESERVED, *ENDS):
+        raise DataError(
+            f"The column '{values.name}' of {path} must hold strings, single values. Got "
+            f"{values.dtype}."
+        )
+    written = [None if v is None else json.dumps(v, default=str) for v in values.to_list()]
+    return pl.Series(values.name, written, dtype=pl.String)

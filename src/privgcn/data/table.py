@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from privgcn.data.corpus import Strings
 from privgcn.data.problems import Problems
-from privgcn.errors import DataError, shown
+from privgcn.errors import shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -17,24 +22,18 @@ if TYPE_CHECKING:
 RESERVED = ("id", "text", "label", "split", "owner")
 """Columns of documents that have a meaning."""
 
+ENDS = ("source", "target")
+"""Columns of edges."""
+
 RANDOM = "random"
 """Instead of the name of the column ``split``: draw it, whatever columns there are."""
 
 # What columns with a meaning are often called.
 _LIKELY = {
-    "text": (
-        "text",
-        "body",
-        "content",
-        "message",
-        "note",
-        "comment",
-        "description",
-        "abstract",
-    ),
-    "id": ("id", "key", "number", "nr", "uuid"),
-    "label": ("label", "class", "category", "department", "topic", "target", "tag"),
-    "owner": ("owner", "patient", "person", "customer", "client", "user", "author", "member"),
+    "text": "text|body|content|message|note|comment|description|abstract",
+    "id": "id|key|number|nr",
+    "label": "label|class|category|department|topic|target|tag",
+    "owner": "owner|patient|person|customer|client|user|author|member",
 }
 _MOST_NAMED, _LONG_NAME, _HEAD = 20, 80, 1_000
 
@@ -43,19 +42,25 @@ _MOST_NAMED, _LONG_NAME, _HEAD = 20, 80, 1_000
 class Table:
     """Columns of strings, whatever they were read from, and the name of each row's place.
 
-    An empty string counts as missing, as it cannot be told apart in a CSV file.
+    An empty string counts as missing, as it cannot be told apart in a CSV file. A large file
+    is a sequence of such tables.
 
     Attributes:
         frame: A column of strings for each name, null where a value is missing.
         name: What it is, to begin a sentence about it: "The file letters.csv".
-        place: Where a row stands: "line 7 of letters.csv", "row 7".
+        unit: What its rows are called there: "row" or "line".
+        numbers: The number of each row, or that of the first one.
         labels: The different labels with their own type, where they were no strings.
+        texts: The texts, once they have left the frame; its column ``text`` then says
+            whether there is one.
     """
 
     frame: pl.DataFrame
     name: str
-    place: Callable[[int], str]
+    unit: str = "row"
+    numbers: int | NDArray[np.int64] = 0
     labels: tuple[Any, ...] | None = None
+    texts: Strings | None = None
 
     def __len__(self) -> int:
         return self.frame.height
@@ -65,10 +70,17 @@ class Table:
         """Whether options can name its columns."""
         return self.name.startswith("The file")
 
+    def place(self, row: int) -> str:
+        """Where a row stands: "line 7 of letters.csv", "row 7"."""
+        numbers = self.numbers
+        number = numbers + row if isinstance(numbers, int) else numbers[row]
+        where = self.name.replace("The file", " of") if self.from_file else ""
+        return f"{self.unit} {number}{where}"
+
     def who(self, row: int) -> str:
         """The document of a row, in words."""
         if "id" in self.frame.columns and self.frame["id"][row] is not None:
-            return f"{shown(self.frame['id'][row])} in {self.place(row)}"
+            return self.value("id", row)
         return f"the one in {self.place(row)}"
 
     def value(self, column: str, row: int) -> str:
@@ -82,45 +94,43 @@ class Table:
         hint = " (fields are separated by commas, or by tabs in a .tsv file)"
         return ", ".join(map(shown, columns[:_MOST_NAMED])) + hint * odd
 
-    def with_meanings(
+    def columns_of_meanings(
         self, named: Mapping[str, str | None], required: Sequence[str], problems: Problems
-    ) -> Table:
-        """The table whose columns with a meaning are called as in ``RESERVED``.
+    ) -> dict[str, str]:
+        """The column of each meaning.
 
         A column has a meaning because somebody named it, or by its own name, whatever its
-        spaces and upper and lower case.
+        case. Where none has, ``problems`` is told which is likely, and goes on with that.
         """
-        import polars as pl
-
-        frame, columns = self.frame, self.frame.columns
+        columns, its_name = self.frame.columns, f"t{self.name[1:]}"
         chosen: dict[str, str] = {}
         for meaning in RESERVED:
             name = named.get(meaning)
             alike = [column for column in columns if column.strip().casefold() == meaning]
             if meaning == "split" and name == RANDOM and RANDOM not in columns:
                 continue
-            if name is not None:
-                if name in columns:
-                    chosen[meaning] = name
-                    continue
-                near = difflib.get_close_matches(name, columns, n=1)
-                raise DataError(
-                    f"The column of --{meaning} must be one of {self.name.lower()}. Got "
-                    f"{shown(name)}; the columns are {self.got()}."
-                    + (f" Did you mean {shown(near[0])}?" if near else "")
+            if name is not None and name not in columns:
+                rest = [column for column in columns if column not in chosen.values()]
+                near = difflib.get_close_matches(name, rest, n=1)
+                problems.tell(
+                    f"The column of --{meaning} must be one of {its_name}",
+                    f"{shown(name)}; the columns are {self.got()}",
+                    remedy=f"Perhaps {shown(near[0])} is meant" if near else "",
+                    option=(meaning, near[0]) if near else None,
                 )
-            if meaning in columns:
-                chosen[meaning] = meaning
-            elif len(alike) == 1:
-                chosen[meaning] = alike[0]
-            elif alike:
+                alike = near
+            elif name is not None or meaning in columns:
+                alike = [name or meaning]
+            if len(alike) > 1:
                 problems.tell(
                     f"{self.name} must have one column '{meaning}'",
                     " and ".join(map(shown, alike)),
                     remedy=self._remedy(meaning, alike[0]),
                 )
+            if alike:
+                chosen[meaning] = alike[0]
+        guesses = self._likely_columns(chosen)
         wanted = [meaning for meaning in required if meaning not in chosen]
-        guesses = likely_columns(frame, set(chosen.values()), _LIKELY.keys() - chosen.keys())
         for meaning in wanted:
             guess = guesses.get(meaning)
             problems.tell(
@@ -129,30 +139,35 @@ class Table:
                 remedy=self._remedy(meaning, guess),
                 option=guess and (meaning, guess),
             )
-            if guess:
-                chosen[meaning] = guess
-        for meaning in ("label", "owner"):
+        for meaning in ("label", "owner") if problems.collect else ():
             guess = guesses.get(meaning)
-            if guess and meaning not in chosen and problems.collect:
+            if guess and meaning not in chosen:
                 problems.tell(
                     f"No column is the {meaning} of the documents",
                     remedy=self._remedy(meaning, guess),
                     option=(meaning, guess),
                     stops=False,
                 )
-                if meaning == "label":
-                    chosen[meaning] = guess
-        used = {*chosen, *chosen.values()}
-        others = [column for column in columns if column not in used]
-        shadowed = [name for name in columns if name in used and name not in chosen.values()]
-        if shadowed:
-            problems.tell(
-                f"Nothing uses the column {', '.join(map(shown, shadowed))} of "
-                f"{self.name.lower()}",
-                stops=False,
-            )
-        picked = [pl.col(column).alias(meaning) for meaning, column in chosen.items()]
-        return replace(self, frame=frame.select(*picked, *others))
+                # What else is wrong shall come to light at once. Owners are no must.
+                if meaning == "label" or wanted:
+                    wanted.append(meaning)
+        chosen |= {meaning: guesses[meaning] for meaning in wanted if meaning in guesses}
+        unused = [own for own in columns if own in chosen and own not in chosen.values()]
+        if unused:
+            some = ", ".join(map(shown, unused))
+            problems.tell(f"Nothing uses the column {some} of {its_name}", stops=False)
+        return chosen
+
+    def renamed(self, chosen: Mapping[str, str]) -> Table:
+        """The table whose columns with a meaning are called by it."""
+        import polars as pl
+
+        columns = self.frame.columns
+        others = [name for name in columns if name not in {*chosen, *chosen.values()}]
+        picked = [
+            pl.col(own).alias(meaning) for meaning, own in chosen.items() if own in columns
+        ]
+        return replace(self, frame=self.frame.select(*picked, *others))
 
     def _remedy(self, meaning: str, guess: str | None) -> str:
         if guess is None or len(guess) > _LONG_NAME:
@@ -164,30 +179,67 @@ class Table:
             f"{meaning}={guess!r}"
         )
 
+    def _likely_columns(self, chosen: Mapping[str, str]) -> dict[str, str]:
+        """The column that each other meaning is likely to have, by name and first values."""
+        head, guesses = self.frame.head(_HEAD), dict[str, str]()
+        for meaning, words in _LIKELY.items():
+            taken = {*chosen.values(), *guesses.values()}
+            rest = [column for column in head.columns if column not in taken]
+            if meaning in chosen or not rest:
+                continue
+            named = [own for own in rest if re.search(words, own.casefold())]
+            named += difflib.get_close_matches(meaning, rest, n=1)
+            different = {column: head[column].n_unique() for column in rest}
+            if meaning == "text":
+                lengths = {column: sum(map(len, head[column].drop_nulls())) for column in rest}
+                fits = [own for own in rest if lengths[own] >= max(lengths.values()) / 2]
+                fits.sort(key=lambda column: (column not in named, -lengths[column]))
+            elif meaning == "id":
+                fits = [column for column in rest if different[column] > 0.9 * len(head)]
+                fits.sort(key=lambda column: column not in named)
+            elif meaning == "label":
+                most = max(2, len(head) / 5)
+                fits = [column for column in rest if 1 < different[column] <= most]
+                fits.sort(key=lambda column: (column not in named, different[column]))
+            else:
+                fits = named
+            if fits:
+                guesses[meaning] = fits[0]
+        return guesses
 
-def likely_columns(frame: pl.DataFrame, taken: set[str], meanings: Any) -> dict[str, str]:
-    """The column that each meaning is likely to have, by its name and first values."""
-    head, guesses = frame.head(_HEAD), dict[str, str]()
-    for meaning, words in _LIKELY.items():
-        rest = [column for column in frame.columns if column not in {*taken, *guesses.values()}]
-        if meaning not in meanings or not rest:
-            continue
-        folded = {column: column.casefold() for column in rest}
-        named = [column for column in rest if any(word in folded[column] for word in words)]
-        named += difflib.get_close_matches(meaning, rest, n=1)
-        different = {column: head[column].n_unique() for column in rest}
-        if meaning == "text":
-            lengths = {column: sum(map(len, head[column].drop_nulls())) for column in rest}
-            fits = [column for column in rest if lengths[column] >= max(lengths.values()) / 2]
-            fits.sort(key=lambda column: (column not in named, -lengths[column]))
-        elif meaning == "id":
-            fits = [column for column in rest if different[column] > 0.9 * len(head)]
-            fits.sort(key=lambda column: column not in named)
-        elif meaning == "label":
-            fits = [column for column in rest if 1 < different[column] <= max(2, len(head) / 5)]
-            fits.sort(key=lambda column: (column not in named, different[column]))
-        else:
-            fits = named
-        if fits:
-            guesses[meaning] = fits[0]
-    return guesses
+
+def without_empty(values: pl.Series) -> pl.Series:
+    """Strings with null where one is empty: a CSV file cannot tell them apart."""
+    import polars as pl
+
+    empty = values == ""
+    return values.set(empty, None) if empty.any() else values.cast(pl.String)
+
+
+def joined(blocks: Iterable[Table], *, texts: bool) -> Table:
+    """Tables, one below the other; their texts, if they have some, leave the frame."""
+    import polars as pl
+
+    tables: list[Table] = []
+
+    def columns() -> Iterator[pl.Series]:
+        for block in blocks:
+            frame = block.frame
+            if texts:
+                if "text" not in frame.columns:
+                    frame = frame.with_columns(text=pl.lit(None, pl.String))
+                yield frame["text"]
+                frame = frame.with_columns(pl.col("text").str.strip_chars().fill_null("") != "")
+            tables.append(replace(block, frame=frame))
+
+    packed = Strings.of(columns())
+    first, numbers = (
+        tables[0],
+        [own.numbers for own in tables if not isinstance(own.numbers, int)],
+    )
+    return replace(
+        first,
+        frame=pl.concat([own.frame for own in tables], how="diagonal"),
+        numbers=np.concatenate(numbers) if numbers else tables[0].numbers,
+        texts=packed if texts else None,
+    )

@@ -31,7 +31,7 @@ from privgcn.config import (
     without_none,
 )
 from privgcn.data import Corpus
-from privgcn.data.ingest import is_missing
+from privgcn.data.frames import is_missing
 from privgcn.errors import BudgetWarning, ConfigError, DataError, PrivacyWarning
 from privgcn.privacy.statement import Fact, PrivacyStatement
 from privgcn.runs.documents_seen import vector_bytes

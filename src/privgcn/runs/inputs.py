@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from privgcn.data import NO_LABEL, TEST, TRAIN, VALIDATION, Corpus
 from privgcn.data.documents import label_set
-from privgcn.data.ingest import columns_of, is_frame, plain_list
+from privgcn.data.frames import columns_of, is_frame, plain_list
 from privgcn.data.pyg import is_pyg
 from privgcn.errors import ConfigError
 

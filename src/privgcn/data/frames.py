@@ -1,0 +1,91 @@
+"""Frames of any library, and mappings from names to columns, as one table.
+
+A frame is anything with named columns: of pandas, polars, pyarrow or Hugging Face ``datasets``.
+None of these libraries is imported here, but polars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgcn.data.table import ENDS, Table, without_empty
+from privgcn.errors import DataError, reason, shown
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def is_frame(value: Any) -> bool:
+    """Whether a value has named columns."""
+    if hasattr(value, "tocoo"):  # some sparse matrices are mappings
+        return False
+    named = hasattr(value, "columns") or hasattr(value, "column_names")
+    return isinstance(value, Mapping) or (named and hasattr(value, "__getitem__"))
+
+
+def columns_of(frame: Any) -> dict[str, Any]:
+    """The columns of a frame by name, each as its library has it."""
+    # A pyarrow table has columns without names, beside their names.
+    named = getattr(frame, "column_names", None) or getattr(frame, "columns", frame)
+    return {str(name): frame[name] for name in named}
+
+
+def plain_list(values: Any) -> list[Any]:
+    """The values of a series, array or list, None where one is missing."""
+    if isinstance(values, str):
+        raise DataError("A column must have one value for each document. Got a single text.")
+    for way in ("to_list", "to_pylist", "tolist"):
+        if hasattr(values, way):
+            values = getattr(values, way)()
+            break
+    return [None if is_missing(value) else value for value in values]
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or what pandas writes for a missing one."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+def table_of_columns(columns: Mapping[str, Any], name: str) -> Table:
+    """Columns in memory, of any library, as a table."""
+    import polars as pl
+
+    made: dict[str, pl.Series] = {}
+    labels: tuple[Any, ...] | None = None
+    for column, given in columns.items():
+        values, meaning = plain_list(given), column.strip().casefold()
+        for row, value in enumerate(values):
+            if meaning == "text" and value is not None and not isinstance(value, str):
+                raise DataError(
+                    f"The 'text' of a document must be a string. Got {shown(value)}, of type "
+                    f"{type(value).__name__}, in row {row}. Write it as one."
+                )
+            if meaning == "label" and isinstance(value, list | tuple | dict | set | np.ndarray):
+                raise DataError(
+                    "The 'label' of a document must be a single value. Got "
+                    f"{shown(value)}. Give one class for each document."
+                )
+        if meaning == "label":
+            labels = tuple(dict.fromkeys(value for value in values if value not in (None, "")))
+        strings = [None if value is None else str(value) for value in values]
+        try:
+            made[column] = without_empty(pl.Series(column, strings, dtype=pl.String))
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"The '{column}' must be text that can be written as UTF-8. Got half a "
+                f"character ({reason(error)}). Remove it."
+            ) from None
+    count = len(made["text"] if "text" in made else next(iter(made.values()), ()))
+    kind = "edges" if set(ENDS) & set(made) else "documents"
+    for column, series in made.items():
+        if len(series) != count:
+            raise DataError(
+                f"The '{column}' must be given for each of the {count} {kind}, one entry "
+                f"for each. Got {len(series)}."
+            )
+    return Table(pl.DataFrame(made), name, labels=labels)
