@@ -28,8 +28,8 @@ from privgcn.config import make_settings
 from privgcn.data import Corpus, documents
 from privgcn.data import corpus as corpora
 from privgcn.errors import PrivGCNError
+from privgcn.features import bert, encoders, make_featurizer, words
 from privgcn.features import choose as _choose  # noqa: F401  (imports the module)
-from privgcn.features import encoders, make_featurizer, words
 from privgcn.features.cache import VectorCache
 from privgcn.graph import DocumentGraph, partition
 from privgcn.mechanism import (
@@ -904,30 +904,20 @@ def by_frequency(self: Any, corpus: Any) -> Any:
     return rows.multiply(1 / np.maximum(held, 1)).tocsr()
 
 
-def to_the_longest(self: Any, tokens: Any, shape: Any) -> Any:
-    return mean(self, tokens, (len(tokens), max(map(len, tokens))))
-
-
-def of_one_length(self: Any, some: Any, ready: Any) -> Any:
+def of_one_length(tokens: Any, forward: Any, **more: Any) -> Any:
     import torch
 
     with torch.inference_mode():
-        tokens = self._tokenize(some)
-        return mean(self, tokens, (len(some), max(map(len, tokens)))).cpu().numpy()
+        shape = len(tokens), max(map(len, tokens))
+        return bert.mean_layer(tokens, shape, forward, 0).numpy()
 
 
-def download(name: str) -> Path:
-    import huggingface_hub
-
-    return Path(huggingface_hub.snapshot_download(name))
-
-
-hashed, mean, key = words.HashingWords.transform, encoders.Encoder._mean, VectorCache._key
+hashed, key = words.HashingWords.transform, VectorCache._key
 defect(TEXTS, "features learn from the corpus", rows_follow_from_their_text)(
     put(words.HashingWords, "transform", by_frequency)
 )
 defect(TEXTS, "padding to the longest of a call", rows_follow_from_their_text)(
-    put(encoders.Encoder, "encode", of_one_length)
+    put(encoders, "encoded", of_one_length)
 )
 defect(TEXTS, "a cache key of the first characters", rows_follow_from_their_text)(
     put(VectorCache, "_key", lambda self, text: key(self, text[:256]))
@@ -937,5 +927,5 @@ defect(LOCAL, "a state with the cache folder", states_name_nothing_of_this_machi
     put(encoders.MiniLM, "state", lambda self: {"kind": self.kind, **self.model_dump()})
 )
 defect(LOCAL, "a hub is asked because a model says so", states_name_nothing_of_this_machine)(
-    put(encoders, "hub_copy", download)
+    put(encoders, "_OFFLINE", {})
 )

@@ -14,7 +14,7 @@ from tests.features.documents import of_texts
 
 from privgcn.errors import ConfigError, DataError, DataNotAvailableError
 from privgcn.features import bert, featurizer_from_state, make_featurizer
-from privgcn.features.encoders import MINILM, UNIVERSAL, Encoder
+from privgcn.features.encoders import MINILM, UNIVERSAL
 
 has_transformers = [
     pytest.mark.text,
@@ -42,7 +42,6 @@ def made_in(folder: Path, kind: str = "minilm", **options: object) -> Any:
 def number(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Either type of number, whatever this processor is fast at."""
     monkeypatch.setattr(bert, "kernel", lambda: ("cpu", request.param))
-    monkeypatch.setattr("privgcn.features.encoders.kernel", lambda: ("cpu", request.param))
     return str(request.param)
 
 
@@ -105,16 +104,15 @@ def test_the_shape_of_a_batch_follows_from_a_text_alone() -> None:
         assert mask.any(dim=1).all()
         return codes.unsqueeze(-1).float()
 
-    encoder = Encoder(
-        lambda texts: [[1] * len(text) for text in texts],
-        lambda device: forward,
-        width=1,
-        longest=256,
-    )
-    encoder.encode(["a" * 17], lambda count: None)
-    alone = set(shapes)
-    encoder.encode(["a" * 17] * 99 + ["b" * 200, ""], lambda count: None)
-    assert {shape for shape in shapes if shape[1] == 24} == alone == {(42, 24)}
+    def shapes_of(*lengths: int) -> set[tuple[int, ...]]:
+        shapes.clear()
+        tokens = [[1] * length for length in lengths]
+        bert.encoded(tokens, forward, width=1, longest=256, ready=lambda count: None)
+        return set(shapes)
+
+    alone = shapes_of(17)
+    assert {shape for shape in shapes_of(*[17] * 99, 200, 0) if shape[1] == 20} == alone
+    assert alone == {(12, 20)}
 
 
 # hazard 18
@@ -130,21 +128,23 @@ def test_a_stopped_run_keeps_what_it_encoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus, made = of_texts("a", "b", "c", "d"), made_in(tmp_path)
-    calls: list[list[str]] = []
-    encode = Encoder.encode
+    calls: list[int] = []
+    encoded = bert.encoded
 
-    def stops(self: Encoder, texts: list[str], ready: Any) -> Any:
-        calls.append(texts)
+    def stops(tokens: list[list[int]], *own: Any, **more: Any) -> Any:
+        calls.append(len(tokens))
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return encode(self, texts, ready)
+        return encoded(tokens, *own, **more)
 
     monkeypatch.setattr(type(made), "_chunk", 2)
-    monkeypatch.setattr(Encoder, "encode", stops)
+    monkeypatch.setattr("privgcn.features.encoders.encoded", stops)
     with pytest.raises(KeyboardInterrupt):
         made.transform(corpus)
+    assert calls == [2, 2]
     made.transform(corpus)
-    assert calls == [["a", "b"], ["c", "d"], ["c", "d"]]
+    # The second half alone is encoded again.
+    assert calls == [2, 2, 2]
 
 
 def test_a_pickle_holds_no_weights(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_both_stand_side_by_side_and_share_the_cache(
         make_featurizer("static", None, corpus).fit(corpus).transform(corpus),
         made_in(tmp_path, max_length=16).transform(corpus),
     ]
-    monkeypatch.setattr(Encoder, "encode", None)  # nothing is encoded twice
+    monkeypatch.setattr("privgcn.features.encoders.encoded", None)  # nothing is encoded twice
     made = made_in(tmp_path, "both", max_length=16)
     rows = made.transform(corpus)
     assert np.allclose(rows, np.hstack(parts) / np.sqrt(2), atol=1e-7)
@@ -290,7 +290,8 @@ class TestTransformer:
         def refuse(*arguments: object) -> None:
             raise AssertionError("the encoder was loaded again")
 
-        monkeypatch.setattr("privgcn.features.encoders.Encoder", refuse)
+        monkeypatch.setattr("privgcn.features.encoders._last", {})
+        monkeypatch.setattr("privgcn.features.encoders.encoded", refuse)
         again = featurizer_from_state(json.loads(json.dumps(made.state())), tiny)
         assert (again.transform(of_texts(*TEXTS[::-1])) == rows[::-1]).all()
         assert again.learned == made.learned

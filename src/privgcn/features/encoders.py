@@ -15,7 +15,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from pydantic import Field
 
 from privgcn.data.download import data_folder
 from privgcn.errors import DataError, DataNotAvailableError, MissingExtraError
+from privgcn.features import bert
 from privgcn.features.base import (
     FITTED,
     LOCAL,
@@ -32,7 +33,7 @@ from privgcn.features.base import (
     in_folder,
     unit_rows,
 )
-from privgcn.features.bert import Bert, Codes, Encoder, kernel
+from privgcn.features.bert import Bert, encoded
 from privgcn.features.cache import VectorCache, default_cache
 from privgcn.features.packages import PackagedVectors, Weights
 from privgcn.features.static import StaticVectors
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
     import torch
 
     from privgcn.data import Corpus
-    from privgcn.features.bert import Forward
+
+Encode = Callable[[list[str], Ready], npt.NDArray[np.float32]]
 
 # The bytes that Hugging Face has as sentence-transformers/all-MiniLM-L6-v2, revision 1110a243.
 MINILM = Weights(
@@ -78,11 +80,8 @@ UNIVERSAL = Weights(
 _LONGEST_TOKEN = 32
 _IGNORED_SUFFIXES = (".md", ".h5", ".msgpack", ".onnx", ".ot", ".gitattributes")
 # No hub is asked, and no code of a model is run.
-_LOCAL_FILES = {"local_files_only": True, "trust_remote_code": False}
-
-
-class _Encodes(Protocol):
-    def encode(self, texts: list[str], ready: Ready) -> npt.NDArray[np.float32]: ...
+_OFFLINE = {"local_files_only": True}
+_LOCAL_FILES = {**_OFFLINE, "trust_remote_code": False}
 
 
 class FrozenEncoder(PublicVectors):
@@ -97,37 +96,30 @@ class FrozenEncoder(PublicVectors):
     cache_dir: Annotated[str | None, LOCAL] = None
 
     @abstractmethod
-    def _load(self) -> _Encodes: ...
+    def _load(self) -> Encode: ...
 
     @property
     def cache_key(self) -> str:
         """Everything that can change a vector, beside its text."""
-        return f"{self.kind} {self._checksum()} {self.max_length} {' '.join(kernel())}"
-
-    def cache(self) -> VectorCache:
-        """Where the vectors are stored."""
-        folder = Path(self.cache_dir).expanduser() if self.cache_dir else default_cache()
-        return VectorCache(folder, self.cache_key, self._width())
+        return f"{self.kind} {self._checksum()} {self.max_length} {' '.join(bert.kernel())}"
 
     def _encode(self, texts: Sequence[str], ready: Ready) -> npt.NDArray[np.float32]:
         """One dense row for each text, encoding only texts that are not cached."""
         texts = [text.encode("utf-8", "replace").decode() for text in texts]
+        folder = Path(self.cache_dir).expanduser() if self.cache_dir else default_cache()
 
         def encode(some: list[str]) -> npt.NDArray[np.float32]:
-            return _loaded(self.cache_key, self._load).encode(some, ready)
+            # The encoder that was used last stays in memory; no featurizer holds one, nor
+            # does its pickle.
+            if self.cache_key not in _last:
+                _last.clear()
+                _last[self.cache_key] = self._load()
+            return _last[self.cache_key](some, ready)
 
-        return self.cache().vectors(texts, encode, ready)
+        return VectorCache(folder, self.cache_key, self._width()).vectors(texts, encode, ready)
 
 
-_last: dict[str, _Encodes] = {}
-
-
-def _loaded(key: str, load: Callable[[], _Encodes]) -> _Encodes:
-    """The encoder that was used last; no featurizer holds one, nor does its pickle."""
-    if key not in _last:
-        _last.clear()
-        _last[key] = load()
-    return _last[key]
+_last: dict[str, Encode] = {}
 
 
 class MiniLM(FrozenEncoder, PackagedVectors):
@@ -143,26 +135,22 @@ class MiniLM(FrozenEncoder, PackagedVectors):
     def _what(self) -> str:
         return "frozen encoder 'all-MiniLM-L6-v2'"
 
-    def _load(self) -> Encoder:
+    def _load(self) -> Encode:
         from safetensors.torch import load_file
         from tokenizers import Tokenizer
 
         weights, words = self.checked_files()
-        longest = self.max_length
+        model, longest = Bert(load_file(weights)), self.max_length
         tokenizer: Any = Tokenizer.from_file(str(words))
         tokenizer.no_padding()
         tokenizer.enable_truncation(longest)
 
-        def tokenize(texts: list[str]) -> Codes:
+        def encode(texts: list[str], ready: Ready) -> npt.NDArray[np.float32]:
             starts = [text[: _LONGEST_TOKEN * longest] for text in texts]
-            return [tokens.ids for tokens in tokenizer.encode_batch(starts)]
+            tokens = [own.ids for own in tokenizer.encode_batch(starts)]
+            return encoded(tokens, model, width=self.width, longest=longest, ready=ready)
 
-        return Encoder(
-            tokenize,
-            lambda device: Bert(load_file(weights), device),
-            width=self.width,
-            longest=longest,
-        )
+        return encode
 
     def _encode(self, texts: Sequence[str], ready: Ready) -> npt.NDArray[np.float32]:
         return unit_rows(super()._encode(texts, ready))
@@ -213,24 +201,19 @@ class Universal(FrozenEncoder, PackagedVectors):
     def _what(self) -> str:
         return "frozen encoder 'universal-sentence-encoder-multilingual 3'"
 
-    def _load(self) -> _Encodes:
+    def _load(self) -> Encode:
         self.checked_files()
-        return _OneByOne(import_module(self.weights.package).USE(threads=1))
+        model = import_module(self.weights.package).USE(threads=1)
 
+        def encode(texts: list[str], ready: Ready) -> npt.NDArray[np.float32]:
+            rows = np.empty((len(texts), self.width), dtype=np.float32)
+            for row, text in zip(rows, texts, strict=True):
+                # One by one: texts of one of its batches would move each other's bits.
+                row[:] = model.encode(text)
+                ready(1)
+            return rows
 
-class _OneByOne:
-    """Runs that encoder: the texts of one of its batches would move each other's bits."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    def encode(self, texts: list[str], ready: Ready) -> npt.NDArray[np.float32]:
-        """One vector for each text."""
-        out = np.empty((len(texts), 512), dtype=np.float32)
-        for row, text in enumerate(texts):
-            out[row] = self._model.encode(text)
-            ready(1)
-        return out
+        return encode
 
 
 class TransformerFeatures(FrozenEncoder):
@@ -261,9 +244,16 @@ class TransformerFeatures(FrozenEncoder):
         return super().fit(corpus)
 
     def _folder(self) -> Path:
-        if self._path is not None:
-            return find_model(str(self._path))
-        return stored_model(self.name) if self._stored else find_model(self.model)
+        if self._stored and self._path is None:
+            return stored_model(self.name)
+        folder = Path(self.model if self._path is None else self._path).expanduser()
+        if (folder / "config.json").is_file():
+            return folder
+        if folder.is_dir():
+            raise DataError(
+                f"The folder {folder} must hold a Hugging Face model. Got no config.json in it."
+            )
+        return stored_model(str(folder))
 
     def _checksum(self) -> str:
         """Of everything in the folder that can change a vector."""
@@ -292,15 +282,17 @@ class TransformerFeatures(FrozenEncoder):
         sums = np.add.reduceat(flat, starts, axis=0) if len(lines) else flat
         return np.asarray(sums / sizes[:, None], dtype=np.float32)
 
-    def _load(self) -> Encoder:
+    def _load(self) -> Encode:
         transformers, folder = _extra("transformers"), self._folder()
         logging: Any = transformers.utils.logging
         bars = logging.is_progress_bar_enabled()
         logging.disable_progress_bar()
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **_LOCAL_FILES)
+            # Other kinds of attention take another kernel for a batch without any padding, and
+            # a text would have other bits in it.
             model = transformers.AutoModel.from_pretrained(
-                folder, use_safetensors=True, **_LOCAL_FILES
+                folder, use_safetensors=True, attn_implementation="eager", **_LOCAL_FILES
             )
         except (OSError, ValueError, KeyError) as error:
             raise DataError(
@@ -310,39 +302,21 @@ class TransformerFeatures(FrozenEncoder):
         finally:
             if bars:
                 logging.enable_progress_bar()
+        model.eval().to(bert.kernel()[0])
         # Tokenizers without a limit report an absurd number.
         positions = int(getattr(model.config, "max_position_embeddings", 512))
         longest = min(positions, int(tokenizer.model_max_length), self.max_length or positions)
+        width, pad = int(model.config.hidden_size), tokenizer.pad_token_id or 0
 
-        def tokenize(texts: list[str]) -> Codes:
-            codes: Codes = tokenizer(texts, truncation=True, max_length=longest)["input_ids"]
-            return codes
+        def forward(codes: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            layer: torch.Tensor = model(input_ids=codes, attention_mask=mask.long())[0]
+            return layer
 
-        def load(device: torch.device) -> Forward:
-            model.eval().to(device)
-            return lambda codes, mask: (
-                model(input_ids=codes, attention_mask=mask.long()).last_hidden_state
-            )
+        def encode(texts: list[str], ready: Ready) -> npt.NDArray[np.float32]:
+            tokens = tokenizer(texts, truncation=True, max_length=longest)["input_ids"]
+            return encoded(tokens, forward, width=width, longest=longest, ready=ready, pad=pad)
 
-        return Encoder(
-            tokenize,
-            load,
-            width=int(model.config.hidden_size),
-            longest=longest,
-            pad=tokenizer.pad_token_id or 0,
-        )
-
-
-def find_model(model: str) -> Path:
-    """The folder of a model that the user named, by itself or by the name of the model."""
-    folder = Path(model).expanduser()
-    if (folder / "config.json").is_file():
-        return folder
-    if folder.is_dir():
-        raise DataError(
-            f"The folder {folder} must hold a Hugging Face model. Got no config.json in it."
-        )
-    return stored_model(model)
+        return encode
 
 
 def stored_model(name: str) -> Path:
@@ -351,8 +325,10 @@ def stored_model(name: str) -> Path:
     folder = in_folder(name, home)
     if folder is not None and (folder / "config.json").is_file():
         return folder
+    hub = _extra("huggingface_hub")
+    wanted = ["*.json", "*.txt", "*.model", "*.safetensors"]
     try:
-        return hub_copy(name)
+        return Path(hub.snapshot_download(name, allow_patterns=wanted, **_OFFLINE))
     except (OSError, ValueError) as error:
         raise DataNotAvailableError(
             f"The encoder '{name}' must be on this machine. It is not, and nothing is "
@@ -361,18 +337,6 @@ def stored_model(name: str) -> Path:
             f"Python: the option 'model'), or put it into {home}. The features 'minilm' need "
             "no hub."
         ) from error
-
-
-def hub_copy(name: str) -> Path:
-    """The folder of a model that was downloaded before; no hub is asked.
-
-    Raises:
-        OSError: There is none.
-        ValueError: No model can have this name.
-    """
-    wanted = ["*.json", "*.txt", "*.model", "*.safetensors"]
-    hub = _extra("huggingface_hub")
-    return Path(hub.snapshot_download(name, allow_patterns=wanted, local_files_only=True))
 
 
 def _extra(module: str) -> Any:

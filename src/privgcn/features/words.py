@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from privgcn import progress
-from privgcn.errors import ConfigError, DataError
+from privgcn.errors import DataError
 from privgcn.features.base import FITTED, Featurizer, chunks, texts_of
 
 if TYPE_CHECKING:
@@ -82,7 +82,6 @@ class HashingWords(WithoutStopWords):
 
     Args:
         dimension: Number of columns.
-        ngrams: Longest run of words that counts as one.
         prefix: How many letters of a word count, or None for all.
     """
 
@@ -90,7 +89,6 @@ class HashingWords(WithoutStopWords):
     learns = False
 
     dimension: int = Field(DEFAULT_DIMENSION, ge=2, lt=2**31)
-    ngrams: Count = 1
     prefix: Count | None = DEFAULT_PREFIX
 
     @property
@@ -116,13 +114,7 @@ class HashingWords(WithoutStopWords):
         left_out = frozenset(self.left_out)
 
         def tokens(text: str) -> list[str]:
-            words = [w[: self.prefix] for w in _WORD.findall(text.lower()) if w not in left_out]
-            runs = [
-                " ".join(words[at : at + size])
-                for size in range(2, min(self.ngrams, len(words)) + 1)
-                for at in range(len(words) - size + 1)
-            ]
-            return words + runs if runs else words
+            return [w[: self.prefix] for w in _WORD.findall(text.lower()) if w not in left_out]
 
         hasher = HashingVectorizer(
             n_features=self.dimension, analyzer=tokens, norm=None, dtype=np.float32
@@ -149,26 +141,16 @@ class BagOfWords(Featurizer):
         min_count: Smallest number of occurrences of a word.
         max_count: Largest, or None.
         stop_words: ``"english"``, or None (``"none"`` in a file).
-        binary: Whether a row says that a word occurs, or how often.
     """
 
     kind = "bow"
     learns = True
+    _binary: ClassVar[bool] = True
 
     min_count: Count = 5
     max_count: Count | None = None
     stop_words: Language = "english"
-    binary: bool = True
     words: Annotated[Words, FITTED] = Field(default_factory=list)
-
-    @model_validator(mode="after")
-    def _an_interval(self) -> Self:
-        if self.max_count is not None and self.max_count < self.min_count:
-            raise ConfigError(
-                f"The 'max_count' of the features '{self.kind}' must be at least "
-                f"{self.min_count}, its 'min_count'. Got {self.max_count}."
-            )
-        return self
 
     @property
     def dimension(self) -> int:
@@ -209,7 +191,7 @@ class BagOfWords(Featurizer):
         from sklearn.feature_extraction.text import CountVectorizer
 
         counter = CountVectorizer(
-            analyzer=split_words, vocabulary=self.words, binary=self.binary, dtype=np.float32
+            analyzer=split_words, vocabulary=self.words, binary=self._binary, dtype=np.float32
         )
         counts = counter.transform(texts_of(corpus, self.kind)).tocsr()
         counts.sort_indices()
@@ -220,8 +202,8 @@ class TfIdf(BagOfWords):
     """Logarithmic counts times inverse document frequencies, each text scaled to length one."""
 
     kind = "tfidf"
+    _binary: ClassVar[bool] = False
 
-    binary: bool = False
     idf: Annotated[list[float], FITTED] = Field(default_factory=list)
 
     @model_validator(mode="after")
