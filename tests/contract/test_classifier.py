@@ -93,13 +93,16 @@ def test_the_signature_shows_defaults_and_choices() -> None:
     assert inference.default in MODES
 
 
-def test_predictions_beat_the_majority_and_edges_help(
+def test_predictions_beat_the_majority_edges_help_and_labels_are_needed(
     clinic: Corpus, private_model: GraphClassifier
 ) -> None:
     alone = private_model.score(clinic.test, inference="alone")
     full = private_model.score(clinic.test, inference="full-graph")
     assert alone > 0.3
     assert full > alone + 0.1
+    bare = replace(clinic.test, labels=np.full(len(clinic.test), -1))
+    with pytest.raises(DataError, match="labels"):
+        private_model.score(bare)
 
 
 def test_full_graph_says_what_it_needs(clinic: Corpus, private_model: GraphClassifier) -> None:
@@ -131,6 +134,9 @@ def test_documents_with_owners_want_the_unit_named(form: str) -> None:
         assert model.statement_ is not None
         assert model.statement_.unit == unit
     GraphClassifier(None, **chosen).fit(documents, **more)
+    bare = {name: values for name, values in small_frame(split=False).items() if name != "id"}
+    with pytest.raises(PrivacyContractError, match="owner"):
+        GraphClassifier(4.0, 1e-3, unit="person", **chosen).fit(bare)
 
 
 def test_a_column_that_may_say_whose_a_document_is_is_warned_of(
@@ -141,13 +147,6 @@ def test_a_column_that_may_say_whose_a_document_is_is_warned_of(
     monkeypatch.setattr(classifier, "_fits", [])
     with pytest.warns(PrivacyWarning, match=r"'patient' says whose .* unit='document'"):
         GraphClassifier(4.0, 1e-3, **chosen).fit(frame)
-
-
-def test_unit_person_needs_owners() -> None:
-    rng = np.random.default_rng(0)
-    vectors, labels = rng.normal(size=(200, 5)), rng.integers(0, 2, 200)
-    with pytest.raises(PrivacyContractError, match="owner"):
-        GraphClassifier(epsilon=1.0, unit="person", delta=1e-4).fit(vectors, labels)
 
 
 def test_verbose_says_what_the_command_line_says(capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,26 +188,6 @@ def test_owners_go_through_scikit_learns_cross_validation(
 
 
 # --- scores, folders, parameters -------------------------------------------------------------
-
-
-def test_scoring_without_labels_is_refused(
-    clinic: Corpus, private_model: GraphClassifier
-) -> None:
-    bare = replace(clinic.test, labels=np.full(len(clinic.test), -1))
-    with pytest.raises(DataError, match="labels"):
-        private_model.score(bare)
-
-
-def test_a_broken_model_folder_is_one_clear_error(
-    tmp_path: Any, private_model: GraphClassifier
-) -> None:
-    private_model.save(tmp_path / "model")
-    weights = tmp_path / "model" / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:100])
-    with pytest.raises(DataError, match="was edited"):
-        GraphClassifier.load(tmp_path / "model")
-    with pytest.raises(DataError, match="does not exist"):
-        GraphClassifier.load(tmp_path / "nowhere")
 
 
 def test_a_parameter_at_its_default_is_left_to_the_settings(clinic: Corpus) -> None:

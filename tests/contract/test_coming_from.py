@@ -184,7 +184,7 @@ def test_setfit_other_column() -> None:
 
 def test_setfit_card(model: GraphClassifier, tmp_path: Path) -> None:
     model.save(tmp_path / "model")
-    words = ["release", str(tmp_path / "model"), str(tmp_path / "released")]
+    words = ["release", str(tmp_path / "model"), str(tmp_path / "released"), "--not-chosen"]
     assert CliRunner().invoke(app, words).exit_code == 0
     assert "epsilon" in (tmp_path / "released" / "README.md").read_text(encoding="utf-8")
 
