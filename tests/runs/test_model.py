@@ -58,10 +58,12 @@ def test_every_recipe_predicts_to_the_bit(tmp_path: Path, name: str, kind: str) 
     for mode in MODES:
         expected = model.predict_proba(corpus.test, inference=mode)
         assert np.array_equal(expected, read.predict_proba(corpus.test, inference=mode))
+        # New texts have no labels, and a model knows its own classes.
+        texts = ["a parcel", "an invoice"]
+        assert mode == "full-graph" or read.predict_proba(texts, inference=mode).shape == (2, 3)
     assert read.settings_ == model.settings_
     assert read.n_features_in_ == model.n_features_in_
-    assert read.statement_ == model.statement_
-    assert (read.statement_ is None) == (name == "plain")
+    assert (read.statement_ is None) == (model.statement_ is None) == (name == "plain")
 
 
 @pytest.mark.parametrize("made", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
@@ -74,6 +76,12 @@ def test_given_vectors_predict_to_the_bit(tmp_path: Path, made: Any, balanced: b
     for mode in ("alone", "own-graph"):
         expected = model.predict_proba(made(rows), inference=mode)
         assert np.array_equal(expected, read.predict_proba(made(rows), inference=mode))
+    # Column names come back.
+    frame = pl.DataFrame(rows, schema=[f"c{i}" for i in range(8)])
+    named = GraphClassifier(**PRIVATE).fit(frame, codes)
+    read = again(named, tmp_path / "named")
+    assert list(read.feature_names_in_) == list(frame.columns)
+    assert np.array_equal(read.predict(frame), named.predict(frame))
 
 
 @pytest.mark.parametrize(
@@ -101,11 +109,6 @@ def test_labels_keep_their_type(tmp_path: Path, labels: np.ndarray, private: boo
     assert np.array_equal(predicted, model.predict(rows))
     assert read.score(rows, y) == model.score(rows, y) > 0.5
     assert np.array_equal(read.classes_, model.classes_)
-
-
-def test_labels_that_json_cannot_hold_are_refused() -> None:
-    rows, codes = vectors()
-    model = GraphClassifier(None, settings=SHORT).fit(rows, codes)
     with pytest.raises(ConfigError, match="class labels"):
         model_files(replace(model._model, classes=np.array([1j, 2j])))
 
@@ -127,24 +130,6 @@ def test_a_clone_of_a_loaded_model_trains_under_the_same_guarantee(tmp_path: Pat
     refit = clone(read).fit(corpus.train)
     assert refit.settings_ == model.settings_
     assert refit.statement_ == model.statement_
-
-
-@pytest.mark.parametrize("name", ["auto", "plain"])
-def test_new_texts_have_no_labels_and_a_model_knows_its_own_classes(name: str) -> None:
-    model = GraphClassifier(recipe=name, features="hashing", **RECIPES[name])
-    model.fit(small_corpus().train)
-    for mode in ("alone", "own-graph"):
-        probabilities = model.predict_proba(["a parcel", "an invoice"], inference=mode)
-        assert probabilities.shape == (2, 3)
-
-
-def test_column_names_come_back(tmp_path: Path) -> None:
-    rows, codes = vectors()
-    frame = pl.DataFrame(rows, schema=[f"c{i}" for i in range(8)])
-    model = GraphClassifier(None, settings=SHORT).fit(frame, codes)
-    read = again(model, tmp_path / "model")
-    assert list(read.feature_names_in_) == list(frame.columns)
-    assert np.array_equal(read.predict(frame), model.predict(frame))
 
 
 def test_names_that_were_taken_from_the_labels_are_not_used() -> None:
