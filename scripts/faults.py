@@ -1,12 +1,14 @@
 """Kills commands at random moments, takes disk and clock away, and looks at what is left.
 
-    python scripts/faults.py [--times 50] [--jobs 1] [--commands train tune ...] [--seed 0]
+    python scripts/faults.py [--times 50] [--minutes 60] [--commands train tune ...] [--seed 0]
 
-After each kill the target is absent or whole, an earlier run is as it was, a release lies there
-only if the ledger has it, and the same command run again ends well with one line in the ledger.
-On a full or read-only disk a command ends well or in one line and leaves nothing; it does not
-care what time it is; and two processes at once do not harm each other. Needs Linux, root or
-user namespaces, and a C compiler for the clock. Exits with 1 if anything else happens.
+Every command is killed as often as the others, until the times or the minutes are over; of
+four ranks, all at once or one of them. After each kill the target is absent or whole, an
+earlier run is as it was, a release lies there only if the ledger has it, and the same command
+run again ends well with one line in the ledger. On a full or read-only disk a command ends well
+or in one line and leaves nothing; it does not care what time it is; and two processes at once
+do not harm each other. Needs Linux, root or user namespaces, and a C compiler for the clock.
+Exits with 1 if anything else happens.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 PRIVGCN = [sys.executable, "-m", "privgcn"]
@@ -87,20 +90,39 @@ def prepare(folder: Path) -> None:
 
 
 def run(
-    command: list[str], folder: Path, kill_after: float | None = None, **environment: str
+    command: list[str],
+    folder: Path,
+    kill_after: float | None = None,
+    *,
+    one: bool = False,
+    **environment: str,
 ) -> tuple[int, str]:
-    """Runs a command, or kills it and all that it started; its exit code and errors."""
+    """Runs a command, or kills it and all (or ``one``) that it started; exit code, errors."""
     process = subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True, env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
+        env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
     )  # fmt: skip
     try:
-        _, errors = process.communicate(timeout=kill_after or 600)
+        _, errors = process.communicate(timeout=kill_after or 900)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        started = with_descendants(process.pid)
+        for each in started[-1:] if one else started:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        process.communicate(timeout=600)
         return -signal.SIGKILL, ""
     return process.returncode, errors.strip()
+
+
+def with_descendants(process: int) -> list[int]:
+    """A process and all that it started: torchrun gives each rank a session of its own."""
+    parents, found = {}, [process]
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    for each in found:
+        found += [child for child, parent in parents.items() if parent == each]
+    return found
 
 
 def charged(folder: Path) -> int:
@@ -127,10 +149,10 @@ def wrong(folder: Path, *, overwritten: bool = False) -> Iterator[str]:
         yield f"a release was charged {lines} times"
 
 
-def killed(name: str, folder: Path, moment: float) -> tuple[str, list[str]]:
+def killed(name: str, folder: Path, moment: float, *, one: bool) -> tuple[str, list[str]]:
     """Kills a command at a moment, looks, runs it again and looks again."""
     command, overwritten = COMMANDS[name], "--overwrite" in COMMANDS[name]
-    code, _ = run(command, folder, kill_after=moment)
+    code, _ = run(command, folder, kill_after=moment, one=one)
     problems = list(wrong(folder, overwritten=overwritten))
     again = [] if overwritten or name == "reproduce" else ["--overwrite"]
     if overwritten and not (folder / "done").exists():
@@ -198,33 +220,37 @@ def twice_at_once(name: str, folder: Path) -> tuple[str, list[str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=50)
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=600.0)
     parser.add_argument("--commands", nargs="*", default=list(COMMANDS), choices=COMMANDS)
+    parser.add_argument("--only-kills", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    generator = random.Random(asked.seed)
-    tasks: list[Callable[[], tuple[str, list[str]]]] = []
-    with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(asked.jobs) as pool:
+    generator, found = random.Random(asked.seed), []
+    end = time.monotonic() + 60 * asked.minutes
+    with tempfile.TemporaryDirectory() as place:
         base = Path(place) / "base"
         prepare(base)
 
         def fresh() -> Path:
             return Path(shutil.copytree(base, Path(tempfile.mkdtemp(dir=place)) / "copy"))
 
-        for name in asked.commands:
-            folder, begun = fresh(), time.monotonic()
-            run(COMMANDS[name], folder)
-            seconds = time.monotonic() - begun
-            for _ in range(asked.times):
-                moment = generator.uniform(0.02, 1.1) * seconds
-                tasks.append(lambda n=name, m=moment: killed(n, fresh(), m))
-        for name in ("train", "release", "tune", "reproduce"):
+        def lasts(name: str) -> float:
+            begun = time.monotonic()
+            run(COMMANDS[name], fresh())
+            return time.monotonic() - begun
+
+        seconds = {name: lasts(name) for name in asked.commands}
+        for number in range(asked.times):
+            for name in asked.commands if time.monotonic() < end else ():
+                moment = generator.uniform(0.02, 1.1) * seconds[name]
+                one = name == "four ranks" and number % 2 == 1
+                found.append(killed(name, fresh(), moment, one=one))
+        for name in ("train", "release", "tune", "reproduce") if not asked.only_kills else ():
             for options in ("ro", *(f"size={size}k" for size in (4, 16, 64, 256, 1024, 4096))):
-                tasks.append(lambda n=name, o=options: on_disk(n, fresh(), o))
-        tasks.append(lambda: at_another_time(fresh()))
-        for name in ("train", "release", "reproduce"):
-            tasks.append(lambda n=name: twice_at_once(n, fresh()))
-        found = list(pool.map(lambda task: task(), tasks))
+                found.append(on_disk(name, fresh(), options))
+        if not asked.only_kills:
+            found.append(at_another_time(fresh()))
+            found += [twice_at_once(n, fresh()) for n in ("train", "release", "reproduce")]
     for what, count in sorted(Counter(what for what, _ in found).items()):
         print(f"{what}: {count}")
     problems = [problem for _, some in found for problem in some]

@@ -13,7 +13,7 @@ from data.ways import WAYS, Columns, place, read, refused
 from privgcn.data import Corpus
 from privgcn.data.corpus import random_split
 from privgcn.data.documents import label_set
-from privgcn.errors import DataError
+from privgcn.errors import DataError, shown
 
 GOOD: Columns = {
     "id": ["007", "8", "ä", "10"],
@@ -141,13 +141,22 @@ def test_owner_names_are_normalised(way: str, tmp_path: Path) -> None:
 # hazard 23
 @every_way
 @pytest.mark.parametrize(
-    ("first", "second"), [("Jane Doe", "jane doe "), ("René", "RENÉ"), ("Straße", "STRASSE")]
+    ("first", "second"),
+    [
+        *(("Jane Doe", "jane doe "), ("René", "RENÉ"), ("Straße", "STRASSE"), ("17", "17.0")),
+        *(
+            ("Jane", "Jane\u200b"),
+            ("\ufeffJane", "Jane"),
+            ("Ja\u00adne", "Jane"),
+            ("7", "\uff17"),
+        ),
+    ],
 )
-def test_owner_names_that_differ_by_case_are_refused(
+def test_owner_names_that_read_alike_are_refused(
     way: str, first: str, second: str, tmp_path: Path
 ) -> None:
     columns = {**GOOD, "owner": ["other", first, second, first]}
-    words = [repr(first), repr(second), place(way, 1), place(way, 2), "one person"]
+    words = [shown(first), shown(second), place(way, 1), place(way, 2), "one person"]
     refused(way, tmp_path, *words, columns=columns)
 
 

@@ -6,6 +6,7 @@ once. What breaks a rule is told to ``Problems``.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
@@ -178,8 +179,8 @@ def owner_codes(
     """Owners as codes in the order of their names, and the names; None for none.
 
     Names are compared without outer and repeated spaces and in Unicode form NFC. Two that
-    then differ by upper and lower case alone are refused: one person protected as two would
-    be protected half.
+    then read alike but for upper and lower case are refused: one person protected as two
+    would be protected half.
 
     Guarantees:
         How many documents an owner has, and where they stand, numbers nobody else. Splits and
@@ -192,7 +193,7 @@ def owner_codes(
     if not len(spellings):
         return None, None
     spelled = pl.DataFrame({"spelling": spellings, "name": [_plain(s) for s in spellings]})
-    spelled = spelled.with_columns(key=pl.Series([n.casefold() for n in spelled["name"]]))
+    spelled = spelled.with_columns(key=pl.Series([_as_read(n) for n in spelled["name"]]))
     if problems.rows(
         values.is_null() | (values.str.strip_chars() == ""),
         "The 'owner' must be given for all documents or for none",
@@ -205,7 +206,8 @@ def owner_codes(
     pairs = [group["spelling"].sort()[:2].to_list() for _, group in alike]
     problems.rows(
         [True] * len(pairs),
-        "The names of two owners must differ by more than upper and lower case",
+        "The names of two owners must differ by more than upper and lower case "
+        "or invisible characters",
         lambda row: " and ".join(
             f"{shown(name)} in {table.place(int((values == name).arg_max() or 0))}"
             for name in pairs[row]
@@ -227,6 +229,14 @@ def owner_codes(
 def _plain(name: str) -> str:
     """A name without outer and repeated spaces, in one Unicode form."""
     return unicodedata.normalize("NFC", " ".join(name.split()))
+
+
+def _as_read(name: str) -> str:
+    """A name without case, width and invisible characters, and 1 for 1.0."""
+    compatible = unicodedata.normalize("NFKC", name)
+    if not compatible.isprintable():
+        compatible = "".join(letter for letter in compatible if letter.isprintable())
+    return re.sub(r"^(\d+)\.0+$", r"\1", compatible.casefold())
 
 
 def _tell_cut_owners(
