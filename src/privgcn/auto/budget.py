@@ -20,13 +20,14 @@ Examples:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
 from privgcn.auto.recipe import noise_over_steps
 from privgcn.config import make_settings, without_none
 from privgcn.errors import ConfigError, shown
+from privgcn.privacy.accounting import LEAST_NOISE, epsilon_of_events
 from privgcn.privacy.plan import PrivacyPlan, plan_for
 
 GUESSING, ENOUGH = 0.2, 0.7
@@ -147,11 +148,12 @@ class Budget:
             count = math.ceil(self.plan.units * ENOUGH / self.signal)
             digits = 10 ** max(0, len(str(count)) - 2)
             remedies.append(f"about {math.ceil(count / digits) * digits:,} {counted}")
-        names = {field.name for field in fields(self.plan)} - {"noise_multiplier"}
-        given = {name: getattr(self.plan, name) for name in names}
-        for epsilon in _EPSILONS:
-            if epsilon > 1.01 * self.plan.epsilon:
-                larger = replace(self, plan=PrivacyPlan.for_epsilon(epsilon, **given))
-                if larger.signal >= ENOUGH:
-                    return [*remedies, f"epsilon {epsilon:g}"]
+        # Calibration leaves a little of an epsilon unused.
+        noise = 0.99 * self.plan.noise_multiplier * self.signal / ENOUGH
+        if noise >= LEAST_NOISE:
+            event = replace(self.plan.training, noise_multiplier=noise)
+            least = epsilon_of_events(
+                [event], delta=self.plan.delta, accountant=self.plan.accountant
+            )
+            remedies += [f"epsilon {each:g}" for each in _EPSILONS if each >= least][:1]
         return remedies
