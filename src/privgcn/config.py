@@ -21,14 +21,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from privgcn.errors import (
-    ConfigError,
-    DataError,
-    PrivacyContractError,
-    reason,
-    refusal,
-    shown,
-)
+from privgcn.errors import ConfigError, DataError, PrivacyContractError, reason, refusal, shown
 from privgcn.files import read_bounded
 
 Mode = Literal["alone", "own-graph", "full-graph"]
@@ -38,13 +31,9 @@ _MOST_BYTES = 1 << 20
 
 
 class ModeFacts(NamedTuple):
-    """What is true of one inference mode.
+    """What a prediction of one inference mode sees, in words, and whether it is covered.
 
-    Attributes:
-        sees: What a prediction looks at, in words.
-        covered: Whether the guarantee of the training documents covers a prediction that no
-            training document is given to. Post-processing: it looks at nothing but the
-            released model and new documents.
+    Covered is what looks at nothing but the released model and new documents: post-processing.
     """
 
     sees: str
@@ -63,11 +52,6 @@ def check_mode(mode: str) -> Mode:
     if mode not in MODES:
         raise ConfigError(f"The 'inference' must be one of {', '.join(MODES)}. Got {mode!r}.")
     return mode
-
-
-def facts_of(mode: str) -> ModeFacts:
-    """The row of the table, or an error that names the known modes."""
-    return MODES[check_mode(mode)]
 
 
 class _Section(BaseModel):
@@ -150,14 +134,10 @@ class TrainingSettings(_Section):
         optimizer: ``sgd`` or ``adam``.
         learning_rate: Step size of usual descent; ``None`` where ``noise_scale`` sets it.
         noise_scale: How far the noise of all steps together may carry a score. It chooses the
-            large steps of recipe ``auto``, for private linear models only: along residuals
-            no longer than the clip norm, as far as public numbers allow.
-            On dense features the first release is their mean, which is then subtracted from
-            every row, and the class priors, from which training begins. The iterates are
-            part of what is released, and the last two are averaged.
+            large steps of recipe ``auto`` (``docs/concepts/recipe.md``), for private linear
+            models only.
         balanced: Whether rare classes count as much as frequent ones: for macro F1, at a cost
-            in micro F1. Needs ``noise_scale``; the first release then holds the class priors
-            on sparse features too.
+            in micro F1. Needs ``noise_scale``.
         epochs: Passes over the training documents, at most.
         patience: Epochs without a better validation loss before training stops; 0 trains
             to the end. Private runs never stop early.
@@ -251,32 +231,33 @@ class Settings(_Section):
     @model_validator(mode="after")
     def _fit_together(self) -> Settings:
         training = self.training
-        if training.large_steps and training.learning_rate is not None:
-            raise ValueError(
-                "'training.noise_scale' sets the learning rate; leave one of them out"
-            )
-        plain = training.optimizer == "sgd" and self.model.kind == "linear"
-        if training.large_steps and not (plain and self.privacy):
-            raise ValueError(
-                "'training.noise_scale' needs privacy, optimizer sgd and model.kind linear"
-            )
-        if training.balanced and not training.large_steps:
-            raise ValueError(
-                "'training.balanced' needs training.noise_scale, as recipe auto has it"
-            )
-        if training.balanced and training.epochs == 1:
-            raise ValueError("'training.balanced' needs two steps or more in training.epochs")
-        if self.prediction.method == "matched" and not training.large_steps:
-            raise ValueError("'prediction.method' matched needs training.noise_scale")
+        linear = training.optimizer == "sgd" and self.model.kind == "linear"
+        needs = "needs training.noise_scale, as recipe auto has it"
+        for broken, rule in (
+            (
+                training.large_steps and training.learning_rate is not None,
+                "'training.noise_scale' sets the learning rate; leave one of them out",
+            ),
+            (
+                training.large_steps and not (linear and self.privacy),
+                "'training.noise_scale' needs privacy, optimizer sgd and model.kind linear",
+            ),
+            (training.balanced and not training.large_steps, f"'training.balanced' {needs}"),
+            (
+                training.balanced and training.epochs == 1,
+                "'training.balanced' needs two steps or more in training.epochs",
+            ),
+            (
+                self.prediction.method == "matched" and not training.large_steps,
+                f"'prediction.method' matched {needs}",
+            ),
+        ):
+            if broken:
+                raise ValueError(rule)
         return self
 
     def changed(self, changes: Mapping[str, Any]) -> Settings:
-        """The same settings with dotted names set to new values.
-
-        Examples:
-            >>> Settings().changed({"training.epochs": 10}).training.epochs
-            10
-        """
+        """The same settings with dotted names set to new values."""
         tree = self.model_dump()
         for name, value in changes.items():
             *path, last = name.split(".")
@@ -299,11 +280,7 @@ def _unknown(name: str) -> ConfigError:
 
 
 def parse_settings(tree: Mapping[str, Any]) -> Settings:
-    """Checks a tree of settings.
-
-    Raises:
-        ConfigError: Naming the first setting that breaks its rule.
-    """
+    """Checks a tree of settings; the first that breaks its rule is named."""
     try:
         return Settings.model_validate(dict(tree))
     except ValidationError as error:
@@ -330,11 +307,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def flattened(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings by dotted names; the options of a feature kind stay together.
-
-    Raises:
-        ConfigError: One setting is there twice, dotted and nested.
-    """
+    """Nested settings by dotted names; the options of a feature kind stay together."""
     pairs: dict[str, Any] = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
@@ -384,6 +357,8 @@ PAPER_EPOCHS: dict[OptimizerName, int] = {"sgd": 2000, "adam": 500}
 PAPER_LEARNING_RATES = (0.1, 1.0, 10.0, 50.0, 100.0)
 """The range in which the paper tuned Adam-DP; choosing among them costs privacy."""
 
+Pace: TypeAlias = tuple[float | None, int]
+
 
 class Recipe(NamedTuple):
     """A named choice of settings.
@@ -393,20 +368,20 @@ class Recipe(NamedTuple):
         values: All that differs from the defaults, by dotted name.
     """
 
-    paces: Mapping[OptimizerName, tuple[float | None, int]]
+    paces: Mapping[OptimizerName, Pace]
     values: Mapping[str, Any]
 
 
-_PAPER_PRIVATE: dict[OptimizerName, tuple[float | None, int]] = {
+_PAPER_SGD: Pace = (PAPER_RATE, PAPER_EPOCHS["sgd"])
+_PAPER_PRIVATE: dict[OptimizerName, Pace] = {
     "adam": (10.0, PAPER_EPOCHS["adam"]),
-    "sgd": (PAPER_RATE, PAPER_EPOCHS["sgd"]),
+    "sgd": _PAPER_SGD,
 }
 
 RECIPES: dict[str, Recipe] = {
     # What works at epsilon 1 without tuning: every document (or owner) is a group of its own,
-    # a linear model takes few large steps, and edges are used when predicting. Thirty steps
-    # leave the first guess and stay exact; a document counts up to the clip norm of 0.25, and
-    # less once it is learned. docs/concepts/recipe.md has the reasons.
+    # a linear model takes few large steps, and edges are used when predicting
+    # (docs/concepts/recipe.md).
     "auto": Recipe(
         {"sgd": (None, 30)},
         {
@@ -421,10 +396,7 @@ RECIPES: dict[str, Recipe] = {
         },
     ),
     # The paper's non-private GCN.
-    "plain": Recipe(
-        {"adam": (PAPER_RATE, PAPER_EPOCHS["adam"]), "sgd": (PAPER_RATE, PAPER_EPOCHS["sgd"])},
-        {},
-    ),
+    "plain": Recipe({"adam": (PAPER_RATE, PAPER_EPOCHS["adam"]), "sgd": _PAPER_SGD}, {}),
     # The paper's private GCN on the whole graph as one group, done soundly. The unit is the
     # graph and the relation its removal: what the paper's accountant counts.
     "paper-full": Recipe(
@@ -442,8 +414,7 @@ RECIPES: dict[str, Recipe] = {
             "privacy.sampling": "poisson",
         },
     ),
-    # For a module that the user brings: each document (or owner) a group. Each step costs
-    # noise, and a module's own pace is unknown.
+    # For a module that the user brings, whose own pace is unknown: each step costs noise.
     "module": Recipe(
         {"adam": (0.02, 30), "sgd": (1.0, 30)},
         {
@@ -451,18 +422,13 @@ RECIPES: dict[str, Recipe] = {
             "model.kind": "module",
             "model.dropout": 0.0,
             "training.patience": 0,
-            "privacy.parts": "each",
         },
     ),
 }
 
 
 def recipe_settings(name: str, optimizer: str | None = None) -> Settings:
-    """The settings of a recipe, without an epsilon.
-
-    Raises:
-        ConfigError: There is no such recipe, or it does not take the optimizer.
-    """
+    """The settings of a recipe, without an epsilon; ``None`` takes its own optimizer."""
     if name not in RECIPES:
         raise ConfigError(f"The 'recipe' must be one of {', '.join(RECIPES)}. Got {name!r}.")
     paces, values = RECIPES[name]
@@ -510,10 +476,10 @@ def resolve(*overrides: Overrides) -> Settings:
     for source, values in overrides:
         for name, value in flattened(values).items():
             stronger, where = known.setdefault(name, (value, source))
-            alike = not name.startswith("privacy.") or stronger == value
+            if not name.startswith("privacy.") or stronger == value:
+                continue
             # As they will be understood: 10 is "10", and 1e-5 is "0.00001".
-            one, other = ({} if alike else {name: each} for each in (stronger, value))
-            if Settings().changed(one) != Settings().changed(other):
+            if Settings().changed({name: stronger}) != Settings().changed({name: value}):
                 raise PrivacyContractError(
                     f"The setting '{name}' must have one value. Got {shown(stronger)} from "
                     f"{where} and {shown(value)} from {source}. Leave one of them out."
@@ -522,9 +488,8 @@ def resolve(*overrides: Overrides) -> Settings:
     chosen = {name: value for name, (value, _) in reversed(known.items())}
     brought = chosen.get("model.kind") == "module"
     recipe = str(chosen.pop("recipe", "module" if brought else "auto"))
-    bounded = any(
-        chosen.get(f"privacy.{name}") is not None for name in ("epsilon", "noise_multiplier")
-    )
+    bounds = (chosen.get(f"privacy.{name}") for name in ("epsilon", "noise_multiplier"))
+    bounded = any(bound is not None for bound in bounds)
     for name, nothing in (("privacy.epsilon", None), ("privacy.reproducible", False)):
         if not bounded and chosen.get(name, "") is nothing:
             del chosen[name]  # written out, it asks for no privacy
@@ -559,15 +524,7 @@ def make_settings(
     seed: int | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Settings of a recipe, for experiments and scripts: ``resolve`` in one call.
-
-    Args:
-        recipe: A name of ``RECIPES``; default ``auto``.
-        epsilon: The privacy target; ``None`` for a non-private run.
-        optimizer: ``sgd`` or ``adam``; ``None`` takes the recipe's own.
-        seed: Of partition and first weights.
-        changes: Dotted settings to change, such as ``{"privacy.unit": "person"}``.
-    """
+    """``resolve`` for experiments and scripts; ``changes`` are settings by dotted name."""
     named = {
         "recipe": recipe,
         "privacy.epsilon": epsilon,

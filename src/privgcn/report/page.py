@@ -23,7 +23,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from privgcn import __version__
-from privgcn.config import Settings, facts_of, flattened
+from privgcn.config import MODES, Settings, flattened
 from privgcn.errors import ConfigError
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.wording import SHORT_UNIT, explained, round_up
@@ -216,7 +216,7 @@ def _lede(run: RunRecord) -> str:
     scored = (
         "There were no test documents with a label, so nothing was scored. "
         if value is None
-        else f"In mode {lead}, where it sees {facts_of(lead).sees}, its micro-F1 on the "
+        else f"In mode {lead}, where it sees {MODES[lead].sees}, its micro-F1 on the "
         f"{documents(scores)} is {score(value)}. "
     )
     text = (
@@ -264,8 +264,8 @@ def _classes(run: RunRecord) -> list[dict[str, Any]]:
     entries = [
         {
             "mode": mode,
-            "words": facts_of(mode).sees,
-            "outside": private and not facts_of(mode).covered,
+            "words": MODES[mode].sees,
+            "outside": private and not MODES[mode].covered,
             "lead": mode == lead,
             "table": class_table(modes[mode], mode),
             "confusion": confusion(modes[mode], run.scores.get("classes", [])),

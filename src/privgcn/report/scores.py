@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from privgcn.config import MODES, Mode, facts_of
+from privgcn.config import MODES, Mode
 from privgcn.privacy.wording import round_up
 from privgcn.report.charts import Figure, Point, Series
 from privgcn.report.tables import Cell, MeanStd, Table
@@ -44,7 +44,7 @@ def modes_of(table: Mapping[str, Any]) -> list[Mode]:
 
 def covered_modes(scores: Scores) -> list[Mode]:
     """Those of its modes that a guarantee covers."""
-    return [mode for mode in modes_of(scores["modes"]) if facts_of(mode).covered]
+    return [mode for mode in modes_of(scores["modes"]) if MODES[mode].covered]
 
 
 def leading(scores: Scores, *, private: bool) -> Mode:
@@ -87,7 +87,7 @@ def mode_table(scores: Scores, *, private: bool) -> Table:
     # The model itself, predicting each document alone.
     blind = baselines.pop(_GRAPH_BLIND, None)
     for mode in modes_of(scores["modes"]):
-        facts, entry = facts_of(mode), scores["modes"][mode]
+        facts, entry = MODES[mode], scores["modes"][mode]
         covered = COVERED if facts.covered else NOT_COVERED
         sees = facts.sees
         if mode == "alone" and blind is not None:
@@ -196,7 +196,7 @@ def score_figure(scores: Scores, *, private: bool) -> Figure | None:
         ends, mode = row.get("intervals", {}).get("micro_f1"), name in MODES
         if row.get("micro_f1") is None or name == _GRAPH_BLIND:
             continue
-        outside = private and mode and not facts_of(name).covered
+        outside = private and mode and not MODES[name].covered
         words = f"{name} ({NOT_COVERED})" if outside else name if mode else f"baseline: {name}"
         point = Point(None, row["micro_f1"], None if ends is None else tuple(ends))
         series.append(Series(words, [point], reference=not mode))
