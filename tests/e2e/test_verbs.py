@@ -213,6 +213,20 @@ class TestOneFile:
         call("train", export, *PRIVATE, *reading, *run, "--dry-run")
         call("release", tmp_path / "run", tmp_path / "released")
         assert "body" not in (tmp_path / "released" / "settings.toml").read_text()
+        # A release does not know the columns of its documents, so that they can be named.
+        read = [export, "--encoding", "cp1252", "--id", "no", "--text", "body"]
+        released = record_of(
+            "predict", tmp_path / "released", *read, "--out", tmp_path / "q.csv"
+        )
+        assert released["documents"] == 240
+        scored = record_of("evaluate", tmp_path / "released", *read, "--label", "kind")
+        assert scored["scores"]["alone"]["documents"] == 240
+
+    def test_the_next_command_mends_a_split_that_cuts_people(self, tmp_path):
+        path = letters(tmp_path / "letters", owners=80)
+        shown = call("check", path)
+        assert "80 owners have documents on more than one side of the split" in shown
+        assert f"train {path} --split random --epsilon 1 --unit person" in shown
 
 
 class TestEvaluate:

@@ -72,7 +72,7 @@ def attack(
     if out is not None:
         check_out(out, _holds_attacks)
     more: dict[str, Any] = {}
-    if chosen.flags["privacy.epsilon"] is None and chosen.config is None:
+    if chosen.flags["epsilon"] is None and chosen.config is None:
         more = {} if is_stored(Path(source)) else {"privacy__epsilon": 1.0}
     target = _target(source, chosen, **more)
     with shown_progress("attacking"):

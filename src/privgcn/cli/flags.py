@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -120,27 +120,38 @@ class Chosen:
     """The settings that were typed, in all three ways.
 
     Attributes:
-        flags: By setting; ``None`` where a flag was left out.
+        flags: By flag; ``None`` where it was left out.
         assignments: Each ``--set a.b=c``.
         config: The settings file.
-        options: What was typed of all this, as a user knows it.
     """
 
     flags: dict[str, Any]
-    assignments: list[str] | None
-    config: Path | None
-    options: list[str]
+    assignments: list[str] | None = None
+    config: Path | None = None
+
+    @property
+    def options(self) -> list[str]:
+        """What was typed of all this, as a user knows it."""
+        named = {**self.flags, "set": self.assignments, "config": self.config}
+        return [f"--{name}" for name, value in named.items() if value not in (None, [])]
 
     def overrides(self, **more: Any) -> list[Overrides]:
         """What was typed, the strongest first; ``more`` are settings with ``__`` for a dot."""
         from privgcn.config import command_line
 
-        named = {name.replace("__", "."): value for name, value in more.items()}
-        return command_line({**self.flags, **named}, self.assignments, self.config)
+        values = {_SETTINGS[name][0]: value for name, value in self.flags.items()}
+        if values.get("data.classes"):
+            names = map(str.strip, values["data.classes"].split(","))
+            values["data.classes"] = [name for name in names if name]
+        values |= {name.replace("__", "."): value for name, value in more.items()}
+        return command_line(values, self.assignments, self.config)
 
 
 def takes(*settings: str, **meanings: Any) -> Callable[[Verb], Verb]:
-    """Says what a verb's parameters mean, and which settings have flags in ``chosen``.
+    """Says what a verb's parameters mean, and which settings have flags.
+
+    Those come in ``chosen``, with ``--set`` and ``--config``; or, where they only say how to
+    read documents, in ``reading``.
 
     Args:
         settings: The flags, in the order of the help.
@@ -157,10 +168,13 @@ def takes(*settings: str, **meanings: Any) -> Callable[[Verb], Verb]:
 def command(verb: Callable[..., None]) -> Callable[..., None]:
     """A verb as Typer reads it, with the options that all verbs have."""
     names, own_meanings = getattr(verb, "takes", ((), {}))
-    meanings = {**_SHARED, **own_meanings}
+    meanings = {**{name: usual for name, (_, _, usual) in _SETTINGS.items()}, **_SHARED}
+    # An encoder is a folder to most verbs, and a setting where it is among the flags.
+    meanings |= {name: _SETTINGS[name][2] for name in names} | own_meanings
     parameters: list[inspect.Parameter] = []
 
-    def add(name: str, kind: Any, default: Any, meaning: Any) -> None:
+    def add(name: str, kind: Any, default: Any = None) -> None:
+        meaning = meanings.get(name)
         if isinstance(meaning, str):
             # A switch has no opposite, but where it stands for a setting.
             switch = (f"--{name.replace('_', '-')}",) if kind is bool else ()
@@ -171,40 +185,37 @@ def command(verb: Callable[..., None]) -> Callable[..., None]:
             inspect.Parameter(name, keyword, default=default, annotation=annotation)
         )
 
-    for own in inspect.signature(verb, eval_str=True).parameters.values():
-        if own.name != "chosen":
-            add(own.name, own.annotation, own.default, meanings.get(own.name))
+    signature = inspect.signature(verb, eval_str=True).parameters
+    for own in signature.values():
+        if own.name not in ("chosen", "reading"):
+            add(own.name, own.annotation, own.default)
             continue
         for name in names:
-            _, kind, usual = _SETTINGS[name]
-            add(name, kind | None, None, own_meanings.get(name, usual))
-        add("config", Path | None, None, meanings["config"])
-        add("assignments", list[str] | None, None, meanings["assignments"])
-    encodes = "features" in names or any(one.name == "encoder" for one in parameters)
+            add(name, _SETTINGS[name][1] | None)
+        if own.name == "chosen":
+            add("config", Path | None)
+            add("assignments", list[str] | None)
+    encodes = "features" in names or "encoder" in signature
     for name in (*(("no_cache",) if encodes else ()), "quiet", "verbose"):
-        add(name, bool, False, meanings[name])
+        add(name, bool, default=False)
 
     @wraps(verb)
     def typed(
         quiet: bool = False, verbose: bool = False, no_cache: bool = False, **options: Any
     ) -> None:
         set_verbosity("quiet" if quiet else "verbose" if verbose else "usual")
-        if names:
-            flags = {name: options.pop(name) for name in names}
-            assignments, config = options.pop("assignments"), options.pop("config")
-            named = {**flags, "set": assignments, "config": config}
-            words = [f"--{name}" for name, value in named.items() if value not in (None, [])]
-            if flags.get("classes"):
-                flags["classes"] = [
-                    one.strip() for one in flags["classes"].split(",") if one.strip()
-                ]
-            by_setting = {_SETTINGS[name][0]: value for name, value in flags.items()}
-            options["chosen"] = Chosen(by_setting, assignments, config, words)
-        with ExitStack() as stack:
-            if no_cache:
-                from privgcn.features.cache import disabled
+        flags = {name: options.pop(name) for name in names}
+        if "chosen" in signature:
+            more = options.pop("assignments"), options.pop("config")
+            options["chosen"] = Chosen(flags, *more)
+        elif "reading" in signature:
+            options["reading"] = {k: v for k, v in flags.items() if v is not None}
+        cache: AbstractContextManager[None] = nullcontext()
+        if no_cache:
+            from privgcn.features.cache import disabled
 
-                stack.enter_context(disabled())
+            cache = disabled()
+        with cache:
             verb(**options)
 
     typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import typer
 from typer import Argument, Option
 
-from privgcn.cli.flags import MODES, RUN_OR_RELEASE, takes
+from privgcn.cli.flags import MODES, READING, RUN_OR_RELEASE, takes
 from privgcn.cli.output import (
     STANDARD_OUTPUT,
     check_out,
@@ -22,6 +23,7 @@ from privgcn.cli.output import (
 
 
 @takes(
+    *READING,
     run=RUN_OR_RELEASE,
     source=Argument(
         help="Labelled documents: a folder, a file or a dataset. Without, the run's own."
@@ -30,6 +32,7 @@ from privgcn.cli.output import (
 )
 def evaluate(
     run: Path,
+    reading: dict[str, Any],
     source: str | None = None,
     inference: str = "all",
     encoder: Path | None = None,
@@ -43,7 +46,7 @@ def evaluate(
 
     finished = Run(run)
     with shown_progress():
-        record = score_documents(finished, source, inference, encoder=encoder)
+        record = score_documents(finished, source, inference, encoder=encoder, reading=reading)
     if as_json:
         print_json(record)
         return
@@ -55,6 +58,7 @@ def evaluate(
 
 
 @takes(
+    *("id", "text", "edges", "encoding"),
     run=RUN_OR_RELEASE,
     inference=Option(help=f"What a prediction may look at: {MODES}.", metavar="MODE"),
     out="A .csv file to write; - for standard output.",
@@ -63,6 +67,7 @@ def evaluate(
 def predict(
     run: Path,
     source: str,
+    reading: dict[str, Any],
     inference: str = "own-graph",
     out: Path = Path("predictions.csv"),
     all_classes: bool = False,
@@ -80,7 +85,7 @@ def predict(
     check_format(out)
     check_out(out, are_predictions, as_json=as_json)
     with shown_progress():
-        predictions = predict_source(run, source, inference, encoder=encoder)
+        predictions = predict_source(run, source, inference, encoder=encoder, reading=reading)
     if out == STANDARD_OUTPUT:
         sys.stdout.write(predictions.csv_text(all_classes=all_classes))
     else:

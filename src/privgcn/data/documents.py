@@ -250,6 +250,7 @@ def _tell_cut_owners(
             *(shown(names[int(owner)]) for owner in several[:3]),
             remedy="Unit person needs a split by owner: --split random draws one",
             stops=False,
+            option=("split", "random"),
         )
 
 

@@ -20,7 +20,12 @@ from privgcn.runs.train import TrainedRun, baselines, train, train_run
 
 
 def score_documents(
-    run: Run, source: str | None = None, inference: str = "all", *, encoder: Path | None = None
+    run: Run,
+    source: str | None = None,
+    inference: str = "all",
+    *,
+    encoder: Path | None = None,
+    reading: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Scores of a model on documents that it was not trained on, with intervals.
 
@@ -34,13 +39,14 @@ def score_documents(
         source: Labelled documents, or a dataset; ``None`` takes the run's own.
         inference: A mode, or ``all`` that these documents have.
         encoder: Where the encoder of the features lies, if it is not installed.
+        reading: Options of ``load_corpus``, where the run has others or, as a release, none.
 
     Returns:
         What ``--json`` prints.
     """
     model, seen = run.model(path=encoder), run.documents_seen
     own = source is None or run.is_own_source(source)
-    corpus = run.corpus(None if own else source)
+    corpus = run.corpus(None if own else source, reading)
     if own and seen is None:
         raise DataError(
             f"The {run.stored.kind} {run.folder} does not know which documents it was "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,12 @@ def harmless(value: str) -> str:
 
 
 def predict_source(
-    folder: Path, source: str, inference: str, *, encoder: Path | None = None
+    folder: Path,
+    source: str,
+    inference: str,
+    *,
+    encoder: Path | None = None,
+    reading: Mapping[str, Any] | None = None,
 ) -> Predictions:
     """Predicts the documents of a folder or dataset.
 
@@ -97,13 +102,14 @@ def predict_source(
         source: A folder or file of documents, or a dataset's name.
         inference: The mode.
         encoder: Where the encoder of the features lies, if it is not installed.
+        reading: Options of ``load_corpus``, where the run has others or, as a release, none.
     """
     mode = check_mode(inference)
     run = Run(folder)
     model, seen, own = run.model(path=encoder), run.documents_seen, run.is_own_source(source)
-    data = run.settings.data
-    reading = data.reading if own else data.reading_new
-    corpus = load_corpus(source, seed=run.settings.seed, **reading)
+    corpus = load_corpus(
+        source, seed=run.settings.seed, **{**run.reading(own=own), **(reading or {})}
+    )
     trained = np.zeros(len(corpus), bool) if seen is None else seen.among(corpus, own=own)
     check_full_graph(run, source, mode, there=bool(trained.any()))
     chosen = corpus.select(~trained if own else np.arange(len(corpus)))

@@ -12,7 +12,7 @@ JSON, TOML and bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -128,8 +128,20 @@ class Run:
         own = self.settings.data.source
         return own is not None and resolved_source(own) == resolved_source(source)
 
-    def corpus(self, source: str | None = None) -> Corpus:
-        """Documents with labels of the model's classes; by default those it was trained on."""
+    def reading(self, *, own: bool) -> dict[str, Any]:
+        """Options of ``load_corpus`` for the documents of the run, or for new ones."""
+        data = self.settings.data
+        return data.reading if own else data.reading_new
+
+    def corpus(
+        self, source: str | None = None, reading: Mapping[str, Any] | None = None
+    ) -> Corpus:
+        """Documents with labels of the model's classes; by default those it was trained on.
+
+        Args:
+            source: Where other documents are.
+            reading: Options of ``load_corpus`` for them, where the run has others.
+        """
         from privgcn.data import load_corpus
 
         source = source or self.settings.data.source
@@ -138,12 +150,9 @@ class Run:
                 f"The {self.stored.kind} {self.folder} does not name its documents. Use "
                 "'privgcn predict' with a folder of documents instead."
             )
-        data = self.settings.data
-        reading = data.reading if self.is_own_source(source) else data.reading_new
-        reading["classes"] = [
-            str(name) for name in self.stored.record(MODEL)["classes"]["values"]
-        ]
-        return load_corpus(source, seed=self.settings.seed, **reading)
+        read = {**self.reading(own=self.is_own_source(source)), **(reading or {})}
+        read["classes"] = [str(name) for name in self.stored.record(MODEL)["classes"]["values"]]
+        return load_corpus(source, seed=self.settings.seed, **read)
 
 
 def verify(path: Path) -> Verification:
