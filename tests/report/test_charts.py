@@ -55,7 +55,7 @@ def test_every_x_is_a_percentage_so_that_the_drawing_fits_any_width():
 
 def test_no_two_of_many_series_look_alike():
     figure = lines(*(Series(f"{i}", [Point(1, i / 24)]) for i in range(24)))
-    looks = re.findall(r'<g class="(s\d d\d)"><line', str(figure.svg()))
+    looks = re.findall(r'<g class="(s\d d\d)">\s*<line', str(figure.svg()))
 
     assert len(looks) == len(set(looks)) == 24
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from privgcn.config import DataSettings, Settings
 from privgcn.errors import PrivacyContractError
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.wording import explained, sentence
 from privgcn.report.page import effective_settings, render, texts
-from privgcn.report.registry import yaml_lines
 
 #: Encoders by kind of features, as the Hugging Face hub names them.
 _BASE_MODELS = {
@@ -65,6 +63,8 @@ def privacy_card(
             "The 'statement' of a privacy card must be of a run that may be released. Got one "
             f"{wrong}. Train again, once, without --reproducible."
         )
+    kinds = [fact.kind for fact in statement.assumed_public if fact.code == "features"]
+    base_model = _BASE_MODELS.get(str(kinds[0])) if kinds else None
     words, said, usual = explained(statement), about or About(), texts()["card"]
     classes = usual["classes"]
     if said.classes is not None:
@@ -81,25 +81,9 @@ def privacy_card(
     card = {
         "title": "Privacy card",
         "synthetic": None,
-        "front": yaml_lines(_front_matter(statement, settings)),
+        "base_model": None if "model" in settings.features.options else base_model,
         "statement": words,
         "about": sections,
         "settings": effective_settings(public),
     }
     return render(template, card)
-
-
-def _front_matter(statement: PrivacyStatement, settings: Settings) -> dict[str, Any]:
-    """What a hub of models reads at the top of a card; only what is known for certain."""
-    kinds = [fact.kind for fact in statement.assumed_public if fact.code == "features"]
-    known = (
-        None
-        if "model" in settings.features.options
-        else _BASE_MODELS.get(str(kinds[0]) if kinds else "")
-    )
-    return {
-        "library_name": "privgcn",
-        "pipeline_tag": "text-classification",
-        **({} if known is None else {"base_model": known}),
-        "tags": ["differential-privacy"],
-    }

@@ -19,9 +19,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
 from privgcn import __version__
 from privgcn.config import MODES, Settings, flattened
 from privgcn.errors import ConfigError
@@ -45,7 +42,7 @@ from privgcn.report.scores import (
     repeat_table,
     score_figure,
 )
-from privgcn.report.text import clean, markdown_text, number, score, setting
+from privgcn.report.text import number, rendered, score, setting
 
 _GENERATOR = b'<meta name="generator" content="privgcn">'
 _MODELS = {
@@ -187,25 +184,13 @@ def notice(name: str, **values: str) -> dict[str, str]:
     return {key: text.format(**values) for key, text in texts()["notices"][name].items()}
 
 
-def render(template: str, summary: Mapping[str, Any]) -> str:
-    """One page, in which everything that is not markup of our own is escaped."""
-    made = Environment(
-        loader=PackageLoader("privgcn.report"),
-        autoescape=not template.endswith(".md"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        finalize=lambda value: value if isinstance(value, Markup) else clean(value),
-    )
-    made.filters["md"] = markdown_text
-    # The method's paper and this program, in words and as BibTeX.
+def render(template: str, page: Mapping[str, Any]) -> str:
+    """One page, with the method's paper and this program to cite, in words and as BibTeX."""
     citations = [
         {key: text.format(version=__version__) for key, text in entry.items()}
         for entry in texts()["citations"]
     ]
-    page = {"citations": citations, **summary}
-    return made.get_template(template).render(page=page, version=__version__)
+    return rendered(template, page={"citations": citations, **page}, version=__version__)
 
 
 def _lede(run: RunRecord) -> str:

@@ -16,7 +16,6 @@ release_type_details, sources.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -25,7 +24,7 @@ from typing import Any
 from privgcn.errors import ConfigError, shown
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.wording import SHORT_UNIT, explained, in_words, round_up
-from privgcn.report.text import clean
+from privgcn.report.text import rendered
 
 #: What only a person knows, with what it means; the first ones every entry must have.
 REQUIRED = {
@@ -52,17 +51,6 @@ _ONE_OF = {
 }
 _TIER_2 = ("release_type", "data_source_type")
 _TIER_3 = ("actors", "preprocessing_and_hyperparameter_tuning", "justification")
-_POST_PROCESSING = (
-    "Everything after the noisy sums: optimisation, averaging, the choice of step sizes and "
-    "predictions read these sums and public facts, and no training document. Predictions with "
-    "inference 'full-graph' do read them, and are not covered."
-)
-_MECHANISM = (
-    "Gaussian mechanism on sums of vectors, one from each group of documents, each clipped to "
-    "one norm. Sums are exact whole numbers, and noise is drawn exactly on the same grid from "
-    "a cryptographic generator keyed by the operating system, so that floating point reveals "
-    "nothing. Timing is not protected. Software: {package}, accounting by {accountant}."
-)
 
 
 def fill(answers: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -108,101 +96,37 @@ def registry_entry(statement: PrivacyStatement, answers: Mapping[str, Sequence[s
         ConfigError: See :func:`fill`.
     """
     said, words = fill(answers), explained(statement)
-    rows = dict(words["facts"])
-
-    def given(*names: str) -> dict[str, Any]:
-        return {name: said[name] for name in names if name in said}
-
-    steps = f"{rows['Steps']}. Sampling: {rows['Sampling']}. Noise: {rows['Noise multiplier']}."
-    listed = in_words(statement, (*statement.assumed_public, *statement.not_covered))
-    tier = 1 + all(name in said for name in _TIER_2)
-    tier += tier == 2 and all(name in said for name in _TIER_3)
-    record = {
-        "url_slug": _slug(said),
-        "status": "Draft",
-        "tier": tier,
-        "deployment": {
-            "basic": {
-                **given("name", "data_curators", "intended_use"),
-                "data_product_type": "Machine learning model",
-                **given("data_product_region", "description", "publication_date"),
-                **given("data_product_sector"),
-            },
-            "dp_variant": {
-                "variant_name": "Approximate DP",
-                "data_domain": "Collections of documents with text, label and edges, with the "
-                f"list of documents as it is. Training data: {rows['Training data']}.",
-                "unprotected_quantities": "\n".join(f"- {line}" for line in listed),
-            },
-            "privacy_loss": {
-                "privacy_unit": SHORT_UNIT[statement.unit],
-                "privacy_unit_details": words["promise"],
-                "privacy_parameters": {
-                    "epsilon": float(round_up(statement.epsilon)),
-                    "delta": statement.delta,
-                },
-                "privacy_parameters_details": " ".join(
-                    [*words["meaning"], f"Gaussian DP: {rows[_MU]}.", *words["warnings"]]
-                ),
-            },
-            "deployment_model": {
-                "model_name": "Central",
-                "model_name_details": "The curator holds the documents and trains the model; "
-                "only the model and its statement are published.",
-                **given("actors", "release_type", "release_type_details"),
-                **given("data_source_type", "data_source_type_details"),
-                "access_type": "Non-interactive",
-            },
-            "accounting": {
-                "post_processing": _POST_PROCESSING,
-                "composition": f"{steps} Accountant: {rows['Accountant']}. {rows['Search']}"
-                if "Search" in rows
-                else f"{steps} Accountant: {rows['Accountant']}.",
-            },
-            "implementation": {
-                **given("preprocessing_and_hyperparameter_tuning"),
-                "mechanisms": _MECHANISM.format(
-                    package=words["package"], accountant=statement.accountant_version
-                ),
-                **given("justification"),
-            },
-            "administrative": {
-                **given("sources"),
-                "notes": " ".join(
-                    [*given("notes").values(), f"Statement digest: {words['digest']}."]
-                ),
-                **given("registry_authors"),
-            },
-        },
+    facts = dict(words["facts"])
+    public = in_words(statement, (*statement.assumed_public, *statement.not_covered))
+    page = {
+        "said": said,
+        "slug": _slug(said),
+        "tier": 1 + _has(said, _TIER_2) + _has(said, (*_TIER_2, *_TIER_3)),
+        "data": facts["Training data"],
+        "unprotected": "\n".join(f"- {line}" for line in public),
+        "unit": SHORT_UNIT[statement.unit],
+        "promise": words["promise"],
+        "epsilon": float(round_up(statement.epsilon)),
+        "delta": statement.delta,
+        "meaning": " ".join(
+            [
+                *words["meaning"],
+                f"Gaussian DP: {facts['Gaussian differential privacy']}.",
+                *words["warnings"],
+            ]
+        ),
+        "composition": f"{facts['Steps']}. Sampling: {facts['Sampling']}. Noise: "
+        f"{facts['Noise multiplier']}. Accountant: {facts['Accountant']}. "
+        + facts.get("Search", ""),
+        "software": f"{words['package']}, accounting by {statement.accountant_version}",
+        "notes": " ".join([said.get("notes", ""), f"Statement digest: {words['digest']}."]),
     }
-    return "\n".join(yaml_lines(record)) + "\n"
+    lines = rendered("registry.yaml", **page).splitlines()
+    return "\n".join(line for line in lines if line.strip()) + "\n"
 
 
-_MU = "Gaussian differential privacy"
-
-
-def yaml_lines(record: Mapping[str, Any], indent: str = "") -> list[str]:
-    """A tree of texts, numbers and lists of texts in YAML; every text is quoted."""
-    lines: list[str] = []
-    for name, value in record.items():
-        if isinstance(value, Mapping):
-            lines += [f"{indent}{name}:", *yaml_lines(value, indent + "  ")]
-        elif isinstance(value, list):
-            lines += [f"{indent}{name}:", *(f"{indent}  - {_scalar(one)}" for one in value)]
-        else:
-            lines.append(f"{indent}{name}: {_scalar(value)}")
-    return lines
-
-
-def _scalar(value: str | float) -> str:
-    if isinstance(value, str):
-        # JSON's escapes are YAML's; what cannot be printed is in neither.
-        valid = value.encode("utf-8", "replace").decode("utf-8")
-        text = "\n".join(clean(line) for line in valid.splitlines())
-        return json.dumps(text, ensure_ascii=False)
-    mantissa, separator, exponent = repr(value).partition("e")
-    # YAML takes 1e-05 for a text, and 1.0e-05 for a number.
-    return f"{mantissa}{'' if '.' in mantissa else '.0'}e{exponent}" if separator else mantissa
+def _has(said: Mapping[str, Any], names: Sequence[str]) -> bool:
+    return all(name in said for name in names)
 
 
 def _is_date(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""How numbers and names are written, the same in tables, charts and sentences.
+"""How numbers and names are written, the same in tables, charts and pages.
 
 >>> score(0.5), score(None), number(1e-05), setting([1, 2])
 ('0.500', '–', '1e-5', '1, 2')
@@ -6,11 +6,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup, escape
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 NOTHING = "–"  # noqa: RUF001
 
@@ -20,8 +23,6 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
 _REPLACEMENT = "\ufffd"
 _SPACE = re.compile("[^\\S\u00a0]+")
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|~])")
-
-Attribute = str | int | float | None
 
 
 def is_number(value: Any) -> bool:
@@ -90,34 +91,54 @@ def markdown_text(text: object) -> str:
     return _MARKDOWN.sub(r"\\\1", line.replace("&", "&amp;"))
 
 
-def element(name: str, *children: object, **attributes: Attribute) -> Markup:
-    """One element with its children; text among them is cleaned and escaped.
-
-    Attribute names are written with ``_`` for ``-``; a trailing ``_`` avoids keywords. An
-    attribute that is ``None`` is left out.
+def yaml_scalar(value: str | float) -> str:
+    """A text or a number as YAML has it; every text is quoted.
 
     Examples:
-        >>> str(element("text", "a < b", class_="tick", x=1.50))
-        '<text class="tick" x="1.5">a &lt; b</text>'
+        >>> print(yaml_scalar("a: b"), yaml_scalar(1e-05))
+        "a: b" 1.0e-05
     """
-    written = ""
-    for key, value in attributes.items():
-        if value is not None:
-            shown = coordinate(value) if isinstance(value, float) else clean(value)
-            written += f' {key.rstrip("_").replace("_", "-")}="{escape(shown)}"'
-    if not children:
-        return Markup(f"<{name}{written}/>")
-    return Markup(f"<{name}{written}>{joined(children)}</{name}>")
+    if isinstance(value, str):
+        # JSON's escapes are YAML's; what cannot be printed is in neither.
+        valid = value.encode("utf-8", "replace").decode("utf-8")
+        text = "\n".join(clean(line) for line in valid.splitlines())
+        return json.dumps(text, ensure_ascii=False)
+    mantissa, separator, exponent = repr(value).partition("e")
+    # YAML takes 1e-05 for a text, and 1.0e-05 for a number.
+    return f"{mantissa}{'' if '.' in mantissa else '.0'}e{exponent}" if separator else mantissa
 
 
-def joined(children: Any) -> Markup:
-    """Several children one after the other, text among them escaped."""
-    return Markup("").join(
-        child if isinstance(child, Markup) else escape(clean(child)) for child in children
+def shortened(text: object, characters: int = 40) -> str:
+    """The text on one line, cut with an ellipsis where it would be longer."""
+    line = " ".join(clean(text).split())
+    return line if len(line) <= characters else line[: characters - 1].rstrip() + "…"
+
+
+def rendered(template: str, **values: Any) -> str:
+    """A template of this package, in which all but markup of our own is escaped."""
+    return str(_environment().get_template(template).render(**values))
+
+
+@cache
+def _environment() -> Environment:
+    # Numbers are also written where no page is made.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    made = Environment(
+        loader=PackageLoader("privgcn.report"),
+        autoescape=lambda name: not str(name).endswith((".md", ".yaml")),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=lambda value: value if isinstance(value, Markup) else clean(value),
     )
-
-
-def coordinate(value: float) -> str:
-    """A number with at most two decimals, the same on every machine."""
-    text = f"{value:.2f}".rstrip("0").rstrip(".")
-    return "0" if text in ("-0", "") else text
+    made.filters |= {
+        "md": markdown_text,
+        "number": number,
+        "score": score,
+        "shortened": shortened,
+        "yaml": yaml_scalar,
+    }
+    return made
