@@ -87,7 +87,7 @@ class Attacker:
             return made[-1]
 
         rows = np.flatnonzero(graph.split == TRAIN)
-        columns = self.prepared.train.columns
+        columns = self.prepared.corpus.train.columns
         groups = Groups.of_plan(self.plan, graph, rows=rows, columns=columns)
         session = Session(self.plan, groups, RandomSource.seeded(0, "none"))
         session.center(self.tensors.get("mean"))

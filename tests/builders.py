@@ -201,7 +201,6 @@ def reseal(folder: Path, changes: Mapping[str, str | bytes | None]) -> None:
     """Replaces or removes files of a run, and writes a manifest that fits them."""
     from privgcn.runs.folder import read_folder, write_folder
 
-    stored = read_folder(folder)
-    files = {**stored.files, **changes}
-    present = {name: content for name, content in files.items() if content is not None}
-    write_folder(folder, stored.kind, present, overwrite=True)
+    kind, files = read_folder(folder)
+    present = {n: content for n, content in {**files, **changes}.items() if content is not None}
+    write_folder(folder, kind, present, overwrite=True)

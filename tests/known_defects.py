@@ -790,8 +790,10 @@ fit = training.fit
 
 
 def class_means(prepared: Any) -> Any:
-    rows = np.asarray(prepared.featurizer.transform(prepared.train).todense(), np.float32)
-    labels = prepared.train.labels
+    rows = np.asarray(
+        prepared.featurizer.transform(prepared.corpus.train).todense(), np.float32
+    )
+    labels = prepared.corpus.train.labels
     return np.stack([rows[labels == c].sum(0) + 0.1 for c in range(len(prepared.classes))])
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 import statistics
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -40,7 +40,7 @@ from privgcn.released import Released
 
 Classes = NDArray[np.int64]
 Interval = tuple[float, float]
-Predict = Callable[[DocumentGraph, Classes, Mode], Classes]
+Predict = Callable[[Classes, Mode], Classes]
 
 HEADLINE = ("micro_f1", "macro_f1", "accuracy")
 PROBABILITIES = ("log_loss", "calibration_error", "confidence")
@@ -48,7 +48,9 @@ PROBABILITIES = ("log_loss", "calibration_error", "confidence")
 LEVEL = 0.95
 """How often an interval holds the true value."""
 
-REFERENCES = ("gcn", "propagated regression", "logistic regression")
+HOPS = {"propagated regression": 2, "logistic regression": 0}
+"""Regressions that a run without privacy is compared with, beside a GCN, and their hops."""
+
 STRENGTHS = (1.0, 10.0, 100.0)
 """Of the regressions, inverse to their regularisation; the validation documents choose."""
 
@@ -57,7 +59,6 @@ _BINS = 15
 _LEAST = 1e-15
 _NORMAL = statistics.NormalDist().inv_cdf((1 + LEVEL) / 2)
 _RESAMPLED = 1000
-_HOPS = {"logistic regression": 0, "propagated regression": 2}
 _ITERATIONS = 100
 # Stored values times classes from which on one strength must do: a fit takes a minute there.
 _MUCH = 200_000_000
@@ -251,19 +252,17 @@ def over_seeds(values: Sequence[float], documents: int) -> dict[str, Any]:
     return {"values": list(values), "mean": mean, "std": std, "interval": ends}
 
 
-def majority(truth: Classes, classes: int) -> Classes:
-    """The most frequent class among the evaluated documents, for all of them.
+def guesses(truth: Classes, classes: int, seed: int) -> dict[str, Classes]:
+    """What anybody could predict: the most frequent class, or a random one.
 
-    It is read off the evaluated labels, never off training labels: that would be a query
-    to protected data.
+    The most frequent class is that of the evaluated documents, never of training documents:
+    that would be a query to protected data.
     """
     counts = np.bincount(truth[truth >= 0], minlength=classes)
-    return np.full(len(truth), int(counts.argmax()), dtype=np.int64)
-
-
-def uniform(truth: Classes, classes: int, seed: int) -> Classes:
-    """A random class for each document."""
-    return np.random.default_rng(seed).integers(0, classes, len(truth))
+    return {
+        "majority": np.full(len(truth), int(counts.argmax()), dtype=np.int64),
+        "random": np.random.default_rng(seed).integers(0, classes, len(truth)),
+    }
 
 
 def sees_no_edges(settings: Settings) -> bool:
@@ -297,12 +296,7 @@ class Reference:
 
 
 def references(
-    graph: DocumentGraph,
-    settings: Settings,
-    released: Released | None = None,
-    *,
-    among: Sequence[str] = REFERENCES,
-    modes: Iterable[Mode] = tuple(MODES),
+    graph: DocumentGraph, settings: Settings, released: Released | None = None
 ) -> dict[Mode, Reference]:
     """Trains usual models without privacy; for each mode the validation documents choose one.
 
@@ -313,8 +307,6 @@ def references(
         graph: All documents, with their split.
         settings: Of a non-private run; they say how a network trains.
         released: What this run trained on the documents already.
-        among: Which models.
-        modes: Which inference modes.
 
     Raises:
         PrivacyContractError: The settings are those of a private run.
@@ -329,71 +321,75 @@ def references(
         order = np.random.default_rng(settings.seed).permutation(len(rows))
         split[rows[order[: int(_HELD_BACK * len(rows))]]] = VALIDATION
         graph, released = replace(graph, split=split), None
-    candidates = {
-        name: _regressions(graph, _HOPS[name])
-        if name in _HOPS
-        else [_network(graph, settings.changed({"model.kind": name}), released)]
-        for name in among
-    }
     validation, test = (np.flatnonzero(graph.split == code) for code in (VALIDATION, TEST))
     truth = graph.labels[validation]
-    known, made = truth >= 0, {}
-    for mode in modes:
-        scores, predicted = {}, {}
-        for name, each in candidates.items():
-            right = [
-                predict(graph, validation, mode)[known] == truth[known] for predict in each
-            ]
-            accuracies = [float(one.mean()) if one.size else 0.0 for one in right]
-            best = int(np.argmax(accuracies))
-            scores[name], predicted[name] = accuracies[best], each[best](graph, test, mode)
-        made[mode] = Reference(max(scores, key=scores.__getitem__), scores, predicted)
-    return made
+    accuracies: dict[Mode, dict[str, float]] = {mode: {} for mode in MODES}
+    predicted: dict[Mode, dict[str, Classes]] = {mode: {} for mode in MODES}
+    for name, predict in _candidates(graph, settings, released):
+        for mode, known in accuracies.items():
+            right = (predict(validation, mode) == truth)[truth >= 0]
+            accuracy = float(right.mean()) if right.size else 0.0
+            # Of several strengths of a regression, the first of the best stays.
+            if accuracy > known.get(name, -1.0):
+                known[name], predicted[mode][name] = accuracy, predict(test, mode)
+    return {
+        mode: Reference(max(known, key=known.__getitem__), known, predicted[mode])
+        for mode, known in accuracies.items()
+    }
 
 
-def _network(graph: DocumentGraph, settings: Settings, released: Released | None) -> Predict:
+def _candidates(
+    graph: DocumentGraph, settings: Settings, released: Released | None
+) -> Iterator[tuple[str, Predict]]:
+    """A GCN, and logistic regressions on features as they are and propagated."""
     # These need PyTorch, which takes a second to import.
     from privgcn.inference import scores_in_mode
     from privgcn.sgd.train import train_plain
 
+    chosen = settings.changed({"model.kind": "gcn"})
+    train = graph.induced(np.flatnonzero(graph.split == TRAIN))
     trained = released
-    if trained is None or trained.settings != settings:
+    if trained is None or trained.settings != chosen:
         visible = np.flatnonzero(np.isin(graph.split, (TRAIN, VALIDATION)))
-        train = graph.induced(np.flatnonzero(graph.split == TRAIN))
-        trained = train_plain(train, graph.induced(visible), settings)
-    return lambda graph, rows, mode: np.asarray(
-        scores_in_mode(trained, graph, rows, mode).argmax(axis=1)
-    )
+        trained = train_plain(train, graph.induced(visible), chosen)
+    network = trained
+
+    def by_network(rows: Classes, mode: Mode) -> Classes:
+        return np.asarray(scores_in_mode(network, graph, rows, mode).argmax(axis=1))
+
+    yield "gcn", by_network
+    for name, hops in HOPS.items():
+        for model in _regressions(_propagated(train, hops), train.labels, graph.classes):
+            yield name, partial(_predicted, model, graph, hops)
 
 
-def _regressions(graph: DocumentGraph, hops: int) -> list[Predict]:
-    """Logistic regression, of several strengths, on features propagated some hops."""
+def _predicted(
+    model: Any, graph: DocumentGraph, hops: int, rows: Classes, mode: Mode
+) -> Classes:
+    if len(rows) == 0:
+        return np.empty(0, dtype=np.int64)
+    if mode != "full-graph":
+        graph, rows = graph.induced(rows), np.arange(len(rows))
+    seen = _propagated(graph, 0 if mode == "alone" else hops)
+    return np.asarray(model.predict(seen[rows]))
+
+
+def _regressions(rows: Any, labels: Classes, classes: int) -> list[Any]:
+    """Logistic regression, of several strengths."""
     from sklearn.dummy import DummyClassifier
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    train = graph.induced(np.flatnonzero(graph.split == TRAIN))
-    rows, known = _propagated(train, hops), train.labels >= 0
-    labels = train.labels[known]
+    rows, labels = rows[labels >= 0], labels[labels >= 0]
     if len(np.unique(labels)) < 2:
-        models = [DummyClassifier().fit([[0]], [labels.max(initial=0)])]
-    else:
-        much = rows.size * graph.classes > _MUCH
-        strengths = STRENGTHS[1:2] if much else STRENGTHS
-        models = [LogisticRegression(C=c, max_iter=_ITERATIONS, tol=1e-3) for c in strengths]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            models = [model.fit(rows[known], labels) for model in models]
-
-    def predict(model: Any, graph: DocumentGraph, rows: Classes, mode: Mode) -> Classes:
-        if len(rows) == 0:
-            return np.empty(0, dtype=np.int64)
-        if mode != "full-graph":
-            graph, rows = graph.induced(rows), np.arange(len(rows))
-        seen = _propagated(graph, 0 if mode == "alone" else hops)
-        return np.asarray(model.predict(seen[rows]))
-
-    return [partial(predict, model) for model in models]
+        return [DummyClassifier().fit([[0]], [labels.max(initial=0)])]
+    strengths = STRENGTHS[1:2] if rows.size * classes > _MUCH else STRENGTHS
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return [
+            LogisticRegression(C=c, max_iter=_ITERATIONS, tol=1e-3).fit(rows, labels)
+            for c in strengths
+        ]
 
 
 def _propagated(graph: DocumentGraph, hops: int) -> Any:

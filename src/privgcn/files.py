@@ -10,9 +10,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from privgcn.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
 
 _CHUNK = 1 << 16
 
@@ -83,6 +86,14 @@ def _require_regular(path: Path, mode: int, size: int, most: int) -> None:
         )
     if size > most:
         raise DataError(f"The file {path} must have at most {most} bytes. It has more.")
+
+
+def array_on_disk(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """A ``numpy.memmap`` of zeros in a file without a name, which goes when the array does."""
+    import numpy as np
+
+    with writing(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
+        return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
 
 
 @contextmanager

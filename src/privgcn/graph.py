@@ -20,7 +20,6 @@ Examples:
 from __future__ import annotations
 
 import mmap
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +30,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from privgcn.errors import DataError, PrivacyContractError
+from privgcn.files import array_on_disk
 
 if TYPE_CHECKING:
     from privgcn.privacy.plan import PartitionFacts
@@ -172,8 +172,7 @@ class DiskRows:
     def __init__(self, features: Features, documents: int) -> None:
         sparse = issparse(features)
         cells = features.nnz * 6 if sparse else documents * features.shape[1]
-        with tempfile.TemporaryFile() as file:
-            self._disk = np.memmap(file, np.int16, "w+", shape=cells + 8 * documents + 8)
+        self._disk = array_on_disk((cells + 8 * documents + 8,), np.int16)
         self._end = 0
 
     def moved(self, rows: Features) -> Features:

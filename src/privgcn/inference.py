@@ -10,7 +10,6 @@ predictions without noise: it is **not** covered by the guarantee.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from privgcn.auto.moment_matching import matched_scores
 from privgcn.auto.train import blocks, text_scores
 from privgcn.config import Mode
+from privgcn.files import array_on_disk
 from privgcn.graph import DocumentGraph
 from privgcn.released import Released
 
@@ -70,10 +70,7 @@ def _induced(graph: DocumentGraph, rows: NDArray[np.int64]) -> DocumentGraph:
     if not isinstance(graph.features, np.memmap):
         return graph.induced(rows)
     chosen = replace(graph, features=np.empty((len(graph), 0), np.float32)).induced(rows)
-    shape = (len(rows), graph.width)
-    # Kept up by the array alone: the file has no name, and goes with it.
-    with tempfile.TemporaryFile() as file:
-        features = np.memmap(file, graph.features.dtype, "w+", shape=shape)
+    features = array_on_disk((len(rows), graph.width), graph.features.dtype)
     for own in blocks(len(rows)):
         features[own] = graph.features[rows[own]]
     return replace(chosen, features=features)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from e2e.letters import PRIVATE, WORDS, call, letters, notes_of, record_of
 from privgcn.cli.app import app
 from privgcn.errors import ConfigError, DataError, PrivGCNError
-from privgcn.evaluation import REFERENCES
+from privgcn.evaluation import HOPS
 from privgcn.features.cache import VectorCache, default_cache
 from privgcn.runs.model import read_model
 
@@ -63,7 +63,7 @@ class TestTrain:
         assert not (out / "statement.json").exists()
         assert "No privacy guarantee" in shown
         assert all(f"{mode}: " in best for mode in ("alone", "own-graph", "full-graph"))
-        assert all(name in shown for name in REFERENCES)
+        assert all(name in shown for name in ("gcn", *HOPS))
         assert "Best without privacy" in (out / "report.html").read_text()
 
     def test_it_says_what_it_read_and_what_it_protects(self, shelf, tmp_path):

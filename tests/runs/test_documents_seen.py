@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from builders import small_corpus, two_class_corpus
 from privgcn.data import Corpus
 from privgcn.errors import DataError
 from privgcn.runs.documents_seen import DocumentsSeen
-from privgcn.runs.folder import SEEN, read_folder, write_folder
+from privgcn.runs.folder import SEEN, write_folder
+from privgcn.runs.run import Run
 
 
 @pytest.fixture(scope="module")
@@ -45,21 +46,19 @@ def test_the_training_documents_of_the_corpus_and_no_others(corpus: Corpus, unit
 def test_they_survive_the_way_to_disk(corpus: Corpus, tmp_path: Any) -> None:
     seen = DocumentsSeen.of(corpus, "person")
     write_folder(tmp_path / "run", "run", {SEEN: seen.content()})
-    again = DocumentsSeen.read(read_folder(tmp_path / "run"))
+    again = Run(tmp_path / "run").documents_seen
     assert again is not None
-    for field in fields(DocumentsSeen):
-        assert np.array_equal(getattr(again, field.name), getattr(seen, field.name))
+    assert all(map(np.array_equal, again, seen))
     write_folder(tmp_path / "model", "model", {})
-    assert DocumentsSeen.read(read_folder(tmp_path / "model")) is None
+    assert Run(tmp_path / "model").documents_seen is None
 
 
 # hazard 27
 def test_hashes_lie_sorted_hold_no_id_and_are_those_of_no_other_run(corpus: Corpus) -> None:
     seen, other = (DocumentsSeen.of(corpus, "person") for _ in range(2))
-    for field in fields(DocumentsSeen)[1:]:
-        hashes = getattr(seen, field.name)
+    for hashes, others in zip(seen[1:], other[1:], strict=True):
         assert (np.diff(hashes.astype(object)) > 0).all()
-        assert not np.isin(hashes, getattr(other, field.name)).any()
+        assert not np.isin(hashes, others).any()
     assert b"d17" not in seen.content().replace(seen.key.tobytes(), b"")
 
 
@@ -80,7 +79,7 @@ def test_empty_documents_are_not_all_the_same() -> None:
         replace(of_vectors(rows), vectors=rows, texts=("", " ", "", "")), None
     )
     other = replace(of_vectors(rows, "other"), vectors=rows, texts=("", "\n", "", ""))
-    assert not len(seen.contents)
+    assert len(seen.training) == 4, "ids alone"
     assert not seen.among(other, own=False).any()
 
 
@@ -110,7 +109,7 @@ def test_a_held_out_copy_of_a_training_document_stays_held_out() -> None:
         save({"key": np.zeros(32, np.uint8)}),
         lambda a: {**a, "more": np.zeros(1)},
         lambda a: {**a, "key": np.zeros(31, np.uint8)},
-        lambda a: {**a, "ids": a["ids"].astype(np.int64)},
+        lambda a: {**a, "training": a["training"].astype(np.int64)},
         lambda a: {**a, "test": a["test"].reshape(1, -1)},
     ],
 )
@@ -119,7 +118,7 @@ def test_what_is_no_list_of_hashes_is_refused(
 ) -> None:
     seen = DocumentsSeen.of(corpus, None)
     if callable(damage):
-        damage = save(damage({f.name: getattr(seen, f.name).copy() for f in fields(seen)}))
+        damage = save(damage({name: array.copy() for name, array in seen._asdict().items()}))
     write_folder(tmp_path / "run", "run", {SEEN: damage})
     with pytest.raises(DataError, match="cannot be read"):
-        DocumentsSeen.read(read_folder(tmp_path / "run"))
+        _ = Run(tmp_path / "run").documents_seen

@@ -25,7 +25,8 @@ from privgcn.errors import ConfigError, DataError, PrivacyContractError
 from privgcn.privacy.accounting import epsilon_of_events
 from privgcn.runs import evaluate
 from privgcn.runs.classifier import GraphClassifier
-from privgcn.runs.evaluate import repeated_scores, score_documents
+from privgcn.runs.evaluate import repeated_scores
+from privgcn.runs.predictions import score_documents
 from privgcn.runs.release import write_release
 from privgcn.runs.run import Run, write_run
 from privgcn.runs.train import TrainedRun

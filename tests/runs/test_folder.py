@@ -24,6 +24,7 @@ from privgcn.runs.folder import (
     read_folder,
     write_folder,
 )
+from privgcn.runs.run import Run
 
 FILES = {MODEL: '{"a": 1}', WEIGHTS: b"weights", SCORES: "{}"}
 
@@ -39,13 +40,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_what_was_written_is_read(run: Path) -> None:
-    stored = read_folder(run)
-    assert stored.kind == "run"
-    assert stored.files == {MODEL: b'{"a": 1}', WEIGHTS: b"weights", SCORES: b"{}"}
-    assert stored.record(MODEL) == {"a": 1}
+    assert read_folder(run) == (
+        "run",
+        {MODEL: b'{"a": 1}', WEIGHTS: b"weights", SCORES: b"{}"},
+    )
     assert is_stored(run)
     with pytest.raises(DataError, match=r"no report\.html"):
-        stored.content(REPORT)
+        Run(run).content(REPORT)
     assert [path.name for path in run.parent.iterdir()] == ["run"]
 
 
@@ -104,7 +105,7 @@ def test_a_run_is_replaced_only_when_told_to(run: Path) -> None:
 
     write_folder(run, "release", {MODEL: "{}"}, overwrite=True)
     assert set(contents(run)) == {MODEL, MANIFEST}
-    assert read_folder(run).kind == "release"
+    assert read_folder(run)[0] == "release"
     assert [path.name for path in run.parent.iterdir()] == ["run"]
 
 
@@ -143,7 +144,7 @@ def test_an_empty_folder_and_a_link_to_one_are_taken(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("empty")
     write_folder(tmp_path / "link", "run", FILES)
     assert (tmp_path / "link").is_symlink()
-    assert read_folder(tmp_path / "empty").files == read_folder(tmp_path / "link").files
+    assert read_folder(tmp_path / "empty") == read_folder(tmp_path / "link")
     write_folder(tmp_path / "link", "run", {MODEL: "{}"}, overwrite=True)
     assert set(contents(tmp_path / "empty")) == {MODEL, MANIFEST}
 

@@ -28,7 +28,6 @@ from privgcn.runs.folder import (
     SETTINGS,
     STATEMENT,
     WEIGHTS,
-    read_folder,
     write_folder,
 )
 from privgcn.runs.model import model_files
@@ -46,7 +45,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
         tmp_path_factory.mktemp("runs") / "run",
         settings=small_settings(features__kind="static", features__options={}),
     )
-    return dict(read_folder(folder).files)
+    return dict(Run(folder).files)
 
 
 @pytest.fixture
@@ -118,8 +117,12 @@ def edited(tree: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
 # hazard 28
 @pytest.mark.parametrize("name", [MODEL, SETTINGS])
 def test_no_field_of_the_record_and_no_setting_can_be_edited(run: Path, name: str) -> None:
-    stored = read_folder(run)
-    tree = stored.record(MODEL) if name == MODEL else tomllib.loads(stored.text(SETTINGS))
+    stored = Run(run)
+    tree = (
+        stored.record(MODEL)
+        if name == MODEL
+        else tomllib.loads(stored.content(SETTINGS).decode())
+    )
     write = json.dumps if name == MODEL else to_toml
     paths = leaves(tree)
     own = {("classes", "values"), ("features", "identity"), ("matching",)}
@@ -138,7 +141,7 @@ def test_no_field_of_the_record_and_no_setting_can_be_edited(run: Path, name: st
 # hazard 28
 def test_no_tensor_can_be_edited(run: Path) -> None:
     digest = verify(run).statement.digest()
-    tensors = load(read_folder(run).content(WEIGHTS))
+    tensors = load(Run(run).content(WEIGHTS))
     assert {"weight", "iterates", "mean", "class_bias", "label_direction"} == set(tensors)
     for name in tensors:
         moved = {**tensors, name: np.nextafter(tensors[name], np.float32(9))}
@@ -236,14 +239,14 @@ def test_a_tampered_folder_is_obeyed_nowhere(
     before = sorted(tmp_path.rglob("*"))
     predict_source(run, str(folder), "alone")
     assert sorted(tmp_path.rglob("*")) == before
-    record = read_folder(run).record(MODEL)
+    record = Run(run).record(MODEL)
     for name in ("cache_dir", "model", "source", "path", "url"):
         features = {**record["features"], name: str(target)}
         reseal(run, {MODEL: json.dumps({**record, "features": features})})
         with pytest.raises(PrivGCNError):
             predict_source(run, str(folder), "alone")
         assert not target.exists()
-    tree = tomllib.loads(read_folder(run).text(SETTINGS))
+    tree = tomllib.loads(Run(run).content(SETTINGS).decode())
     tree["features"]["options"] = {"cache_dir": str(target)}
     reseal(run, {SETTINGS: to_toml(tree), MODEL: json.dumps(record)})
     predict_source(run, str(folder), "alone")
@@ -252,13 +255,13 @@ def test_a_tampered_folder_is_obeyed_nowhere(
 
 # hazard 27
 def test_a_release_has_no_scores_no_hashes_and_no_path(run: Path, tmp_path: Path) -> None:
-    tree = tomllib.loads(read_folder(run).text(SETTINGS))
+    tree = tomllib.loads(Run(run).content(SETTINGS).decode())
     tree["data"] = {"source": "/home/jane/letters"}
     tree["features"]["options"] = {"cache_dir": "/home/jane/cache"}
     reseal(run, {SETTINGS: to_toml(tree)})
     releasable_statement(Run(run), learned_features=False)
     write_release(Run(run), tmp_path / "released", {})
-    stored = read_folder(tmp_path / "released")
+    stored = Run(tmp_path / "released")
     assert set(stored.files) == {MODEL, WEIGHTS, SETTINGS, STATEMENT}
     assert not any(b"jane" in content for content in stored.files.values())
     assert verify(tmp_path / "released").statement == verify(run).statement

@@ -41,7 +41,7 @@ def evaluate(
     """Score a model on labelled documents that did not train it, with 95 % intervals."""
     from privgcn.privacy.wording import guarantee_line
     from privgcn.report.scores import mode_table
-    from privgcn.runs.evaluate import score_documents
+    from privgcn.runs.predictions import score_documents
     from privgcn.runs.run import Run
 
     finished = Run(run)
@@ -201,7 +201,7 @@ def release(
     if ledger is not None:
         limit = None if budget is None or delta is None else Budget(budget, delta)
         spent = Ledger(ledger).record(statement, budget=limit, not_chosen=not_chosen)
-    public = releases.public_settings(finished.settings, finished.model().featurizer.kind)
+    public = releases.public_settings(finished)
     said = About(about, finished.settings.data.classes, intended_use, contact)
     pages = {
         CARD: privacy_card(statement, public, said),

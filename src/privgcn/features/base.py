@@ -9,7 +9,6 @@ in the folders of this machine and recognised by its checksum.
 from __future__ import annotations
 
 import re
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -22,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from privgcn import progress
 from privgcn.errors import ConfigError, DataError, refusal
-from privgcn.files import writing
+from privgcn.files import array_on_disk
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -188,9 +187,8 @@ class PublicVectors(Featurizer):
         shape = len(texts), self.dimension
         if 4 * len(texts) * self.dimension < ON_DISK:
             rows = np.empty(shape, dtype=np.float32)
-        else:  # a nameless file, which goes when the array does
-            with writing(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
-                rows = np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
+        else:
+            rows = array_on_disk(shape, np.float32)
         done = begin = 0
 
         def ready(count: int) -> None:

@@ -97,9 +97,9 @@ def _read_run(folder: Path, name: str) -> RunRecord:
             "folder that 'privgcn train' wrote; 'privgcn reproduce' writes its own page."
         )
     run = Run(folder)
-    if run.stored.kind != "run":
+    if run.kind != "run":
         raise DataError(
-            f"The {run.stored.kind} {folder} has no scores to report. Name the run itself; of "
+            f"The {run.kind} {folder} has no scores to report. Name the run itself; of "
             "a release, card.html is the page."
         )
     checked = () if run.verification is None else run.verification.checked

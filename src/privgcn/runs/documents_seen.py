@@ -12,17 +12,19 @@ import hashlib
 import secrets
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 from scipy.sparse import csr_array, issparse
 
 from privgcn.data import TEST, TRAIN, VALIDATION
 from privgcn.errors import DataError
-from privgcn.runs.folder import SEEN, Stored
+from privgcn.runs.folder import SEEN
 
 if TYPE_CHECKING:
     from privgcn.data import Corpus
@@ -33,23 +35,19 @@ Hashes = NDArray[np.uint64]
 _ROWS = 4096
 
 
-@dataclass(frozen=True, eq=False)
-class DocumentsSeen:
+class DocumentsSeen(NamedTuple):
     """Keyed hashes of the documents that a run has seen, sorted: their order says nothing.
 
     Attributes:
         key: Of all hashes; a new one for each run.
-        ids: Of training documents.
-        contents: Texts and vectors of training documents.
-        owners: Of training documents, where the unit is a person.
+        training: Ids, texts and vectors of training documents, and their owners where the unit
+            is a person. Each kind is hashed in its own way: none is taken for another.
         validation: Documents held out for validation, id and content together.
         test: Documents held out for the test, id and content together.
     """
 
     key: NDArray[np.uint8]
-    ids: Hashes
-    contents: Hashes
-    owners: Hashes
+    training: Hashes
     validation: Hashes
     test: Hashes
 
@@ -58,43 +56,34 @@ class DocumentsSeen:
         """What a run on the training documents of a corpus has seen."""
         key = secrets.token_bytes(32)
         hashes = _hashes(corpus, key)
-        train, held_out = corpus.split == TRAIN, hashes["held out"]
-        contents = np.concatenate([hashes["text"][train], hashes["vector"][train]])
+        kinds = ("id", "text", "vector", *(("owner",) if unit == "person" else ()))
+        training = np.concatenate([hashes[kind][corpus.split == TRAIN] for kind in kinds])
+        held_out = hashes["held out"]
         return cls(
             key=np.frombuffer(key, np.uint8),
-            ids=np.unique(hashes["id"][train]),
-            contents=np.unique(contents[contents > 0]),
-            owners=np.unique(hashes["owner"][train] if unit == "person" else contents[:0]),
+            training=np.unique(training[training > 0]),
             validation=np.unique(held_out[corpus.split == VALIDATION]),
             test=np.unique(held_out[corpus.split == TEST]),
         )
 
     @classmethod
-    def read(cls, stored: Stored) -> DocumentsSeen | None:
-        """Those of a run; ``None`` for a release or a saved model."""
-        if SEEN not in stored.files:
-            return None
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
-
+    def read(cls, content: bytes, folder: Path) -> DocumentsSeen:
+        """Those of a run folder."""
         try:
-            seen = cls(**load(stored.content(SEEN)))
-            key, *hashes = (getattr(seen, field.name) for field in fields(cls))
+            key, *hashes = seen = cls(**load(content))
             if key.dtype != np.uint8 or key.shape != (32,):
                 raise ValueError("the key must have 32 bytes")
             if any(array.dtype != np.uint64 or array.ndim != 1 for array in hashes):
                 raise ValueError("there is more in it than hashes")
         except (SafetensorError, ValueError, TypeError, KeyError) as error:
             raise DataError(
-                f"The file {stored.folder / SEEN} cannot be read: {error}. Train again."
+                f"The file {folder / SEEN} cannot be read: {error}. Train again."
             ) from None
         return seen
 
     def content(self) -> bytes:
         """The file."""
-        from safetensors.numpy import save
-
-        return bytes(save({field.name: getattr(self, field.name) for field in fields(self)}))
+        return bytes(save(self._asdict()))
 
     def among(self, corpus: Corpus, *, own: bool) -> NDArray[np.bool_]:
         """Which documents trained the model, or are exact copies of one that did.
@@ -107,13 +96,12 @@ class DocumentsSeen:
                 by chance, and the content decides.
         """
         hashes = _hashes(corpus, self.key.tobytes())
-        contents = np.stack([hashes["text"], hashes["vector"]])
-        copies = np.asarray(np.isin(contents, self.contents).any(axis=0))
+        trained = {kind: np.isin(each, self.training) for kind, each in hashes.items()}
+        copies = trained["text"] | trained["vector"]
         if not own:
             return copies
-        named = np.isin(hashes["id"], self.ids) | np.isin(hashes["owner"], self.owners)
         held_out = np.isin(hashes["held out"], np.concatenate([self.validation, self.test]))
-        return np.asarray(named | (copies & ~held_out))
+        return trained["id"] | trained["owner"] | (copies & ~held_out)
 
     def validated(self, corpus: Corpus) -> NDArray[np.bool_]:
         """Which documents of the run's own corpus were held out for validation."""
@@ -123,32 +111,31 @@ class DocumentsSeen:
 def _hashes(corpus: Corpus, key: bytes) -> dict[str, Hashes]:
     """Keyed hashes of the documents of a corpus: one of each kind for each document."""
 
-    def hashed(kind: str, contents: Iterable[bytes], count: int = len(corpus)) -> Hashes:
+    def hashed(kind: str, contents: Iterable[bytes] | None) -> Hashes:
+        if contents is None:
+            return np.zeros(len(corpus), np.uint64)
         blake = partial(hashlib.blake2b, digest_size=8, key=key, person=kind.encode())
         digests = (int.from_bytes(blake(each).digest()) if each else 0 for each in contents)
-        return np.fromiter(digests, np.uint64, count)
+        return np.fromiter(digests, np.uint64)
 
-    nothing = np.zeros(len(corpus), np.uint64)
     # Whatever the spaces, case and Unicode form of a text.
     texts = (
         " ".join(unicodedata.normalize("NFKC", text).casefold().split())
         for text in corpus.texts or ()
     )
+    words = (text.encode("utf-8", "surrogatepass") for text in texts)
+    vectors = None if corpus.vectors is None else vector_bytes(corpus.vectors)
     hashes = {
         "id": hashed("id", (str(name).encode() for name in corpus.ids)),
-        "text": nothing
-        if corpus.texts is None
-        else hashed("text", (text.encode("utf-8", "surrogatepass") for text in texts)),
-        "vector": nothing
-        if corpus.vector_length is None
-        else hashed("vector", vector_bytes(corpus.vectors)),
+        "text": hashed("text", None if corpus.texts is None else words),
+        "vector": hashed("vector", vectors),
     }
-    contents = np.stack(list(hashes.values()), axis=1)
-    hashes["held out"] = hashed("held out", (row.tobytes() for row in contents))
-    hashes["owner"] = nothing
+    rows = np.stack(list(hashes.values()), axis=1)
+    hashes["held out"] = hashed("held out", (row.tobytes() for row in rows))
+    hashes["owner"] = hashed("owner", None)
     if corpus.owners is not None and corpus.owner_names is not None:
         names = (str(name).encode() for name in corpus.owner_names)
-        hashes["owner"] = hashed("owner", names, len(corpus.owner_names))[corpus.owners]
+        hashes["owner"] = hashed("owner", names)[corpus.owners]
     return hashes
 
 

@@ -1,87 +1,19 @@
-"""Scores beyond those of one training: other seeds, other folds, documents added later."""
+"""Scores beyond those of one training: of other seeds and of other folds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privgcn.config import MODES, Mode, check_mode, make_settings
-from privgcn.data import OUTSIDE, TEST, TRAIN, Corpus
+from privgcn.config import MODES, Mode, make_settings
+from privgcn.data import TEST, TRAIN, Corpus
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
 from privgcn.evaluation import HEADLINE, over_seeds
 from privgcn.privacy.accounting import epsilon_of_events
-from privgcn.runs.predictions import check_full_graph
-from privgcn.runs.run import Run
-from privgcn.runs.train import TrainedRun, baselines, train, train_run
-
-
-def score_documents(
-    run: Run,
-    source: str | None = None,
-    inference: str = "all",
-    *,
-    encoder: Path | None = None,
-    reading: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Scores of a model on documents that it was not trained on, with intervals.
-
-    Of its own corpus these are the test documents. A random split would be made anew, and
-    differently where documents came or went, so the run's memory decides: what it was not
-    trained on and did not validate with. Of other documents these are all but exact copies
-    of training documents, whatever their split.
-
-    Args:
-        run: A run folder; for other documents than its own also a saved model or a release.
-        source: Labelled documents, or a dataset; ``None`` takes the run's own.
-        inference: A mode, or ``all`` that these documents have.
-        encoder: Where the encoder of the features lies, if it is not installed.
-        reading: Options of ``load_corpus``, where the run has others or, as a release, none.
-
-    Returns:
-        What ``--json`` prints.
-    """
-    model, seen = run.model(path=encoder), run.documents_seen
-    own = source is None or run.is_own_source(source)
-    corpus = run.corpus(None if own else source, reading)
-    if own and seen is None:
-        raise DataError(
-            f"The {run.stored.kind} {run.folder} does not know which documents it was "
-            "trained on. Evaluate the run folder, or name other documents."
-        )
-    trained = np.zeros(len(corpus), bool) if seen is None else seen.among(corpus, own=own)
-    test, left_out = ~trained, trained
-    if own and seen is not None:
-        left_out = trained & (corpus.split == TEST)
-        random = corpus.facts.split_origin == "random"
-        test &= ~seen.validated(corpus) if random else corpus.split == TEST
-    if not test.any():
-        raise DataError(
-            f"There are no documents in {source or run.settings.data.source} to evaluate that "
-            f"the run {run.folder} was not trained on. Add some with split 'test'."
-        )
-    if not own and not (corpus.labels[test] >= 0).any():
-        raise DataError(
-            f"Evaluation needs labels, and no document of {source} has one. Add a column "
-            "'label', or use 'privgcn predict'."
-        )
-    there = bool(trained.any())
-    modes = [mode for mode in MODES if there or mode != "full-graph"]
-    if inference != "all":
-        modes = [check_full_graph(run, source, check_mode(inference), there=there)]
-    corpus = corpus.with_split(np.where(test, TEST, np.where(trained, TRAIN, OUTSIDE)))
-    scored = TrainedRun(model, corpus, model.graph(corpus))
-    return {
-        "run": str(run.folder),
-        "dataset": corpus.name,
-        "synthetic": corpus.facts.synthetic,
-        "left_out": int(left_out.sum()),
-        "scores": {mode: scored.score(mode) for mode in modes},
-        "baselines": baselines(scored),
-    }
+from privgcn.runs.train import TrainedRun, train, train_run
 
 
 def repeated_scores(run: TrainedRun, count: int) -> dict[str, Any]:
@@ -103,21 +35,10 @@ def repeated_scores(run: TrainedRun, count: int) -> dict[str, Any]:
     return {
         "seeds": seeds,
         "model": first,
-        "modes": over_tables(tables, int((run.truth >= 0).sum())),
+        "modes": _over_tables(tables, int((run.truth >= 0).sum())),
         "composed_epsilon": None
         if plan is None
         else epsilon_of_events([plan.event] * count, delta=plan.delta, accountant="pld"),
-    }
-
-
-def over_tables(tables: Sequence[Mapping[Mode, Any]], documents: int) -> dict[str, Any]:
-    """For each mode and main score of several runs, mean, deviation and interval."""
-    return {
-        mode: {
-            name: over_seeds([table[mode][name] for table in tables], documents)
-            for name in (HEADLINE if documents else ())
-        }
-        for mode in MODES
     }
 
 
@@ -174,15 +95,26 @@ def cross_validate(
             "that. Got a privacy budget without public=True. Use 'privgcn tune' to choose "
             "settings with private documents, or declare documents public that are."
         )
-    fold_of = _folds(corpus, folds, seed)
     if bool((corpus.labels < 0).all()):
         raise DataError("Cross-validation needs labels, and no document here has one.")
+    fold_of = _folds(corpus, folds, seed)
     tables = [
         train_run(corpus.with_split(np.where(fold_of == fold, TEST, TRAIN)), chosen).scores
         for fold in range(folds)
     ]
     documents = sum(table["alone"]["documents"] for table in tables)
-    return {**over_tables(tables, documents), "documents": documents, "folds": folds}
+    return {**_over_tables(tables, documents), "documents": documents, "folds": folds}
+
+
+def _over_tables(tables: Sequence[Mapping[Mode, Any]], documents: int) -> dict[str, Any]:
+    """For each mode and main score of several runs, mean, deviation and interval."""
+    return {
+        mode: {
+            name: over_seeds([table[mode][name] for table in tables], documents)
+            for name in (HEADLINE if documents else ())
+        }
+        for mode in MODES
+    }
 
 
 def _folds(corpus: Corpus, folds: int, seed: int) -> NDArray[np.int64]:

@@ -12,8 +12,8 @@ Examples:
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp()) / "run"
     >>> write_folder(folder, "run", {SCORES: "{}"})
-    >>> read_folder(folder).record(SCORES)
-    {}
+    >>> read_folder(folder)
+    ('run', {'scores.json': b'{}'})
     >>> oct(folder.stat().st_mode & 0o777)
     '0o700'
 """
@@ -29,7 +29,6 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -52,7 +51,7 @@ _FORMAT = 2
 _MOST_BYTES = 1 << 28
 _MOST_BINARY = 1 << 32
 _MOST_MANIFEST = 1 << 16
-_WRITERS = "Name a folder that 'privgcn train' or 'privgcn release' wrote."
+WRITERS = "Name a folder that 'privgcn train' or 'privgcn release' wrote."
 
 
 class _Manifest(BaseModel):
@@ -63,49 +62,17 @@ class _Manifest(BaseModel):
     files: dict[_Name, Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]]
 
 
-@dataclass(frozen=True, eq=False)
-class Stored:
-    """A folder whose manifest fits, with everything in it.
-
-    Attributes:
-        folder: Where it lies.
-        kind: A ``run``, a ``model`` that ``save`` wrote, or a ``release``.
-        files: What each file holds.
-    """
-
-    folder: Path
-    kind: Kind
-    files: Mapping[str, bytes]
-
-    def content(self, name: str) -> bytes:
-        """The bytes of a file that must be there."""
-        if name not in self.files:
-            raise DataError(f"There is no {name} in the {self.kind} {self.folder}. {_WRITERS}")
-        return self.files[name]
-
-    def text(self, name: str) -> str:
-        """A file as text."""
-        try:
-            return self.content(name).decode("utf-8")
-        except UnicodeDecodeError:
-            raise DataError(f"The file {self.folder / name} is not UTF-8 text.") from None
-
-    def record(self, name: str) -> dict[str, Any]:
-        """A file as the JSON object that it must hold."""
-        return _object(self.text(name), self.folder / name)
-
-
 def is_stored(folder: Path) -> bool:
     """Whether a folder says that it is one of ours; nothing is checked."""
     return (folder / MANIFEST).exists()
 
 
-def read_folder(folder: Path) -> Stored:
-    """Reads a folder of ours, unless a file in it was edited, removed or added."""
+def read_folder(folder: Path) -> tuple[Kind, dict[str, bytes]]:
+    """What a folder of ours is, and its files, unless one was edited, removed or added."""
     try:
         there = set(os.listdir(folder)) - {MANIFEST}
     except (FileNotFoundError, NotADirectoryError):
-        raise DataError(f"The folder {folder} does not exist. {_WRITERS}") from None
+        raise DataError(f"The folder {folder} does not exist. {WRITERS}") from None
     except OSError as error:
         raise DataError(f"The folder {folder} cannot be read: {error.strerror}.") from None
     manifest = _manifest(folder)
@@ -129,7 +96,7 @@ def read_folder(folder: Path) -> Stored:
                 f"The file {folder / name} was edited: its SHA-256 is not the one in "
                 f"{MANIFEST}. Do not rely on it; copy the folder again."
             )
-    return Stored(folder, manifest.kind, files)
+    return manifest.kind, files
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
@@ -140,7 +107,7 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
             raise ConfigError(f"{folder} must be a folder. Got a file. Name another one.")
         if target.exists() and any(target.iterdir()):
             try:
-                kind = read_folder(folder).kind
+                kind, _ = read_folder(folder)
             except DataError as error:
                 raise ConfigError(
                     f"The folder {folder} is not empty, and nothing in it will be replaced: "
@@ -184,10 +151,10 @@ def write_folder(
             raise
 
 
-def _object(text: str, path: Path) -> dict[str, Any]:
+def json_object(content: bytes, path: Path) -> dict[str, Any]:
     """The JSON object that a file holds: no name twice, and no number that is not finite."""
     try:
-        record = read_json(text)
+        record = read_json(content.decode("utf-8"))
     except ValueError as error:
         raise DataError(f"The file {path} is not valid JSON: {reason(error)}.") from None
     if not isinstance(record, dict):
@@ -198,11 +165,11 @@ def _object(text: str, path: Path) -> dict[str, Any]:
 def _manifest(folder: Path) -> _Manifest:
     path = folder / MANIFEST
     if not path.exists():
-        raise DataError(f"The folder {folder} has no {MANIFEST}. {_WRITERS}")
+        raise DataError(f"The folder {folder} has no {MANIFEST}. {WRITERS}")
     try:
-        text = read_bounded(path, most=_MOST_MANIFEST).decode("utf-8")
-        return _Manifest.model_validate(_object(text, path))
-    except (ValidationError, UnicodeDecodeError):
+        content = read_bounded(path, most=_MOST_MANIFEST)
+        return _Manifest.model_validate(json_object(content, path))
+    except ValidationError:
         raise DataError(
             f"The file {path} is not a manifest of format {_FORMAT}. Copy the folder again, or "
             "train again with this version."

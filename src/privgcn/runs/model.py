@@ -11,7 +11,7 @@ Nothing here imports PyTorch: it takes none to read and check a model.
 from __future__ import annotations
 
 import json
-import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from scipy.special import softmax
 
-from privgcn.config import DataSettings, Mode, Settings, parse_settings, to_toml
-from privgcn.errors import ConfigError, DataError, PrivGCNError, reason, refusal
+from privgcn.config import DataSettings, Mode, Settings, to_toml
+from privgcn.errors import ConfigError, DataError, PrivGCNError, refusal
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verify import DIGEST_KEY
 from privgcn.released import Kind, Released
-from privgcn.runs.folder import MODEL, SETTINGS, STATEMENT, WEIGHTS, Stored
+from privgcn.runs.folder import MODEL, SETTINGS, STATEMENT, WEIGHTS
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from privgcn.data import Corpus
     from privgcn.features import Featurizer
     from privgcn.graph import DocumentGraph
+    from privgcn.runs.run import Run
 
-_FORMAT = 7
+_FORMAT: Literal[7] = 7
 _MOST_CLASSES = 100_000
-_MOST_FEATURES = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,22 +93,34 @@ class Model:
     def record(self) -> dict[str, Any]:
         """The content of ``model.json``: everything but tensors and settings."""
         matching = self.released.matching
-        return {
-            "format": _FORMAT,
-            "kind": self.released.kind,
-            "title": self.released.title,
-            "classes": _classes_record(self.classes),
-            "features": self.featurizer.state(),
-            "feature_names": None if self.feature_names is None else list(self.feature_names),
-            "width": self.featurizer.dimension,
-            "matching": None if matching is None else dict(matching),
-        }
+        kind, size = self.classes.dtype.kind, self.classes.dtype.itemsize
+        dtype = {"U": "U", "T": "U", "O": "O", "b": "b1"}.get(kind, f"{kind}{size}")
+        try:
+            record = _Record(
+                format=_FORMAT,
+                kind=self.released.kind,
+                title=self.released.title,
+                classes=_Classes(dtype=dtype, values=self.classes.tolist()),
+                features=self.featurizer.state(),
+                feature_names=None if self.feature_names is None else list(self.feature_names),
+                width=self.featurizer.dimension,
+                matching=None if matching is None else dict(matching),
+            )
+        except ValidationError:
+            raise ConfigError(
+                f"The class labels of a saved model must be {_MOST_CLASSES} or fewer texts, "
+                f"finite numbers or booleans. Got {self.classes.dtype}. Encode them before "
+                "training."
+            ) from None
+        return record.model_dump()
 
 
-class _Classes(BaseModel):
-    """Class labels and their type; texts are ``U`` whatever their length."""
-
+class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class _Classes(_Strict):
+    """Class labels and their type; texts are ``U`` whatever their length."""
 
     dtype: Annotated[str, Field(pattern=r"^(U|O|b1|[iu][1248]|f[248])$")]
     values: Annotated[
@@ -116,10 +128,8 @@ class _Classes(BaseModel):
     ]
 
 
-class _Record(BaseModel):
-    """``Model.record``, strictly."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+class _Record(_Strict):
+    """The content of ``model.json``."""
 
     format: Literal[7]
     kind: Kind
@@ -127,17 +137,17 @@ class _Record(BaseModel):
     classes: _Classes
     features: dict[str, Any]
     feature_names: list[str] | None
-    width: Annotated[int, Field(ge=1, le=_MOST_FEATURES)]
+    width: Annotated[int, Field(ge=1, le=2**31 - 1)]
     matching: dict[str, Any] | None
 
 
-def bound_settings(settings: Settings) -> Settings:
-    """The settings that a statement binds, on every machine alike.
+def bound_settings(settings: Settings, options: Mapping[str, Any] | None = None) -> Settings:
+    """The settings without where documents, vectors and caches lie on this machine.
 
-    Options of the features are not among them: some say where things lie on this machine, and
-    the record has all others as the state of the featurizer.
+    A statement binds them without options of the features: the record has those that decide
+    anything, as the state of the featurizer.
     """
-    features = settings.features.model_copy(update={"options": {}})
+    features = settings.features.model_copy(update={"options": dict(options or {})})
     return settings.model_copy(update={"data": DataSettings(), "features": features})
 
 
@@ -156,26 +166,8 @@ def model_files(model: Model) -> dict[str, str | bytes]:
     return files
 
 
-def read_settings(stored: Stored) -> Settings:
-    """The settings of a model."""
-    path = stored.folder / SETTINGS
-    try:
-        return parse_settings(tomllib.loads(stored.text(SETTINGS)))
-    except ConfigError as error:
-        raise DataError(f"The file {path} holds no settings of a run. {error}") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"The file {path} is not valid TOML: {reason(error)}.") from None
-
-
-def read_model(
-    stored: Stored,
-    *,
-    settings: Settings,
-    statement: PrivacyStatement | None,
-    module: nn.Module | None = None,
-    path: Path | None = None,
-) -> Model:
-    """The model of a folder whose claim was checked.
+def read_model(run: Run, *, module: nn.Module | None = None, path: Path | None = None) -> Model:
+    """The model of a folder; its claim is checked first.
 
     Files hold no code, so a user's own ``module`` has to be brought; nothing that a model file
     names is looked for elsewhere, so ``path`` says where an encoder lies that is not installed.
@@ -185,16 +177,16 @@ def read_model(
 
     from privgcn.features import featurizer_from_state
 
+    settings, statement = run.settings, run.statement
     try:
-        record = _Record.model_validate(stored.record(MODEL))
+        record = _Record.model_validate(run.record(MODEL))
         classes = np.array(record.classes.values, dtype=record.classes.dtype)
         featurizer = featurizer_from_state(record.features, path=path)
-        tensors = load(stored.content(WEIGHTS))
         if featurizer.dimension != record.width:
             raise DataError(f"{featurizer.dimension} features for a model of {record.width}")
         released = Released(
             kind=record.kind,
-            tensors=tensors,
+            tensors=load(run.content(WEIGHTS)),
             settings=settings,
             plan=None if statement is None else statement.plan,
             releasable=statement is not None and statement.releasable,
@@ -207,7 +199,7 @@ def read_model(
             error = refusal(error, f"the {MODEL}")
         why = str(error).rstrip(".")
         raise DataError(
-            f"The model in {stored.folder} cannot be read: {why}. Train or copy it again."
+            f"The model in {run.folder} cannot be read: {why}. Train or copy it again."
         ) from None
     if module is not None and record.title is None:
         raise ConfigError("The model is no module of a user's own. Load it without one.")
@@ -217,22 +209,21 @@ def read_model(
 
 def _check_tensors(released: Released, width: int, classes: int) -> None:
     """The tensors must be those of the kind of model, of its shape, and finite."""
-    settings, tensors = released.settings, released.tensors
+    tensors = released.tensors
+    if released.kind != released.settings.model.kind:
+        raise DataError(f"it is a '{released.kind}', and its settings say otherwise")
     for name, tensor in tensors.items():
         if tensor.dtype.kind == "f" and not np.isfinite(tensor).all():
             raise DataError(f"its '{name}' holds numbers that are not finite")
-    if released.kind != settings.model.kind:
-        raise DataError(f"it is a '{released.kind}', and its settings say otherwise")
     if released.kind == "module":
         return  # the module itself knows its tensors
-    shapes = _shapes(released, width, classes)
-    if tensors.keys() != shapes.keys():
-        raise DataError(f"its tensors must be {sorted(shapes)}, got {sorted(tensors)[:9]}")
-    for name, tensor in tensors.items():
-        if tensor.shape != shapes[name] or tensor.dtype != np.float32:
+    expected = {name: (s, "float32") for name, s in _shapes(released, width, classes).items()}
+    found = {name: (tensor.shape, str(tensor.dtype)) for name, tensor in tensors.items()}
+    for name in sorted(expected.keys() | found.keys()):
+        if found.get(name) != expected.get(name):
             raise DataError(
-                f"its '{name}' must be float32 of shape {shapes[name]}, got {tensor.dtype} of "
-                f"{tensor.shape}"
+                f"its '{name}' must be {expected.get(name, 'left out')}, got "
+                f"{found.get(name, 'none')}"
             )
 
 
@@ -259,17 +250,3 @@ def _shapes(released: Released, width: int, classes: int) -> dict[str, tuple[int
         "layers.1.weight": (model.hidden, classes),
         "layers.1.bias": (classes,),
     }
-
-
-def _classes_record(classes: NDArray[Any]) -> dict[str, Any]:
-    kind, size = classes.dtype.kind, classes.dtype.itemsize
-    dtype = {"U": "U", "T": "U", "O": "O", "b": "b1"}.get(kind, f"{kind}{size}")
-    values = classes.tolist()
-    try:
-        _Classes(dtype=dtype, values=values)
-    except ValidationError:
-        raise ConfigError(
-            f"The class labels of a saved model must be {_MOST_CLASSES} or fewer texts, finite "
-            f"numbers or booleans. Got {classes.dtype}. Encode them before training."
-        ) from None
-    return {"dtype": dtype, "values": values}

@@ -1,4 +1,8 @@
-"""Predictions for a folder of documents, as a table on disk for its owner alone."""
+"""What a model says of a folder of documents: predictions, or scores where labels are known.
+
+Neither takes a training document for a new one. A run folder knows which documents those are,
+and finds exact copies of them elsewhere; a saved model or a release does not.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgcn import progress
-from privgcn.config import Mode, check_mode
-from privgcn.data import load_corpus
+from privgcn.config import MODES, Mode, check_mode
+from privgcn.data import OUTSIDE, TEST, TRAIN
 from privgcn.errors import ConfigError, DataError
 from privgcn.files import write_atomically
 from privgcn.runs.run import Run
@@ -104,14 +108,11 @@ def predict_source(
         encoder: Where the encoder of the features lies, if it is not installed.
         reading: Options of ``load_corpus``, where the run has others or, as a release, none.
     """
-    mode = check_mode(inference)
-    run = Run(folder)
-    model, seen, own = run.model(path=encoder), run.documents_seen, run.is_own_source(source)
-    corpus = load_corpus(
-        source, seed=run.settings.seed, **{**run.reading(own=own), **(reading or {})}
-    )
-    trained = np.zeros(len(corpus), bool) if seen is None else seen.among(corpus, own=own)
-    check_full_graph(run, source, mode, there=bool(trained.any()))
+    mode, run = check_mode(inference), Run(folder)
+    model, own = run.model(path=encoder), run.is_own_source(source)
+    corpus = run.corpus(source, reading, labelled=False)
+    trained = run.trained_on(corpus, own=own)
+    _check_full_graph(run, source, mode, there=bool(trained.any()))
     chosen = corpus.select(~trained if own else np.arange(len(corpus)))
     if len(chosen) == 0:
         raise DataError(
@@ -131,11 +132,79 @@ def predict_source(
     )
 
 
-def check_full_graph(run: Run, source: str | None, mode: Mode, *, there: bool) -> Mode:
+def score_documents(
+    run: Run,
+    source: str | None = None,
+    inference: str = "all",
+    *,
+    encoder: Path | None = None,
+    reading: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Scores of a model on documents that it was not trained on, with intervals.
+
+    Of its own corpus these are the test documents. A random split would be made anew, and
+    differently where documents came or went, so the run's memory decides: what it was not
+    trained on and did not validate with. Of other documents these are all but exact copies
+    of training documents, whatever their split.
+
+    Args:
+        run: A run folder; for other documents than its own also a saved model or a release.
+        source: Labelled documents, or a dataset; ``None`` takes the run's own.
+        inference: A mode, or ``all`` that these documents have.
+        encoder: Where the encoder of the features lies, if it is not installed.
+        reading: Options of ``load_corpus``, where the run has others or, as a release, none.
+
+    Returns:
+        What ``--json`` prints.
+    """
+    from privgcn.runs.train import TrainedRun, baselines
+
+    model, seen = run.model(path=encoder), run.documents_seen
+    own = source is None or run.is_own_source(source)
+    if own and seen is None:
+        raise DataError(
+            f"The {run.kind} {run.folder} does not know which documents it was trained on. "
+            "Evaluate the run folder, or name other documents."
+        )
+    corpus = run.corpus(source, reading)
+    trained = run.trained_on(corpus, own=own)
+    test, left_out = ~trained, trained
+    if own and seen is not None:
+        left_out = trained & (corpus.split == TEST)
+        random = corpus.facts.split_origin == "random"
+        test &= ~seen.validated(corpus) if random else corpus.split == TEST
+    if not test.any():
+        raise DataError(
+            f"There are no documents in {source or run.settings.data.source} to evaluate that "
+            f"the run {run.folder} was not trained on. Add some with split 'test'."
+        )
+    if not own and not (corpus.labels[test] >= 0).any():
+        raise DataError(
+            f"Evaluation needs labels, and no document of {source} has one. Add a column "
+            "'label', or use 'privgcn predict'."
+        )
+    there = bool(trained.any())
+    modes = [mode for mode in MODES if there or mode != "full-graph"]
+    if inference != "all":
+        modes = [check_mode(inference)]
+        _check_full_graph(run, source, modes[0], there=there)
+    corpus = corpus.with_split(np.where(test, TEST, np.where(trained, TRAIN, OUTSIDE)))
+    scored = TrainedRun(model, corpus, model.graph(corpus))
+    return {
+        "run": str(run.folder),
+        "dataset": corpus.name,
+        "synthetic": corpus.facts.synthetic,
+        "left_out": int(left_out.sum()),
+        "scores": {mode: scored.score(mode) for mode in modes},
+        "baselines": baselines(scored),
+    }
+
+
+def _check_full_graph(run: Run, source: str | None, mode: Mode, *, there: bool) -> None:
     """Refuses ``full-graph`` where no training document is there to be looked at."""
     if mode == "full-graph" and not there:
         why = (
-            f"a {run.stored.kind} does not know which those are"
+            f"a {run.kind} does not know which those are"
             if run.documents_seen is None
             else f"{source} has none: it would be the same as 'own-graph'"
         )
@@ -143,7 +212,6 @@ def check_full_graph(run: Run, source: str | None, mode: Mode, *, there: bool) -
             f"Inference 'full-graph' looks at training documents, and {why}. Use the folder of "
             "the run with its own documents, or --inference own-graph."
         )
-    return mode
 
 
 def _coverage(

@@ -8,10 +8,7 @@ plan and its epsilon are computed once.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +22,7 @@ from privgcn.data import TRAIN, Corpus
 from privgcn.data.catalogue import usual_encodings
 from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.features import Featurizer, make_featurizer, tokens_a_second
-from privgcn.files import writing
+from privgcn.files import array_on_disk
 from privgcn.graph import DocumentGraph, Features, scaled_rows
 from privgcn.privacy.plan import PrivacyPlan, plan_for
 from privgcn.privacy.statement import Fact
@@ -65,11 +62,6 @@ class PreparedRun:
     feature_names: tuple[str, ...] | None = None
     gaps: tuple[Fact, ...] = ()
     ranks: Ranks | None = None
-
-    @cached_property
-    def train(self) -> Corpus:
-        """The training documents and the edges among them."""
-        return self.corpus.train
 
     def reseeded(self, seed: int) -> PreparedRun:
         """The same run with another seed; its plan costs the same epsilon."""
@@ -114,15 +106,15 @@ def prepare(
         from privgcn.sgd.train import training_device
 
         training_device(settings.training)
-    check_owners(corpus, None if privacy is None else privacy.unit)
-    train, plan = corpus.train, None
+    plan = None
     if privacy is not None:
+        check_owners(corpus, privacy.unit)
         plan = plan_for(
             privacy,
             units_in(corpus, TRAIN, privacy.unit),
             epochs=settings.training.epochs,
             seed=settings.seed,
-            columns=train.columns,
+            columns=corpus.train.columns,
         )
     if featurizer is None:
         progress.begin("features")
@@ -177,7 +169,7 @@ def units_in(corpus: Corpus, split: int, unit: str) -> int:
     return int(rows.sum())
 
 
-def check_owners(corpus: Corpus, unit: str | None) -> None:
+def check_owners(corpus: Corpus, unit: str) -> None:
     """Refuses to protect persons who are not known or are on both sides of the split.
 
     Owners are looked for in the parent corpus too: to train on a view hides nothing.
@@ -217,12 +209,8 @@ def graph_of(
         # One person may have many documents, and how many is private.
         shape = (len(corpus), featurizer.dimension)
         size = 4 * public_size(corpus, settings) * featurizer.dimension
-        if size <= settings.training.memory * 2**30 or not len(corpus):
-            features = np.zeros(shape, np.float32)
-        else:
-            folder = Path(tempfile.gettempdir())
-            with writing(folder), tempfile.TemporaryFile() as file:
-                features = np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
+        near = size <= settings.training.memory * 2**30 or not len(corpus)
+        features = np.zeros(shape, np.float32) if near else array_on_disk(shape, np.float32)
         at = np.arange(len(corpus)) if encoded is None else encoded
         for begin in range(0, len(at), _ROWS):
             block = slice(begin, begin + _ROWS)
@@ -248,6 +236,6 @@ def _advice(
     if privacy is None or plan is None or privacy.epsilon is None or settings.recipe != "auto":
         return ()
     single = privacy.unit in ("document", "person") and privacy.parts == "each"
-    if not single or (featurizer.learns and featurizer.kind != "given"):
-        return ()
-    return Budget(plan, classes, featurizer.dimension, featurizer.kind).advice
+    public = featurizer.kind == "given" or not featurizer.learns
+    budget = Budget(plan, classes, featurizer.dimension, featurizer.kind)
+    return budget.advice if single and public else ()

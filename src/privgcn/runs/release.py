@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from privgcn.config import DataSettings, Settings, to_toml
+from privgcn.config import Settings, to_toml
 from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError
 from privgcn.files import writing
 from privgcn.privacy.ledger import check_releasable
@@ -22,9 +22,9 @@ from privgcn.runs.folder import (
     WEIGHTS,
     check_target,
     is_stored,
-    read_folder,
     write_folder,
 )
+from privgcn.runs.model import bound_settings
 from privgcn.runs.run import Run
 
 
@@ -79,25 +79,24 @@ def runs_beside(folder: Path, settings: Settings) -> tuple[Path, ...]:
     own, source, others = folder.resolve(), settings.data.source, []
     if source is None or settings.privacy is None or not own.parent.is_dir():
         return ()
-    weights = read_folder(own).files.get(WEIGHTS) if is_stored(own) else None
+    weights = Run(own).content(WEIGHTS) if is_stored(own) else None
     for other in sorted(own.parent.iterdir()):
         if other == own or not (is_stored(other) and (other / STATEMENT).exists()):
             continue
         with suppress(PrivGCNError, OSError):
             run = Run(other)
-            copy = run.stored.files.get(WEIGHTS) == weights
-            if run.stored.kind == "run" and run.is_own_source(source) and not copy:
+            copy = run.content(WEIGHTS) == weights
+            if run.kind == "run" and run.is_own_source(source) and not copy:
                 others.append(other)
     return tuple(others)
 
 
-def public_settings(settings: Settings, kind: str) -> Settings:
+def public_settings(run: Run) -> Settings:
     """The settings without where documents, vectors and caches lie on this machine."""
     from privgcn.features import without_paths
 
-    options = without_paths(kind, settings.features.options)
-    features = settings.features.model_copy(update={"options": options})
-    return settings.model_copy(update={"data": DataSettings(), "features": features})
+    kind = run.model().featurizer.kind
+    return bound_settings(run.settings, without_paths(kind, run.settings.features.options))
 
 
 def check_release_target(run: Run, folder: Path, *, overwrite: bool) -> None:
@@ -117,10 +116,9 @@ def write_release(
 ) -> None:
     """Writes model, statement and pages; the statement is the run's, word for word."""
     check_release_target(run, folder, overwrite=overwrite)
-    public = public_settings(run.settings, run.model().featurizer.kind)
     files: dict[str, str | bytes] = {
-        **{name: run.stored.content(name) for name in (MODEL, WEIGHTS, STATEMENT)},
-        SETTINGS: to_toml(public.model_dump()),
+        **{name: run.content(name) for name in (MODEL, WEIGHTS, STATEMENT)},
+        SETTINGS: to_toml(public_settings(run).model_dump()),
         **pages,
     }
     write_folder(folder, "release", files, overwrite=overwrite)

@@ -12,6 +12,7 @@ JSON, TOML and bytes.
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privgcn import progress
-from privgcn.config import Settings
-from privgcn.errors import DataError, PrivacyContractError
+from privgcn.config import Settings, parse_settings
+from privgcn.errors import ConfigError, DataError, PrivacyContractError, reason
 from privgcn.files import read_bounded
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verify import Verification, check_claim
@@ -29,22 +30,20 @@ from privgcn.runs.folder import (
     REPORT,
     SCORES,
     SEEN,
+    SETTINGS,
     STATEMENT,
     WEIGHTS,
-    Stored,
+    WRITERS,
     is_stored,
+    json_object,
     read_folder,
     write_folder,
 )
-from privgcn.runs.model import (
-    Model,
-    bound_settings,
-    model_files,
-    read_model,
-    read_settings,
-)
+from privgcn.runs.model import Model, bound_settings, model_files, read_model
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import nn
 
     from privgcn.data import Corpus
@@ -64,32 +63,56 @@ class Run:
     folder: Path
 
     @cached_property
-    def stored(self) -> Stored:
-        """The files."""
+    def _stored(self) -> tuple[str, Mapping[str, bytes]]:
         return read_folder(self.folder)
+
+    @property
+    def kind(self) -> str:
+        """``run``, ``model`` as ``save`` writes it, or ``release``."""
+        return self._stored[0]
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """What each file holds."""
+        return self._stored[1]
+
+    def content(self, name: str) -> bytes:
+        """The bytes of a file that must be there."""
+        if name not in self.files:
+            raise DataError(f"There is no {name} in the {self.kind} {self.folder}. {WRITERS}")
+        return self.files[name]
+
+    def record(self, name: str) -> dict[str, Any]:
+        """A file as the JSON object that it must hold."""
+        return json_object(self.content(name), self.folder / name)
 
     @cached_property
     def settings(self) -> Settings:
         """What the run was asked to do."""
-        return read_settings(self.stored)
+        path = self.folder / SETTINGS
+        try:
+            return parse_settings(tomllib.loads(self.content(SETTINGS).decode("utf-8")))
+        except ConfigError as error:
+            raise DataError(f"The file {path} holds no settings of a run. {error}") from None
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"The file {path} is not valid TOML: {reason(error)}.") from None
 
     @cached_property
     def verification(self) -> Verification | None:
         """The claim, computed again; ``None`` where there is none."""
-        stored = self.stored
-        if STATEMENT not in stored.files:
+        if STATEMENT not in self.files:
             if self.settings.privacy is not None:
                 raise DataError(
-                    f"The {stored.kind} {self.folder} was trained with privacy but has no "
+                    f"The {self.kind} {self.folder} was trained with privacy but has no "
                     f"{STATEMENT}. Copy the whole folder, or train again."
                 )
             return None
-        statement = PrivacyStatement.from_json(stored.text(STATEMENT))
+        statement = _statement(self.content(STATEMENT), self.folder / STATEMENT)
         checked = check_claim(
             statement,
             settings=bound_settings(self.settings),
-            weights=stored.content(WEIGHTS),
-            record=stored.record(MODEL),
+            weights=self.content(WEIGHTS),
+            record=self.record(MODEL),
             where=self.folder,
         )
         return Verification(statement, (*checked, "manifest"))
@@ -99,27 +122,21 @@ class Run:
         """What may be claimed, checked; ``None`` for a non-private run."""
         return None if self.verification is None else self.verification.statement
 
-    @cached_property
+    @property
     def scores(self) -> dict[str, Any]:
         """Scores by inference mode, beside the baselines."""
-        return self.stored.record(SCORES)
+        return self.record(SCORES)
 
     def model(self, *, module: nn.Module | None = None, path: Path | None = None) -> Model:
         """The model, as :func:`read_model` gives it; its claim is checked first."""
-        return read_model(
-            self.stored,
-            settings=self.settings,
-            statement=self.statement,
-            module=module,
-            path=path,
-        )
+        return read_model(self, module=module, path=path)
 
     @cached_property
     def documents_seen(self) -> DocumentsSeen | None:
         """Which documents it was trained on; ``None`` where the folder does not know."""
         from privgcn.runs.documents_seen import DocumentsSeen
 
-        return DocumentsSeen.read(self.stored)
+        return DocumentsSeen.read(self.files[SEEN], self.folder) if SEEN in self.files else None
 
     def is_own_source(self, source: str) -> bool:
         """Whether the run was trained on the documents at ``source``."""
@@ -128,31 +145,41 @@ class Run:
         own = self.settings.data.source
         return own is not None and resolved_source(own) == resolved_source(source)
 
-    def reading(self, *, own: bool) -> dict[str, Any]:
-        """Options of ``load_corpus`` for the documents of the run, or for new ones."""
-        data = self.settings.data
-        return data.reading if own else data.reading_new
-
     def corpus(
-        self, source: str | None = None, reading: Mapping[str, Any] | None = None
+        self,
+        source: str | None = None,
+        reading: Mapping[str, Any] | None = None,
+        *,
+        labelled: bool = True,
     ) -> Corpus:
-        """Documents with labels of the model's classes; by default those it was trained on.
+        """Documents, by default those that the run was made from.
 
         Args:
             source: Where other documents are.
             reading: Options of ``load_corpus`` for them, where the run has others.
+            labelled: Whether labels count, which must be among the model's classes.
         """
         from privgcn.data import load_corpus
 
-        source = source or self.settings.data.source
+        data = self.settings.data
+        source = source or data.source
         if source is None:
             raise DataError(
-                f"The {self.stored.kind} {self.folder} does not name its documents. Use "
-                "'privgcn predict' with a folder of documents instead."
+                f"The {self.kind} {self.folder} does not name its documents. Use 'privgcn "
+                "predict' with a folder of documents instead."
             )
-        read = {**self.reading(own=self.is_own_source(source)), **(reading or {})}
-        read["classes"] = [str(name) for name in self.stored.record(MODEL)["classes"]["values"]]
+        known = data.reading if self.is_own_source(source) else data.reading_new
+        read = {**known, **(reading or {})}
+        if labelled:
+            read["classes"] = list(map(str, self.record(MODEL)["classes"]["values"]))
         return load_corpus(source, seed=self.settings.seed, **read)
+
+    def trained_on(self, corpus: Corpus, *, own: bool) -> NDArray[np.bool_]:
+        """Which documents trained the model, as far as the folder knows."""
+        import numpy as np
+
+        seen = self.documents_seen
+        return np.zeros(len(corpus), bool) if seen is None else seen.among(corpus, own=own)
 
 
 def verify(path: Path) -> Verification:
@@ -171,16 +198,9 @@ def verify(path: Path) -> Verification:
                 f"The run {folder} is as it was written, but it was trained without privacy "
                 "and has no statement to verify."
             )
-        return _valid(verification, path)
-    try:
-        text = read_bounded(path, most=_MOST_STATEMENT).decode("utf-8")
-    except UnicodeDecodeError:
-        raise DataError(f"The file {path} is not UTF-8 text.") from None
-    statement = PrivacyStatement.from_json(text)
-    return _valid(Verification(statement, check_claim(statement, where=path)), path)
-
-
-def _valid(verification: Verification, path: Path) -> Verification:
+    else:
+        statement = _statement(read_bounded(path, most=_MOST_STATEMENT), path)
+        verification = Verification(statement, check_claim(statement, where=path))
     if verification.statement.void:
         raise PrivacyContractError(
             f"The claim of {path} must hold. It is void by the fact "
@@ -188,6 +208,13 @@ def _valid(verification: Verification, path: Path) -> Verification:
             "once, or use 'privgcn tune'."
         )
     return verification
+
+
+def _statement(content: bytes, path: Path) -> PrivacyStatement:
+    try:
+        return PrivacyStatement.from_json(content.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise DataError(f"The file {path} is not UTF-8 text.") from None
 
 
 def write_run(
@@ -224,7 +251,7 @@ def write_run(
         "dataset": run.corpus.name,
         "synthetic": run.corpus.facts.synthetic,
         "settings": settings.model_dump(),
-        "statement": None if statement is None else json.loads(statement.to_json()),
+        "statement": json.loads(str(files.get(STATEMENT, "null"))),
         "scores": {
             mode: {key: row[key] for key in printed} for mode, row in scores["modes"].items()
         },

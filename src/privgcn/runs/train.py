@@ -10,7 +10,7 @@ what was released, or looks at test documents alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -25,13 +25,13 @@ from privgcn.config import MODES, Mode, Settings
 from privgcn.data import TEST, TRAIN, VALIDATION, Corpus
 from privgcn.evaluation import (
     HEADLINE,
+    Classes,
     better_mode,
     classification_scores,
-    majority,
+    guesses,
     probability_scores,
     references,
     sees_no_edges,
-    uniform,
     with_intervals,
 )
 from privgcn.features import Featurizer, PublicVectors
@@ -43,8 +43,6 @@ from privgcn.runs.model import Model, bound_settings
 from privgcn.runs.prepare import PreparedRun, graph_of, prepare
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from privgcn.mechanism import Ranks
 
 _SHARED_ROWS = 1 << 14
@@ -104,24 +102,18 @@ class TrainedRun:
     def score(self, mode: Mode) -> dict[str, Any]:
         """The scores on the test documents in one mode."""
         return {
-            **self._table(self.predictions(mode)),
+            **self.compared(self.predictions(mode)),
             **probability_scores(self.truth, self.probabilities(mode)),
         }
 
-    def headline(self, predicted: NDArray[np.int64]) -> dict[str, Any]:
-        """The main scores of predictions for the test documents, with their intervals."""
-        table = self._table(predicted)
-        return {key: table[key] for key in (*HEADLINE, "documents", "intervals")}
-
-    def _table(self, predicted: NDArray[np.int64]) -> dict[str, Any]:
+    def compared(self, predicted: NDArray[np.int64]) -> dict[str, Any]:
+        """Any predictions for the test documents against their classes."""
         return with_intervals(classification_scores(self.truth, predicted, self.corpus.classes))
 
 
-def train_run(
-    corpus: Corpus, settings: Settings, *, module: nn.Module | None = None
-) -> TrainedRun:
+def train_run(corpus: Corpus, settings: Settings) -> TrainedRun:
     """Prepares a run and trains it, in one process."""
-    return train(prepare(corpus, settings, module=module))
+    return train(prepare(corpus, settings))
 
 
 def train(prepared: PreparedRun, graph: DocumentGraph | None = None) -> TrainedRun:
@@ -165,16 +157,12 @@ def fit(prepared: PreparedRun, graph: DocumentGraph) -> Released:
             settings,
             module=prepared.module,
         )
-    columns = prepared.train.columns
+    columns = prepared.corpus.train.columns
     groups = Groups.of_plan(plan, graph, rows=rows, columns=columns, ranks=ranks)
     source = None
     if ranks is None or ranks.leads:
-        reproducible = settings.privacy.reproducible
-        source = (
-            RandomSource.seeded(settings.seed, "noise")
-            if reproducible
-            else RandomSource.secret()
-        )
+        seeded, secret = RandomSource.seeded, RandomSource.secret
+        source = seeded(settings.seed, "noise") if settings.privacy.reproducible else secret()
     session = Session(plan, groups, source)
     if settings.training.large_steps:
         from privgcn.auto.train import train as train_auto
@@ -194,25 +182,21 @@ def stated(
 ) -> Model:
     """The model with its statement, where it was trained with privacy.
 
-    Args:
-        model: Everything that the statement binds.
-        prepared: The run.
-        public: What this run takes as public, beyond what follows from its documents.
-        featurizers: Others that had a say, in a search.
+    A search has further ``public`` facts, and other ``featurizers`` that had a say.
     """
-    released, corpus = model.released, prepared.train
+    released, corpus = model.released, prepared.corpus
     if released.plan is None:
         return model
     public = [*public, *assumed_public(corpus, prepared.featurizer)]
     if released.title is not None:
         public.append(Fact("own_module", detail=released.title))
-    learned = (not_covered(corpus, each) for each in (prepared.featurizer, *featurizers))
+    gaps = [not_covered(corpus, each) for each in (prepared.featurizer, *featurizers)]
     weights, settings = released.serialised(), bound_settings(model.settings)
     statement = PrivacyStatement.of(
         released.plan,
         releasable=released.releasable,
         assumed_public=public,
-        not_covered=[*chain.from_iterable(learned), *prepared.gaps],
+        not_covered=[*chain(*gaps), *prepared.gaps],
         model_sha256=model_sha256(weights, model.record, settings.model_dump()),
     )
     return replace(model, statement=statement)
@@ -263,13 +247,20 @@ def score_table(run: TrainedRun) -> dict[str, Any]:
             mode: {
                 "best": each.best,
                 "validation": each.validation,
-                "scores": {name: run.headline(p) for name, p in each.predicted.items()},
+                "scores": _headlines(run, each.predicted),
             }
             for mode, each in by_mode.items()
         }
-    if settings.privacy is not None and run.scores["alone"]["documents"]:
+    elif run.scores["alone"]["documents"]:
         table["deploy"] = _deployment(run)
     return table
+
+
+def _headlines(run: TrainedRun, predicted: Mapping[str, Classes]) -> dict[str, Any]:
+    """The main scores, with their intervals, of other predictions for the test documents."""
+    keys = (*HEADLINE, "documents", "intervals")
+    tables = {name: run.compared(classes) for name, classes in predicted.items()}
+    return {name: {key: table[key] for key in keys} for name, table in tables.items()}
 
 
 def _deployment(run: TrainedRun) -> dict[str, Any]:
@@ -296,14 +287,10 @@ def baselines(run: TrainedRun) -> dict[str, dict[str, Any]]:
     For a linear model without hops in training, the graph-blind baseline is the released
     model itself, scoring each document alone.
     """
-    classes = len(run.corpus.classes)
-    named = {
-        "majority": majority(run.truth, classes),
-        "random": uniform(run.truth, classes, run.settings.seed),
-    }
+    named = guesses(run.truth, len(run.corpus.classes), run.settings.seed)
     if sees_no_edges(run.settings):
         named["graph-blind linear"] = run.predictions("alone")
-    return {name: run.headline(predicted) for name, predicted in named.items()}
+    return _headlines(run, named)
 
 
 def _encoded(prepared: PreparedRun) -> DocumentGraph:
@@ -312,17 +299,13 @@ def _encoded(prepared: PreparedRun) -> DocumentGraph:
     Encoders take minutes, words do not: those and given vectors every rank has for itself.
     """
     corpus, ranks, plan = prepared.corpus, prepared.ranks, prepared.plan
-    encoded = None
-    if (
-        ranks is not None
-        and plan is not None
-        and isinstance(prepared.featurizer, PublicVectors)
-    ):
-        train = prepared.train
+    encoded, shares = None, isinstance(prepared.featurizer, PublicVectors)
+    if ranks is not None and plan is not None and shares:
+        train = corpus.train
         groups = partition(plan.partition, len(train), train.owners, train.columns)
-        own = np.flatnonzero(corpus.split == TRAIN)[ranks.holds(groups)]
-        others = np.flatnonzero(corpus.split != TRAIN) if ranks.leads else own[:0]
-        encoded = np.sort(np.concatenate([own, others]))
+        mine = np.full(len(corpus), ranks.leads)
+        mine[corpus.split == TRAIN] = ranks.holds(groups)
+        encoded = np.flatnonzero(mine)
     return graph_of(corpus, prepared.featurizer, prepared.settings, encoded)
 
 
