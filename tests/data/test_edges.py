@@ -109,7 +109,7 @@ def test_edges_may_be_a_tensor() -> None:
         ({"edges": np.array([[0, 1, 2], [1, 2, 9]])}, "4 documents, counted from 0. Got 9"),
         ({"edges": np.array([[0, 1, 2], [1, 2, -9]])}, "Got -9"),
         ({"edges": [("a", "b")]}, "give them ids"),
-        ({"edges": [(0, 1, 0.5)]}, "no weights"),
+        ({"edges": [(0, 1, 0.5)]}, "without a weight. Edge 0 has 3 values"),
         ({"edges": [(0,)]}, "Edge 0 has 1 values"),
         ({"edges": [0, 1]}, "Edge 0 has 1 values"),
         ({"edges": {"source": [0], "target": [1, 2]}}, "each of the 1 edges"),
@@ -135,7 +135,7 @@ def test_numbered_edges_of_a_file(tmp_path: Path, order: Any) -> None:
     np.save(folder(tmp_path) / "edges.npy", ends)
     corpus = load_corpus(tmp_path)
     assert corpus.edges.tolist() == [[0, 1], [2, 3]]
-    assert "1 of a document with itself" in str(corpus.read_report)
+    assert "of a document with itself: 1" in str(corpus.read_report)
 
 
 @pytest.mark.parametrize(

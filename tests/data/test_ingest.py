@@ -157,8 +157,8 @@ def test_vectors_stand_in_for_text(tmp_path: Path) -> None:
 def test_large_vectors_stay_in_their_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("privgcn.data.ingest._MOST_IN_MEMORY", 10)
-    monkeypatch.setattr("privgcn.data.ingest._BYTES_AT_ONCE", 64)
+    monkeypatch.setattr("privgcn.data.readers._MOST_IN_MEMORY", 10)
+    monkeypatch.setattr("privgcn.data.readers._BYTES_AT_ONCE", 64)
     (tmp_path / "documents.csv").write_text(GOOD)
     rows = np.arange(12, dtype=np.float32).reshape(4, 3)
     np.save(tmp_path / "features.npy", rows)

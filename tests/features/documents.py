@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from privgcn.data import Corpus, CorpusFacts
-from privgcn.data.edges import no_edges
 
 
 def documents(count: int, **fields: Any) -> Corpus:
@@ -17,7 +16,6 @@ def documents(count: int, **fields: Any) -> Corpus:
         ids=tuple(map(str, range(count))),
         labels=np.full(count, -1),
         classes=(),
-        edges=no_edges(),
         split=np.zeros(count, dtype=np.int8),
         **fields,
     )

@@ -209,7 +209,10 @@ def load_corpus(
         from privgcn.data.ingest import read_documents
 
         path = documents_path(name)
-        return Corpus(**read_documents(path, Problems(), classes=classes, seed=seed, **reading))
+        with Problems() as problems:
+            fields = read_documents(path, problems, classes=classes, seed=seed, **reading)
+        problems.stop()
+        return Corpus(**fields)
     given = [option for option, value in reading.items() if value is not None]
     if given:
         raise DataError(

@@ -16,7 +16,6 @@ import numpy as np
 from privgcn.data.catalogue import dataset_names, documents_path, load_corpus
 from privgcn.data.corpus import SPLIT_NAMES, training_rules
 from privgcn.data.problems import Problem, Problems
-from privgcn.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -27,17 +26,20 @@ class Check:
         problems: Those that stop training and those that only want to be known.
         facts: Numbers of documents, owners, edges, classes and splits, as far as they could
             be read; as private as the documents.
-        options: Options of ``load_corpus`` that mend some of the problems.
     """
 
     problems: tuple[Problem, ...]
     facts: dict[str, Any]
-    options: dict[str, str]
 
     @property
     def trainable(self) -> bool:
         """Whether somebody can train on the documents as they are."""
         return not any(problem.stops for problem in self.problems)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Options of ``load_corpus`` that mend some of the problems."""
+        return dict(problem.option for problem in self.problems if problem.option)
 
 
 def check_documents(
@@ -53,22 +55,16 @@ def check_documents(
     Raises:
         DataError: There is no such source.
     """
-    name, problems, fields = os.fspath(source), Problems(collect=True), dict[str, Any]()
+    name, fields = os.fspath(source), dict[str, Any]()
     if name in dataset_names():
-        corpus = load_corpus(name, classes=classes, **reading)
-        return Check((), _facts(vars(corpus)), {})
+        return Check((), _facts(vars(load_corpus(name, classes=classes, **reading))))
     path = documents_path(name)
     from privgcn.data.ingest import read_documents
 
-    try:
+    with Problems(guess=True) as problems:
         fields = read_documents(path, problems, classes=classes, **reading)
         training_rules(name, fields["labels"], fields["split"], fields["classes"], problems)
-    except DataError as error:
-        problems.tell(str(error).removesuffix("."))
-    options = {
-        problem.option[0]: problem.option[1] for problem in problems.found if problem.option
-    }
-    return Check(tuple(problems.found), _facts(fields) if fields else {}, options)
+    return Check(tuple(problems.found.values()), _facts(fields) if fields else {})
 
 
 def _facts(fields: dict[str, Any]) -> dict[str, Any]:

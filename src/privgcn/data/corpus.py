@@ -43,7 +43,6 @@ _HELD_OUT = 0.1
 _SMALLEST_SPLIT = 3
 _MOST_IN_MEMORY = 1 << 28
 _AT_ONCE = 1 << 12
-_FAR = 4
 
 
 def random_split(
@@ -128,14 +127,8 @@ class Strings(Sequence[str]):
     def __iter__(self) -> Iterator[str]:
         for begin in range(0, len(self), _AT_ONCE):
             own = slice(begin, begin + _AT_ONCE)
-            begins, ends = self.begins[own], self.ends[own]
-            first, last = int(begins.min()), int(ends.max())
-            data: bytes | _Stored = self.data
-            if last - first < _FAR * int((ends - begins).sum()):
-                # Neighbours are read together.
-                data, begins, ends = data[first:last], begins - first, ends - first
-            for at, end in zip(begins.tolist(), ends.tolist(), strict=True):
-                yield data[at:end].decode()
+            for at, end in zip(self.begins[own].tolist(), self.ends[own].tolist(), strict=True):
+                yield self.data[at:end].decode()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, str):
@@ -247,8 +240,8 @@ class Corpus:
     ids: Sequence[str] | NDArray[Any]
     labels: NDArray[np.int64]
     classes: tuple[str, ...]
-    edges: NDArray[np.int64]
     split: NDArray[np.int8]
+    edges: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, 0), np.int64))
     texts: Sequence[str] | None = None
     vectors: Any = None
     owners: NDArray[np.int64] | None = None
@@ -505,7 +498,9 @@ class Corpus:
             DataError: No training documents, none with a label, or fewer than two classes.
         """
         where = f"The corpus {shown(self.facts.source or self.name)}"
-        training_rules(where, self.labels, self.split, self.classes, Problems())
+        problems = Problems()
+        training_rules(where, self.labels, self.split, self.classes, problems)
+        problems.stop()
 
 
 def training_rules(

@@ -34,8 +34,6 @@ def document_fields(
     import polars as pl
 
     frame = table.frame
-    if not len(table):
-        raise DataError(f"{table.name} must hold at least one document. Got none.")
     ids = pl.int_range(len(table), eager=True).cast(pl.String)
     if "id" in frame.columns:
         ids = frame["id"]
@@ -54,30 +52,22 @@ def document_fields(
             ),
             "Rename or remove one of them",
         )
-    if table.texts is not None:
-        problems.rows(
-            ~frame["text"],
-            "The 'text' of a document must not be empty",
-            table.who,
-            "Give it a text or remove the document",
-        )
     owners, owner_names = None, None
     if "owner" in frame.columns:
         owners, owner_names = owner_codes(table, problems)
     if "split" in frame.columns:
         split = codes(frame["split"], numbered(pl.Series(_USER_SPLITS))).astype(np.int8)
-        if problems.rows(
+        problems.rows(
             split < 0,
             f"The 'split' of a document must be one of {', '.join(_USER_SPLITS)}, in lower "
             "case and without spaces",
-            lambda row: f"{shown(frame['split'][row] or '')} for {table.who(row)}",
+            lambda row: f"{shown(frame['split'][row] or '')} for {table.value('id', row)}",
             "Correct it, or have a random split with --split random",
-        ):
-            split[split < 0] = OUTSIDE
+        )
+        split[split < 0] = OUTSIDE
+        _tell_cut_owners(owners, split, owner_names, problems)
     else:
         split = random_split(len(table), seed, owners)
-    if owners is not None and "split" in frame.columns:
-        _tell_cut_owners(owners, split, owner_names, problems)
     names, labels = _labels(table, classes, problems)
     missing = int((labels == NO_LABEL).sum())
     if missing and names:
@@ -86,7 +76,6 @@ def document_fields(
         )
     return {
         "ids": Strings.of([ids]),
-        "texts": table.texts,
         "labels": labels,
         "classes": names,
         "split": split,
@@ -127,50 +116,31 @@ def check_classes(classes: Sequence[Any]) -> tuple[str, ...]:
     return declared
 
 
-def label_set(
-    labels: Sequence[Any],
-    classes: Sequence[Any] | None = None,
-    problems: Problems | None = None,
-) -> NDArray[Any]:
-    """The class labels with their own type: as declared, else sorted.
+def label_set(labels: Sequence[Any], classes: Sequence[Any] | None = None) -> NDArray[Any]:
+    """The class labels with their own type: as declared, else numbers by size, others by name.
 
     Args:
         labels: The labels, without missing ones; each may occur several times.
         classes: The declared class set.
-        problems: Who is told what is wrong with them.
     """
-    problems = problems or Problems()
     if classes is not None:
         check_classes(classes)
         return np.asarray(list(classes))
-    if not len(labels):
+    different = list(dict.fromkeys(labels))
+    if not different:
         return np.asarray([], dtype=str)
-    texts = [isinstance(value, str) for value in labels]
+    texts = [isinstance(value, str) for value in different]
     if any(texts) != all(texts):
-        odd = labels[texts.index(not texts[0])]
+        odd = different[texts.index(not texts[0])]
         raise DataError(
-            f"Labels must be of one type. Got {shown(labels[0])} and {shown(odd)}. Write all "
-            "of them as texts, or all as numbers."
+            f"Labels must be of one type. Got {shown(different[0])} and {shown(odd)}. Write "
+            "all of them as texts, or all as numbers."
         )
-    known = list(dict.fromkeys(labels))
-    if all(texts):
-        spellings = defaultdict(list)
-        for value in known:
-            spellings[_plain(value).casefold()].append(value)
-        problems.rows(
-            [value.strip().casefold() in _NO_VALUE for value in known],
-            "A label must not read like a missing value",
-            lambda row: shown(known[row]),
-            "Leave it empty, or use None. If it is a class of its own, declare the classes",
-        )
-        alike = [" and ".join(map(shown, same)) for same in spellings.values() if same[1:]]
-        problems.rows(
-            [True] * len(alike),
-            "Labels must not differ only by spaces or upper and lower case",
-            alike.__getitem__,
-            "Write each in one way. If they are classes of their own, declare the classes",
-        )
-    return np.unique(np.asarray(known))
+    try:
+        different.sort(key=lambda value: (float(value), str(value)))
+    except ValueError:
+        different.sort()
+    return np.asarray(different)
 
 
 def owner_codes(
@@ -194,13 +164,13 @@ def owner_codes(
         return None, None
     spelled = pl.DataFrame({"spelling": spellings, "name": [_plain(s) for s in spellings]})
     spelled = spelled.with_columns(key=pl.Series([_as_read(n) for n in spelled["name"]]))
-    if problems.rows(
+    problems.rows(
         values.is_null() | (values.str.strip_chars() == ""),
         "The 'owner' must be given for all documents or for none",
-        lambda row: f"none for {table.who(row)}",
+        lambda row: f"none for {table.value('id', row)}",
         "Name the owner; a document of nobody else can be its own owner",
-    ):
-        values = values.fill_null(spellings[0])
+    )
+    values = values.fill_null(spellings[0])
     persons = spelled.unique("name", maintain_order=True)
     alike = persons.filter(persons["key"].is_duplicated()).group_by("key", maintain_order=True)
     pairs = [group["spelling"].sort()[:2].to_list() for _, group in alike]
@@ -240,10 +210,12 @@ def _as_read(name: str) -> str:
 
 
 def _tell_cut_owners(
-    owners: NDArray[np.int64], split: NDArray[np.int8], names: Any, problems: Problems
+    owners: NDArray[np.int64] | None, split: NDArray[np.int8], names: Any, problems: Problems
 ) -> None:
-    sides = np.unique(owners * len(SPLIT_NAMES) + split)[:, None] // len(SPLIT_NAMES)
-    several = np.flatnonzero(np.bincount(sides[:, 0]) > 1)
+    if owners is None:
+        return
+    sides = np.unique(owners * len(SPLIT_NAMES) + split) // len(SPLIT_NAMES)
+    several = np.flatnonzero(np.bincount(sides) > 1)
     if len(several):
         problems.tell(
             f"{len(several):,} owners have documents on more than one side of the split",
@@ -260,19 +232,33 @@ def _labels(
     """The class names, and the place of every document's label among them."""
     import polars as pl
 
-    if "label" not in table.frame.columns:
-        names = tuple(str(name) for name in label_set((), classes).tolist())
-        return names, np.full(len(table), NO_LABEL, dtype=np.int64)
-    values = table.frame["label"]
-    different = table.labels
-    if different is None:
-        different = tuple(values.drop_nulls().unique().sort().to_list())
-    names = tuple(str(name) for name in label_set(different, classes, problems).tolist())
+    values = pl.Series("label", [None] * len(table), dtype=pl.String)
+    if "label" in table.frame.columns:
+        values = table.frame["label"]
+    known = values.drop_nulls().unique().sort().to_list()
+    names = [str(name) for name in label_set(known, classes).tolist()]
+    if classes is None:
+        problems.rows(
+            [value.strip().casefold() in _NO_VALUE for value in names],
+            "A label must not read like a missing value",
+            lambda row: shown(names[row]),
+            "Leave it empty, or use None. If it is a class of its own, declare the classes",
+        )
+        spellings = defaultdict(list)
+        for value in known:
+            spellings[_plain(value).casefold()].append(value)
+        alike = [" and ".join(map(shown, same)) for same in spellings.values() if same[1:]]
+        problems.rows(
+            [True] * len(alike),
+            "Labels must not differ only by spaces or upper and lower case",
+            alike.__getitem__,
+            "Write each in one way. If they are classes of their own, declare the classes",
+        )
     labels = codes(values, numbered(pl.Series(names, dtype=pl.String)))
     problems.rows(
         (labels == NO_LABEL) & values.is_not_null().to_numpy(),
-        f"The 'label' of a document must be one of the declared classes {list(names)}",
-        lambda row: f"{shown(values[row])} for {table.who(row)}",
+        f"The 'label' of a document must be one of the declared classes {names}",
+        lambda row: f"{shown(values[row])} for {table.value('id', row)}",
         "Correct the label or declare the class",
     )
-    return names, labels
+    return tuple(names), labels

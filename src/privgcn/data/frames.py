@@ -7,15 +7,12 @@ None of these libraries is imported here, but polars.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from privgcn.data.table import ENDS, Table, without_empty
 from privgcn.errors import DataError, reason, shown
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 def is_frame(value: Any) -> bool:
@@ -55,11 +52,18 @@ def table_of_columns(columns: Mapping[str, Any], name: str) -> Table:
     """Columns in memory, of any library, as a table."""
     import polars as pl
 
+    lists = {column: plain_list(values) for column, values in columns.items()}
+    count = len(next((lists[own] for own in ("text", *lists) if own in lists), ()))
+    kind = "edges" if set(ENDS) & set(lists) else "documents"
     made: dict[str, pl.Series] = {}
-    labels: tuple[Any, ...] | None = None
-    for column, given in columns.items():
-        values, meaning = plain_list(given), column.strip().casefold()
-        for row, value in enumerate(values):
+    for column, values in lists.items():
+        if len(values) != count:
+            raise DataError(
+                f"The '{column}' must be given for each of the {count} {kind}, one entry "
+                f"for each. Got {len(values)}."
+            )
+        meaning = column.strip().casefold()
+        for row, value in enumerate(values if meaning in ("text", "label") else ()):
             if meaning == "text" and value is not None and not isinstance(value, str):
                 raise DataError(
                     f"The 'text' of a document must be a string. Got {shown(value)}, of type "
@@ -70,8 +74,6 @@ def table_of_columns(columns: Mapping[str, Any], name: str) -> Table:
                     "The 'label' of a document must be a single value. Got "
                     f"{shown(value)}. Give one class for each document."
                 )
-        if meaning == "label":
-            labels = tuple(dict.fromkeys(value for value in values if value not in (None, "")))
         strings = [None if value is None else str(value) for value in values]
         try:
             made[column] = without_empty(pl.Series(column, strings, dtype=pl.String))
@@ -80,12 +82,4 @@ def table_of_columns(columns: Mapping[str, Any], name: str) -> Table:
                 f"The '{column}' must be text that can be written as UTF-8. Got half a "
                 f"character ({reason(error)}). Remove it."
             ) from None
-    count = len(made["text"] if "text" in made else next(iter(made.values()), ()))
-    kind = "edges" if set(ENDS) & set(made) else "documents"
-    for column, series in made.items():
-        if len(series) != count:
-            raise DataError(
-                f"The '{column}' must be given for each of the {count} {kind}, one entry "
-                f"for each. Got {len(series)}."
-            )
-    return Table(pl.DataFrame(made), name, labels=labels)
+    return Table(pl.DataFrame(made), np.arange(count), name)

@@ -16,8 +16,8 @@ _MAGIC = b"PAR1"
 _MOST_FOOTER = 32 << 20
 _DEEPEST = 40
 _VIEW_BYTES = 16
-# Encodings whose values are made of pieces of other values: their size stands nowhere.
-_UNBOUNDED = {7: "DELTA_BYTE_ARRAY"}
+# The encoding whose values are made of pieces of other values: their size stands nowhere.
+_DELTA_BYTE_ARRAY = 7
 
 # Fields of FileMetaData, RowGroup, ColumnChunk, ColumnMetaData and PageHeader.
 _ROW_GROUPS, _COLUMNS, _ROWS, _META = 4, 1, 3, 3
@@ -31,14 +31,15 @@ class _Thrift:
     def __init__(self, data: Bytes, begin: int, end: int) -> None:
         self.data, self.at, self.end = data, begin, end
 
+    def take(self, size: int) -> bytes:
+        begin = self.at
+        self.skip(size)
+        return self.data[begin : self.at]
+
     def skip(self, size: int) -> None:
         if not 0 <= size <= self.end - self.at:
             raise ValueError("a header is cut")
         self.at += size
-
-    def take(self, size: int) -> bytes:
-        self.skip(size)
-        return self.data[self.at - size : self.at]
 
     def varint(self) -> int:
         value = 0
@@ -49,40 +50,32 @@ class _Thrift:
                 return value
         raise ValueError("a number in a header is too long")
 
-    def integer(self) -> int:
-        value = self.varint()
-        return (value >> 1) ^ -(value & 1)
-
-    def struct(self, depth: int = 0) -> dict[int, Any]:
-        fields: dict[int, Any] = {}
-        number = 0
-        while (head := self.take(1)[0]) & 0x0F:
-            step = head >> 4
-            number = number + step if step else self.integer()
-            fields[number] = self.value(head & 0x0F, depth + 1)
-        return fields
-
-    def value(self, kind: int, depth: int) -> Any:
+    def value(self, kind: int = 12, depth: int = 0) -> Any:
+        """A value of a kind of the protocol; 12 is a struct."""
         if depth > _DEEPEST:
             raise ValueError("a header is nested too deeply")
         if kind in (1, 2):
             return kind == 1
         if kind in (4, 5, 6):
-            return self.integer()
-        if kind in (3, 7):
-            return self.take(1 if kind == 3 else 8)
-        if kind == 8:
-            return self.take(self.varint())
+            number = self.varint()
+            return (number >> 1) ^ -(number & 1)
+        if kind in (3, 7, 8):
+            return self.take({3: 1, 7: 8}.get(kind) or self.varint())
         if kind in (9, 10):
             head = self.take(1)[0]
-            size = head >> 4 if head >> 4 < 15 else self.varint()
-            inner = head & 0x0F
+            size, inner = head >> 4, head & 0x0F
+            size = self.varint() if size == 15 else size
             if inner in (1, 2):
                 return self.take(size)
             return [self.value(inner, depth + 1) for _ in range(size)]
-        if kind == 12:
-            return self.struct(depth)
-        raise ValueError(f"a header has a field of unknown kind {kind}")
+        if kind != 12:
+            raise ValueError(f"a header has a field of unknown kind {kind}")
+        fields: dict[int, Any] = {}
+        name = 0
+        while (head := self.take(1)[0]) & 0x0F:
+            name = name + (head >> 4) if head >> 4 else self.value(6)
+            fields[name] = self.value(head & 0x0F, depth + 1)
+        return fields
 
 
 def row_groups(data: Bytes) -> list[tuple[int, int]]:
@@ -96,24 +89,22 @@ def row_groups(data: Bytes) -> list[tuple[int, int]]:
     (size,) = struct.unpack("<I", data[-8:-4])
     if size > min(_MOST_FOOTER, len(data) - 12):
         raise ValueError("its footer is larger than it may be")
-    footer = _Thrift(data, len(data) - 8 - size, len(data) - 8).struct()
-    groups = []
+    footer = _Thrift(data, len(data) - 8 - size, len(data) - 8).value()
     try:
-        for group in footer.get(_ROW_GROUPS, ()):
-            columns = group.get(_COLUMNS, ())
-            memory = sum(_column_memory(data, column[_META]) for column in columns)
-            groups.append((max(0, int(group[_ROWS])), memory))
+        return [
+            (
+                max(0, int(group[_ROWS])),
+                sum(_column_memory(data, own[_META]) for own in group.get(_COLUMNS, ())),
+            )
+            for group in footer.get(_ROW_GROUPS, ())
+        ]
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("its footer is broken") from error
-    return groups
 
 
 def _column_memory(data: Bytes, column: dict[int, Any]) -> int:
-    for encoding in column.get(_ENCODINGS, ()):
-        if encoding in _UNBOUNDED:
-            raise ValueError(
-                f"its encoding {_UNBOUNDED[encoding]} is not read; write it with another"
-            )
+    if _DELTA_BYTE_ARRAY in column.get(_ENCODINGS, ()):
+        raise ValueError("its encoding DELTA_BYTE_ARRAY is not read; write it with another")
     begin = column[_DATA_PAGE]
     begin = min(begin, column.get(_DICTIONARY_PAGE) or begin)
     headers = _Thrift(data, begin, begin + column[_PACKED])
@@ -121,7 +112,7 @@ def _column_memory(data: Bytes, column: dict[int, Any]) -> int:
         raise ValueError("a column lies outside the file")
     needed = 0
     while headers.at < headers.end:
-        page = headers.struct()
+        page = headers.value()
         headers.skip(page[_PAGE_PACKED])
         values = max(page[body].get(1, 0) for body in _PAGE_BODIES if body in page)
         if page[_PAGE_SIZE] < 0 or values < 0:

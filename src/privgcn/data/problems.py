@@ -1,21 +1,21 @@
 """What is wrong with documents: the rule, what breaks it, and the remedy.
 
-Each rule about documents and edges says here what breaks it. Loading stops at the first
-problem; a check goes on and has all of them.
+Each rule about documents and edges says here what breaks it, and reading goes on. A check
+shows all problems; loading raises the first one.
 
 Examples:
-    >>> problems = Problems(collect=True)
-    >>> problems.rows([False, True], "An id must be given", "line {}".format, "Give one")
-    True
-    >>> str(problems.found[0])
-    'An id must be given. Got line 1. Give one.'
+    >>> with Problems() as problems:
+    ...     problems.rows([False, True], "An id must be given", "line {}".format, "Give one")
+    >>> problems.stop()
+    Traceback (most recent call last):
+    privgcn.errors.DataError: An id must be given. Got line 1. Give one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from privgcn.errors import DataError
 _EXAMPLES = 3
 
 
-@dataclass(frozen=True)
+@dataclass
 class Problem:
     """A rule that is broken, or something that the owner of the documents should know.
 
@@ -53,55 +53,49 @@ class Problem:
 class Problems:
     """All problems that the rules have met, in their order.
 
+    As a context, it also takes the error that ended the block.
+
     Args:
-        collect: Whether to go on after one that stops; else it is raised.
+        guess: Whether to go on with columns that are likely to be meant.
     """
 
-    def __init__(self, *, collect: bool = False) -> None:
-        self.collect = collect
-        self.found: list[Problem] = []
+    def __init__(self, *, guess: bool = False) -> None:
+        self.guess = guess
+        self.found: dict[str, Problem] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> bool:
+        if isinstance(error, DataError):
+            self.tell(str(error).removesuffix("."))
+        return isinstance(error, DataError)
 
     def tell(
         self, rule: str, *examples: str, remedy: str = "", count: int = 1, **more: Any
     ) -> None:
-        """One problem, or further cases of one that was met before.
-
-        Raises:
-            DataError: It stops, and nobody collects.
-        """
-        problem = Problem(rule, examples[:_EXAMPLES], remedy, count, **more)
-        if problem.stops and not self.collect:
-            raise DataError(str(problem))
-        at = next((at for at, known in enumerate(self.found) if known.rule == rule), None)
-        if at is None:
-            self.found.append(problem)
+        """One problem, or further cases of one that was met before."""
+        known = self.found.get(rule)
+        if known is None:
+            self.found[rule] = Problem(rule, examples[:_EXAMPLES], remedy, count, **more)
         elif examples:
-            known = self.found[at]
-            shown = (*known.examples, *examples)[:_EXAMPLES]
-            self.found[at] = replace(known, examples=shown, count=known.count + count)
+            known.examples = (*known.examples, *examples)[:_EXAMPLES]
+            known.count += count
 
-    def repeat(self, others: Problems) -> None:
-        """The problems that another one has collected.
-
-        Raises:
-            DataError: One stops, and nobody collects.
-        """
-        for problem in others.found:
-            if problem.stops and not self.collect:
-                raise DataError(str(problem))
-            self.found.append(problem)
-
-    def rows(
-        self, broken: Any, rule: str, example: Callable[[int], str], remedy: str, **more: Any
-    ) -> bool:
-        """One problem for all rows that break a rule, if there are any; whether there are."""
+    def rows(self, broken: Any, rule: str, example: Callable[[int], str], remedy: str) -> None:
+        """One problem for all rows that break a rule, if there are any."""
         at = np.flatnonzero(np.asarray(broken))
         if len(at):
             shown = [example(row) for row in at[:_EXAMPLES].tolist()]
-            self.tell(rule, *shown, remedy=remedy, count=len(at), **more)
-        return len(at) > 0
+            self.tell(rule, *shown, remedy=remedy, count=len(at))
+
+    def stop(self) -> None:
+        """Raises the first problem that stops, if there is one."""
+        for problem in self.found.values():
+            if problem.stops:
+                raise DataError(str(problem))
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What stops nobody, in a sentence each."""
-        return tuple(str(problem) for problem in self.found if not problem.stops)
+        return tuple(str(problem) for problem in self.found.values() if not problem.stops)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgcn.data.corpus import NO_LABEL, OUTSIDE, TRAIN, Corpus, CorpusFacts
-from privgcn.data.edges import edges_of, refuse_weights
+from privgcn.data.edges import refuse_weights
 from privgcn.data.frames import table_of_columns
 from privgcn.data.ingest import corpus_fields
 from privgcn.data.problems import Problems
@@ -42,9 +42,7 @@ def corpus_of_data(data: Any) -> Corpus:
             "A Data must have 'edge_index', and 'x' or 'text'. Got "
             f"{', '.join(sorted(data.keys())) or 'nothing'}."
         )
-    problems = Problems()
     weights = [f"'{name}'" for name in _WEIGHTS if name in data and data[name] is not None]
-    refuse_weights(weights, "A Data", problems)
     count = len(texts or ()) if vectors is None else int(vectors.shape[0])
     labels = np.full(count, NO_LABEL) if data.y is None else _array(data.y)
     if labels.ndim == 2 and labels.shape[1] == 1:
@@ -62,14 +60,13 @@ def corpus_of_data(data: Any) -> Corpus:
         "owner": None if owners is None else _array(owners),
     }
     given = {name: values for name, values in columns.items() if values is not None}
-    fields = corpus_fields(
-        iter([table_of_columns(given, "The Data")]),
-        lambda count, ids: edges_of(data.edge_index, count, None, problems),
-        problems,
-        name="pyg",
-        required=(),
-        vectors=None if vectors is None else lambda count: vectors,
-    )
+    with Problems() as problems:
+        refuse_weights(weights, "A Data", problems)
+        table = table_of_columns(given, "The Data")
+        fields = corpus_fields(
+            iter([table]), data.edge_index, problems, name="pyg", required=(), vectors=vectors
+        )
+    problems.stop()
     fields["labels"], fields["split"] = labels.astype(np.int64), _split(data, count)
     # A class that no document has keeps its number.
     fields["classes"] = tuple(map(str, range(int(labels.max(initial=NO_LABEL)) + 1)))

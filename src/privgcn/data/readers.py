@@ -10,25 +10,26 @@ times its size.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import json
 import mmap
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privgcn import progress
 from privgcn.data.parquet import row_groups
 from privgcn.data.problems import Problems
-from privgcn.data.table import ENDS, RESERVED, Table, without_empty
+from privgcn.data.table import ENDS, RESERVED, Table, joined, without_empty
 from privgcn.errors import DataError, reason, shown
-from privgcn.files import open_bounded
+from privgcn.files import check_regular, open_bounded
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,22 +37,21 @@ if TYPE_CHECKING:
 FORMATS = (".jsonl", ".csv", ".tsv", ".parquet")
 MOST_BYTES = 64 << 30
 _SEPARATORS = {",": "Commas", ";": "Semicolons", "\t": "Tabs", "|": "Bars"}
-# Letters of European languages, quotes, dashes and signs.
-_USUAL = frozenset(
-    "äöüÄÖÜßéèêëàâáãçñíîïóôõúùûåæøÅÆØÉÈÀÇÑ°§µ·«»\xa0\u20ac\u2026"
-    "\u2013\u2014\u2018\u2019\u201c\u201d\u201e"
-)
 _QUOTED = re.compile('"[^"]*"')
 _MOST_RECORD = 64 << 20
 _MOST_COLUMNS = 1_000
-_MOST_DIGITS = 100
 _ROWS_AT_ONCE = 1 << 13
 _BYTES_AT_ONCE = 1 << 26
+# Numbers of a file that are taken into memory; those of larger files stay on disk.
+_MOST_IN_MEMORY = 1 << 24
 
 # Bounds that no table of documents reaches, and that files made to fill memory do.
 _FREE_CELLS = 1 << 20
 _FREE_BYTES = 128 << 20
 _MOST_GROWTH = 100
+
+# How Python holds a byte that is not UTF-8.
+_BAD_BYTE = re.compile("[\udc80-\udcff]")
 
 # Each with the number of its line, or of the one on which it begins.
 Lines = Iterator[tuple[int, str]]
@@ -72,119 +72,91 @@ def tables_of_file(
         encoding: Of a text file, if it is not UTF-8.
         meanings: What columns mean whose own names do not say it.
     """
-    meanings = meanings or {}
     with open_bounded(path, most=MOST_BYTES) as file:
         if path.suffix == ".parquet":
-            yield from _of_parquet(path, file, meanings)
-            return
-        encoding = _checked_encoding(path, file, encoding, problems)
-        size = file.seek(0, io.SEEK_END)
-        file.seek(0)
-        # The csv module takes a carriage return for the end of a line, wherever it stands.
-        ends = "\n" if path.suffix == ".jsonl" else ""
-        with io.TextIOWrapper(file, encoding, newline=ends) as text:
-            lines = _lines(path, file, text, size)
+            tables = _parquet_tables(path, file, meanings or {})
+        else:
+            size, columns = file.seek(0, io.SEEK_END), list[str]()
+            file.seek(0)
+            lines = _lines(path, file, size, encoding, problems)
             if path.suffix == ".jsonl":
-                records = _json_records(path, lines, meanings, problems)
-                # A file without records can name no columns.
-                columns: tuple[str, ...] = ENDS if path.stem == "edges" else ("id", "text")
+                records = _json_records(path, lines, meanings or {}, problems)
             else:
                 records = _csv_records(path, lines, problems)
-                columns = tuple(next(records)[1])
-            yield from _tables(path, file, size, records, columns)
+                columns = list(next(records)[1])
+            tables = _text_tables(path, size, columns, records)
+        # A block has to be worth a search among all ids.
+        held, size = list[Table](), 0
+        for table in tables:
+            held.append(table)
+            size += int(table.frame.estimated_size())
+            if size > _BYTES_AT_ONCE:
+                yield joined(held)
+                held, size = [], 0
+        if held:
+            yield joined(held)
 
 
-def _checked_encoding(
-    path: Path, file: BinaryIO, encoding: str | None, problems: Problems
-) -> str:
-    """The encoding of a text file, once all of it is known to be text in it."""
-    line, at, bad = 1, 0, 0
-    chunk = head = file.read(1 << 20)
-    try:
-        decoder = codecs.getincrementaldecoder(encoding or "utf-8")()
-        while True:
-            if "\0" in decoder.decode(chunk, final=not chunk):
-                # Of two bytes for each letter, one is often zero.
-                at = max(0, chunk.find(b"\0"))
-                raise UnicodeError("it holds a zero byte")
-            if not chunk:
-                return encoding or "utf-8"
-            line += chunk.count(b"\n")
-            chunk = file.read(1 << 20)
-    except (LookupError, UnicodeError) as error:
-        likely = likely_encoding(head)
-        if encoding is not None:
-            raise DataError(
-                f"The file {path} must be text in the encoding that is named. Got "
-                f"{shown(encoding)}: {reason(error)}. It looks like {likely}."
-            ) from None
-        if isinstance(error, UnicodeDecodeError):
-            chunk, at, bad = error.object, error.start, error.object[error.start]
-    line += chunk.count(b"\n", 0, at)
-    problems.tell(
-        f"The file {path} must be UTF-8 text, unless its encoding is named",
-        f"0x{bad:02x}. Line {line} has this byte",
-        remedy=f"It looks like {likely}: --encoding {likely}, in Python encoding='{likely}'",
-        option=("encoding", likely),
-    )
-    file.seek(0)
-    return _checked_encoding(path, file, likely, problems)
+def _lines(
+    path: Path, file: BinaryIO, size: int, encoding: str | None, problems: Problems
+) -> Lines:
+    """The lines with their numbers, without a byte order mark.
 
-
-def likely_encoding(data: bytes) -> str:
-    """What text that is not UTF-8 is most likely in.
-
-    Examples:
-        >>> likely_encoding("caf\u00e9, 5 \u20ac".encode("cp1252"))
-        'cp1252'
-        >>> likely_encoding("caf\u00e9 \u00e0 la cr\u00e8me".encode("mac-roman"))
-        'mac-roman'
+    Where no encoding was named, a line that is not UTF-8 is read as Windows writes it.
     """
-    head = data[: 1 << 20]
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    big, little = head[::2].count(0), head[1::2].count(0)
-    if max(big, little) > len(head) // 8:
-        return "utf-16-be" if big > little else "utf-16-le"
-    high = data.translate(None, bytes(range(128)))[: 1 << 16]
 
-    def usual(encoding: str) -> int:
-        text = high.decode(encoding, "replace")
-        return sum((c in _USUAL) - 9 * (c == "\ufffd") for c in text)
+    def tell(example: str, likely: str) -> None:
+        problems.tell(
+            f"The file {path} must be UTF-8 text, unless its encoding is named",
+            example,
+            remedy=f"It looks like {likely}: --encoding {likely}, in Python "
+            f"encoding='{likely}'",
+            option=("encoding", likely),
+        )
 
-    return max("cp1252", "latin-1", "mac-roman", key=usual)
+    errors = "strict" if encoding else "surrogateescape"
+    # The csv module takes a carriage return for the end of a line, wherever it stands.
+    ends = "\n" if path.suffix == ".jsonl" else ""
+    try:
+        with io.TextIOWrapper(file, encoding or "utf-8", errors, ends) as text:
+            for number, line in enumerate(iter(lambda: text.readline(_MOST_RECORD), ""), 1):
+                if number % _ROWS_AT_ONCE == 0:
+                    progress.advance(file.tell(), size)
+                if len(line) == _MOST_RECORD:
+                    raise DataError(
+                        f"The file {path} must have shorter lines. Line {number} is longer "
+                        f"than {_MOST_RECORD} characters. It may have been cut, or is no text."
+                    )
+                if "\0" in line:
+                    # Of two bytes for each letter, one is often zero.
+                    return tell(f"a zero byte in line {number}", "utf-16")
+                if encoding is None and (bad := _BAD_BYTE.search(line)):
+                    tell(f"the byte 0x{ord(bad[0]) - 0xDC00:02x} in line {number}", "cp1252")
+                    line = line.encode("utf-8", errors).decode("cp1252", "replace")
+                yield number, line.removeprefix("\ufeff") if number == 1 else line
+    except (LookupError, UnicodeError) as error:
+        raise DataError(
+            f"The file {path} must be text in the encoding that is named. Got "
+            f"{shown(encoding)}: {reason(error)}. Name another."
+        ) from None
 
 
-def _lines(path: Path, file: BinaryIO, text: io.TextIOWrapper, size: int) -> Lines:
-    """The lines with their numbers, without a byte order mark."""
-    number = 0
-    while line := text.readline(_MOST_RECORD):
-        number += 1
-        if number % _ROWS_AT_ONCE == 0:
-            progress.advance(file.tell(), size)
-        if len(line) == _MOST_RECORD:
-            raise DataError(
-                f"The file {path} must have shorter lines. Line {number} is longer than "
-                f"{_MOST_RECORD} characters. It may have been cut, or is no text."
-            )
-        yield number, line.removeprefix("\ufeff") if number == 1 else line
-
-
-def _tables(
-    path: Path, file: BinaryIO, size: int, records: Records, columns: tuple[str, ...]
+def _text_tables(
+    path: Path, size: int, columns: list[str], records: Records
 ) -> Iterator[Table]:
-    """Records as tables, made of some thousand each: Python strings take much memory."""
+    """Records as tables of some thousand each: Python strings take much memory."""
     import polars as pl
 
-    def table() -> Table:
-        empty = pl.DataFrame(schema=dict.fromkeys(names or columns, pl.String))
-        frame = pl.concat([empty, *frames], how="diagonal")
-        return Table(frame, f"The file {path}", "line", np.concatenate(lines))
-
-    names: dict[str, None] = {}
-    frames, lines, count, made = list[pl.DataFrame](), [np.empty(0, np.int64)], 0, 0
-    begin = file.tell()
-    while some := list(_some(records, file)):
+    some, names, count = list[tuple[int, dict[str, str | None]]](), dict.fromkeys(columns), 0
+    present = names
+    while True:
+        fields = {name: [values.get(name) or None for _, values in some] for name in present}
+        frame = pl.DataFrame(fields, schema=dict.fromkeys(present, pl.String))
+        numbers = np.array([line for line, _ in some], dtype=np.int64)
+        yield Table(frame, numbers, f"The file {path}", "line")
+        some = list(_some(records))
+        if not some:
+            return
         present = dict.fromkeys(chain.from_iterable(values for _, values in some))
         names |= present
         _check_columns(path, list(names))
@@ -195,22 +167,15 @@ def _tables(
                 f"The file {path} must not leave most of its fields out. Got {len(names)} "
                 f"columns for {count} records that are almost empty. Remove rare columns."
             )
-        fields = {name: [values.get(name) or None for _, values in some] for name in present}
-        frames.append(pl.DataFrame(fields, schema=dict.fromkeys(present, pl.String)))
-        lines.append(np.array([line for line, _ in some], dtype=np.int64))
-        if file.tell() - begin > _BYTES_AT_ONCE:
-            yield table()
-            frames, lines, begin, made = [], [np.empty(0, np.int64)], file.tell(), made + 1
-    if frames or not made:
-        yield table()
 
 
-def _some(records: Records, file: BinaryIO) -> Records:
+def _some(records: Records) -> Records:
     """The next records, as many as may be Python objects at the same time."""
-    begin = file.tell()
+    held = 0
     for record in islice(records, _ROWS_AT_ONCE):
         yield record
-        if file.tell() - begin > _BYTES_AT_ONCE // 8:
+        held += sum(len(value) for value in record[1].values() if value)
+        if held > _BYTES_AT_ONCE // 8:
             return
 
 
@@ -231,13 +196,7 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON value; write null for a missing one")
 
 
-def _integer(digits: str) -> int:
-    if len(digits) > _MOST_DIGITS:
-        raise ValueError(f"a number has {len(digits)} digits; put it in quotes")
-    return int(digits)
-
-
-_JSON = json.JSONDecoder(parse_constant=_no_constant, parse_int=_integer)
+_JSON = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def _json_records(
@@ -306,22 +265,20 @@ def _csv_records(path: Path, lines: Lines, problems: Problems) -> Records:
     if separator not in (",", "\t"):
         problems.tell(f"{_SEPARATORS[separator]} separate {shown(path.name)}", stops=False)
     # Long texts exceed the module's default limit of 128 KiB for a field.
-    limit = csv.field_size_limit(_MOST_RECORD)
+    csv.field_size_limit(_MOST_RECORD)
     pieces = chain(head, (line for _, line in lines))
     reader = csv.reader(pieces, strict=True, delimiter=separator)
-    names, line = None, 1
+    names, line = list[str](), 1
     try:
         for record in reader:
             begin, line = line, reader.line_num + 1
-            if not record:
-                continue
-            if names is None:
+            if record and not names:
                 names = [name.strip() for name in record]
                 _check_columns(path, names)
                 yield begin, dict.fromkeys(names)
             elif len(record) == len(names):
                 yield begin, dict(zip(names, record, strict=True))
-            else:
+            elif record:
                 problems.tell(
                     f"The file {path} must have {len(names)} fields in each record",
                     f"{len(record)} in line {begin}",
@@ -335,11 +292,10 @@ def _csv_records(path: Path, lines: Lines, problems: Problems) -> Records:
             f"not ({error}). Close its quotes, doubling those inside a text; if it is the last "
             "one, the file may have been cut: write it again."
         ) from error
-    finally:
-        csv.field_size_limit(limit)
 
 
-def _of_parquet(path: Path, file: BinaryIO, meanings: Mapping[str, str]) -> Iterator[Table]:
+def _parquet_tables(path: Path, file: BinaryIO, meanings: Mapping[str, str]) -> Iterator[Table]:
+    """A table for each row group."""
     import polars as pl
 
     try:
@@ -353,13 +309,14 @@ def _of_parquet(path: Path, file: BinaryIO, meanings: Mapping[str, str]) -> Iter
                 "without compression."
             )
         scan, done = pl.scan_parquet(path.absolute(), glob=False, hive_partitioning=False), 0
-        for rows in _blocks(groups):
+        for rows, _ in groups or [(0, 0)]:
             frame = scan.slice(done, rows).collect()
             if frame.height != rows:
                 raise ValueError("a row group has another number of rows than it says")
             _check_columns(path, frame.columns)
             columns = [_strings(path, values, meanings) for values in frame]
-            yield Table(pl.DataFrame(columns), f"The file {path}", "row", done + 1)
+            numbers = np.arange(done + 1, done + rows + 1)
+            yield Table(pl.DataFrame(columns), numbers, f"The file {path}")
             done += rows
             progress.advance(done, sum(rows for rows, _ in groups))
     except (ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -367,17 +324,6 @@ def _of_parquet(path: Path, file: BinaryIO, meanings: Mapping[str, str]) -> Iter
             f"The file {path} must be a well-formed Parquet file. It cannot be read "
             f"({reason(error)}). It may have been cut: write it again."
         ) from error
-
-
-def _blocks(groups: list[tuple[int, int]]) -> Iterator[int]:
-    """How many rows to read at once: whole row groups, and of small ones several."""
-    rows, held = 0, 0
-    for own, memory in groups:
-        if held + memory > _BYTES_AT_ONCE and rows:
-            yield rows
-            rows, held = 0, 0
-        rows, held = rows + own, held + memory
-    yield rows
 
 
 def _strings(path: Path, values: pl.Series, meanings: Mapping[str, str]) -> pl.Series:
@@ -393,3 +339,51 @@ def _strings(path: Path, values: pl.Series, meanings: Mapping[str, str]) -> pl.S
         )
     written = [None if v is None else json.dumps(v, default=str) for v in values.to_list()]
     return pl.Series(values.name, written, dtype=pl.String)
+
+
+def numeric_array(path: Path, kinds: str) -> NDArray[Any]:
+    """A table of numbers, mapped: a header that promises too much costs nothing."""
+    check_regular(path, most=MOST_BYTES)
+    try:
+        with warnings.catch_warnings(), np.errstate(over="raise"):
+            warnings.simplefilter("ignore")
+            # Nothing that is written to the array reaches the file.
+            array: NDArray[Any] = np.lib.format.open_memmap(path, mode="c")
+    # A header is Python source: numpy passes on whatever its parser says of a broken one.
+    except Exception as error:
+        raise DataError(
+            f"The file {path} must be a numeric array saved by numpy.save. It cannot be read "
+            f"({reason(error)}). It may have been cut: save it again, as float32."
+        ) from error
+    if array.ndim != 2 or array.dtype.kind not in kinds:
+        raise DataError(
+            f"The file {path} must hold a two-dimensional numeric array. Got "
+            f"{shown(str(array.dtype))[1:-1]} {shown(str(array.shape))[1:-1]}."
+        )
+    return array
+
+
+def vectors_of_file(path: Path, count: int) -> NDArray[np.float32]:
+    """Finite float32 rows: of a large file that holds such, mapped and not in memory."""
+    array = numeric_array(path, "fiub")
+    if array.shape[0] != count or array.shape[1] == 0:
+        raise DataError(
+            f"The file {path} must have one row of numbers for each of the {count} documents, "
+            f"in their order. Got the shape {array.shape}. Save it again from the same files."
+        )
+    mapped = array.size > _MOST_IN_MEMORY and array.dtype == np.float32
+    mapped = mapped and array.flags.c_contiguous
+    with np.errstate(over="ignore"):
+        rows = array if mapped else np.array(array, dtype=np.float32, order="C")
+    size = max(1, _BYTES_AT_ONCE // (8 * array.shape[1]))
+    for begin in range(0, count, size):
+        # Mapped anew for each block, so that its pages leave memory with it.
+        block = np.load(path, mmap_mode="r") if mapped else rows
+        bad = np.flatnonzero(~np.isfinite(block[begin : begin + size]).all(axis=1))
+        if len(bad):
+            raise DataError(
+                f"The file {path} must hold finite numbers that fit float32. Row "
+                f"{begin + bad[0]} (counted from 0) does not. Replace NaN and infinity before "
+                "saving."
+            )
+    return rows

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privgcn.data.corpus import Strings
 from privgcn.data.problems import Problems
 from privgcn.errors import shown
 
@@ -40,27 +38,22 @@ _MOST_NAMED, _LONG_NAME, _HEAD = 20, 80, 1_000
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of strings, whatever they were read from, and the name of each row's place.
+    """Columns of strings, whatever they were read from, and where each row stood there.
 
     An empty string counts as missing, as it cannot be told apart in a CSV file. A large file
     is a sequence of such tables.
 
     Attributes:
         frame: A column of strings for each name, null where a value is missing.
+        numbers: The number of each row.
         name: What it is, to begin a sentence about it: "The file letters.csv".
         unit: What its rows are called there: "row" or "line".
-        numbers: The number of each row, or that of the first one.
-        labels: The different labels with their own type, where they were no strings.
-        texts: The texts, once they have left the frame; its column ``text`` then says
-            whether there is one.
     """
 
     frame: pl.DataFrame
+    numbers: NDArray[np.int64]
     name: str
     unit: str = "row"
-    numbers: int | NDArray[np.int64] = 0
-    labels: tuple[Any, ...] | None = None
-    texts: Strings | None = None
 
     def __len__(self) -> int:
         return self.frame.height
@@ -72,20 +65,14 @@ class Table:
 
     def place(self, row: int) -> str:
         """Where a row stands: "line 7 of letters.csv", "row 7"."""
-        numbers = self.numbers
-        number = numbers + row if isinstance(numbers, int) else numbers[row]
         where = self.name.replace("The file", " of") if self.from_file else ""
-        return f"{self.unit} {number}{where}"
-
-    def who(self, row: int) -> str:
-        """The document of a row, in words."""
-        if "id" in self.frame.columns and self.frame["id"][row] is not None:
-            return self.value("id", row)
-        return f"the one in {self.place(row)}"
+        return f"{self.unit} {self.numbers[row]}{where}"
 
     def value(self, column: str, row: int) -> str:
-        """A value and where it stands, in words."""
-        return f"{shown(self.frame[column][row])} in {self.place(row)}"
+        """A value and where it stands, in words; where it is missing, only that."""
+        given = self.frame[column][row] if column in self.frame.columns else None
+        place = self.place(row)
+        return f"the one in {place}" if given is None else f"{shown(given)} in {place}"
 
     def got(self) -> str:
         """Its columns, in words, with what is odd about them."""
@@ -94,152 +81,115 @@ class Table:
         hint = " (fields are separated by commas, or by tabs in a .tsv file)"
         return ", ".join(map(shown, columns[:_MOST_NAMED])) + hint * odd
 
-    def columns_of_meanings(
-        self, named: Mapping[str, str | None], required: Sequence[str], problems: Problems
-    ) -> dict[str, str]:
-        """The column of each meaning.
 
-        A column has a meaning because somebody named it, or by its own name, whatever its
-        case. Where none has, ``problems`` is told which is likely, and goes on with that.
-        """
-        columns, its_name = self.frame.columns, f"t{self.name[1:]}"
-        chosen: dict[str, str] = {}
-        for meaning in RESERVED:
-            name = named.get(meaning)
-            alike = [column for column in columns if column.strip().casefold() == meaning]
-            if meaning == "split" and name == RANDOM and RANDOM not in columns:
-                continue
-            if name is not None and name not in columns:
-                rest = [column for column in columns if column not in chosen.values()]
-                near = difflib.get_close_matches(name, rest, n=1)
-                problems.tell(
-                    f"The column of --{meaning} must be one of {its_name}",
-                    f"{shown(name)}; the columns are {self.got()}",
-                    remedy=f"Perhaps {shown(near[0])} is meant" if near else "",
-                    option=(meaning, near[0]) if near else None,
-                )
-                alike = near
-            elif name is not None or meaning in columns:
-                alike = [name or meaning]
-            if len(alike) > 1:
-                problems.tell(
-                    f"{self.name} must have one column '{meaning}'",
-                    " and ".join(map(shown, alike)),
-                    remedy=self._remedy(meaning, alike[0]),
-                )
-            if alike:
-                chosen[meaning] = alike[0]
-        guesses = self._likely_columns(chosen)
-        wanted = [meaning for meaning in required if meaning not in chosen]
-        for meaning in wanted:
-            guess = guesses.get(meaning)
-            problems.tell(
-                f"{self.name} must have the column '{meaning}'",
-                self.got(),
-                remedy=self._remedy(meaning, guess),
-                option=guess and (meaning, guess),
-            )
-        for meaning in ("label", "owner") if problems.collect else ():
-            guess = guesses.get(meaning)
-            if guess and meaning not in chosen:
-                problems.tell(
-                    f"No column is the {meaning} of the documents",
-                    remedy=self._remedy(meaning, guess),
-                    option=(meaning, guess),
-                    stops=False,
-                )
-                # What else is wrong shall come to light at once. Owners are no must.
-                if meaning == "label" or wanted:
-                    wanted.append(meaning)
-        chosen |= {meaning: guesses[meaning] for meaning in wanted if meaning in guesses}
-        unused = [own for own in columns if own in chosen and own not in chosen.values()]
-        if unused:
-            some = ", ".join(map(shown, unused))
-            problems.tell(f"Nothing uses the column {some} of {its_name}", stops=False)
-        return chosen
+def joined(tables: Sequence[Table]) -> Table:
+    """Tables of one origin, one below the other."""
+    import polars as pl
 
-    def renamed(self, chosen: Mapping[str, str]) -> Table:
-        """The table whose columns with a meaning are called by it."""
-        import polars as pl
-
-        columns = self.frame.columns
-        others = [name for name in columns if name not in {*chosen, *chosen.values()}]
-        picked = [
-            pl.col(own).alias(meaning) for meaning, own in chosen.items() if own in columns
-        ]
-        return replace(self, frame=self.frame.select(*picked, *others))
-
-    def _remedy(self, meaning: str, guess: str | None) -> str:
-        if guess is None or len(guess) > _LONG_NAME:
-            return f"Name it with --{meaning}" if self.from_file else "Rename the column"
-        if not self.from_file:
-            return f"Rename {shown(guess)} to '{meaning}'"
-        return (
-            f"{shown(guess)} looks like it: --{meaning} {shlex.quote(guess)}, in Python "
-            f"{meaning}={guess!r}"
-        )
-
-    def _likely_columns(self, chosen: Mapping[str, str]) -> dict[str, str]:
-        """The column that each other meaning is likely to have, by name and first values."""
-        head, guesses = self.frame.head(_HEAD), dict[str, str]()
-        for meaning, words in _LIKELY.items():
-            taken = {*chosen.values(), *guesses.values()}
-            rest = [column for column in head.columns if column not in taken]
-            if meaning in chosen or not rest:
-                continue
-            named = [own for own in rest if re.search(words, own.casefold())]
-            named += difflib.get_close_matches(meaning, rest, n=1)
-            different = {column: head[column].n_unique() for column in rest}
-            if meaning == "text":
-                lengths = {column: sum(map(len, head[column].drop_nulls())) for column in rest}
-                fits = [own for own in rest if lengths[own] >= max(lengths.values()) / 2]
-                fits.sort(key=lambda column: (column not in named, -lengths[column]))
-            elif meaning == "id":
-                fits = [column for column in rest if different[column] > 0.9 * len(head)]
-                fits.sort(key=lambda column: column not in named)
-            elif meaning == "label":
-                most = max(2, len(head) / 5)
-                fits = [column for column in rest if 1 < different[column] <= most]
-                fits.sort(key=lambda column: (column not in named, different[column]))
-            else:
-                fits = named
-            if fits:
-                guesses[meaning] = fits[0]
-        return guesses
+    frame = pl.concat([own.frame for own in tables], how="diagonal")
+    return replace(
+        tables[0], frame=frame, numbers=np.concatenate([own.numbers for own in tables])
+    )
 
 
 def without_empty(values: pl.Series) -> pl.Series:
     """Strings with null where one is empty: a CSV file cannot tell them apart."""
     import polars as pl
 
-    empty = values == ""
-    return values.set(empty, None) if empty.any() else values.cast(pl.String)
+    return values.cast(pl.String).replace("", None)
 
 
-def joined(blocks: Iterable[Table], *, texts: bool) -> Table:
-    """Tables, one below the other; their texts, if they have some, leave the frame."""
-    import polars as pl
+def columns_of_meanings(
+    table: Table,
+    named: Mapping[str, str | None],
+    required: Sequence[str],
+    problems: Problems,
+) -> dict[str, str]:
+    """The column of each meaning that has one: the one that was named, or that is called so.
 
-    tables: list[Table] = []
+    ``problems`` is told which others are likely, and says whether to go on with those.
+    """
+    columns, the_table = table.frame.columns, f"t{table.name[1:]}"
+    given = {meaning: name for meaning, name in named.items() if name is not None}
+    meanings = list(RESERVED)
+    if given.get("split") == RANDOM and RANDOM not in columns:
+        meanings.remove("split")
+    chosen: dict[str, str] = {}
+    for meaning in meanings:
+        own = [column for column in columns if column.strip().casefold() == meaning]
+        if given.get(meaning) in columns:
+            own = [given[meaning]]
+        elif meaning in own:
+            own = [meaning]
+        if len(own) > 1:
+            problems.tell(
+                f"{table.name} must have one column '{meaning}'",
+                " and ".join(map(shown, own)),
+                remedy=_remedy(table, meaning, own[0]),
+            )
+        if own:
+            chosen[meaning] = own[0]
+    likely = _likely_columns(table.frame.head(_HEAD), chosen)
 
-    def columns() -> Iterator[pl.Series]:
-        for block in blocks:
-            frame = block.frame
-            if texts:
-                if "text" not in frame.columns:
-                    frame = frame.with_columns(text=pl.lit(None, pl.String))
-                yield frame["text"]
-                frame = frame.with_columns(pl.col("text").str.strip_chars().fill_null("") != "")
-            tables.append(replace(block, frame=frame))
+    def tell(meaning: str, rule: str, *got: str, stops: bool = True) -> None:
+        column = chosen.get(meaning, likely.get(meaning))
+        option = None if column is None else (meaning, column)
+        remedy = _remedy(table, meaning, column)
+        problems.tell(rule, *got, remedy=remedy, option=option, stops=stops)
 
-    packed = Strings.of(columns())
-    first, numbers = (
-        tables[0],
-        [own.numbers for own in tables if not isinstance(own.numbers, int)],
+    wrong = [name for name in meanings if name in given and given[name] not in columns]
+    for meaning in wrong:
+        got = f"{shown(given[meaning])}; the columns are {table.got()}"
+        tell(meaning, f"The column of --{meaning} must be one of {the_table}", got)
+    missing = [name for name in required if name not in chosen and name not in wrong]
+    for meaning in missing:
+        tell(meaning, f"{table.name} must have the column '{meaning}'", table.got())
+    if problems.guess:
+        # What else is wrong shall come to light at once. Owners are no must.
+        used = [*wrong, *missing, "label", *["owner"] * bool(wrong or missing)]
+        for meaning in ("label", "owner"):
+            if meaning in likely and meaning not in wrong:
+                tell(meaning, f"No column is the {meaning} of the documents", stops=False)
+        chosen |= {meaning: likely[meaning] for meaning in used if meaning in likely}
+    unused = [own for own in columns if own in chosen and own not in chosen.values()]
+    if unused:
+        some = ", ".join(map(shown, unused))
+        problems.tell(f"Nothing uses the column {some} of {the_table}", stops=False)
+    return chosen
+
+
+def _remedy(table: Table, meaning: str, column: str | None) -> str:
+    if column is None or len(column) > _LONG_NAME:
+        return f"Name it with --{meaning}" if table.from_file else "Rename the column"
+    if not table.from_file:
+        return f"Rename {shown(column)} to '{meaning}'"
+    return (
+        f"{shown(column)} looks like it: --{meaning} {shlex.quote(column)}, in Python "
+        f"{meaning}={column!r}"
     )
-    return replace(
-        first,
-        frame=pl.concat([own.frame for own in tables], how="diagonal"),
-        numbers=np.concatenate(numbers) if numbers else tables[0].numbers,
-        texts=packed if texts else None,
-    )
+
+
+def _likely_columns(head: pl.DataFrame, chosen: Mapping[str, str]) -> dict[str, str]:
+    """The column that each other meaning is likely to have, by name and first values."""
+    different = {column: head[column].n_unique() for column in head.columns}
+    length = {column: head[column].str.len_chars().sum() for column in head.columns}
+    guesses: dict[str, str] = {}
+    for meaning, words in _LIKELY.items():
+        taken = {*chosen.values(), *guesses.values()}
+        rest = [column for column in head.columns if column not in taken]
+        fits = [column for column in rest if re.search(words, column.casefold())]
+        by_name = set(fits)
+        if meaning == "text":
+            longest = max((length[column] for column in rest), default=0)
+            fits = [column for column in rest if length[column] >= longest / 2]
+            fits.sort(key=lambda column: -length[column])
+        elif meaning == "id":
+            fits = [column for column in rest if different[column] > 0.9 * len(head)]
+        elif meaning == "label":
+            most = max(2, len(head) / 5)
+            fits = [column for column in rest if 1 < different[column] <= most]
+            fits.sort(key=lambda column: different[column])
+        fits.sort(key=lambda column: column not in by_name)
+        if fits and meaning not in chosen:
+            guesses[meaning] = fits[0]
+    return guesses

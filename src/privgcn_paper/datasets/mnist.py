@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from privgcn.data.catalogue import DatasetCard
 from privgcn.data.corpus import TEST, TRAIN, Corpus, CorpusFacts
-from privgcn.data.edges import no_edges
 from privgcn.errors import DataError
 
 _BYTE = 0x08
@@ -50,7 +49,6 @@ def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
         vectors=vectors.astype(np.float32) / np.float32(255),
         labels=np.concatenate(labels).astype(np.int64),
         classes=tuple("0123456789"),
-        edges=no_edges(),
         split=np.repeat(np.array([TRAIN, TEST], dtype=np.int8), sizes),
         facts=CorpusFacts(
             source="mnist",
