@@ -172,7 +172,7 @@ def test_labels_keep_the_order_of_their_type() -> None:
     assert label_set([10, 9, 10]).dtype.kind == "i"
     # Numbers that are written as texts have the same order, as they have in files.
     assert label_set(["10", "9"]).tolist() == ["9", "10"]
-    with pytest.raises(DataError, match="of one type. Got 'a' and 1"):
+    with pytest.raises(DataError, match="must be of one type"):
         label_set(["a", 1, "b", 2])
     missing = Corpus.from_texts(GOOD["text"], ["a", None, float("nan"), "b"])
     assert missing.labels.tolist() == [0, -1, -1, 1]
