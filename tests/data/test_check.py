@@ -69,8 +69,9 @@ def found(check: Check, words: str) -> Any:
 def test_two_checks_find_all_that_is_wrong_with_an_export(export: Path) -> None:
     """The first says how to read the file, the second also what is wrong with the edges."""
     first = check_documents(export)
-    assert first.options == {**NAMED, "encoding": "cp1252"}
-    second = check_documents(export, edges="referrals.csv", **first.options)
+    named = {**NAMED, "encoding": "cp1252"}
+    assert first.options == {**named, "split": "random"}
+    second = check_documents(export, edges="referrals.csv", **named)
     for check in (first, second):
         assert not check.trainable
         assert check.facts["documents"] == 40
