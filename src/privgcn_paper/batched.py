@@ -60,7 +60,7 @@ class Method:
         groups: Random groups of documents; as many as documents makes each a group.
         steps: Of every trial.
         optimizer: ``sgd`` or ``adam``.
-        schedule: Groups of a step: ``all``, a ``poisson`` sample, or ``epoch``, one by one.
+        schedule: Groups of a step: ``all`` or a ``poisson`` sample.
         sampling_probability: Of ``poisson``.
         clip_norm: How long the gradient of a group may be.
         hidden: Width of the hidden layer.
@@ -203,8 +203,8 @@ class _Batch:
         self.parameters = [tensor.to(place) for tensor in first_weights(trials, widths)]
         rates = self._tensor([own.learning_rate for own in trials])
         self.descent = Descent(self.parameters, method.optimizer, rates)
-        taken = {"all": 1.0, "poisson": method.sampling_probability, "epoch": 1 / method.groups}
-        self.expected_groups = method.groups * taken[method.schedule]
+        rate = 1.0 if method.schedule == "all" else method.sampling_probability
+        self.expected_groups = method.groups * rate
         self.noise = self._tensor([own.noise_multiplier for own in trials]) * method.clip_norm
         self.each = method.groups == len(train)
         self.samples = torch.from_numpy(_samples(method, trials, self.each)).to(place)
@@ -365,9 +365,6 @@ def _samples(method: Method, trials: Sequence[Trial], each: bool) -> NDArray[np.
     groups, count = method.groups, len(trials)
     if method.schedule == "all":
         return np.arange(count * (1 if each else groups))[None]
-    if method.schedule == "epoch":
-        pairs = np.arange(groups)[:, None] + (0 if each else groups) * np.arange(count)
-        return pairs[..., None] if each else pairs
     samples = [_poisson(method, trial.seed) for trial in trials]
     if each:
         tables = [_table(steps, taken, method.steps) for steps, taken in samples]

@@ -10,7 +10,7 @@ from privgcn.cli.flags import takes
 
 _NAMES = (
     "table1, experiment-a, experiment-b, experiment-c, features, hard-cases, mnist, "
-    "ablation, as-released; or all"
+    "as-released; or all"
 )
 
 
@@ -64,8 +64,14 @@ def reproduce(
             f"The 'name' of reproduce must be {_NAMES}; or --config must name a TOML file with "
             "a grid of your own. Give one of the two."
         )
-    if device not in ("cpu", "cuda"):
-        raise ConfigError(f"The 'device' of reproduce must be cpu or cuda. Got {device!r}.")
+    for option, value, known in (
+        ("device", device, ("cpu", "cuda")),
+        ("engine", engine, ("local", "ray")),
+    ):
+        if value not in known:
+            raise ConfigError(
+                f"The '{option}' of reproduce must be {' or '.join(known)}. Got {value!r}."
+            )
     if config is None:
         picked, label = chosen(str(name)), str(name)
     else:

@@ -15,9 +15,8 @@ from it:
 - non-private runs have weight decay 0.01, stop after 20 epochs without a lower validation
   loss, and keep the iterate at which they stopped.
 
-``sound`` does some of these things as the paper describes them, so that an ablation can tell
-which of them makes the published score. With all of them a run still has no guarantee: its
-noise is the paper's own.
+``clip`` clips gradients as the paper describes it, so that an ablation can tell whether that
+makes the published score. Such a run still has no guarantee: no edge is cut.
 
 The baseline on MNIST (``released_mnist``) is code of its own:
 
@@ -33,7 +32,7 @@ The baseline on MNIST (``released_mnist``) is code of its own:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -47,20 +46,8 @@ from privgcn.graph import DocumentGraph
 from privgcn.sgd.gcn import Network, kept_fraction, product, seeded
 from privgcn_paper.batched import Descent, Trial, advance, by_trial, first_weights
 
-SOUND = {
-    "clip": "the gradient of a part is clipped to norm 1, all tensors together",
-    "apart": "validation and test documents are not in the training graph",
-    "cut": "edges between parts are cut as well",
-    "dropout": "dropout acts in every epoch",
-    "sampling": "a step takes each part with probability one over their number",
-}
-"""What can be done as the paper describes it, and how that is."""
-
 PATIENCE = 20
 """Epochs without a lower loss after which a run stops."""
-
-# The part of a document that is in none, and of a step that takes none.
-_NONE, _NOBODY = -1, -2
 
 
 @dataclass(frozen=True)
@@ -75,7 +62,7 @@ class Behaviour:
         weight_decay: Of the optimiser.
         hidden: Width of the hidden layer.
         dropout: Fraction of hidden values that is left out.
-        sound: Names of ``SOUND``: what is done as the paper describes it.
+        clip: Whether the gradient of a part is clipped to norm 1, all tensors together.
     """
 
     optimizer: str
@@ -85,7 +72,7 @@ class Behaviour:
     weight_decay: float = 0.0
     hidden: int = 32
     dropout: float = 0.5
-    sound: frozenset[str] = frozenset()
+    clip: bool = False
 
 
 def released_scores(
@@ -106,23 +93,13 @@ def released_scores(
     Returns:
         Scores ``[documents, classes]`` of each trial.
     """
-    unknown = behaviour.sound - SOUND.keys()
-    if unknown:
-        raise ValueError(
-            f"'sound' must be some of {', '.join(SOUND)}. Got {', '.join(unknown)}."
-        )
-    if "cut" in behaviour.sound and len(trials) > 1:
-        # Which edges are cut follows from the seed, and a batch has one graph.
-        each = (released_scores(graph, behaviour, [own], device) for own in trials)
-        return [scores for one in each for scores in one]
     place = torch.device(device)
     with seeded(trials[0].seed, place), torch.no_grad():
         batch = _Batch(graph, behaviour, trials, place)
         if behaviour.epochs:
             batch.epoch(dropout=True)
-        steady = "dropout" in behaviour.sound
-        advance(lambda: batch.epoch(dropout=steady), behaviour.epochs - 1, place, batch.ended)
-        scores: NDArray[np.float32] = batch.scores(batch.all).cpu().numpy()
+        advance(batch.epoch, behaviour.epochs - 1, place, batch.ended)
+        scores: NDArray[np.float32] = batch.scores().cpu().numpy()
     return list(scores)
 
 
@@ -153,16 +130,12 @@ class _Batch:
             for code in (TRAIN, VALIDATION)
         )
         planned = [_visits(behaviour, own.seed, train, len(graph)) for own in trials]
-        most = max(visits.shape[1] for _, visits in planned)
-        padded = [
-            np.pad(visits, ((0, 0), (0, most - visits.shape[1])), constant_values=_NOBODY)
-            for _, visits in planned
-        ]
-        self.part = torch.from_numpy(np.stack([part for part, _ in planned])).to(place)
-        self.visits = torch.from_numpy(np.stack(padded, axis=1)).to(place)
+        self.part, self.visits = (
+            torch.from_numpy(np.stack(own, axis=-1)).to(place)
+            for own in zip(*planned, strict=True)
+        )
         self.taken = torch.zeros(1, dtype=torch.int64, device=place)
-        self.training = self._passes(_training_graph(graph, planned[0][0], behaviour.sound))
-        self.all = self.training if not behaviour.sound else self._passes(graph)
+        self.passes = self._passes(graph)
         labels = torch.from_numpy(graph.labels).clamp(min=0)
         self.targets = torch.eye(graph.classes)[labels].to(place)
         self.validation = torch.from_numpy(validation).to(place)
@@ -181,28 +154,26 @@ class _Batch:
             first = [(dense, dense.T)]
         return [first, [(spread, spread)]]
 
-    def scores(
-        self, passes: list[list[tuple[Tensor, Tensor]]], *, dropout: bool = False
-    ) -> Tensor:
+    def scores(self, *, dropout: bool = False) -> Tensor:
         """Of all trials, ``[trials, documents, classes]``."""
         first, first_bias, second, second_bias = self.parameters
         count, width, hidden = first.shape
         table = first.transpose(0, 1).reshape(width, count * hidden)
-        values = _spread(passes[0], table, count) + first_bias[:, None]
+        values = _spread(self.passes[0], table, count) + first_bias[:, None]
         values = values.relu()
         if dropout and self.behaviour.dropout:
             keep = kept_fraction(self.behaviour.dropout)
             values = values * (torch.rand_like(values) < keep) / keep
         values = values @ second
         table = values.transpose(0, 1).reshape(-1, count * values.shape[2])
-        return _spread(passes[1], table, count) + second_bias[:, None]
+        return _spread(self.passes[1], table, count) + second_bias[:, None]
 
-    def epoch(self, *, dropout: bool) -> None:
+    def epoch(self, *, dropout: bool = False) -> None:
         """As many steps as there are parts, and a look at the validation loss."""
         for _ in range(self.behaviour.parts):
             self.step(dropout=dropout)
         if self.behaviour.patience:
-            losses = -self.scores(self.all).log_softmax(-1) * self.targets
+            losses = -self.scores().log_softmax(-1) * self.targets
             now = losses.sum(-1)[:, self.validation].mean(1)
             self.waited.add_(1).mul_(now > self.lowest)
             self.lowest.copy_(torch.fmin(self.lowest, now))
@@ -213,23 +184,19 @@ class _Batch:
         return bool(self.behaviour.patience) and not bool(self.descent.rates.any())
 
     def step(self, *, dropout: bool) -> None:
-        """Sum, noise, step: one pass, or one for each part where parts are clipped."""
-        chosen = self.visits.index_select(0, self.taken)[0]
+        """The gradient of each trial's next part, noise, and a step."""
+        chosen = self.visits.index_select(0, self.taken)
         self.taken.add_(1)
-        clips = "clip" in self.behaviour.sound
-        totals = [torch.zeros_like(parameter) for parameter in self.parameters]
-        for own in torch.split(chosen, 1 if clips else chosen.shape[1], dim=1):
-            masks = (self.part[:, None] == own[:, :, None]).float()
-            weights = (masks / masks.sum(2, keepdim=True).clamp(min=1)).sum(1)
-            with torch.enable_grad():
-                logits = self.scores(self.training, dropout=dropout).log_softmax(-1)
-                loss = -((logits * self.targets).sum(-1) * weights).sum()
-                gradients = torch.autograd.grad(loss, self.parameters)
-            if clips:
-                gradients = clipped(gradients)
-            torch._foreach_add_(totals, gradients)
+        masks = (self.part == chosen).float().T
+        weights = masks / masks.sum(1, keepdim=True).clamp(min=1)
+        with torch.enable_grad():
+            logits = self.scores(dropout=dropout).log_softmax(-1)
+            loss = -((logits * self.targets).sum(-1) * weights).sum()
+            gradients = torch.autograd.grad(loss, self.parameters)
+        if self.behaviour.clip:
+            gradients = clipped(gradients)
         self.descent.step(
-            [total + by_trial(self.noise, total) * torch.randn_like(total) for total in totals]
+            [own + by_trial(self.noise, own) * torch.randn_like(own) for own in gradients]
         )
 
 
@@ -243,20 +210,13 @@ def _spread(passes: list[tuple[Tensor, Tensor]], table: Tensor, count: int) -> T
 def _visits(
     behaviour: Behaviour, seed: int, train: NDArray[np.int64], documents: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The part of each document, and which parts each step takes."""
+    """The part of each document, -1 for none, and the part that each step takes."""
     order, parts = np.random.default_rng(seed), behaviour.parts
-    part = np.full(documents, _NONE)
+    part = np.full(documents, -1)
     for number, rows in enumerate(np.array_split(order.permutation(train), parts)):
         part[rows] = number
-    visits = np.full((behaviour.epochs, parts, parts), _NOBODY)
-    for steps in visits:
-        steps[:, 0] = order.permutation(parts)
-        if "sampling" in behaviour.sound:
-            taken = order.random((parts, parts)) < 1.0 / parts
-            # The parts of a step come first in its row.
-            steps[:] = -np.sort(-np.where(taken, np.arange(parts), _NOBODY), axis=1)
-    most = max(1, int((visits >= 0).sum(-1).max(initial=0)))
-    return part, visits[..., :most].reshape(-1, most)
+    visits = [order.permutation(parts) for _ in range(behaviour.epochs)]
+    return part, np.concatenate([*visits, np.empty(0, np.int64)])
 
 
 def clipped(gradients: Sequence[Tensor], clip_norm: float = 1.0) -> tuple[Tensor, ...]:
@@ -264,16 +224,6 @@ def clipped(gradients: Sequence[Tensor], clip_norm: float = 1.0) -> tuple[Tensor
     squares = torch.stack([gradient.flatten(1).square().sum(1) for gradient in gradients])
     factors = (clip_norm / squares.sum(0).sqrt().clamp(min=1e-12)).clamp(max=1.0)
     return tuple(gradient * by_trial(factors, gradient) for gradient in gradients)
-
-
-def _training_graph(
-    graph: DocumentGraph, part: NDArray[np.int64], sound: frozenset[str]
-) -> DocumentGraph:
-    """What a training pass sees: every edge, or the edges that a sound method leaves."""
-    if not sound & {"apart", "cut"}:
-        return graph
-    ends = (part if "cut" in sound else np.minimum(part, 0))[graph.edges]
-    return replace(graph, edges=graph.edges[:, (ends[0] == ends[1]) & (ends[0] >= 0)])
 
 
 class ReleasedRun(NamedTuple):

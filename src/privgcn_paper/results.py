@@ -7,7 +7,6 @@ such a table, and pages are made from it alone.
 
 from __future__ import annotations
 
-import base64
 import csv
 import hashlib
 import io
@@ -18,9 +17,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from privgcn.config import MODES, Mode
 from privgcn.errors import DataError
@@ -41,8 +37,8 @@ COLUMNS = (
 """Of the table: axes of the run, scores by mode, the hard cases that stay errors."""
 
 _ROUNDED = 5
-_WORDS = ("dataset", "recipe", "features", "optimizer", "sound", "device", "code")
-_NEEDED = {"scores", "predicted", "truth"}
+_WORDS = ("dataset", "recipe", "features", "optimizer", "device", "code")
+_NEEDED = {"scores", "errors"}
 
 
 def key_of(point: Mapping[str, Any], seed: int) -> str:
@@ -72,31 +68,12 @@ def read_records(folder: Path) -> dict[str, dict[str, Any]]:
     return records
 
 
-def packed(classes: NDArray[Any]) -> str:
-    """Class indices as short text; -1 (no label) is stored as 255."""
-    return base64.b64encode(np.asarray(classes).astype(np.uint8).tobytes()).decode("ascii")
-
-
-def unpacked(text: str) -> NDArray[np.int64]:
-    """The class indices that ``packed`` stored."""
-    values = np.frombuffer(base64.b64decode(text), np.uint8).astype(np.int64)
-    values[values == 255] = -1
-    return values
-
-
-def errors_of(record: Mapping[str, Any]) -> NDArray[np.bool_] | None:
-    """Which test documents a run got wrong in the paper's mode."""
-    text = record["predicted"].get(PAPER_MODE)
-    if text is None:
-        return None
-    truth = unpacked(record["truth"])
-    errors: NDArray[np.bool_] = (unpacked(text) != truth) & (truth >= 0)
-    return errors
-
-
 @dataclass(frozen=True)
 class Runs:
-    """Rows of the table, as mappings of its columns; what is not known is left out."""
+    """Rows of the table, as mappings of its columns; what is not known is left out.
+
+    Rows that were read have their ``line`` in the file.
+    """
 
     rows: tuple[Mapping[str, Any], ...]
 
@@ -109,22 +86,21 @@ class Runs:
         """
         hard, known = {}, []
         for record in records:
-            point, errors = record["point"], errors_of(record)
+            point = record["point"]
             base = point["dataset"], point["recipe"] == "as-released", record["seed"]
-            known.append((record, base, errors))
+            known.append((record, base))
             bare = point.keys() == {"dataset", "recipe", "optimizer"}
-            usual = bare and point["optimizer"] == "sgd"
-            if usual and point["recipe"] in ("plain", "as-released") and errors is not None:
-                hard[base] = errors
+            usual = point["recipe"] in ("plain", "as-released")
+            if bare and usual and point["optimizer"] == "sgd":
+                hard[base] = {*record["errors"]}
         rows = []
-        for record, base, own in known:
+        for record, base in known:
             row = {**record["point"], "seed": record["seed"]}
             for mode, scores in record["scores"].items():
                 row |= {f"{name} {mode}": value for name, value in scores.items()}
             row |= {name: record[name] for name in FACTS if record.get(name) is not None}
-            errors = hard.get(base)
-            if errors is not None and own is not None and errors.any():
-                row["hard"] = float((own & errors).sum() / errors.sum())
+            if hard.get(base):
+                row["hard"] = len(hard[base].intersection(record["errors"])) / len(hard[base])
             rows.append(row)
         return cls(tuple(sorted(rows, key=_order)))
 
@@ -139,7 +115,8 @@ class Runs:
             reader = csv.DictReader(file)
             if tuple(reader.fieldnames or ()) != COLUMNS:
                 raise DataError(f"The file {path} is no table of runs: its columns differ.")
-            return cls(tuple({n: _value(n, v) for n, v in row.items() if v} for row in reader))
+            rows = ({n: _value(n, v) for n, v in row.items() if v} for row in reader)
+            return cls(tuple({**row, "line": line} for line, row in enumerate(rows, start=2)))
 
     def write(self, path: Path) -> None:
         """Writes the table; a table that was read is written as the same bytes."""
@@ -212,9 +189,7 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, float):
         return repr(round(value, _ROUNDED)) if math.isfinite(value) else ""
-    if isinstance(value, dict | list):
-        return json.dumps(value)
-    return str(value)
+    return json.dumps(value) if isinstance(value, dict | list | bool) else str(value)
 
 
 def _value(name: str, text: str) -> Any:

@@ -14,7 +14,7 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import chain
@@ -39,7 +39,7 @@ from privgcn.evaluation import classification_scores
 from privgcn.files import check_room, writing
 from privgcn.report.text import number
 from privgcn_paper.experiments import AXES, Point
-from privgcn_paper.results import PAPER_MODE, key_of, packed, read_records, write_record
+from privgcn_paper.results import PAPER_MODE, key_of, read_records, write_record
 
 if TYPE_CHECKING:
     from privgcn.graph import DocumentGraph
@@ -106,7 +106,7 @@ def run_all(
     engine: str = "local",
     address: str | None = None,
     device: Device = "cpu",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Summary:
     """Makes every run that has no record yet.
 
@@ -122,67 +122,53 @@ def run_all(
     Raises:
         ConfigError: A run has axes that its recipe does not know, or nothing can be written.
     """
+    import joblib  # type: ignore[import-untyped]
+
     begun = time.perf_counter()
     for point in {id(task.point): task.point for task in tasks}.values():
         check(point)
+    backend = _ray(address) if engine == "ray" else contextlib.nullcontext()
     named = {key_of(task.point, task.seed): task for task in tasks}
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         check_room(folder.resolve() / "records")
     known = read_records(folder).keys()
     missing = [task for key, task in named.items() if key not in known]
+    together, alone = _batches(missing) if device == "cuda" else ([], missing)
     failures: list[tuple[Task, str]] = []
-    results = _results(missing, folder, workers, engine, address, device)
-    for finished, (task, why) in enumerate(results, start=1):
-        if why is not None:
-            failures.append((task, why))
-        if progress is not None:
-            progress(finished, len(missing))
-    return Summary(
-        len(missing) - len(failures),
-        len(named) - len(missing),
-        failures,
-        time.perf_counter() - begun,
-    )
-
-
-def _results(
-    tasks: Sequence[Task],
-    folder: Path,
-    workers: int | None,
-    engine: str,
-    address: str | None,
-    device: Device,
-) -> Iterator[tuple[Task, str | None]]:
-    import joblib  # type: ignore[import-untyped]
-
-    if engine not in ("local", "ray"):
-        raise ConfigError(f"The 'engine' of reproduce must be local or ray. Got {engine!r}.")
-    backend: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
-    if engine == "ray":
-        try:
-            import ray
-            from ray.util.joblib import register_ray
-        except ImportError:
-            raise ConfigError(
-                "The engine 'ray' needs Ray. Install it with: pip install 'privgcn[cluster]'"
-            ) from None
-        register_ray()  # type: ignore[no-untyped-call]
-        ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
-        backend = joblib.parallel_config("ray")
     with backend:
-        together: list[list[Task]] = []
-        if device == "cuda":
-            together, tasks = _batches(tasks)
-        every = -1 if device == "cpu" else -2
         parallel = joblib.Parallel(
-            n_jobs=workers or every, return_as="generator_unordered", batch_size=1
+            n_jobs=workers or (-1 if device == "cpu" else -2),
+            return_as="generator_unordered",
+            batch_size=1,
         )
         # Other processes begin here; this one has the GPU meanwhile.
-        others = parallel(joblib.delayed(_recorded)([task], folder, "cpu") for task in tasks)
-        for batch in together:
-            yield from _recorded(batch, folder, device)
-        yield from chain.from_iterable(others)
+        others = parallel(joblib.delayed(_recorded)([task], folder, "cpu") for task in alone)
+        own = (_recorded(batch, folder, device) for batch in together)
+        ended = chain.from_iterable(chain(own, others))
+        for finished, (task, why) in enumerate(ended, start=1):
+            if why is not None:
+                failures.append((task, why))
+            progress(finished, len(missing))
+    made = len(missing) - len(failures)
+    return Summary(made, len(named) - len(missing), failures, time.perf_counter() - begun)
+
+
+def _ray(address: str | None) -> contextlib.AbstractContextManager[Any]:
+    """Joblib's workers on a Ray cluster."""
+    import joblib
+
+    try:
+        import ray
+        from ray.util.joblib import register_ray
+    except ImportError:
+        raise ConfigError(
+            "The engine 'ray' needs Ray. Install it with: pip install 'privgcn[cluster]'"
+        ) from None
+    register_ray()  # type: ignore[no-untyped-call]
+    ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
+    backend: contextlib.AbstractContextManager[Any] = joblib.parallel_config("ray")
+    return backend
 
 
 def _recorded(
@@ -202,7 +188,10 @@ def _recorded(
 
 
 def _batches(tasks: Sequence[Task]) -> tuple[list[list[Task]], list[Task]]:
-    """Tasks that share a pass, and all others."""
+    """Tasks that share a pass, those of few steps first, and all others.
+
+    What a call that is stopped leaves is then as much as can be.
+    """
     together: dict[str, list[Task]] = {}
     others = []
     for task in tasks:
@@ -213,7 +202,15 @@ def _batches(tasks: Sequence[Task]) -> tuple[list[list[Task]], list[Task]]:
         rest = {name: v for name, v in point.items() if name not in _WITHIN_A_BATCH}
         rest["private"] = "epsilon" in point or "noise" in point
         together.setdefault(json.dumps(rest, sort_keys=True), []).append(task)
-    return list(together.values()), others
+    return sorted(together.values(), key=lambda batch: _steps(batch[0].point)), others
+
+
+def _steps(point: Point) -> int:
+    """About how many steps a run of the paper's method or the released code takes."""
+    if "lot" in point:
+        return int(point["epochs"]) * MNIST_IMAGES // int(point["lot"])
+    parts = point.get("parts", 1)
+    return PAPER_EPOCHS[point["optimizer"]] * (1 if parts == "each" else int(parts))
 
 
 def run(batch: Sequence[Task], device: Device = "cpu") -> list[dict[str, Any]]:
@@ -245,7 +242,7 @@ def _by_privgcn(task: Task) -> dict[str, Any]:
     plan = trained.model.released.plan
     if plan is None:
         return _record(corpus, predicted)
-    return _record(corpus, predicted, noise=plan.noise_multiplier, steps=plan.steps)
+    return _record(corpus, predicted, noise_multiplier=plan.noise_multiplier, steps=plan.steps)
 
 
 def _soundly(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
@@ -285,8 +282,8 @@ def _soundly(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
         predicted = {
             mode: scores_in_mode(released, graph, test, mode).argmax(-1) for mode in MODES
         }
-        noise = plan.noise_multiplier
-        records.append(_record(corpus, predicted, noise=noise, steps=plan.steps))
+        facts = {"noise_multiplier": plan.noise_multiplier, "steps": plan.steps}
+        records.append(_record(corpus, predicted, **facts))
     return records
 
 
@@ -315,12 +312,12 @@ def _mnist(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
     test = images[corpus.split == TEST]
     trials = [Trial(own.seed, float(own.point["noise"]), PAPER_RATE) for own in batch]
     records = []
-    trained = train_batched(graph, method, trials, device)
-    for tensors, trial in zip(trained, trials, strict=True):
-        hidden = test @ tensors["layers.0.weight"] + tensors["layers.0.bias"]
-        scores = np.maximum(hidden, 0) @ tensors["layers.1.weight"] + tensors["layers.1.bias"]
-        noise, predicted = trial.noise_multiplier, {"alone": scores.argmax(-1)}
-        records.append(_record(corpus, predicted, noise=noise, steps=method.steps))
+    for own, trial in zip(train_batched(graph, method, trials, device), trials, strict=True):
+        hidden = np.maximum(test @ own["layers.0.weight"] + own["layers.0.bias"], 0)
+        scores = hidden @ own["layers.1.weight"] + own["layers.1.bias"]
+        predicted = {"alone": scores.argmax(-1)}
+        facts = {"noise_multiplier": trial.noise_multiplier, "steps": method.steps}
+        records.append(_record(corpus, predicted, **facts))
     return records
 
 
@@ -331,9 +328,9 @@ def check(point: Point) -> None:
         needed, known = {"lot", "noise", "epochs"}, {"dataset", "recipe"}
     elif point["recipe"] == "as-released":
         needed = {"optimizer"}
-        known = usual | {"features", "epsilon", "parts", "learning_rate", "sound"}
+        known = usual | {"features", "epsilon", "parts", "learning_rate", "clip"}
     else:
-        needed, known = set(), set(AXES) - {"lot", "sound"}
+        needed, known = set(), set(AXES) - {"lot", "clip"}
         if point["recipe"] == "auto":
             known -= {"optimizer", "parts"}
     for name in sorted(needed ^ (point.keys() - (known - needed))):
@@ -422,28 +419,24 @@ def _with_fraction(corpus: Corpus, fraction: float) -> Corpus:
 
 
 def _record(
-    corpus: Corpus,
-    predicted: Mapping[Any, NDArray[np.int64]],
-    *,
-    noise: float | None = None,
-    steps: int | None = None,
+    corpus: Corpus, predicted: Mapping[Any, NDArray[np.int64]], **facts: float
 ) -> dict[str, Any]:
-    """Scores and predictions on the test documents, and the facts of a run."""
+    """Scores on the test documents, the errors of the paper's mode, and the facts of a run."""
     truth, train = corpus.labels[corpus.split == TEST], corpus.labels[corpus.split == TRAIN]
     counts = np.bincount(train[train >= 0], minlength=corpus.num_classes)
     scores = {}
     for mode, classes in predicted.items():
         table = classification_scores(truth, classes, corpus.classes)
         scores[mode] = {"micro": table["micro_f1"], "macro": table["macro_f1"]}
+    wrong = (predicted.get(PAPER_MODE, truth) != truth) & (truth >= 0)
     return {
         "scores": scores,
-        "predicted": {mode: packed(classes) for mode, classes in predicted.items()},
-        "truth": packed(truth),
+        "errors": np.flatnonzero(wrong).tolist(),
         "majority": float((truth == counts.argmax()).mean()),
         "classes": corpus.num_classes,
-        "train": int((corpus.split == TRAIN).sum()),
+        "train": len(train),
         "test": len(truth),
-        **({} if noise is None else {"noise_multiplier": noise, "steps": steps}),
+        **facts,
     }
 
 
@@ -478,7 +471,7 @@ def _released(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
         parts,
         patience=0 if private else _PATIENCE,
         weight_decay=0.0 if private else _DECAY,
-        sound=frozenset(str(point.get("sound", "")).split()),
+        clip=bool(point.get("clip", False)),
     )
     trials = [
         Trial(
@@ -489,18 +482,13 @@ def _released(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
         for own, seed, _ in batch
     ]
     corpus = corpus_of(point)
-    test, steps = corpus.split == TEST, epochs * parts
-    return [
-        _record(
-            corpus,
-            {PAPER_MODE: scores[test].argmax(-1)},
-            noise=own.noise_multiplier,
-            steps=steps,
-        )
-        for own, scores in zip(
-            trials, released_scores(_rows(batch[0]), behaviour, trials, device), strict=True
-        )
-    ]
+    records = []
+    made = released_scores(_rows(batch[0]), behaviour, trials, device)
+    for own, scores in zip(trials, made, strict=True):
+        predicted = {PAPER_MODE: scores[corpus.split == TEST].argmax(-1)}
+        facts = {"noise_multiplier": own.noise_multiplier, "steps": epochs * parts}
+        records.append(_record(corpus, predicted, **facts))
+    return records
 
 
 def _released_mnist(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
@@ -513,19 +501,18 @@ def _released_mnist(batch: Sequence[Task], device: Device) -> list[dict[str, Any
     )
     records = []
     for point, seed, _ in batch:
-        noise, lot = float(point["noise"]), int(point["lot"])
+        noise, lot, epochs = float(point["noise"]), int(point["lot"]), int(point["epochs"])
         made = released_mnist(
             train,
             test,
             lot_size=lot,
             noise_multiplier=noise,
-            epochs=int(point["epochs"]),
+            epochs=epochs,
             seed=seed,
             device=device,
         )
-        steps = made.epochs * MNIST_IMAGES // lot
-        predicted = {"alone": made.scores.argmax(-1)}
-        records.append(_record(corpus, predicted, noise=noise, steps=steps))
+        facts = {"noise_multiplier": noise, "steps": made.epochs * MNIST_IMAGES // lot}
+        records.append(_record(corpus, {"alone": made.scores.argmax(-1)}, **facts))
     return records
 
 

@@ -1,22 +1,16 @@
 """The mean of public word vectors over a text, as the paper takes fastText's for Pokec.
 
-Vectors come from a text file of fastText (``.vec``) or GloVe (``.txt``), or from a ``.bin``
-model of fastText, which is read without fastText. That format is fastText's own (version 12):
-settings, dictionary, and one float matrix with a row for each word and each bucket of character
-n-grams. A word's vector is the mean of its own row and the rows of its n-grams; an unknown word
-has its n-grams only. The matrix, which can have gigabytes, is mapped and never loaded.
+Vectors come from a text file: fastText's ``.vec`` or GloVe's ``.txt``, also gzipped.
 """
 
 from __future__ import annotations
 
 import gzip
 import hashlib
-import mmap
-import struct
 import zlib
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -36,19 +30,12 @@ from privgcn.features.words import Language, WithoutStopWords, split_words
 if TYPE_CHECKING:
     from privgcn.data import Corpus
 
-SLOVAK = "cc.sk.300.bin"
-"""The Slovak fastText model of Grave et al. (2018)."""
+SLOVAK = "cc.sk.300.vec.gz"
+"""The Slovak fastText vectors of Grave et al. (2018), as published."""
 
 _SAMPLE = 1 << 20
 _LONGEST_LINE = 1 << 20
 _MOST_NUMBERS = 10_000
-
-_MAGIC = 793_712_314
-_VERSION = 12
-_SETTINGS = struct.Struct("<12id")
-_DICTIONARY = struct.Struct("<iiiqq")
-_ENTRY = struct.Struct("<qb")
-_END_OF_SENTENCE = "</s>"
 
 Vectors = dict[str, npt.NDArray[np.float32]]
 
@@ -57,8 +44,8 @@ class WordVectors(PublicVectors, WithoutStopWords):
     """Averages pre-trained vectors over the words of a text; zero where none is known.
 
     Args:
-        source: A fastText ``.bin`` or ``.vec`` or a GloVe ``.txt`` file: its path, or its name
-            in ``word-vectors`` of the data folder.
+        source: A ``.vec`` or ``.txt`` file, also gzipped: its path, or its name in
+            ``word-vectors`` of the data folder.
         lowercase: Whether words are lower-cased first, as GloVe's are.
     """
 
@@ -137,7 +124,7 @@ class WordVectors(PublicVectors, WithoutStopWords):
 
 
 class FastText(WordVectors):
-    """As in the paper: fastText's model of the language, here Slovak, and every word counts.
+    """As in the paper: fastText's vectors of the language, here Slovak; every word counts.
 
     Args:
         source: As above.
@@ -148,26 +135,6 @@ class FastText(WordVectors):
 
     source: Annotated[str, LOCAL] = SLOVAK
     stop_words: Language = None
-
-
-def look_up(path: Path, words: Collection[str]) -> tuple[Vectors, int]:
-    """The vectors of those ``words`` that are known, and their dimension.
-
-    Only the asked-for words are stored: the files have millions.
-
-    Args:
-        path: A file: fastText ``.bin``, or text as fastText (``.vec``) and GloVe (``.txt``)
-            write it, also gzipped.
-        words: What to look up.
-
-    Raises:
-        DataError: The file is corrupt.
-    """
-    if path.suffix == ".bin":
-        model = FastTextModel(path)
-        vectors = {word: model.vector(word) for word in words}
-        return {word: row for word, row in vectors.items() if row is not None}, model.dimension
-    return _from_text(path, words)
 
 
 def find_vectors(source: str) -> Path:
@@ -182,12 +149,19 @@ def find_vectors(source: str) -> Path:
             return file
     raise DataNotAvailableError(
         f"The word vectors '{source}' are not on this machine: neither {path} nor {stored} is "
-        "there. Give the path of a fastText .bin or .vec file or of a GloVe .txt file as the "
-        "option 'source'."
+        "there. Give the path of a fastText .vec file or of a GloVe .txt file as the option "
+        "'source'."
     )
 
 
-def _from_text(path: Path, words: Collection[str]) -> tuple[Vectors, int]:
+def look_up(path: Path, words: Collection[str]) -> tuple[Vectors, int]:
+    """The vectors of those ``words`` that are known, and their dimension.
+
+    Only the asked-for words are stored: the files have millions.
+
+    Raises:
+        DataError: The file is corrupt, or no text.
+    """
     wanted = {word.encode("utf-8", "replace"): word for word in words}
     vectors: Vectors = {}
     dimension = number = 0
@@ -202,6 +176,8 @@ def _from_text(path: Path, words: Collection[str]) -> tuple[Vectors, int]:
                     fields = line.split()
                     header = len(fields) == 2 and all(field.isdigit() for field in fields)
                     dimension = int(fields[1]) if header else len(fields) - 1
+                    if not header and b"\0" in line:
+                        raise ValueError("it is no text; take the .vec file of the model")
                     if dimension > _MOST_NUMBERS:
                         raise ValueError(f"vectors have at most {_MOST_NUMBERS} numbers")
                     if not wanted:
@@ -225,96 +201,3 @@ def _from_text(path: Path, words: Collection[str]) -> tuple[Vectors, int]:
     if dimension < 1:
         raise DataError(f"The file {path} must hold word vectors. Got none.")
     return vectors, dimension
-
-
-class FastTextModel:
-    """Vectors of words, known or not.
-
-    Args:
-        path: A ``.bin`` file.
-
-    Raises:
-        DataError: The file is cut, of another format, or quantised.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            with path.open("rb") as stream:
-                data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-                self._read(data)
-        except OSError as error:
-            raise DataError(f"The file {path} cannot be read: {error.strerror}.") from error
-        except (struct.error, ValueError, IndexError) as error:
-            raise DataError(
-                f"The file {path} must be a complete fastText model. It cannot be read "
-                f"({error}). It may have been cut: copy it again."
-            ) from error
-
-    def _read(self, data: Any) -> None:
-        magic, version = struct.unpack_from("<ii", data, 0)
-        if magic != _MAGIC or version != _VERSION:
-            raise DataError(
-                f"The file {self._path} must be a fastText model of version {_VERSION}. Got "
-                "another format. Use a .bin file of fastText, or a text file named .vec."
-            )
-        settings = _SETTINGS.unpack_from(data, 8)
-        self.dimension, self._buckets = settings[0], settings[8]
-        self._shortest, self._longest = settings[9], settings[10]
-        at = 8 + _SETTINGS.size
-        size, self._words, _, _, pruned = _DICTIONARY.unpack_from(data, at)
-        at += _DICTIONARY.size
-        self._rows: dict[str, int] = {}
-        for row in range(size):
-            end = data.find(b"\0", at)
-            if end < 0:
-                raise ValueError("the dictionary is not complete")
-            word = data[at:end].decode("utf-8", "replace")
-            at = end + 1 + _ENTRY.size
-            if row < self._words:
-                self._rows[word] = row
-        if pruned >= 0 or data[at]:
-            raise DataError(
-                f"The file {self._path} must not be quantised. Got a quantised model. Use the "
-                ".bin file instead of the .ftz file."
-            )
-        height, width = struct.unpack_from("<qq", data, at + 1)
-        at += 17
-        if not 1 <= self.dimension <= _MOST_NUMBERS:
-            raise ValueError(f"vectors have 1 to {_MOST_NUMBERS} numbers")
-        if (
-            width != self.dimension
-            or self._words < 0
-            or height < self._words + max(0, self._buckets)
-            or height * width * 4 > len(data) - at
-        ):
-            raise ValueError("the matrix is not complete")
-        flat = np.frombuffer(data, dtype="<f4", count=height * width, offset=at)
-        self._matrix = flat.reshape(height, width)
-
-    def vector(self, word: str) -> npt.NDArray[np.float32] | None:
-        """The vector of a word; None for a word without any known n-gram."""
-        rows = [] if word not in self._rows else [self._rows[word]]
-        if word != _END_OF_SENTENCE and self._buckets > 0:
-            # The length of an n-gram counts characters, the hash takes bytes.
-            whole = f"<{word}>"
-            grams = (
-                whole[start : start + size]
-                for start in range(len(whole))
-                for size in range(max(1, self._shortest), self._longest + 1)
-                if start + size <= len(whole)
-            )
-            codes = (fnv_hash(gram.encode()) for gram in grams if gram not in ("<", ">"))
-            rows += [self._words + code % self._buckets for code in codes]
-        if not rows:
-            return None
-        return np.asarray(self._matrix[rows].mean(axis=0, dtype=np.float32))
-
-
-def fnv_hash(data: bytes) -> int:
-    """The 32-bit FNV-1a of fastText: its bytes are signed, so those above 127 set high bits."""
-    value = 2_166_136_261
-    for byte in data:
-        value ^= byte if byte < 128 else 0xFFFFFF00 | byte
-        value = (value * 16_777_619) & 0xFFFFFFFF
-    return value

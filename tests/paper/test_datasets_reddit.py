@@ -9,7 +9,6 @@ import pytest
 from privgcn.data import load_corpus
 from privgcn.errors import DataError
 from privgcn_paper.datasets.reddit import class_preserving_sample
-from synthetic_dumps import write_reddit
 
 SIZES = (1_534, 238, 557)
 
@@ -24,7 +23,22 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def raw(tmp_path: Path) -> tuple[Path, Path]:
     folder = tmp_path / "reddit" / "raw"
     folder.mkdir(parents=True)
-    return write_reddit(folder, SIZES, edges=40_000, dimension=20)
+    data, graph = folder / "reddit_data.npz", folder / "reddit_graph.npz"
+    draw, count = np.random.default_rng(0), sum(SIZES)
+    ends = draw.integers(0, count, (2, 40_000), dtype=np.int32)
+    np.savez(
+        data,
+        feature=draw.standard_normal((count, 20)),
+        label=draw.choice(41, count, p=np.arange(1, 42) / 861).astype(np.int32),
+        node_types=draw.permutation(np.repeat([1, 2, 3], SIZES)).astype(np.int32),
+        node_ids=np.arange(count, dtype=np.int32),
+    )
+    both = {
+        "row": np.concatenate([ends[0], ends[1]]),
+        "col": np.concatenate([ends[1], ends[0]]),
+    }
+    np.savez(graph, format=np.array(b"coo"), shape=np.array([count, count]), **both)
+    return data, graph
 
 
 def test_the_published_files_give_the_paper_s_sizes() -> None:
@@ -44,6 +58,8 @@ def test_the_published_files_give_the_paper_s_sizes() -> None:
 
 def test_the_sample_is_the_induced_graph(raw: tuple[Path, Path], tmp_path: Path) -> None:
     corpus = load_corpus("reddit", data_dir=tmp_path)
+    # The seed of the user does not make another dataset.
+    assert list(load_corpus("reddit", data_dir=tmp_path, seed=1).ids) == list(corpus.ids)
     assert [len(part) for part in (corpus.train, corpus.validation, corpus.test)] == [
         152,
         24,
@@ -58,24 +74,12 @@ def test_the_sample_is_the_induced_graph(raw: tuple[Path, Path], tmp_path: Path)
         assert np.allclose(corpus.vectors, arrays["feature"][rows])
         assert (corpus.labels == arrays["label"][rows]).all()
         assert (corpus.split == arrays["node_types"][rows] - 1).all()
-    graph = _graph(raw[1])[rows][:, rows].tocoo()
-    expected = {(a, b) for a, b in zip(graph.row, graph.col, strict=True) if a < b}
+    place = {row: number for number, row in enumerate(rows.tolist())}
+    with np.load(raw[1]) as arrays:
+        pairs = zip(arrays["row"].tolist(), arrays["col"].tolist(), strict=True)
+        ends = [(place[a], place[b]) for a, b in pairs if a in place and b in place]
+    expected = {(a, b) for a, b in ends if a < b}
     assert {tuple(pair) for pair in corpus.edges.T} == expected
-
-
-def _graph(path: Path):  # type: ignore[no-untyped-def]
-    from scipy.sparse import coo_matrix
-
-    with np.load(path) as arrays:
-        row, col, shape = arrays["row"], arrays["col"], arrays["shape"]
-    return coo_matrix((np.ones(len(row)), (row, col)), tuple(shape)).tocsr()
-
-
-def test_the_seed_of_the_user_does_not_make_another_dataset(
-    raw: tuple[Path, Path], tmp_path: Path
-) -> None:
-    one, two = (load_corpus("reddit", data_dir=tmp_path, seed=seed) for seed in (1, 2))
-    assert list(one.ids) == list(two.ids)
 
 
 def _rewrite(path: Path, **arrays: np.ndarray) -> None:
@@ -118,20 +122,14 @@ BROKEN = {
     "cut graph": (1, _cut, "zip"),
     "flipped bit": (1, _flip, "CRC"),
     "no labels": (0, lambda path: _drop(path, "label"), "label"),
-    "no columns": (1, lambda path: _drop(path, "col"), "col"),
     "labels too few": (0, lambda path: _rewrite(path, label=np.zeros(5, int)), "each post"),
     "a wild label": (0, lambda path: _rewrite(path, label=np.full(N, 41)), "0 to 40"),
-    "a wild split": (0, lambda path: _rewrite(path, node_types=np.zeros(N, int)), "1 to 3"),
-    "vectors too few": (0, lambda path: _rewrite(path, feature=np.zeros((9, 2))), "each post"),
     "not finite": (0, lambda path: _rewrite(path, feature=np.full((N, 2), np.nan)), "finite"),
     "ids out of range": (1, lambda path: _rewrite(path, row=np.full(80_000, N)), "'row'"),
-    "one end too few": (1, lambda path: _rewrite(path, row=np.zeros(7, int)), "shape"),
     "objects": (0, lambda path: _rewrite(path, label=np.array([None] * N)), "pickle"),
     "words": (0, lambda path: _rewrite(path, label=np.array(["a"] * N)), "'label' is <U1"),
-    "labels in rows": (0, lambda path: _rewrite(path, label=np.zeros((N, 2), int)), "shape"),
     "a promise of terabytes": (0, lambda path: _header(path, f"({10**14},)"), ""),
     "a shape that is no number": (0, lambda path: _header(path, "('a',)"), ""),
-    "a negative shape": (0, lambda path: _header(path, "(-5,)"), ""),
     "a deep header": (0, lambda path: _header(path, "(" * 3_000), ""),
 }
 

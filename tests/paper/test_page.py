@@ -9,6 +9,7 @@ import pytest
 from paper.fake_runs import all_runs, records
 from privgcn.report.tables import MeanStd
 from privgcn_paper import page
+from privgcn_paper.claims import compared
 from privgcn_paper.experiments import Experiment, View, experiments
 from privgcn_paper.results import PAPER_MODE, Runs
 
@@ -55,26 +56,22 @@ class TestExperiments:
         (row,) = [row for row in second.rows if row[:4] == ("Cora", "done soundly", "SGD", "1")]
         point = {"dataset": "cora", "recipe": "paper-full", "optimizer": "sgd", "epsilon": 2}
         assert row[list(second.columns).index("epsilon 2")] == runs.score(**point)
+        titles = [f.title for f in part_of("experiment-b", runs).figures if "Cora" in f.title]
+        assert [title.rpartition("; ")[2] for title in titles[:2]] == ["own-graph", PAPER_MODE]
 
-    @pytest.mark.parametrize(
-        ("name", "end", "columns"),
-        [
-            ("mnist", "; alone", ("usual epochs", "epochs 1", "epochs 100")),
-            (
-                "experiment-c",
-                "; own-graph",
-                (*(f"parts {n}" for n in (1, 2, 4, 6, 8, 10, 100)), "parts each"),
-            ),
-        ],
-    )
-    def test_columns_have_an_order(self, runs, name, end, columns):
-        table = part_of(name, runs).tables[0]
-        assert table.columns[4:] == columns
-        assert table.title.endswith(end)
+    def test_columns_and_heads_have_an_order(self, runs):
+        table = part_of("experiment-c", runs).tables[0]
+        parts = (*(f"parts {n}" for n in (1, 2, 4, 6, 8, 10, 100)), "parts each")
+        assert table.columns[4:] == parts
+        table = part_of("mnist", runs).tables[0]
+        assert table.columns[4:] == ("usual epochs", "epochs 1", "epochs 100")
+        assert table.title.endswith("; alone")
+        table = part_of("as-released", runs).tables[0]
+        assert table.columns[3:] == ("as released", "clipped")
 
     def test_figures_have_the_majority_class_of_their_dataset(self, runs):
         figures = {f.title: f for f in part_of("experiment-b", runs).figures}
-        figure = figures["Experiment B: privacy budget and training data, Cora"]
+        figure = figures["Experiment B: privacy budget and training data, Cora; full-graph"]
         assert [series.name for series in figure.series] == [
             *("done soundly, SGD", "done soundly, Adam"),
             *("as released, SGD", "as released, Adam", "auto", "majority class"),
@@ -84,14 +81,7 @@ class TestExperiments:
         for figure in part_of("hard-cases", runs).figures:
             assert not figure.series[-1].reference
             assert figure.y_label == "hard cases that stay errors"
-
-    def test_a_single_mark_is_no_figure(self, runs):
         assert part_of("table1", runs).figures == []
-        experiment = Experiment(
-            grid=[{"dataset": "cora", "recipe": "auto", "epsilon": 2}],
-            show=[View(columns="epsilon", each=["dataset"], lines=["recipe"])],
-        )
-        assert page.experiment_parts(experiment, experiment.points(), runs).figures == []
 
     def test_lists_and_tables_of_an_axis_are_shown(self):
         changes = [{}, {"training.epochs": 3}]
@@ -124,28 +114,20 @@ class TestTables:
             highest = max(others, key=lambda score: score.mean)
             assert row[at : at + 3] == (ours, highest, f"{ours.mean / highest.mean:.0%}")
 
-    def test_table_1_has_every_published_score(self, runs):
-        table = page.table_1(runs)
-        assert len(table.rows) == 5 * 4 * 2
-        assert all(isinstance(cell, MeanStd) for row in table.rows for cell in row[4:6])
+    def test_table_1_has_every_published_score_and_is_counted(self, runs):
+        rows = page.table_1(runs).rows
+        assert len(rows) == 5 * 4 * 2
+        assert all(isinstance(cell, MeanStd) for row in rows for cell in row[4:6])
+        private = [row for row in rows if "epsilon" in row[1]]
+        near = [abs(row[4].mean - row[3]) <= 0.05 for row in private]
+        counts = page.counted(runs)
+        assert (counts["private"], counts["emulated"], counts["emulated_sgd"]) == (30, 30, 15)
+        assert counts["given"] == sum(near)
+        assert counts["clear"] == sum(row[5].mean > row[6] + 0.05 for row in private)
 
     def test_each_published_number_is_counted_once(self, runs):
-        table = page.agreement_table(runs)
-        kinds = {row[0]: sum(row[1:]) for row in table.rows}
-        assert sum(kinds.values()) == 40 + 5 + 15 + 4 + 30 + 10 + 3 + 15
-        assert (kinds["table1"], kinds["table1, private"]) == (15, 30)
-
-    def test_what_the_emulation_gives_is_counted_by_optimiser(self, runs):
-        (note,) = page.agreement_table(runs).notes
-        counts = dict(re.findall(r"(SGD|Adam) (\d+) of 15", note))
-        assert set(counts) == {"SGD", "Adam"}
-        for name, count in counts.items():
-            near = [
-                abs(row[4].mean - row[3]) <= 0.05
-                for row in page.table_1(runs).rows
-                if row[2] == name and "epsilon" in row[1]
-            ]
-            assert (len(near), sum(near)) == (15, int(count))
+        rows = page.agreement_table(compared(runs)).rows
+        assert sum(sum(row[1:]) for row in rows) == len(compared(runs))
 
     def test_the_accountant_stands_beside_what_it_should_give(self):
         table, figure = page.accountant()
@@ -171,14 +153,13 @@ class TestWholePage:
         page.write_reproduction(written / "reproduction.md", table)
         assert {f: f.read_bytes() for f in written.rglob("*") if f.is_file()} == files
 
-    def test_its_figures_are_files_beside_it(self, written):
+    def test_has_its_figures_beside_it_and_says_first_what_a_guarantee_covers(
+        self, written, runs
+    ):
         text = (written / "reproduction.md").read_text()
         linked = re.findall(r"\(figures/([^)]+)\)", text)
         assert sorted(linked) == sorted(f.name for f in (written / "figures").iterdir())
         assert len(linked) > 20
-
-    def test_it_says_first_what_a_guarantee_covers(self, written, runs):
-        text = (written / "reproduction.md").read_text()
         chapters = re.findall(r"^## (.*)$", text, re.MULTILINE)
         assert chapters[:2] == [
             "What the guarantee covers, and what the paper's protocol gives",
@@ -187,7 +168,19 @@ class TestWholePage:
         assert len(re.findall(r"^\d\. .* \*\*.*\*\*", text, re.MULTILINE)) == 5
         assert "{" not in re.sub(r"`[^`]*`", "", text).replace("{}", "")
         assert f"{len(runs.rows):,} runs of privgcn 0+test: " in text
-        assert "is left out" not in text
+        anchors = {re.sub("[^a-z0-9 -]", "", c.lower()).replace(" ", "-") for c in chapters}
+        assert {*re.findall(r"\(#([^)]+)\)", text)} <= anchors
+
+    def test_says_where_runs_and_the_written_reason_part(self, runs):
+        outcomes = {row[1]: row[2] for row in page.claims_table(runs).rows}
+        assert [
+            outcome
+            for says, outcome in outcomes.items()
+            if "the note was written for" in outcome
+        ]
+        outcomes = {row[1][:2]: row[2] for row in page.claims_table(Runs(())).rows}
+        assert outcomes["1."] == "not testable (the note was written for: fails)"
+        assert outcomes["3."] == "not testable"
 
     def test_a_dataset_of_another_size_is_kept_apart(self, tmp_path, runs):
         rows = [{**row, "train": 99} if row["dataset"] == "pokec" else row for row in runs.rows]

@@ -3,7 +3,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -14,27 +13,7 @@ from tests.features.documents import of_texts
 
 from privgcn.errors import DataError, DataNotAvailableError
 from privgcn.features import featurizer_from_state, make_featurizer
-from privgcn_paper.word_vectors import FastTextModel, find_vectors, fnv_hash, look_up
-
-WORDS = ["</s>", "pes", "mačka"]
-
-
-def fasttext_bytes(
-    matrix: np.ndarray,
-    shortest: int = 3,
-    longest: int = 4,
-    buckets: int = 10,
-    quantised: int = 0,
-) -> bytes:
-    """A model as fastText's own writer lays it out."""
-    settings = (matrix.shape[1], 5, 5, 1, 5, 1, 2, 1, buckets, shortest, longest, 100)
-    out = struct.pack("<ii", 793712314, 12) + struct.pack("<12id", *settings, 1e-4)
-    out += struct.pack("<iiiqq", len(WORDS), len(WORDS), 0, 99, -1)
-    for word in WORDS:
-        out += word.encode() + b"\0" + struct.pack("<qb", 7, 0)
-    out += struct.pack("<bqq", quantised, *matrix.shape) + matrix.astype("<f4").tobytes()
-    return out + struct.pack("<bqq", 0, 0, matrix.shape[1])
-
+from privgcn_paper.word_vectors import find_vectors, look_up
 
 GLOVE = "the 1 1 1\ncat 1 0 0\nat name@x.y 9 9 9\ndog 0 1 0\ndog 5 5 5\nfish 0 0 4e-1\n"
 
@@ -91,6 +70,7 @@ CUT = gzip.compress("".join(f"w{n} {n} {n * 7 % 13}\n" for n in range(5000)).enc
         ("a.txt", b"cat 1 0 0\ndog 1 0\n", "Line 2"),
         ("a.txt", b"cat 1 0 0\ndog 1 0 x\n", "Line 2"),
         ("a.txt", b"", "none"),
+        ("a.bin", b"\xba\x16\x4f\x2f\x0c\0\0\0 1\n", "take the .vec file"),
         ("a.vec.gz", CUT, "cut"),
     ],
 )
@@ -110,77 +90,17 @@ def test_other_vectors_than_in_training_are_refused(tmp_path: Path) -> None:
         made.transform(corpus)
 
 
-MATRIX = np.random.default_rng(0).normal(size=(13, 4)).astype(np.float32)
-
-
-@pytest.mark.parametrize(
-    ("data", "value"),
-    # The published test values of FNV-1a; of a byte above 127 fastText sets the high bits.
-    [
-        *((b"", 2166136261), (b"a", 3826002220), (b"foobar", 3214735720)),
-        (b"\xc5", ((2166136261 ^ 0xFFFFFFC5) * 16777619) & 0xFFFFFFFF),
-    ],
-)
-def test_the_hash_is_fnv_1a_of_signed_bytes(data: bytes, value: int) -> None:
-    assert fnv_hash(data) == value
-
-
-@pytest.mark.parametrize(
-    ("word", "lengths", "row", "parts"),
-    [
-        ("pes", (3, 4), [1], ["<pe", "<pes", "pes", "pes>", "es>"]),
-        ("psi", (3, 4), [], ["<ps", "<psi", "psi", "psi>", "si>"]),
-        ("</s>", (3, 4), [0], []),
-        # A letter of several bytes counts once.
-        ("mačka", (7, 7), [2], ["<mačka>"]),
-        ("pes", (0, 0), [1], []),
-        ("psi", (0, 0), [], []),
-    ],
-)
-def test_a_word_is_the_mean_of_its_row_and_its_parts(
-    tmp_path: Path, word: str, lengths: tuple[int, int], row: list[int], parts: list[str]
-) -> None:
-    path = tmp_path / "model.bin"
-    path.write_bytes(fasttext_bytes(MATRIX, *lengths))
-    vector = FastTextModel(path).vector(word)
-    rows = row + [3 + fnv_hash(part.encode()) % 10 for part in parts]
-    if not rows:
-        assert vector is None
-        return
-    assert vector is not None
-    assert np.allclose(vector, MATRIX[rows].mean(axis=0))
-
-
-WHOLE = fasttext_bytes(np.ones((13, 4), np.float32))
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        *((WHOLE[:size], "cut") for size in (0, 6, 40, 90, 130, len(WHOLE) - 60)),
-        (b"x" * 200, "another format"),
-        (fasttext_bytes(np.ones((13, 4), np.float32), quantised=1), "quantised"),
-        (fasttext_bytes(np.zeros((0, 1 << 20), np.float32), buckets=0), "complete fastText"),
-        (fasttext_bytes(np.zeros((3, 4), np.float32)), "complete fastText"),
-    ],
-)
-def test_broken_models(tmp_path: Path, content: bytes, says: str) -> None:
-    (tmp_path / "model.bin").write_bytes(content)
-    with pytest.raises(DataError, match=says):
-        FastTextModel(tmp_path / "model.bin")
-
-
-def test_features_fasttext_takes_the_paper_s_model_of_slovak(
+def test_features_fasttext_takes_the_paper_s_vectors_of_slovak(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "word-vectors").mkdir()
-    matrix = np.arange(26, dtype=np.float32).reshape(13, 2)
-    (tmp_path / "word-vectors" / "cc.sk.300.bin").write_bytes(fasttext_bytes(matrix, 0, 0))
+    path = tmp_path / "word-vectors" / "cc.sk.300.vec.gz"
+    path.write_bytes(gzip.compress("3 2\nthe 1 2\npes 3 4\nmačka 5 6\n".encode()))
     monkeypatch.setenv("PRIVGCN_DATA", str(tmp_path))
-    corpus = of_texts("pes", "the mačka")
+    corpus = of_texts("pes, the pes", "mačka neznáma")
     made = make_featurizer("fasttext", None, corpus).fit(corpus)
     rows = made.transform(corpus)
-    assert np.allclose(rows, matrix[1:3])
+    assert np.allclose(rows, [[7 / 3, 10 / 3], [5, 6]])
     assert made.state()["left_out"] == []
     assert np.array_equal(featurizer_from_state(made.state()).transform(corpus), rows)
 
