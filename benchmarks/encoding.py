@@ -18,8 +18,7 @@ from measuring import Step, machine_sentence, markdown, spread, write_json
 from sentence_transformers import SentenceTransformer
 
 from privgcn.features import bert
-from privgcn.features.encoders import MiniLM
-from privgcn.features.static import StaticVectors
+from privgcn.features.encoders import MiniLM, StaticVectors
 
 NUMBERS = ("float32", "bfloat16")
 # Words of a text, and how many texts.

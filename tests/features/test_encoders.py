@@ -14,7 +14,7 @@ from tests.features.documents import of_texts
 
 from privgcn.errors import ConfigError, DataError, DataNotAvailableError
 from privgcn.features import bert, featurizer_from_state, make_featurizer
-from privgcn.features.encoders import MINILM, UNIVERSAL
+from privgcn.features.packages import MINILM, UNIVERSAL
 
 has_transformers = [
     pytest.mark.text,
@@ -50,7 +50,7 @@ def test_the_forward_pass_is_that_of_transformers(tmp_path: Path, number: str) -
     transformers = pytest.importorskip("transformers")
     import torch
 
-    folder = MINILM.needed("minilm") / "model"
+    folder = MINILM.needed() / "model"
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModel.from_pretrained(folder).eval()
     texts = ["", "One heart.", "Graphs, kernels & \u4f60\u597d " * 9, "long words " * 400]

@@ -10,7 +10,8 @@ from tests.features.documents import of_texts
 
 from privgcn.errors import DataError
 from privgcn.features import featurizer_from_state, make_featurizer
-from privgcn.features.static import StaticVectors
+from privgcn.features.encoders import StaticVectors
+from privgcn.features.packages import WORDLLAMA
 
 TEXTS = (
     "The patient had a heart attack.",
@@ -23,7 +24,7 @@ def test_rows_are_sums_of_token_vectors_by_log_counts() -> None:
     corpus = of_texts("graph kernel graph", "")
     made = make_featurizer("static", None, corpus).fit(corpus)
     rows = made.transform(corpus)
-    vectors, tokens = StaticVectors().checked_files()
+    vectors, tokens = WORDLLAMA.checked()
     table = load_file(vectors)["embedding.weight"].astype(np.float64)
     # The codes of the words in the vocabulary of Llama 2.
     words = json.loads(tokens.read_text())["model"]["vocab"]

@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 from builders import small_settings
 from privgcn.data import load_corpus
-from privgcn.features.static import StaticVectors
+from privgcn.features.encoders import StaticVectors
 from privgcn.mechanism import Ranks
 from privgcn.runs.prepare import prepare
 from privgcn.runs.run import write_run

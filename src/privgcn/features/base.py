@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from privgcn import progress
 from privgcn.errors import ConfigError, DataError, refusal
+from privgcn.features.packages import Weights
 from privgcn.files import array_on_disk
 
 if TYPE_CHECKING:
@@ -145,9 +146,15 @@ class PublicVectors(Featurizer):
 
     Attributes:
         identity: What tells these vectors from all others: a checksum.
+        what: The vectors by name.
+        weights: Their files, where a Python package has them.
+        width: Length of a row then.
     """
 
     learns = False
+    what: ClassVar[str]
+    weights: ClassVar[Weights]
+    width: ClassVar[int]
     # Texts that are encoded at once: what a stopped run loses.
     _chunk: ClassVar[int] = 4096
 
@@ -185,10 +192,8 @@ class PublicVectors(Featurizer):
                 "the earlier ones back, or train again."
             )
         shape = len(texts), self.dimension
-        if 4 * len(texts) * self.dimension < ON_DISK:
-            rows = np.empty(shape, dtype=np.float32)
-        else:
-            rows = array_on_disk(shape, np.float32)
+        made = np.empty if 4 * len(texts) * self.dimension < ON_DISK else array_on_disk
+        rows: npt.NDArray[np.float32] = made(shape, np.float32)
         done = begin = 0
 
         def ready(count: int) -> None:
@@ -208,15 +213,14 @@ class PublicVectors(Featurizer):
         return self._encode(words, lambda count: None)
 
     @property
-    @abstractmethod
     def _what(self) -> str:
-        """The vectors by name."""
+        return self.what
 
-    @abstractmethod
-    def _checksum(self) -> str: ...
+    def _checksum(self) -> str:
+        return self.weights.checksum()
 
-    @abstractmethod
-    def _width(self) -> int: ...
+    def _width(self) -> int:
+        return self.width
 
     @abstractmethod
     def _encode(self, texts: Sequence[str], ready: Ready) -> npt.NDArray[np.float32]: ...

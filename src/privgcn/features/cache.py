@@ -14,7 +14,7 @@ import os
 import re
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -27,10 +27,8 @@ from privgcn.data.download import cache_folder
 from privgcn.errors import ConfigError, DataError
 from privgcn.files import writing
 
-_KEYS_AT_ONCE = 500
 _PATIENCE = 60.0
 _OWN_FILE = re.compile(r"[0-9a-f]{32}\.sqlite3(-journal)?")
-
 
 Vectors = dict[bytes, npt.NDArray[np.float32]]
 Encode = Callable[[list[str]], npt.NDArray[np.float32]]
@@ -81,36 +79,32 @@ class VectorCache:
         try:
             with writing(self._folder):
                 self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                stored = self._read(list(wanted))
+                stored = self._read(wanted)
                 ready(len(stored))
                 missing = [key for key in wanted if key not in stored]
-                if missing:
-                    made = encode([wanted[key] for key in missing])
-                    fresh = dict(zip(missing, made, strict=True))
-                    self._write(fresh)
-                    stored |= fresh
+                made = encode([wanted[key] for key in missing]) if missing else ()
+                fresh = dict(zip(missing, made, strict=True))
+                rows = [(key, np.asarray(own, "<f4").tobytes()) for key, own in fresh.items()]
+                with closing(self._connect()) as base, base:
+                    base.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
         except (ConfigError, sqlite3.OperationalError) as error:
             raise DataError(
                 f"The cache folder {self._folder} must be writable. {error}. Give another one "
                 "with the option 'cache_dir', or --no-cache."
             ) from error
-        rows = [stored[key] for key in keys]
-        return np.array(rows, dtype=np.float32).reshape(len(keys), self._dimension)
+        known = stored | fresh
+        found = [known[key] for key in keys]
+        return np.array(found, dtype=np.float32).reshape(len(keys), self._dimension)
 
     def _key(self, text: str) -> bytes:
         return hashlib.sha256(self._identity + text.encode("utf-8", "surrogatepass")).digest()
 
-    def _read(self, keys: list[bytes]) -> Vectors:
-        stored: Vectors = {}
-        if not self.path.exists():
-            return stored
+    def _read(self, keys: Iterable[bytes]) -> Vectors:
+        query, stored = "SELECT vector FROM vectors WHERE key = ?", Vectors()
         try:
             with closing(self._connect()) as base:
-                for at in range(0, len(keys), _KEYS_AT_ONCE):
-                    some = keys[at : at + _KEYS_AT_ONCE]
-                    marks = ",".join("?" * len(some))
-                    query = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"
-                    for key, content in base.execute(query, some):
+                for key in keys:
+                    for (content,) in base.execute(query, (key,)):
                         stored[key] = np.frombuffer(content, "<f4", self._dimension)
         except sqlite3.OperationalError:
             raise
@@ -125,11 +119,6 @@ class VectorCache:
             return {}
         return stored
 
-    def _write(self, fresh: Vectors) -> None:
-        rows = [(key, np.asarray(vector, "<f4").tobytes()) for key, vector in fresh.items()]
-        with closing(self._connect()) as base, base:
-            base.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
-
     def _connect(self) -> sqlite3.Connection:
         # Made here, as SQLite would make it readable for others.
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -141,14 +130,7 @@ class VectorCache:
 
 
 class CacheContents(NamedTuple):
-    """What lies in a cache folder.
-
-    Attributes:
-        folder: The folder.
-        encoders: Encoders, or settings of one, whose vectors are there.
-        files: Files of vectors, and what a stopped run left.
-        size: Of all of them, in bytes.
-    """
+    """What lies in a cache folder: how many encoders and files, and their size in bytes."""
 
     folder: Path
     encoders: int

@@ -40,15 +40,15 @@ MOST_TOKENS, TOKEN_STEP = 256, 16
 TOKENS_A_SECOND = {"float32": 4_000.0, "bfloat16": 13_000.0, "cuda": 400_000.0}
 """MiniLM on one core, without and with a processor that multiplies bfloat16; and on a GPU."""
 
-TEXTS_A_SECOND = {"static": 2000.0, "universal": 120.0, "hashing": 4000.0}
-"""On one core, texts of two hundred words; ``universal`` uses one core only."""
+TEXTS_A_SECOND = {"static": 2000.0, "universal": 120.0}
+"""On one core, texts of two hundred words."""
 
 _OWN = {
     "given": "privgcn.features.base:GivenVectors",
     "hashing": "privgcn.features.words:HashingWords",
     "bow": "privgcn.features.words:BagOfWords",
     "tfidf": "privgcn.features.words:TfIdf",
-    "static": "privgcn.features.static:StaticVectors",
+    "static": "privgcn.features.encoders:StaticVectors",
     "minilm": "privgcn.features.encoders:MiniLM",
     "both": "privgcn.features.encoders:Both",
     "universal": "privgcn.features.encoders:Universal",
@@ -117,7 +117,7 @@ def choose(
 
 
 def _of_another_language(units: int, language: str) -> Choice:
-    from privgcn.features.encoders import UNIVERSAL
+    from privgcn.features.packages import UNIVERSAL
 
     if UNIVERSAL.folder() is not None:
         lasts = _duration(units / TEXTS_A_SECOND["universal"])

