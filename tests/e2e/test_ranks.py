@@ -14,6 +14,7 @@ import pytest
 from e2e.letters import PRIVATE
 
 LIMIT = 300
+FILES = ("model.safetensors", "scores.json")
 TORCHRUN = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
 
 
@@ -28,17 +29,19 @@ def started(launcher: list[str], *words: object, **environment: str) -> Any:
 
 
 @pytest.mark.slow
-def test_torchrun_leaves_the_tensors_of_one_process(tmp_path: Path, shelf: Path) -> None:
+def test_torchrun_leaves_the_tensors_and_scores_of_one_process(
+    tmp_path: Path, shelf: Path
+) -> None:
     tensors = []
     # In folders of their own: a run beside another of the same documents says so.
     for name, launcher in (("one/run", []), ("two/run", TORCHRUN)):
-        words = ["train", shelf / "letters", *PRIVATE, "--reproducible", "--json"]
-        done = started(launcher, *words, "--out", tmp_path / name)
+        words = ["train", shelf / "letters", *PRIVATE, "--features", "static", "--json"]
+        done = started(launcher, *words, "--reproducible", "--out", tmp_path / name)
         assert done.returncode == 0, done.stderr
         # One rank prints one object, and speaks on stderr.
         assert json.loads(done.stdout)["run"] == str(tmp_path / name)
         assert done.stderr.count("Each document is protected by itself") == 1
-        tensors.append((tmp_path / name / "model.safetensors").read_bytes())
+        tensors.append([(tmp_path / name / file).read_bytes() for file in FILES])
     assert tensors[0] == tensors[1]
     assert sorted(path.parent.name for path in tmp_path.glob("*/*")) == ["one", "two"]
 

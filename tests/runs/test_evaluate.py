@@ -1,4 +1,4 @@
-"""Scores beyond those of one training: other seeds, other folds, documents added later."""
+"""Scores of one training, of other seeds and folds, and of documents that came later."""
 
 from __future__ import annotations
 
@@ -22,30 +22,29 @@ from privgcn import cross_validate
 from privgcn.config import MODES
 from privgcn.data import TEST, TRAIN, load_corpus
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
+from privgcn.graph import DocumentGraph
 from privgcn.privacy.accounting import epsilon_of_events
 from privgcn.runs import evaluate
 from privgcn.runs.classifier import GraphClassifier
 from privgcn.runs.evaluate import repeated_scores
+from privgcn.runs.model import Model
 from privgcn.runs.predictions import score_documents
 from privgcn.runs.release import write_release
 from privgcn.runs.run import Run, write_run
 from privgcn.runs.train import TrainedRun
 
-SHORT = {"training.epochs": 20, "training.learning_rate": 0.1}
 
-
-def test_every_mode_is_predicted_once_and_the_matrix_built_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("epsilon", [4.0, None])
+def test_what_train_prints_is_what_was_written_and_each_mode_is_predicted_once(
+    tmp_path: Path, epsilon: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from privgcn.graph import DocumentGraph
-    from privgcn.runs.model import Model
-
     calls: list[tuple[str, str]] = []
     graphs: list[int] = []
     scores, propagation = Model.scores, DocumentGraph.__dict__["propagation"].func
 
     def counted(self: Model, graph: Any, rows: Any, mode: Any) -> Any:
-        calls.append(("test" if graph.split[rows[0]] == TEST else "validation", mode))
+        test = graph.split[rows] == TEST
+        calls.append(("test" if test.all() else "both" if test.any() else "validation", mode))
         return scores(self, graph, rows, mode)
 
     def built(self: DocumentGraph) -> Any:
@@ -54,21 +53,14 @@ def test_every_mode_is_predicted_once_and_the_matrix_built_once(
 
     monkeypatch.setattr(Model, "scores", counted)
     monkeypatch.setattr(DocumentGraph.__dict__["propagation"], "func", built)
-    record = write_run(tmp_path / "run", trained(), lambda *_: "")
-    # The validation documents advise which of the covered modes to deploy.
-    advised = [("validation", mode) for mode in ("alone", "own-graph")]
-    assert sorted(calls) == sorted([("test", mode) for mode in MODES] + advised)
-    assert len(graphs) == len(set(graphs)) <= 2
-    assert record["scores"].keys() == MODES.keys()
-    baseline = record["baselines"]["graph-blind linear"]
-    assert baseline["macro_f1"]
-    assert baseline.items() <= record["scores"]["alone"].items()
-
-
-@pytest.mark.parametrize("epsilon", [4.0, None])
-def test_what_train_prints_is_what_was_written(tmp_path: Path, epsilon: float | None) -> None:
-    run = trained(settings=small_settings(epsilon=epsilon, training__epochs=3))
-    record = write_run(tmp_path / "run", run, lambda *_: "<html></html>")
+    recipe = None if epsilon else "plain"
+    run = trained(settings=small_settings(recipe, epsilon=epsilon, training__epochs=3))
+    record = write_run(tmp_path / "run", run, lambda *_: "")
+    # Which mode to deploy is asked of the validation documents, beside the test documents.
+    deployed = [("validation", "alone"), ("both", "own-graph")] if epsilon else []
+    assert sorted(calls) == sorted([*(("test", mode) for mode in MODES), *deployed])
+    if epsilon:
+        assert len(graphs) == len(set(graphs))
     stored = Run(tmp_path / "run")
     assert {"run", "dataset", "settings", "statement", "scores"} <= record.keys()
     for mode, row in record["scores"].items():
@@ -80,8 +72,7 @@ def test_what_train_prints_is_what_was_written(tmp_path: Path, epsilon: float | 
         assert all(row["best"] in row["scores"] for row in record["references"].values())
         assert repeated_scores(run, 2)["composed_epsilon"] is None
     else:
-        written = (tmp_path / "run" / "statement.json").read_text()
-        assert record["statement"] == json.loads(written)
+        assert record["statement"] == stored.record("statement.json")
     json.dumps(record)
 
 
@@ -134,13 +125,11 @@ def test_the_first_seed_is_the_model_whatever_it_scores() -> None:
     run = trained(settings=chosen.changed({"privacy.reproducible": True}))
     before = run.model.released.tensors["weight"].copy()
     repeats = repeated_scores(run, 3)
-    assert repeats["seeds"] == [4, 5, 6]
-    assert repeats["model"] == 4
+    assert (repeats["seeds"], repeats["model"]) == ([4, 5, 6], 4)
     assert np.array_equal(run.model.released.tensors["weight"], before)
     for mode, table in run.scores.items():
         row = repeats["modes"][mode]["micro_f1"]
         assert row["values"][0] == table["micro_f1"]
-        assert len(row["values"]) == 3
         low, high = row["interval"]
         assert low <= row["mean"] <= high
     # Even with seeded noise, other seeds are other runs.
@@ -151,8 +140,10 @@ def test_the_first_seed_is_the_model_whatever_it_scores() -> None:
     assert plan.epsilon < composed < 3 * plan.epsilon
 
 
-def test_every_document_is_a_test_document_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    splits = []
+def test_every_document_is_a_test_document_once_and_owners_stay_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    splits: list[Any] = []
     train = evaluate.train_run
 
     def counted(corpus: Any, settings: Any) -> TrainedRun:
@@ -160,23 +151,18 @@ def test_every_document_is_a_test_document_once(monkeypatch: pytest.MonkeyPatch)
         return train(corpus, settings)
 
     monkeypatch.setattr(evaluate, "train_run", counted)
-    table = cross_validate(two_class_corpus(worded=False), folds=4, settings=SHORT)
+    owners = {"owners": np.arange(120) % 40, "owner_names": tuple(map(str, range(40)))}
+    corpus = two_class_corpus(worded=False, **owners)
+    short = {"training.epochs": 20, "training.learning_rate": 0.1}
+    table = cross_validate(corpus, folds=4, settings=short)
     tested = np.stack([split == TEST for split in splits])
     assert tested.sum(0).tolist() == [1] * 120
+    assert np.array_equal(tested, tested[:, corpus.owners])
     assert all(set(split.tolist()) == {TRAIN, TEST} for split in splits)
-    assert table["documents"] == 120
+    assert (table["documents"], table["folds"]) == (120, 4)
     row = table["own-graph"]["micro_f1"]
     assert len(row["values"]) == 4
-    assert row["mean"] > 0.9
-    assert row["interval"][0] < row["mean"]
-
-
-def test_documents_of_an_owner_stay_together() -> None:
-    corpus = small_corpus(owners=20)
-    folds = evaluate._folds(corpus, 5, 0)
-    for owner in np.unique(corpus.owners):
-        assert len(set(folds[corpus.owners == owner].tolist())) == 1
-    assert sorted(set(folds.tolist())) == list(range(5))
+    assert row["interval"][0] < row["mean"] > 0.9
 
 
 def test_a_budget_needs_the_word_that_documents_are_public() -> None:

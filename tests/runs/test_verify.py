@@ -165,38 +165,36 @@ def test_a_resealed_statement_does_not_match_its_model(run: Path, name: str) -> 
         verify(run)
 
 
-def test_statement_and_settings_must_be_there_and_readable(run: Path) -> None:
-    for broken, words in (
-        ("privacy = [", "not valid TOML"),
-        ("a = " + "[" * 5000, "not valid TOML"),
-        ('[privacy]\nunit = "node"\n', r"privacy\.unit"),
-        ("[secrecy]\na = 1\n", "secrecy"),
-        ('recipe = "plain"\n', r"\[privacy\]"),
-    ):
-        reseal(run, {SETTINGS: broken})
-        with pytest.raises(PrivGCNError, match=words):
-            verify(run)
-    reseal(run, {SETTINGS: to_toml(small_settings().model_dump()), STATEMENT: None})
-    with pytest.raises(DataError, match="trained with privacy but has no"):
-        verify(run)
-
-
 def test_missing_and_corrupt_files(run: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="has no manifest"):
-        verify(tmp_path / "empty")
-    with pytest.raises(DataError, match="does not exist"):
-        verify(tmp_path / "nothing.json")
     deep = tmp_path / STATEMENT
-    deep.write_text("[" * 100_000)
-    with pytest.raises(PrivacyContractError, match="nested too deeply"):
-        verify(deep)
-    deep.write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match="UTF-8"):
-        verify(deep)
-    for broken in ("{", "[]", "[" * 100_000, '{"plan": 1, "plan": 2}', '{"width": NaN}'):
-        reseal(run, {MODEL: broken})
-        with pytest.raises(DataError):
+    for path, content, words in (
+        (tmp_path / "empty", None, "has no manifest"),
+        (tmp_path / "nothing.json", None, "does not exist"),
+        (deep, b"[" * 100_000, "nested too deeply"),
+        (deep, b"\xff\xfe", "UTF-8"),
+    ):
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises((DataError, PrivacyContractError), match=words):
+            verify(path)
+    honest = dict(Run(run).files)
+    settings = to_toml(small_settings().model_dump())
+    for changes, words in (
+        *(
+            ({MODEL: broken}, "JSON")
+            for broken in ("{", "[]", "[" * 100_000, '{"plan": 1, "plan": 2}', '{"width": NaN}')
+        ),
+        ({SETTINGS: "privacy = ["}, "not valid TOML"),
+        ({SETTINGS: "a = " + "[" * 5000}, "not valid TOML"),
+        ({SETTINGS: b"\xff"}, "not valid TOML"),
+        ({SETTINGS: '[privacy]\nunit = "node"\n'}, r"privacy\.unit"),
+        ({SETTINGS: "[secrecy]\na = 1\n"}, "secrecy"),
+        ({SETTINGS: 'recipe = "plain"\n'}, r"\[privacy\]"),
+        ({SETTINGS: settings, STATEMENT: None}, "trained with privacy but has no"),
+    ):
+        reseal(run, {**honest, **changes})
+        with pytest.raises(PrivGCNError, match=words):
             verify(run)
 
 

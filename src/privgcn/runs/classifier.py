@@ -64,13 +64,15 @@ _OVERLAP = 0.5
 
 @dataclass
 class _Fit:
-    """A private fit of this process: whether it is one of several on the same documents."""
+    """A private fit: hashes of its documents, and whether other fits were on the same."""
 
+    documents: frozenset[int]
+    settings: Settings
     one_of_several: bool = False
 
 
-# Hashes of the documents of each private fit, its settings, and what its model remembers.
-_fits: list[tuple[frozenset[int], Settings, _Fit]] = []
+_fits: list[_Fit] = []
+"""All private fits of this process."""
 
 
 class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -128,7 +130,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_: NDArray[Any]
     module_: nn.Module
     _model: Model
-    _fit = _Fit()
+    _fit: _Fit | None = None
 
     def __init__(
         self,
@@ -206,7 +208,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # To draw another seed is no other setting; to name one is.
         drawn = not isinstance(self.random_state, int | np.integer)
         compared = settings.model_copy(update={"seed": 0}) if drawn else settings
-        own_fit, gaps = _recorded(documents, compared)
+        fit, gaps = _recorded(documents, compared)
         names = getattr(self, "feature_names_in_", None)
         with progress.watched(progress.Printed()) if self.verbose else nullcontext():
             prepared = prepare(
@@ -224,7 +226,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 )
             _warn(prepared)
             self._take(train(prepared).model)
-        self._fit = own_fit
+        self._fit = fit
         return self
 
     @property
@@ -234,7 +236,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         It says so if a later fit of this process trained on the same documents.
         """
         statement = self._model.statement
-        if statement is not None and self._fit.one_of_several:
+        if statement is not None and self._fit is not None and self._fit.one_of_several:
             statement = statement.with_gap(Fact("one_of_several"))
             self._model = replace(self._model, statement=statement)
         return statement
@@ -329,14 +331,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             DataError: A file was edited, removed or added, or cannot be read.
             PrivacyContractError: The claim does not hold.
         """
-        return cls.of_run(Run(Path(folder)), module=module, encoder=encoder)
-
-    @classmethod
-    def of_run(
-        cls, run: Run, *, module: nn.Module | None = None, encoder: str | Path | None = None
-    ) -> Self:
-        """The classifier as it was when the model was saved; its claim is checked first."""
-        saved = run.model(module=module, path=None if encoder is None else Path(encoder))
+        path = None if encoder is None else Path(encoder)
+        saved = Run(Path(folder)).model(module=module, path=path)
         model = cls(**parameters_of(saved.settings), module=module)
         if saved.feature_names is not None:
             model.feature_names_in_ = np.asarray(saved.feature_names, dtype=object)
@@ -425,11 +421,8 @@ def _bound(epsilon: Any) -> float | None:
 
 def _warn(prepared: PreparedRun) -> None:
     """What the command line notes before training, beyond what was read."""
-    whole = prepared.corpus
-    while whole.parent is not None:
-        whole = whole.parent
-    remarks = () if whole.read_report is None else whole.read_report.remarks
-    for remark in remarks:
+    report = (prepared.corpus.parent or prepared.corpus).read_report
+    for remark in () if report is None else report.remarks:
         warnings.warn(remark, PrivacyWarning, stacklevel=3)
     for line in prepared.advice:
         warnings.warn(line, BudgetWarning, stacklevel=3)
@@ -450,7 +443,7 @@ def parameters_of(settings: Settings) -> dict[str, Any]:
     return {**without_none(named), **fixed}
 
 
-def _recorded(corpus: Corpus, settings: Settings) -> tuple[_Fit, tuple[Fact, ...]]:
+def _recorded(corpus: Corpus, settings: Settings) -> tuple[_Fit | None, tuple[Fact, ...]]:
     """Records a fit, and warns where it looks like part of a search that nobody pays for.
 
     That is a fit inside of scikit-learn's model selection (``GridSearchCV``,
@@ -462,20 +455,20 @@ def _recorded(corpus: Corpus, settings: Settings) -> tuple[_Fit, tuple[Fact, ...
         What the model remembers of later fits, and what its statement has to say about
         earlier ones.
     """
-    own = _Fit()
     if settings.privacy is None or settings.privacy.reproducible:
-        return own, ()
+        return None, ()
     # Hashes that mean nothing outside of this process.
     contents = vector_bytes(corpus.vectors) if corpus.texts is None else corpus.texts
     documents = frozenset(map(hash, contents))
     same = [
-        (other, fit)
-        for others, other, fit in _fits
-        if len(documents & others) >= _OVERLAP * min(len(documents), len(others))
+        fit
+        for fit in _fits
+        if len(documents & fit.documents) >= _OVERLAP * min(len(documents), len(fit.documents))
     ]
-    for fit in (own, *(fit for _, fit in same)):
+    own = _Fit(documents, settings)
+    for fit in (own, *same):
         fit.one_of_several = bool(same)
-    _fits.append((documents, settings, own))
+    _fits.append(own)
     frame, searched = sys._getframe(), False
     while frame.f_back is not None and not searched:
         frame = frame.f_back
@@ -485,7 +478,7 @@ def _recorded(corpus: Corpus, settings: Settings) -> tuple[_Fit, tuple[Fact, ...
             "scikit-learn's model selection trains on the same private documents again and "
             "again, and the claim of a model that it chooses is void."
         )
-    elif any(other != settings for other, _ in same):
+    elif any(fit.settings != settings for fit in same):
         why = (
             "These private documents were trained on before, with other settings. To choose "
             "among such models is a search that no epsilon counts, and the claim is void."
