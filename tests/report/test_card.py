@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from privgcn.errors import PrivacyContractError
-from privgcn.report.card import About, privacy_card
+from privgcn.report.card import privacy_card
 from report.samples import make_settings, make_statement
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,8 +49,14 @@ def test_only_releasable_models_have_a_card():
 @BOTH
 def test_a_card_says_what_a_model_card_says(make):
     bare = make(STATEMENT, SETTINGS)
-    about = About("Letters to a clinic", ("sick", "well"), "For triage", "ask@example.org")
-    said = make(STATEMENT, SETTINGS, about)
+    said = make(
+        STATEMENT,
+        SETTINGS,
+        about="Letters to a clinic",
+        classes=("sick", "well"),
+        intended_use="For triage",
+        contact="ask@example.org",
+    )
 
     for title in ("Intended use", "Training documents", "Classes", "Limits", "Contact"):
         assert title in bare
@@ -62,9 +68,9 @@ def test_a_card_says_what_a_model_card_says(make):
 
 def test_what_the_owner_says_stays_text():
     hostile = "<script>alert(1)</script>"
-    about = About(hostile, (hostile,), hostile, hostile)
+    said = dict.fromkeys(("about", "intended_use", "contact"), hostile)
 
-    assert "<script" not in HTML(STATEMENT, SETTINGS, about)
+    assert "<script" not in HTML(STATEMENT, SETTINGS, **said, classes=[hostile])
 
 
 def test_the_program_is_cited_with_author_year_and_address():

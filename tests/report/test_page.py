@@ -201,13 +201,6 @@ def test_same_run_same_bytes(statement, scores):
     assert page_of(statement, scores) == page_of(statement, scores)
 
 
-def test_statement_and_settings_must_belong_together(statement, scores):
-    with pytest.raises(ConfigError, match="private settings without a statement"):
-        run_page(make_settings(statement), None, scores)
-    with pytest.raises(ConfigError, match="statement without privacy settings"):
-        run_page(make_settings(None), statement, scores)
-
-
 def test_a_run_scored_in_one_mode_only_has_a_page(statement):
     empty = page_of(statement, {"modes": {"alone": {"micro_f1": None}}, "dataset": "x"})
     one = page_of(

@@ -171,7 +171,7 @@ def release(
     from privgcn.files import write_atomically
     from privgcn.privacy.ledger import Budget, Ledger
     from privgcn.privacy.wording import round_up
-    from privgcn.report.card import About, privacy_card
+    from privgcn.report.card import privacy_card
     from privgcn.report.registry import registry_entry
     from privgcn.runs import release as releases
     from privgcn.runs.folder import CARD, CARD_PAGE
@@ -202,10 +202,11 @@ def release(
         limit = None if budget is None or delta is None else Budget(budget, delta)
         spent = Ledger(ledger).record(statement, budget=limit, not_chosen=not_chosen)
     public = releases.public_settings(finished)
-    said = About(about, finished.settings.data.classes, intended_use, contact)
+    said = {"about": about, "intended_use": intended_use, "contact": contact}
+    said["classes"] = finished.settings.data.classes
     pages = {
-        CARD: privacy_card(statement, public, said),
-        CARD_PAGE: privacy_card(statement, public, said, "card.html"),
+        CARD: privacy_card(statement, public, **said),
+        CARD_PAGE: privacy_card(statement, public, **said, template="card.html"),
     }
     releases.write_release(finished, folder, pages, overwrite=overwrite)
     if registry is not None:

@@ -8,7 +8,6 @@ from have no way in.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from privgcn.config import DataSettings, Settings
 from privgcn.errors import PrivacyContractError
@@ -23,27 +22,14 @@ _BASE_MODELS = {
 }
 
 
-@dataclass(frozen=True)
-class About:
-    """What the owner of the documents declares public about them and the model.
-
-    Attributes:
-        corpus: What the training documents are.
-        classes: Names of the classes, where they were declared and not read off the labels.
-        intended_use: What the model is for.
-        contact: Whom to ask.
-    """
-
-    corpus: str | None = None
-    classes: Sequence[str] | None = None
-    intended_use: str | None = None
-    contact: str | None = None
-
-
 def privacy_card(
     statement: PrivacyStatement,
     settings: Settings,
-    about: About | None = None,
+    *,
+    about: str | None = None,
+    classes: Sequence[str] | None = None,
+    intended_use: str | None = None,
+    contact: str | None = None,
     template: str = "card.md",
 ) -> str:
     """The card; the same content in both formats. Markdown begins with what a hub reads.
@@ -51,7 +37,10 @@ def privacy_card(
     Args:
         statement: Of the released model.
         settings: Of its training; the ``data`` section stays out of the card.
-        about: What else the owner wants the card to say.
+        about: What the training documents are, where their owner makes it public.
+        classes: Names of the classes, where they were declared and not read off the labels.
+        intended_use: What the model is for.
+        contact: Whom to ask.
         template: ``card.md``, or ``card.html`` for one self-contained page.
 
     Raises:
@@ -65,17 +54,17 @@ def privacy_card(
         )
     kinds = [fact.kind for fact in statement.assumed_public if fact.code == "features"]
     base_model = _BASE_MODELS.get(str(kinds[0])) if kinds else None
-    words, said, usual = explained(statement), about or About(), texts()["card"]
-    classes = usual["classes"]
-    if said.classes is not None:
-        classes = f"{len(said.classes)} classes: {', '.join(said.classes)}."
+    words, usual = explained(statement), texts()["card"]
+    named = usual["classes"]
+    if classes is not None:
+        named = f"{len(classes)} classes: {', '.join(classes)}."
     trained = f"The model was trained on {dict(words['facts'])['Training data']}."
     sections = [
-        ("Intended use", [sentence(said.intended_use or usual["use"]), usual["misuse"]]),
-        ("Training documents", [trained, sentence(said.corpus or usual["corpus"])]),
-        ("Classes", [classes]),
+        ("Intended use", [sentence(intended_use or usual["use"]), usual["misuse"]]),
+        ("Training documents", [trained, sentence(about or usual["corpus"])]),
+        ("Classes", [named]),
         ("Limits", usual["limits"]),
-        ("Contact", [said.contact or usual["contact"]]),
+        ("Contact", [contact or usual["contact"]]),
     ]
     public = settings.model_copy(update={"data": DataSettings()})
     card = {

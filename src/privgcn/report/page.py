@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from privgcn import __version__
-from privgcn.config import MODES, Settings, flattened
+from privgcn.config import MODES, Mode, Settings, flattened
 from privgcn.errors import ConfigError
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.wording import SHORT_UNIT, explained, round_up
@@ -30,7 +30,6 @@ from privgcn.report.scores import (
     baseline,
     cells,
     class_table,
-    confusion,
     deployment,
     documents,
     leading,
@@ -42,7 +41,7 @@ from privgcn.report.scores import (
     repeat_table,
     score_figure,
 )
-from privgcn.report.text import number, rendered, score, setting
+from privgcn.report.text import rendered, setting
 
 _GENERATOR = b'<meta name="generator" content="privgcn">'
 _MODELS = {
@@ -63,10 +62,6 @@ class RunRecord:
         scores: The content of ``scores.json``.
         name: Of its folder.
         checked: The files that the claim was held to.
-
-    Raises:
-        ConfigError: Settings and statement do not belong together: a page must neither miss a
-            claim nor make one that the settings do not have.
     """
 
     settings: Settings
@@ -74,17 +69,6 @@ class RunRecord:
     scores: Scores
     name: str | None = None
     checked: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        if (self.settings.privacy is None) != (self.statement is None):
-            got = "private settings without a statement"
-            if self.statement is not None:
-                got = "a statement without privacy settings"
-            owner = f"run {self.name}" if self.name else "the run"
-            raise ConfigError(
-                f"The settings and the statement of {owner} must belong together. Got {got}. "
-                "Pass both, or neither for a run without privacy."
-            )
 
     @property
     def dataset(self) -> str:
@@ -97,24 +81,22 @@ def run_page(
     statement: PrivacyStatement | None,
     scores: Scores,
     *,
-    name: str | None = None,
-    checked: Sequence[str] = (),
     attacks: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> str:
     """The page of one run; a working copy for the owner of the data.
 
     Args:
-        settings: Of the run.
-        statement: ``None`` for a run without privacy, and the page says so.
-        scores: The content of ``scores.json``.
-        name: Of its folder.
-        checked: The files that the claim was held to.
+        settings: See :class:`RunRecord`.
+        statement: See :class:`RunRecord`.
+        scores: See :class:`RunRecord`.
         attacks: What ``privgcn attack --out`` wrote about the same documents.
+        more: See :class:`RunRecord`.
 
     Raises:
-        ConfigError: Settings and statement, or scores and attacks, do not belong together.
+        ConfigError: The attacks are on other documents.
     """
-    run = RunRecord(settings, statement, scores, name, checked)
+    run = RunRecord(settings, statement, scores, **more)
     if attacks is not None and attacks["source"] != run.dataset:
         raise ConfigError(
             f"The evidence of a report must be about the documents of its run, {run.dataset}. "
@@ -124,32 +106,40 @@ def run_page(
     notices = [notice("working_copy" if private else "no_guarantee")]
     if scores.get("synthetic"):
         notices.append(notice("synthetic", the="The"))
-    words = verdict = None
+    claim: dict[str, Any] = {}
     if statement is not None:
-        words = explained(statement)
-        verdict = notice(
-            "void" if statement.void else "releasable" if statement.releasable else "seeded"
-        )
-    deployed = deployment(scores)
+        name = "void" if statement.void else "releasable" if statement.releasable else "seeded"
+        claim = {
+            "words": explained(statement),
+            "verdict": notice(name),
+            "epsilon": round_up(statement.epsilon),
+            "short_epsilon": round_up(statement.epsilon, 3),
+            "unit": SHORT_UNIT[statement.unit],
+        }
+    lead, deployed = leading(scores, private=private), deployment(scores)
     page = {
         "title": f"{run.dataset}, {'with' if private else 'without'} differential privacy",
-        "name": name,
+        "run": run,
+        "model": _MODELS[settings.model.kind],
         "synthetic": "SYNTHETIC" if scores.get("synthetic") else None,
-        "lede": _lede(run),
-        "tiles": _tiles(run),
+        "lead": lead,
+        "sees": MODES[lead].sees,
+        "score": cells(scores["modes"][lead], "micro_f1"),
+        "documents": documents(scores),
+        "reference": scores.get("references", {}).get(lead),
+        "baseline": baseline(scores, lead),
         "notices": notices,
-        "statement": words,
-        "verdict": verdict,
-        "checked": list(checked),
+        "claim": claim,
         "score_table": mode_table(scores, private=private),
         "more_scores": [t for t in (repeat_table(scores), reference_table(scores)) if t],
         "score_figure": score_figure(scores, private=private),
         "deployment": deployed and {"tone": "info", "title": deployed[0], "text": deployed[1]},
         "probability_table": probability_table(scores),
         "reliability_figure": reliability_figure(scores),
-        "classes": _classes(run),
-        "attack_figure": None if attacks is None else attacked.figure(attacks),
-        "attack_table": None if attacks is None else attacked.table(attacks),
+        "class_names": scores.get("classes", []),
+        "classes": _classes(scores, lead, private=private),
+        "attack_figure": attacks and attacked.figure(attacks),
+        "attack_table": attacks and attacked.table(attacks),
         "settings": effective_settings(settings),
     }
     return render("run.html", page)
@@ -193,59 +183,9 @@ def render(template: str, page: Mapping[str, Any]) -> str:
     return rendered(template, page={"citations": citations, **page}, version=__version__)
 
 
-def _lede(run: RunRecord) -> str:
-    settings, statement, scores = run.settings, run.statement, run.scores
-    lead = leading(scores, private=statement is not None)
-    many = f" into {len(scores['classes'])} classes" if scores.get("classes") else ""
-    value = scores["modes"][lead].get("micro_f1")
-    scored = (
-        "There were no test documents with a label, so nothing was scored. "
-        if value is None
-        else f"In mode {lead}, where it sees {MODES[lead].sees}, its micro-F1 on the "
-        f"{documents(scores)} is {score(value)}. "
-    )
-    text = (
-        f"A {_MODELS[settings.model.kind]}, trained with the recipe “{settings.recipe}”, sorts "
-        f"the documents of “{run.dataset}”{many}. {scored}"
-    )
-    if statement is None:
-        return text + "It gives no privacy guarantee."
-    return (
-        text + f"It protects {SHORT_UNIT[statement.unit]} with epsilon at most "
-        f"{round_up(statement.epsilon)} at delta {number(statement.delta)}."
-    )
-
-
-def _tiles(run: RunRecord) -> list[tuple[str, str, str]]:
-    """Label, value and note of each."""
-    statement, scores = run.statement, run.scores
-    lead = leading(scores, private=statement is not None)
-    value, between = cells(scores["modes"][lead], "micro_f1")
-    interval = f"; 95\u00a0%: {between}" if between else ""
-    tiles = [("Score", score(value), f"micro-F1, inference {lead}{interval}")]
-    reference = scores.get("references", {}).get(lead)
-    beaten = baseline(scores, lead)
-    if reference is not None:
-        best = reference["best"]
-        other = score(reference["scores"][best].get("micro_f1"))
-        tiles.append(("Best without privacy", other, f"micro-F1, {best}"))
-    elif beaten is not None:
-        name, level = beaten
-        tiles.append(("Baseline to beat", score(level), f"micro-F1, {name}"))
-    if statement is None:
-        return [*tiles, ("Privacy", "none", "trained without privacy")]
-    secret = "noise is secret" if statement.releasable else "must not be released"
-    delta = f"at δ = {number(statement.delta)}"
-    return [
-        *tiles,
-        ("Privacy", f"ε ≤ {round_up(statement.epsilon, 3)}", delta),
-        ("Protects", SHORT_UNIT[statement.unit].removeprefix("the "), secret),
-    ]
-
-
-def _classes(run: RunRecord) -> list[dict[str, Any]]:
-    modes, private = run.scores["modes"], run.statement is not None
-    lead = leading(run.scores, private=private)
+def _classes(scores: Scores, lead: Mode, *, private: bool) -> list[dict[str, Any]]:
+    """How well each class is told, by mode; the leading one first."""
+    modes = scores["modes"]
     entries = [
         {
             "mode": mode,
@@ -253,9 +193,8 @@ def _classes(run: RunRecord) -> list[dict[str, Any]]:
             "outside": private and not MODES[mode].covered,
             "lead": mode == lead,
             "table": class_table(modes[mode], mode),
-            "confusion": confusion(modes[mode], run.scores.get("classes", [])),
+            "confusion": modes[mode].get("confusion"),
         }
-        for mode in modes_of(modes)
+        for mode in sorted(modes_of(modes), key=lambda mode: mode != lead)
     ]
-    entries.sort(key=lambda entry: not entry["lead"])
     return [entry for entry in entries if entry["table"] or entry["confusion"]]

@@ -30,9 +30,6 @@ _BASELINES = {
     "majority": "nothing: always predicts the most frequent class",
     "random": "nothing: predicts a random class",
 }
-# Above this many classes, columns of a confusion matrix are headed by numbers.
-_MOST_NAMED_COLUMNS = 12
-_LEVELS = 10
 # A difference that chance gives less often than this is called one.
 _RARE = 0.05
 
@@ -260,23 +257,3 @@ def class_table(entry: Mapping[str, Any], mode: str) -> Table | None:
         ("class", "precision", "recall", "F1", "test documents"),
         [tuple(row.get(key) for key in keys) for row in entry["per_class"]],
     )
-
-
-def confusion(entry: Mapping[str, Any], classes: list[str]) -> dict[str, Any] | None:
-    """A heat table: each row is a true class, shaded by the fraction of its documents."""
-    if not entry.get("confusion"):
-        return None
-    rows = []
-    for row, (name, counts) in enumerate(zip(classes, entry["confusion"], strict=True)):
-        # Zero stays white; whatever is there at all is visible.
-        cells = [
-            {
-                "count": count,
-                "level": max(1, round(_LEVELS * count / sum(counts))) if count else 0,
-                "right": column == row,
-            }
-            for column, count in enumerate(counts)
-        ]
-        rows.append({"name": name, "cells": cells})
-    numbered = len(classes) > _MOST_NAMED_COLUMNS
-    return {"classes": classes, "rows": rows, "numbered": numbered, "levels": _LEVELS}
