@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from privgcn.cli.flags import takes
+from privgcn.cli.output import Answer
 
 _NAMES = (
     "table1, experiment-a, experiment-b, experiment-c, features, hard-cases, mnist, "
@@ -44,14 +45,13 @@ def reproduce(
     quick: bool = False,
     out: Path | None = None,
     write_docs: Path | None = None,
-    as_json: bool = False,
-) -> None:
+) -> Answer:
     """Run an experiment of the paper and show ours beside the published numbers.
 
     Runs that are there are not made again, so a call that was stopped goes on where it was. The
     folder gets a table of all runs, runs.csv.
     """
-    from privgcn.cli.output import note, print_json, say, shown_progress
+    from privgcn.cli.output import note, shown_progress
     from privgcn.errors import ConfigError
     from privgcn.progress import advance, begin
     from privgcn_paper import page
@@ -120,26 +120,21 @@ def reproduce(
     if write_docs is not None:
         page.write_reproduction(write_docs, runs)
     tables = [table for part in parts for table in part.tables]
-    if as_json:
-        print_json(
-            {
-                "experiment": label,
-                "out": str(folder),
-                "done": done,
-                "stored": stored,
-                "failed": len(failures),
-                "seconds": round(seconds, 1),
-                "failures": [
-                    {"run": task.label, "seed": task.seed, "reason": why}
-                    for task, why in failures
-                ],
-                "tables": [vars(table) for table in tables],
-            }
-        )
-    else:
-        for table in tables:
-            say(table.markdown())
-        say(f"{done} runs made, {stored} were there, {len(failures)} failed; {seconds:.0f} s.")
-        say(f"Results: {folder}")
-    if failures:
-        raise typer.Exit(1)
+    record = {
+        "experiment": label,
+        "out": str(folder),
+        "done": done,
+        "stored": stored,
+        "failed": len(failures),
+        "seconds": round(seconds, 1),
+        "failures": [
+            {"run": task.label, "seed": task.seed, "reason": why} for task, why in failures
+        ],
+        "tables": [vars(table) for table in tables],
+    }
+    lines = [
+        *(table.markdown() for table in tables),
+        f"{done} runs made, {stored} were there, {len(failures)} failed; {seconds:.0f} s.",
+        f"Results: {folder}",
+    ]
+    return Answer(record, lines, 1 if failures else 0)

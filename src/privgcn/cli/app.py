@@ -16,25 +16,26 @@ import typer
 from typer.core import TyperGroup
 
 from privgcn import __version__
-from privgcn.cli.output import leads, print_error, verbosity, wants_json
+from privgcn.cli.output import leads, print_error, set_manner, verbosity, wants_json
 from privgcn.errors import ConfigError, PrivGCNError, RankLostError
 
 GROUP = "privgcn.commands"
 _GROUPS = {
-    "Every day": ("check", "train", "evaluate", "predict", "report", "verify", "release"),
-    "Budgets": ("plan", "tune", "ledger"),
-    "Data": ("demo", "datasets", "fetch", "cache"),
-    "Experiments": ("audit", "attack"),
+    "Every day": {
+        "check": "data",
+        "train": "train",
+        "evaluate": "runs",
+        "predict": "runs",
+        "report": "runs",
+        "verify": "runs",
+        "release": "runs",
+    },
+    "Budgets": {"plan": "plan", "tune": "train", "ledger": "plan"},
+    "Data": {"demo": "train", "datasets": "data", "fetch": "data", "cache": "data"},
+    "Experiments": {"audit": "audit", "attack": "audit"},
 }
-_MODULES = {
-    "train": ("train", "tune", "demo"),
-    "runs": ("evaluate", "predict", "report", "verify", "release"),
-    "plan": ("plan", "ledger"),
-    "data": ("check", "datasets", "fetch", "cache"),
-    "audit": ("audit", "attack"),
-}
-_MODULE_OF = {verb: module for module, verbs in _MODULES.items() for verb in verbs}
-VERBS = tuple(verb for verbs in _GROUPS.values() for verb in verbs)
+_MODULES = {verb: module for verbs in _GROUPS.values() for verb, module in verbs.items()}
+VERBS = tuple(_MODULES)
 """The verbs of this package, in the order of the help."""
 _OTHER_NAMES = {"account": "plan", "calibrate": "plan"}
 
@@ -95,7 +96,7 @@ app = typer.Typer(
 
 
 def _own_verb(name: str) -> Any:
-    return getattr(import_module(f"privgcn.cli.{_MODULE_OF[name]}"), name)
+    return getattr(import_module(f"privgcn.cli.{_MODULES[name]}"), name)
 
 
 def further_verbs() -> dict[str, Any]:
@@ -134,6 +135,7 @@ def run(words: list[str]) -> int:
     if "RANK" in os.environ:
         # Of a rank that is lost we tell ourselves, in one line.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    set_manner()
     try:
         code = app(words, prog_name="privgcn", standalone_mode=False)
         return code if isinstance(code, int) else 0

@@ -9,7 +9,7 @@ import typer
 from typer import Option
 
 from privgcn.cli.flags import RUN_OR_SOURCE, Chosen, takes
-from privgcn.cli.output import check_out, print_json, print_table, say, shown_progress
+from privgcn.cli.output import Answer, Line, check_out, shown_progress
 
 if TYPE_CHECKING:
     from privgcn.audit.audit import Audit, Target
@@ -27,26 +27,18 @@ BROKEN = 5
     confidence="With which the bound holds.",
 )
 def audit(
-    source: str,
-    chosen: Chosen,
-    repeats: int | None = None,
-    confidence: float = 0.95,
-    as_json: bool = False,
-) -> None:
+    source: str, chosen: Chosen, repeats: int | None = None, confidence: float = 0.95
+) -> Answer:
     """Measure a lower bound on epsilon by attacks on the engine; fail above the claim."""
     from privgcn.audit.audit import audit_target
 
     target = _target(source, chosen)
     with shown_progress("auditing"):
         result = audit_target(target, runs=repeats, confidence=confidence)
-    if as_json:
-        print_json({"source": source, "share": result.share, **result.model_dump(mode="json")})
-    else:
-        _print_audit(result)
-    if result.broken:
-        for reason in result.broken:
-            typer.echo(f"THE CLAIM IS BROKEN: {reason}.", err=True)
-        raise typer.Exit(BROKEN)
+    for reason in result.broken:
+        typer.echo(f"THE CLAIM IS BROKEN: {reason}.", err=True)
+    record = {"source": source, "share": result.share, **result.model_dump(mode="json")}
+    return Answer(record, _audit_lines(result), BROKEN if result.broken else 0)
 
 
 @takes(
@@ -56,13 +48,7 @@ def audit(
     shadows=Option(help="Models of each kind that tell membership; even.", min=4),
     out="A file for 'privgcn report --evidence'.",
 )
-def attack(
-    source: str,
-    chosen: Chosen,
-    shadows: int = 16,
-    out: Path | None = None,
-    as_json: bool = False,
-) -> None:
+def attack(source: str, chosen: Chosen, shadows: int = 16, out: Path | None = None) -> Answer:
     """Attack models with and without privacy: membership and edges."""
     from privgcn.audit.attacks import attack as attack_target
     from privgcn.files import write_atomically
@@ -77,17 +63,14 @@ def attack(
     target = _target(source, chosen, **more)
     with shown_progress("attacking"):
         result = attack_target(target, shadows=shadows)
+    lines: list[Line] = [
+        table(result.model_dump()),
+        "No guarantee covers inference full-graph.",
+    ]
     if out is not None:
         write_atomically(out, result.model_dump_json(indent=1) + "\n")
-    if as_json:
-        print_json(result.model_dump(mode="json"))
-        return
-    shown = table(result.model_dump())
-    print_table(shown)
-    for line in (*shown.notes, "No guarantee covers inference full-graph."):
-        say(line)
-    if out is not None:
-        say(f"Wrote {out}. Next: privgcn report RUN --evidence {out}")
+        lines.append(f"Wrote {out}. Next: privgcn report RUN --evidence {out}")
+    return Answer(result.model_dump(mode="json"), lines)
 
 
 def _target(source: str, chosen: Chosen, **more: Any) -> Target:
@@ -118,30 +101,27 @@ def _holds_attacks(path: Path) -> bool:
     return True
 
 
-def _print_audit(result: Audit) -> None:
+def _audit_lines(result: Audit) -> list[str]:
     from privgcn.report.text import number
 
-    say(
+    lines = [
         f"Claim: epsilon at most {result.claim:.3f} at delta {number(result.delta)} (mu "
-        f"{result.claim_mu:.3f}), unit {result.unit}, relation {result.relation}."
-    )
-    say(
+        f"{result.claim_mu:.3f}), unit {result.unit}, relation {result.relation}.",
         f"Measured: epsilon at least {result.epsilon:.3f} (mu {result.mu:.3f}) with "
         f"{result.confidence:.0%} confidence, {result.share:.0%} of the claim, from "
-        f"{result.correct:,} right guesses of {result.guesses:,}."
-    )
-    say(
+        f"{result.correct:,} right guesses of {result.guesses:,}.",
         f"One unit moved a sum by {result.largest_move:.4f} clip norms at most; the plan "
-        f"accounts for {result.sensitivity}."
-    )
+        f"accounts for {result.sensitivity}.",
+    ]
     errors = result.generalisation
     if errors is not None:
-        say(
+        lines.append(
             f"A model of these documents, each seen alone, errs on {errors.seen:.1%} of those "
             f"that trained it and on {errors.unseen:.1%} of others; the claim allows "
             f"{errors.allowed:.1%} on documents of the same kind."
         )
     if not result.broken:
-        say(
+        lines.append(
             "Nothing contradicts the claim. An audit bounds epsilon from below; it is no proof."
         )
+    return lines

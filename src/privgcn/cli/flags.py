@@ -4,8 +4,12 @@ A verb says what its own parameters mean, and which settings have a flag; those 
 one object:
 
     @takes("epsilon", "delta", epsilon="The claim to audit.", repeats=Option(min=10))
-    def audit(source: str, chosen: Chosen, repeats: int | None = None) -> None:
+    def audit(source: str, chosen: Chosen, repeats: int | None = None) -> Answer:
         resolved = resolve(*chosen.overrides())
+        ...
+        return Answer({"broken": []}, ["Nothing contradicts the claim."])
+
+What it returns is printed, as JSON if that was asked for.
 
 The flag of a setting is ``None`` unless it was typed, so that no default of an option stands
 above ``--set`` or ``--config``.
@@ -21,14 +25,14 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
-from privgcn.cli.output import set_verbosity
+from privgcn.cli.output import Answer, set_manner
 
 if TYPE_CHECKING:
     from privgcn.config import Overrides
 
-Verb = TypeVar("Verb", bound=Callable[..., None])
+Verb = TypeVar("Verb", bound=Callable[..., "Answer | None"])
 
 READING = ("id", "text", "label", "owner", "split", "edges", "encoding")
 """Flags that say how to read documents of one's own."""
@@ -165,7 +169,7 @@ def takes(*settings: str, **meanings: Any) -> Callable[[Verb], Verb]:
     return declared
 
 
-def command(verb: Callable[..., None]) -> Callable[..., None]:
+def command(verb: Callable[..., Answer | None]) -> Callable[..., None]:
     """A verb as Typer reads it, with the options that all verbs have."""
     names, own_meanings = getattr(verb, "takes", ((), {}))
     meanings = {**{name: usual for name, (_, _, usual) in _SETTINGS.items()}, **_SHARED}
@@ -196,14 +200,18 @@ def command(verb: Callable[..., None]) -> Callable[..., None]:
             add("config", Path | None)
             add("assignments", list[str] | None)
     encodes = "features" in names or "encoder" in signature
-    for name in (*(("no_cache",) if encodes else ()), "quiet", "verbose"):
+    for name in ("as_json", *(("no_cache",) if encodes else ()), "quiet", "verbose"):
         add(name, bool, default=False)
 
     @wraps(verb)
     def typed(
-        quiet: bool = False, verbose: bool = False, no_cache: bool = False, **options: Any
+        as_json: bool = False,
+        quiet: bool = False,
+        verbose: bool = False,
+        no_cache: bool = False,
+        **options: Any,
     ) -> None:
-        set_verbosity("quiet" if quiet else "verbose" if verbose else "usual")
+        set_manner("quiet" if quiet else "verbose" if verbose else "usual", as_json=as_json)
         flags = {name: options.pop(name) for name in names}
         if "chosen" in signature:
             more = options.pop("assignments"), options.pop("config")
@@ -216,7 +224,11 @@ def command(verb: Callable[..., None]) -> Callable[..., None]:
 
             cache = disabled()
         with cache:
-            verb(**options)
+            answer = verb(**options)
+        if answer is not None:
+            answer.show()
+            if answer.code:
+                raise Exit(answer.code)
 
     typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     typed.__annotations__ = {p.name: p.annotation for p in parameters}

@@ -7,11 +7,11 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
 from privgcn.errors import ConfigError, one_line
 
@@ -27,8 +27,42 @@ STANDARD_OUTPUT = Path("-")
 
 # From one line about a long stage to the next, where nobody watches a terminal.
 _SECONDS = 30.0
+# Wider than any table: where nobody watches, nothing is wrapped.
+_WIDE = 1_000
 
 _verbosity: Verbosity = "usual"
+_as_json = False
+
+
+# A table, or a sentence; nothing where there is nothing to say.
+Line: TypeAlias = "str | Table | None"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a verb has to say in the end.
+
+    Attributes:
+        record: One object for programs: what ``--json`` prints.
+        lines: Sentences and tables for people; empty ones are left out.
+        code: The exit code.
+    """
+
+    record: dict[str, Any]
+    lines: Sequence[Line]
+    code: int = 0
+
+    def show(self) -> None:
+        """Prints one or the other."""
+        if _as_json:
+            print_json(self.record)
+            return
+        for line in self.lines:
+            if isinstance(line, str):
+                if line:
+                    say(line)
+            elif line is not None:
+                print_table(line)
 
 
 def verbosity() -> Verbosity:
@@ -36,10 +70,16 @@ def verbosity() -> Verbosity:
     return _verbosity
 
 
-def set_verbosity(chosen: Verbosity) -> None:
-    """Says how much the verb that is about to run will say."""
-    global _verbosity
-    _verbosity = chosen
+def wants_json() -> bool:
+    """Whether ``--json`` was typed, as far as words were read at all."""
+    words = sys.argv[1:]
+    return _as_json or "--json" in words[: words.index("--") if "--" in words else None]
+
+
+def set_manner(chosen: Verbosity = "usual", *, as_json: bool = False) -> None:
+    """Says how the verb that is about to run will speak."""
+    global _verbosity, _as_json
+    _verbosity, _as_json = chosen, as_json
 
 
 def leads() -> bool:
@@ -47,7 +87,7 @@ def leads() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def say(text: str = "") -> None:
+def say(text: str) -> None:
     """Prints a result."""
     if leads():
         print(_wrapped(text, sys.stdout))
@@ -66,40 +106,31 @@ def print_json(record: dict[str, Any]) -> None:
 
 
 def print_table(table: Table) -> None:
-    """Prints a table; a text in the last column that has no room there stands below its row."""
-    rows = [list(table.columns), *table.texts()]
-    right = [table.numeric(index) for index in range(len(table.columns))]
-    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    rows.insert(1, ["-" * size for size in sizes])
-    roomy = not sys.stdout.isatty() or sum(sizes) + 2 * len(sizes) <= _columns()
+    """Prints a table; on a terminal, texts are wrapped within their columns."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table as Drawn
+    from rich.text import Text
+
+    drawn = Drawn(box=SIMPLE_HEAD, header_style="", show_edge=False, pad_edge=False)
+    for index, name in enumerate(table.columns):
+        drawn.add_column(Text(name), justify="right" if table.numeric(index) else "left")
+    for row in table.texts():
+        drawn.add_row(*map(Text, row))
     say(table.title)
-    for number, row in enumerate(rows):
-        cells = [
-            cell.rjust(size) if numeric else cell.ljust(size)
-            for cell, size, numeric in zip(row, sizes, right, strict=True)
-        ]
-        below = "" if roomy or right[-1] else cells.pop()
-        lines = ["  ".join(cells)]
-        if number > 1:
-            indent = " " * (sizes[0] + 2)
-            lines += textwrap.wrap(
-                below, _columns(), initial_indent=indent, subsequent_indent=indent
-            )
-        for line in lines:
-            if leads():
-                print(line.rstrip())
-
-
-def _columns() -> int:
-    return shutil.get_terminal_size().columns
+    if leads():
+        Console(width=None if sys.stdout.isatty() else _WIDE).print(drawn)
+    for line in table.notes:
+        say(line)
 
 
 def _wrapped(text: str, stream: TextIO) -> str:
     """Lines that a terminal would break within a word are broken between words."""
     if not stream.isatty():
         return text
+    width = shutil.get_terminal_size().columns
     lines = [
-        textwrap.fill(line, _columns(), break_long_words=False, break_on_hyphens=False)
+        textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
         for line in text.split("\n")
     ]
     return "\n".join(lines)
@@ -115,19 +146,12 @@ def print_error(kind: str, message: str, exit_code: int) -> None:
         print(f"Error: {line}", file=sys.stderr)
 
 
-def wants_json() -> bool:
-    """Whether ``--json`` is among the words of the command line."""
-    words = sys.argv[1:]
-    return "--json" in words[: words.index("--") if "--" in words else None]
-
-
-def check_out(out: Path, is_ours: Callable[[Path], bool], *, as_json: bool = False) -> None:
+def check_out(out: Path, is_ours: Callable[[Path], bool]) -> None:
     """Refuses a file that must not be written; to be called before any work.
 
     Args:
         out: The file, or standard output.
         is_ours: Whether a file that is there already may be replaced.
-        as_json: Whether standard output is taken.
 
     Raises:
         ConfigError: It lies in a run, holds something of the user's, or cannot be written.
@@ -136,7 +160,7 @@ def check_out(out: Path, is_ours: Callable[[Path], bool], *, as_json: bool = Fal
     from privgcn.runs.folder import is_stored
 
     if out == STANDARD_OUTPUT:
-        if as_json:
+        if wants_json():
             raise ConfigError(
                 "The options --json and --out - both write to standard output. Leave one of "
                 "them out."
@@ -173,24 +197,9 @@ def shown_progress(stage: str = "") -> Iterator[None]:
             yield
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import Progress
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-        TimeRemainingColumn(),
-    )
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar = Progress(console=Console(stderr=True), transient=True)
     with bar, progress.watched(_Bar(bar)):
         progress.begin(stage)
         yield
@@ -207,9 +216,9 @@ class _Bar:
         for task in self.bar.task_ids:
             self.bar.remove_task(task)
         if name:
-            self.bar.add_task(name, total=None, left="")
+            self.bar.add_task(name, total=None)
 
     def advance(self, done: int, total: int) -> None:
         """Moves the bar; until then it only says that something runs."""
         for task in self.bar.task_ids:
-            self.bar.update(task, completed=done, total=total, left="left:")
+            self.bar.update(task, completed=done, total=total)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,15 @@ from typer import Argument, Option
 from privgcn.cli.flags import MODES, READING, RUN_OR_RELEASE, takes
 from privgcn.cli.output import (
     STANDARD_OUTPUT,
+    Answer,
+    Line,
     check_out,
     note,
-    print_json,
-    print_table,
     say,
     shown_progress,
     watched_by_a_person,
 )
+from privgcn.errors import ConfigError
 
 
 @takes(
@@ -36,8 +38,7 @@ def evaluate(
     source: str | None = None,
     inference: str = "all",
     encoder: Path | None = None,
-    as_json: bool = False,
-) -> None:
+) -> Answer:
     """Score a model on labelled documents that did not train it, with 95 % intervals."""
     from privgcn.privacy.wording import guarantee_line
     from privgcn.report.scores import mode_table
@@ -47,14 +48,13 @@ def evaluate(
     finished = Run(run)
     with shown_progress():
         record = score_documents(finished, source, inference, encoder=encoder, reading=reading)
-    if as_json:
-        print_json(record)
-        return
-    private = finished.statement is not None
-    print_table(mode_table({**record, "modes": record["scores"]}, private=private))
-    if record["left_out"]:
-        say(f"Left out: {record['left_out']} documents that the model was trained on.")
-    say(guarantee_line(finished.statement))
+    private, left_out = finished.statement is not None, record["left_out"]
+    lines: list[Line] = [
+        mode_table({**record, "modes": record["scores"]}, private=private),
+        f"Left out: {left_out} documents that the model was trained on." if left_out else "",
+        guarantee_line(finished.statement),
+    ]
+    return Answer(record, lines)
 
 
 @takes(
@@ -72,8 +72,7 @@ def predict(
     out: Path = Path("predictions.csv"),
     all_classes: bool = False,
     encoder: Path | None = None,
-    as_json: bool = False,
-) -> None:
+) -> Answer | None:
     """Predict the class of each document of a folder.
 
     Of the documents that the run was made from, those that trained it are left out.
@@ -83,57 +82,56 @@ def predict(
 
     check_mode(inference)
     check_format(out)
-    check_out(out, are_predictions, as_json=as_json)
+    check_out(out, are_predictions)
     with shown_progress():
         predictions = predict_source(run, source, inference, encoder=encoder, reading=reading)
+    answered, left_out = len(predictions.ids), predictions.left_out
+    lines = [f"Wrote {answered} predictions to {out} (inference {inference})."]
+    if left_out:
+        lines.append(
+            f"Answered {answered} of {answered + left_out} documents. Left out: {left_out} "
+            "documents that trained the model; to predict a document, put it in a folder of "
+            "its own."
+        )
+    lines.append(predictions.coverage)
     if out == STANDARD_OUTPUT:
         sys.stdout.write(predictions.csv_text(all_classes=all_classes))
-    else:
-        predictions.write(out, all_classes=all_classes)
-    answered = len(predictions.ids)
-    if as_json:
-        print_json(
-            {
-                "predictions": str(out),
-                "documents": answered,
-                "inference": inference,
-                "covered": predictions.covered,
-                "coverage": predictions.coverage,
-                "training_documents": list(predictions.trained),
-                "left_out": predictions.left_out,
-            }
-        )
-        return
-    tell = note if out == STANDARD_OUTPUT else say
-    tell(f"Wrote {answered} predictions to {out} (inference {inference}).")
-    if predictions.left_out:
-        tell(
-            f"Answered {answered} of {answered + predictions.left_out} documents. Left out: "
-            f"{predictions.left_out} documents that trained the model; to predict a document, "
-            "put it in a folder of its own."
-        )
-    tell(predictions.coverage)
+        note("\n".join(lines))
+        return None
+    predictions.write(out, all_classes=all_classes)
+    record = {
+        "predictions": str(out),
+        "documents": answered,
+        "inference": inference,
+        "covered": predictions.covered,
+        "coverage": predictions.coverage,
+        "training_documents": list(predictions.trained),
+        "left_out": left_out,
+    }
+    return Answer(record, lines)
 
 
 @takes(run=Argument(help="A run or release folder, or a statement file.", metavar="RUN"))
-def verify(run: Path, as_json: bool = False) -> None:
+def verify(run: Path) -> Answer:
     """Recompute epsilon from the files of a run; fail if any of them was edited."""
     from privgcn.privacy.wording import explained, guarantee_line
     from privgcn.runs.run import verify as verify_run
 
     verification = verify_run(run)
-    statement = verification.statement
-    warnings = explained(statement)["warnings"]
-    if as_json:
-        names = ("epsilon", "delta", "unit", "relation", "accountant", "releasable")
-        record = {name: getattr(statement, name) for name in names}
-        checked = {"checked": list(verification.checked), "digest": statement.digest()}
-        print_json({"verified": True, **record, **checked, "warnings": warnings})
-        return
-    say(f"verified: {guarantee_line(statement).removeprefix('Guarantee: ')}")
-    say(f"checked against each other: {', '.join(verification.checked)}")
-    for line in warnings:
-        say(line)
+    statement, warnings = verification.statement, explained(verification.statement)["warnings"]
+    names = ("epsilon", "delta", "unit", "relation", "accountant", "releasable")
+    record = {
+        "verified": True,
+        **{name: getattr(statement, name) for name in names},
+        "checked": list(verification.checked),
+        "digest": statement.digest(),
+        "warnings": warnings,
+    }
+    lines = [
+        f"verified: {guarantee_line(statement).removeprefix('Guarantee: ')}",
+        f"checked against each other: {', '.join(verification.checked)}",
+    ]
+    return Answer(record, [*lines, *warnings])
 
 
 @takes(
@@ -164,10 +162,8 @@ def release(
     intended_use: str | None = None,
     contact: str | None = None,
     overwrite: bool = False,
-    as_json: bool = False,
-) -> None:
+) -> Answer:
     """Write what may be published: model, statement and privacy card."""
-    from privgcn.errors import ConfigError
     from privgcn.files import write_atomically
     from privgcn.privacy.ledger import Budget, Ledger
     from privgcn.privacy.wording import round_up
@@ -184,52 +180,45 @@ def release(
             "A budget is an epsilon at a delta. Give --budget and --delta together, and the "
             "same --delta for every release of a ledger."
         )
+    if entry and registry is None:
+        raise ConfigError("The option --entry needs --registry, a .yaml file to write.")
     finished = Run(run)
     statement = releases.releasable_statement(
         finished, learned_features=with_learned_features, not_chosen=not_chosen
     )
     releases.check_release_target(finished, folder, overwrite=overwrite)
-    listed = ""
+    listed, lines = "", [f"Released to {folder}: model, statement and card."]
     if registry is not None:
-        own = {"description": about, "intended_use": intended_use}
-        listed = registry_entry(
-            statement, _answers(entry or [], own, registry, overwrite=overwrite)
-        )
-    elif entry:
-        raise ConfigError("The option --entry needs --registry, a .yaml file to write.")
+        _check_registry(registry, overwrite=overwrite)
+        known = _answers(entry or [], description=about, intended_use=intended_use)
+        listed = registry_entry(statement, known)
+        lines.append(f"Registry entry, a draft to read before you send it: {registry}")
     spent = None
     if ledger is not None:
         limit = None if budget is None or delta is None else Budget(budget, delta)
         spent = Ledger(ledger).record(statement, budget=limit, not_chosen=not_chosen)
+        lines.append(f"All releases in {ledger} together: epsilon {round_up(spent)}.")
     public = releases.public_settings(finished)
-    said = {"about": about, "intended_use": intended_use, "contact": contact}
-    said["classes"] = finished.settings.data.classes
     pages = {
-        CARD: privacy_card(statement, public, **said),
-        CARD_PAGE: privacy_card(statement, public, **said, template="card.html"),
+        page: privacy_card(
+            statement,
+            public,
+            about=about,
+            classes=finished.settings.data.classes,
+            intended_use=intended_use,
+            contact=contact,
+            template=template,
+        )
+        for page, template in ((CARD, "card.md"), (CARD_PAGE, "card.html"))
     }
     releases.write_release(finished, folder, pages, overwrite=overwrite)
     if registry is not None:
         write_atomically(registry, listed)
-    if as_json:
-        print_json({"release": str(folder), "epsilon": statement.epsilon, "spent": spent})
-        return
-    say(f"Released to {folder}: model, statement and card.")
-    if registry is not None:
-        say(f"Registry entry, a draft to read before you send it: {registry}")
-    if spent is not None:
-        say(f"All releases in {ledger} together: epsilon {round_up(spent)}.")
+    record = {"release": str(folder), "epsilon": statement.epsilon, "spent": spent}
+    return Answer(record, lines)
 
 
-def _answers(
-    entries: list[str], own: dict[str, str | None], registry: Path, *, overwrite: bool
-) -> dict[str, list[str]]:
-    """What only a person knows of a registry entry: from options, or asked at a terminal."""
-    import re
-
-    from privgcn.errors import ConfigError
-    from privgcn.report.registry import REQUIRED
-
+def _check_registry(registry: Path, *, overwrite: bool) -> None:
     if not re.fullmatch(r"[a-z0-9_]+\.yaml", registry.name):
         raise ConfigError(
             "The file of a registry entry must be named in small letters, digits and "
@@ -237,6 +226,12 @@ def _answers(
         )
     if registry.exists() and not overwrite:
         raise ConfigError(f"The file {registry} exists. Add --overwrite, or name another one.")
+
+
+def _answers(entries: list[str], **own: str | None) -> dict[str, list[str]]:
+    """What only a person knows of a registry entry: from options, or asked at a terminal."""
+    from privgcn.report.registry import REQUIRED
+
     answers: dict[str, list[str]] = {}
     for text in entries:
         name, separator, value = text.partition("=")
@@ -263,24 +258,18 @@ def _answers(
     evidence="Attacks on the documents of one run, from 'privgcn attack --out'.",
 )
 def report(
-    runs: list[Path],
-    out: Path = Path("report.html"),
-    evidence: Path | None = None,
-    as_json: bool = False,
-) -> None:
+    runs: list[Path], out: Path = Path("report.html"), evidence: Path | None = None
+) -> Answer | None:
     """Make one self-contained HTML page: guarantee, scores, curves, settings."""
     from privgcn.files import write_atomically
     from privgcn.report.comparison import folders_page
     from privgcn.report.page import is_report
 
-    check_out(out, is_report, as_json=as_json)
+    check_out(out, is_report)
     with shown_progress("report"):
         page = folders_page(runs, evidence=evidence)
     if out == STANDARD_OUTPUT:
         say(page)
-        return
+        return None
     write_atomically(out, page)
-    if as_json:
-        print_json({"report": str(out), "runs": [str(run) for run in runs]})
-    else:
-        say(f"report: {out}")
+    return Answer({"report": str(out), "runs": list(map(str, runs))}, [f"report: {out}"])

@@ -15,12 +15,12 @@ from typer import Option
 
 from privgcn.cli.flags import READING, Chosen, takes
 from privgcn.cli.output import (
+    Answer,
+    Line,
     note,
-    print_json,
-    print_table,
-    say,
     shown_progress,
     verbosity,
+    wants_json,
     watched_by_a_person,
 )
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from privgcn.runs.prepare import PreparedRun
 
 _DEMO = Path("runs/demo")
-_MOST_CLASSES = 20
 
 
 @takes(
@@ -55,52 +54,35 @@ def train(
     out: Path | None = None,
     overwrite: bool = False,
     dry_run: bool = False,
-    as_json: bool = False,
-) -> None:
+) -> Answer | None:
     """Train a classifier on documents and edges, privately when given an epsilon."""
     from privgcn.config import flattened, resolve
     from privgcn.mechanism.ranks import Ranks
-    from privgcn.report.page import run_page
-    from privgcn.runs.run import write_run
-    from privgcn.runs.train import train as train_model
 
     begun = time.perf_counter()
     overrides = chosen.overrides(data__source=source)
     with Ranks.of_environment() as ranks, shown_progress():
         shared = ranks if ranks.size > 1 else None
-        resolved = resolve(*overrides)
         said = any("privacy.unit" in flattened(values) for _, values in overrides)
-        asks = not (as_json or dry_run or shared or said)
+        asks = not (wants_json() or dry_run or shared or said)
         prepared, folder = _read(
-            resolved, out, overwrite=overwrite, dry_run=dry_run, asks=asks, ranks=shared
+            resolve(*overrides),
+            out,
+            overwrite=overwrite,
+            dry_run=dry_run,
+            asks=asks,
+            ranks=shared,
         )
         if not dry_run:
-            if seeds > 1:
-                note(
-                    f"The model is that of seed {resolved.seed}, whatever it scores. Seeds up "
-                    f"to {resolved.seed + seeds - 1} only show how far the score varies."
-                )
-            run = train_model(prepared)
-            if not ranks.leads:
-                return
-            # Other seeds are trained by this process alone.
-            run = replace(run, prepared=replace(prepared, ranks=None))
-            record = write_run(folder, run, run_page, overwrite=overwrite, seeds=seeds)
-            record["seconds"] = round(time.perf_counter() - begun, 3)
-    if not dry_run:
-        _print_run(record, run.model.statement, as_json=as_json)
-    elif not as_json:
-        say("Dry run: nothing was trained or written.")
-    else:
-        print_json(
-            {
-                "dry_run": True,
-                "run": str(folder),
-                "dataset": prepared.corpus.name,
-                "read": asdict(_report(prepared.corpus)),
-                "settings": prepared.settings.model_dump(),
-            }
-        )
+            return _trained(prepared, folder, begun, overwrite=overwrite, seeds=seeds)
+    record = {
+        "dry_run": True,
+        "run": str(folder),
+        "dataset": prepared.corpus.name,
+        "read": asdict(_report(prepared.corpus)),
+        "settings": prepared.settings.model_dump(),
+    }
+    return Answer(record, ["Dry run: nothing was trained or written."])
 
 
 @takes(
@@ -111,7 +93,6 @@ def train(
     space="A file (TOML) with a list of values per setting.",
     tries=Option("--try", help="Values to try: a.b=c,d,e."),
     expected_runs="Runs on average; how many there are stays secret.",
-    law="Distribution of the number of runs: poisson.",
     public_validation="Declare the validation documents public: no noise.",
     out="Run folder (default: runs/NAME-tuned).",
 )
@@ -121,27 +102,21 @@ def tune(
     space: Path | None = None,
     tries: list[str] | None = None,
     expected_runs: float = 5.0,
-    law: str = "poisson",
     public_validation: bool = False,
     out: Path | None = None,
     overwrite: bool = False,
-    as_json: bool = False,
-) -> None:
+) -> Answer:
     """Search for better settings; epsilon covers all runs, and only the best is stored."""
     from privgcn import progress
     from privgcn.config import resolve
     from privgcn.data import load_corpus, resolved_source
-    from privgcn.errors import ConfigError
     from privgcn.privacy.selection import RunCount
     from privgcn.report.page import run_page
     from privgcn.runs.folder import check_target
     from privgcn.runs.run import write_run
     from privgcn.runs.tune import search, search_space
 
-    if law != "poisson":
-        raise ConfigError(f"The 'law' of a search must be poisson. Got {law!r}. Leave it out.")
-    overrides = chosen.overrides(data__source=resolved_source(source))
-    resolved = resolve(*overrides)
+    resolved = resolve(*chosen.overrides(data__source=resolved_source(source)))
     candidates = search_space(resolved.recipe, space, tries or [])
     count = RunCount(expected_runs)
     with shown_progress():
@@ -157,26 +132,20 @@ def tune(
                 corpus, resolved, candidates, count, public_validation=public_validation
             )
         record = write_run(folder, run, run_page, overwrite=overwrite)
-    record["chosen"] = values
-    _print_run(record, run.model.statement, as_json=as_json)
-    if not as_json:
-        words = ", ".join(f"{name} = {value}" for name, value in values.items())
-        say(f"Chosen: {words}. Epsilon covers the whole search.")
+    words = ", ".join(f"{name} = {value}" for name, value in values.items())
+    last = f"Chosen: {words}. Epsilon covers the whole search."
+    return _answer({**record, "chosen": values}, run.model.statement, last)
 
 
 @takes(
     epsilon="Privacy budget epsilon.",
     out="Run folder; an earlier demo in runs/demo is replaced.",
 )
-def demo(
-    epsilon: float = 1.0, out: Path = _DEMO, overwrite: bool = False, as_json: bool = False
-) -> None:
+def demo(epsilon: float = 1.0, out: Path = _DEMO, overwrite: bool = False) -> Answer | None:
     """Train on the bundled synthetic clinic letters, protecting each patient."""
     from privgcn.config import make_settings
-    from privgcn.report.page import run_page
     from privgcn.runs.folder import is_stored
-    from privgcn.runs.run import Run, write_run
-    from privgcn.runs.train import train as train_model
+    from privgcn.runs.run import Run
 
     begun = time.perf_counter()
     if out == _DEMO and is_stored(out):
@@ -187,19 +156,38 @@ def demo(
         "privacy.unit": "person",
         "privacy.epsilon": epsilon,
     }
+    note(
+        "Synthetic letters of a clinic; no real person is described. Task: which department "
+        "does a letter belong to?\nTraining with differential privacy: the guarantee below "
+        "holds for each patient."
+    )
     with shown_progress():
-        settings = make_settings(changes=named)
-        prepared, folder = _read(settings, out, overwrite=overwrite)
-        run = train_model(prepared)
-        record = write_run(folder, run, run_page, overwrite=overwrite)
-    record["seconds"] = round(time.perf_counter() - begun, 3)
-    if not as_json:
-        say(
-            "Synthetic letters of a clinic; no real person is described. Task: which "
-            "department does a letter belong to?\nTrained with differential privacy: the "
-            "guarantee below holds for each patient.\n"
+        prepared, folder = _read(make_settings(changes=named), out, overwrite=overwrite)
+        return _trained(prepared, folder, begun, overwrite=overwrite)
+
+
+def _trained(
+    prepared: PreparedRun, folder: Path, begun: float, *, overwrite: bool, seeds: int = 1
+) -> Answer | None:
+    """Trains and writes a run; of several ranks the first has an answer."""
+    from privgcn.report.page import run_page
+    from privgcn.runs.run import write_run
+    from privgcn.runs.train import train as train_model
+
+    first, ranks = prepared.settings.seed, prepared.ranks
+    if seeds > 1:
+        note(
+            f"The model is that of seed {first}, whatever it scores. Seeds up to "
+            f"{first + seeds - 1} only show how far the score varies."
         )
-    _print_run(record, run.model.statement, as_json=as_json)
+    run = train_model(prepared)
+    if ranks is not None and not ranks.leads:
+        return None
+    # Other seeds are trained by this process alone.
+    run = replace(run, prepared=replace(prepared, ranks=None))
+    record = write_run(folder, run, run_page, overwrite=overwrite, seeds=seeds)
+    record["seconds"] = round(time.perf_counter() - begun, 3)
+    return _answer(record, run.model.statement)
 
 
 def _read(
@@ -217,11 +205,9 @@ def _read(
     """
     from privgcn.config import to_toml
     from privgcn.data import load_corpus, resolved_source
-    from privgcn.data.catalogue import usual_encodings
-    from privgcn.features import NAMED, cache, choose
     from privgcn.privacy.statement import Fact
     from privgcn.runs.folder import check_target
-    from privgcn.runs.prepare import prepare, public_size
+    from privgcn.runs.prepare import prepare
     from privgcn.runs.release import runs_beside
 
     source, edges = resolved_source(str(settings.data.source)), settings.data.edges
@@ -233,11 +219,6 @@ def _read(
     if settings.privacy is None:
         note("NOT PRIVATE: no --epsilon was given.")
     note(str(_report(corpus)))
-    if corpus.read_report is None and corpus.num_classes <= _MOST_CLASSES:
-        # Of a public dataset; how often a class occurs is private otherwise.
-        counts = [(corpus.labels == code).sum() for code in range(corpus.num_classes)]
-        pairs = zip(corpus.classes, counts, strict=True)
-        note("Classes: " + ", ".join(f"{name} {count:,}" for name, count in pairs) + ".")
     if corpus.owners is not None:
         settings = with_unit(settings, asks=asks)
     elif settings.privacy is not None and corpus.read_report and corpus.columns:
@@ -246,13 +227,8 @@ def _read(
             f"No column is named 'owner', so no person is protected as a whole. If one of "
             f"{names} says whose a document is, add --owner with its name and --unit person."
         )
-    privacy, features = settings.privacy, settings.features
     if out is None:
-        words = [corpus.name, settings.recipe]
-        if privacy is not None:
-            words += [f"epsilon-{privacy.epsilon:g}" if privacy.epsilon else "noise"]
-            words += [privacy.unit]
-        out = Path("runs") / "-".join([*words, f"seed-{settings.seed}"])
+        out = Path("runs") / _name(corpus, settings)
         if not dry_run:
             check_target(out, overwrite=overwrite)
     beside = runs_beside(out, settings)
@@ -264,26 +240,43 @@ def _read(
         )
     gaps = (Fact("one_of_several"),) if beside else ()
     prepared = prepare(corpus, settings, ranks=ranks, gaps=gaps)
-    if features.kind is None and usual_encodings(corpus.facts.source):
-        note(f"Features: {prepared.featurizer.kind}, as the literature encodes {corpus.name}.")
-    elif prepared.featurizer.kind == "given":
-        note(
-            f"Features: the {prepared.featurizer.dimension:,} numbers given for each document."
-        )
-    elif features.kind in (None, *NAMED) and not features.options:
-        size, language = public_size(corpus, settings), features.language
-        note(str(choose(size, language=language, wanted=features.kind)))
-    if cache.enabled() and "cache_dir" in type(prepared.featurizer).model_fields:
-        folder = features.options.get("cache_dir") or cache.default_cache()
-        note(
-            f"Vectors of the texts stay in {folder}, so that none is encoded twice: --no-cache "
-            "keeps none, 'privgcn cache --purge' deletes them."
-        )
+    _note_features(prepared)
     for line in prepared.advice:
         note(line)
     if verbosity() == "verbose":
         note(to_toml(settings.model_dump()).strip())
     return prepared, out
+
+
+def _name(corpus: Corpus, settings: Settings) -> str:
+    """Of a run folder that nobody named."""
+    words, privacy = [corpus.name, settings.recipe], settings.privacy
+    if privacy is not None:
+        words += [f"epsilon-{privacy.epsilon:g}" if privacy.epsilon else "noise", privacy.unit]
+    return "-".join([*words, f"seed-{settings.seed}"])
+
+
+def _note_features(prepared: PreparedRun) -> None:
+    """Says which features there are, and what is kept of the texts."""
+    from privgcn.data.catalogue import usual_encodings
+    from privgcn.features import NAMED, cache, choose
+    from privgcn.runs.prepare import public_size
+
+    corpus, settings, made = prepared.corpus, prepared.settings, prepared.featurizer
+    features = settings.features
+    if features.kind is None and usual_encodings(corpus.facts.source):
+        note(f"Features: {made.kind}, as the literature encodes {corpus.name}.")
+    elif made.kind == "given":
+        note(f"Features: the {made.dimension:,} numbers given for each document.")
+    elif features.kind in (None, *NAMED) and not features.options:
+        size = public_size(corpus, settings)
+        note(str(choose(size, language=features.language, wanted=features.kind)))
+    if cache.enabled() and "cache_dir" in type(made).model_fields:
+        folder = features.options.get("cache_dir") or cache.default_cache()
+        note(
+            f"Vectors of the texts stay in {folder}, so that none is encoded twice: --no-cache "
+            "keeps none, 'privgcn cache --purge' deletes them."
+        )
 
 
 def _report(corpus: Corpus) -> Any:
@@ -320,10 +313,8 @@ def with_unit(settings: Settings, *, asks: bool) -> Settings:
     return settings
 
 
-def _print_run(
-    record: dict[str, Any], statement: PrivacyStatement | None, *, as_json: bool
-) -> None:
-    """Shows a finished run to a person, or its record to a program."""
+def _answer(record: dict[str, Any], statement: PrivacyStatement | None, *more: str) -> Answer:
+    """A finished run: its record, or scores, guarantee and what to do next."""
     from privgcn.privacy.wording import guarantee_line
     from privgcn.report.scores import (
         deployment,
@@ -332,25 +323,18 @@ def _print_run(
         repeat_table,
     )
 
-    if as_json:
-        print_json(record)
-        return
-    modes = record["scores"]
+    lines: list[Line] = ["No document has the split 'test' and a label: nothing was scored."]
+    modes, folder = record["scores"], shlex.quote(record["run"])
     if any(row["documents"] for row in modes.values()):
-        print_table(mode_table({**record, "modes": modes}, private=statement is not None))
-    else:
-        say("No document has the split 'test' and a label: nothing was scored.")
-    for table in (reference_table(record), repeat_table(record)):
-        if table is not None:
-            print_table(table)
-            say("\n".join(table.notes))
-    decided = [". ".join(deployment(record) or ())]
-    for line in (*decided, *record["baselines_left_out"]):
-        if line:
-            say(line)
-    say(guarantee_line(statement))
-    folder = record["run"]
-    say(f"Run: {folder}    Report: {folder}/report.html")
-    if statement is not None:
-        word = shlex.quote(folder)
-        say(f"Next: privgcn verify {word}; privgcn release {word} DIR")
+        lines = [mode_table({**record, "modes": modes}, private=statement is not None)]
+    lines += [
+        reference_table(record),
+        repeat_table(record),
+        ". ".join(deployment(record) or ()),
+        *record["baselines_left_out"],
+        guarantee_line(statement),
+        f"Run: {folder}    Report: {shlex.quote(record['run'] + '/report.html')}",
+        f"Next: privgcn verify {folder}; privgcn release {folder} DIR" if statement else "",
+        *more,
+    ]
+    return Answer(record, lines)
