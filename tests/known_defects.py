@@ -553,7 +553,7 @@ defect(MOVES, "every document of a person is clipped by itself", people)(
     put(groups.Documents, "_fractions", lambda self, counted: counted * 1.0)
 )
 defect(MOVES, "two clip norms accounted as one", exchanged)(
-    put(plans, "sensitivity_in_clips", lambda *_, **__: 1)
+    put(PrivacyPlan, "sensitivity", property(lambda self: 1))
 )
 
 # -- sums -------------------------------------------------------------------------------------
@@ -694,7 +694,7 @@ def too_little(*args: Any, **kwargs: Any) -> Any:
 
 calibrate_event, draw = plans.calibrate_event, RunCount.draw
 for name, patch in {
-    "the table says one clip norm": put(plans, "sensitivity_in_clips", lambda *_, **__: 1),
+    "the table says one clip norm": put(PrivacyPlan, "sensitivity", property(lambda self: 1)),
     "the accountant forgets the sensitivity": put(
         plans, "GaussianEvent", lambda noise, count, rate, _: GaussianEvent(noise, count, rate)
     ),

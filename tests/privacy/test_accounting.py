@@ -1,10 +1,13 @@
-"""Epsilon: exact cases, grid, extremes, what is refused; the least noise for a target."""
+"""Epsilon: exact cases, the library's numbers, extremes; the least noise for a target."""
 
 import math
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
 
 from privgcn.errors import ConfigError, NotCalibratedError, PrivacyContractError
 from privgcn.privacy import accounting
@@ -23,68 +26,133 @@ from privgcn.privacy.accounting import (
 
 def gaussian_delta(epsilon: float, ratio: float) -> float:
     """Balle and Wang (2018), equation 6, written independently."""
+    below = norm.logcdf(-ratio / 2 - epsilon / ratio) + epsilon
+    return float(norm.cdf(ratio / 2 - epsilon / ratio) - np.exp(below))
 
-    def cdf(x: float) -> float:
-        return 0.5 * math.erfc(-x / math.sqrt(2.0))
 
-    return cdf(ratio / 2 - epsilon / ratio) - math.exp(epsilon) * cdf(
-        -ratio / 2 - epsilon / ratio
+# --- what holds whatever the numbers are ------------------------------------------------------
+
+noises, counts = st.floats(0.3, 2000.0), st.integers(1, 10_000)
+rates = st.one_of(st.just(1.0), st.floats(1e-6, 0.999))
+deltas = st.sampled_from([1e-9, 1e-6, 1e-5, 1e-2])
+# A grid rounds up by a little more here than there.
+SLACK, TINY = 1.002, 1e-4
+
+
+@settings(max_examples=25)
+@given(
+    noises, counts, rates, st.sampled_from([1, 2]), deltas, st.sampled_from(list(ACCOUNTANTS))
+)
+def test_epsilon_is_monotone_finite_and_never_below_the_tight_one(
+    noise: float, steps: int, rate: float, sensitivity: int, delta: float, accountant: str
+) -> None:
+    moments = accountant == "moments"
+    base: dict[str, Any] = {
+        "noise_multiplier": noise,
+        "steps": steps,
+        "sampling_probability": rate,
+        "sensitivity": 1 if moments else sensitivity,
+        "delta": delta,
+    }
+    epsilon = epsilon_of(**base, accountant=accountant)
+    assert 0.0 <= epsilon < math.inf
+    for factor in (1.1, 3.0):
+        for change in (
+            {"noise_multiplier": noise / factor},
+            {"steps": math.ceil(steps * factor)},
+            {"sampling_probability": min(1.0, rate * factor)},
+            {"sensitivity": 2, **({"sampling_probability": 1.0} if moments else {})},
+            {"delta": delta / factor},
+        ):
+            dearer = epsilon_of(**{**base, **change}, accountant=accountant)
+            assert epsilon <= dearer * SLACK + TINY
+    tight = epsilon_of(**base)
+    unsampled = epsilon_of(**{**base, "sampling_probability": 1.0})
+    assert tight <= min(epsilon, unsampled) * (1 + 1e-8) + 1e-11
+    # One step reveals at least what its closed form says: Poisson amplification is exact.
+    inner = math.log1p(math.expm1(min(tight, 700.0)) / rate)
+    assert rate * gaussian_delta(inner, 1.0 / noise) <= delta * (1 + 1e-6) + 1e-15
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+def test_composition_is_at_most_the_sum_and_at_least_each(accountant: str) -> None:
+    def cost(*events: GaussianEvent, delta: float = 2e-5) -> float:
+        return epsilon_of_events(events, delta=delta, accountant=accountant)
+
+    first, second, rare = (
+        GaussianEvent(5.0, 10),
+        GaussianEvent(3.0, 50, 0.1),
+        GaussianEvent(5.0, 1, 1e-7),
     )
+    apart = cost(first, delta=1e-5) + cost(second, delta=1e-5)
+    assert 0.0 == cost() < max(cost(first), cost(second)) < cost(first, second) < apart
+    # An event that hardly ever happens hides no other.
+    assert cost(first, rare) >= cost(first)
 
 
-@pytest.mark.parametrize("sensitivity", [1, 2])
-def test_unsampled_epsilon_is_exact_and_never_below(sensitivity: int) -> None:
-    for noise, steps in ((1.0, 1), (112.0, 2000), (5.0, 30)):
-        epsilon = epsilon_of(noise_multiplier=noise, steps=steps, sensitivity=sensitivity)
-        delta = gaussian_delta(epsilon, sensitivity * math.sqrt(steps) / noise)
-        assert 0.9999e-5 < delta <= 1e-5
+def test_events_compose_like_their_sum_where_the_sum_is_known() -> None:
+    apart = [GaussianEvent(10.0, 3), GaussianEvent(20.0, 8), GaussianEvent(40.0, 2, 1.0, 2)]
+    ratio = math.sqrt(3 / 100 + 8 / 400 + 2 * 4 / 1600)
+    assert epsilon_of_events(apart, delta=1e-5) == pytest.approx(gaussian_epsilon(ratio, 1e-5))
+    whole = epsilon_of(noise_multiplier=4.0, steps=1000, sampling_probability=0.1)
+    for noise, close in ((4.0, 1e-12), (4.0 + 1e-9, 1e-3)):
+        halves = [GaussianEvent(4.0, 400, 0.1), GaussianEvent(noise, 600, 0.1)]
+        assert epsilon_of_events(halves, delta=1e-5) == pytest.approx(whole, rel=close)
+
+
+# --- exact cases ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1])
-def test_the_closed_form_is_the_librarys(delta: float) -> None:
+def test_the_closed_form_is_exact_and_the_librarys(delta: float) -> None:
     from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
 
     for ratio in (1e-4, 0.2, 1.0, 5.0, 27.0, 300.0):
         theirs = get_epsilon_gaussian(1.0 / ratio, delta)
         assert gaussian_epsilon(ratio, delta) == pytest.approx(theirs, rel=1e-9, abs=1e-11)
+    for noise, steps, sensitivity in ((1.0, 1, 1), (112.0, 2000, 2), (5.0, 30, 1)):
+        ratio = sensitivity * math.sqrt(steps) / noise
+        epsilon = epsilon_of(
+            noise_multiplier=noise, steps=steps, sensitivity=sensitivity, delta=delta
+        )
+        assert 0.9999 * delta < gaussian_delta(epsilon, ratio) <= delta * (1 + 1e-12)
 
 
-def distribution(event: GaussianEvent, delta: float = 1e-5, refine: int = 1) -> float:
-    rough = accounting._rdp((event,), delta)
-    composed, reserve = accounting._composed(0.0, (event,), delta, rough, refine)
+def distribution(event: GaussianEvent, delta: float = 1e-5) -> float:
+    _, composed, reserve = accounting._composed((event,), delta)
     return float(composed.get_epsilon_for_delta(delta - reserve))
 
 
 @pytest.mark.parametrize(
-    ("noise", "steps", "rate", "sensitivity"),
+    "event",
     [
-        (4.0, 1000, 0.1, 1),
-        (4.0, 1000, 0.1, 2),
-        (1.0, 20_000, 0.001, 2),
-        (5.0, 6040, 1 / 1208, 1),
-        (1.0, 1000, 1e-6, 2),
-        (500.0, 250_000, 0.5, 1),
+        GaussianEvent(4.0, 1000, 0.1, 1),
+        GaussianEvent(4.0, 1000, 0.1, 2),
+        GaussianEvent(1.0, 20_000, 0.001, 2),
+        GaussianEvent(5.0, 6040, 1 / 1208, 1),
+        GaussianEvent(1.0, 1000, 1e-6, 2),
+        GaussianEvent(500.0, 250_000, 0.5, 1),
     ],
 )
 def test_halving_the_grid_moves_epsilon_by_less_than_a_thousandth(
-    noise: float, steps: int, rate: float, sensitivity: int
+    event: GaussianEvent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    event = GaussianEvent(noise, steps, rate, sensitivity)
-    assert abs(distribution(event) - distribution(event, refine=2)) < 1e-3
+    epsilon, made = distribution(event), accounting._loss_distribution
+    monkeypatch.setattr(accounting, "_loss_distribution", lambda e, grid: made(e, grid / 2))
+    assert abs(epsilon - distribution(event)) < 1e-3
 
 
 @pytest.mark.parametrize("delta", [1e-5, 1e-8])
 @pytest.mark.parametrize(("noise", "steps"), [(10.0, 100), (300.0, 100_000)])
+@pytest.mark.parametrize("sensitivity", [1, 2])
 def test_rounding_never_takes_the_distribution_below_the_truth(
-    noise: float, steps: int, delta: float
+    noise: float, steps: int, delta: float, sensitivity: int
 ) -> None:
     # At a rate of almost 1 the exact Gaussian is the truth, to ten digits.
-    for sensitivity in (1, 2):
-        event = GaussianEvent(noise, steps, 1.0 - 1e-13, sensitivity)
-        truth = gaussian_epsilon(sensitivity * math.sqrt(steps) / noise, delta)
-        epsilon = distribution(event, delta)
-        assert truth - 1e-9 <= epsilon
-        assert epsilon <= truth * 1.002 or delta < 1e-6
+    epsilon = distribution(GaussianEvent(noise, steps, 1.0 - 1e-13, sensitivity), delta)
+    truth = gaussian_epsilon(sensitivity * math.sqrt(steps) / noise, delta)
+    assert truth - 1e-9 <= epsilon
+    assert epsilon <= truth * 1.002 or delta < 1e-6
 
 
 def test_one_sampled_step_is_exact() -> None:
@@ -96,38 +164,21 @@ def test_one_sampled_step_is_exact() -> None:
 
 
 # hazard 12
-@pytest.mark.parametrize("accountant", ACCOUNTANTS)
-def test_two_clip_norms_unsampled_are_half_the_noise(accountant: str) -> None:
-    twice = epsilon_of(noise_multiplier=8.0, steps=10, sensitivity=2, accountant=accountant)
-    half = epsilon_of(noise_multiplier=4.0, steps=10, accountant=accountant)
-    assert twice == pytest.approx(half)
-
-
-def test_two_clip_norms_sampled_cost_more_than_one_and_less_than_a_group_of_two() -> None:
+def test_two_clip_norms() -> None:
+    """Unsampled half the noise; sampled more than one, and less than a group of two."""
+    for accountant in ACCOUNTANTS:
+        twice = epsilon_of(noise_multiplier=8.0, steps=10, sensitivity=2, accountant=accountant)
+        half = epsilon_of(noise_multiplier=4.0, steps=10, accountant=accountant)
+        assert twice == pytest.approx(half)
     common: dict[str, Any] = {"steps": 1000, "sampling_probability": 0.1}
     once = epsilon_of(noise_multiplier=4.0, **common)
     twice = epsilon_of(noise_multiplier=4.0, sensitivity=2, **common)
     # Adding one of norm 2C, at half the noise, is another mechanism; replacing is between.
     assert 2 * once < twice < epsilon_of(noise_multiplier=2.0, **common) * 1.2
-
-
-def test_events_compose_like_their_sum_where_the_sum_is_known() -> None:
-    apart = [GaussianEvent(10.0, 3), GaussianEvent(20.0, 8), GaussianEvent(40.0, 2, 1.0, 2)]
-    ratio = math.sqrt(3 / 100 + 8 / 400 + 2 * 4 / 1600)
-    assert epsilon_of_events(apart, delta=1e-5) == pytest.approx(gaussian_epsilon(ratio, 1e-5))
-    whole = epsilon_of(noise_multiplier=4.0, steps=1000, sampling_probability=0.1)
-    halves = [GaussianEvent(4.0, 400, 0.1), GaussianEvent(4.0, 600, 0.1)]
-    assert epsilon_of_events(halves, delta=1e-5) == whole
-    nearly = [GaussianEvent(4.0, 400, 0.1), GaussianEvent(4.0 + 1e-9, 600, 0.1)]
-    assert epsilon_of_events(nearly, delta=1e-5) == pytest.approx(whole, rel=1e-3)
-
-
-@pytest.mark.parametrize("accountant", ACCOUNTANTS)
-def test_an_event_that_hardly_ever_happens_hides_no_other(accountant: str) -> None:
-    certain, rare = GaussianEvent(5.0), GaussianEvent(5.0, 1, 1e-7)
-    alone = epsilon_of_events([certain], delta=1e-5, accountant=accountant)
-    both = epsilon_of_events([certain, rare], delta=1e-5, accountant=accountant)
-    assert both >= alone > 0.1
+    for use in (calibrate, epsilon_of):
+        given = {"epsilon": 1.0} if use is calibrate else {"noise_multiplier": 10.0}
+        with pytest.raises(PrivacyContractError, match="pld or rdp"):
+            use(**given, **common, sensitivity=2, accountant="moments")  # type: ignore[operator]
 
 
 def test_never_sampled_but_with_probability_delta_is_epsilon_zero() -> None:
@@ -153,19 +204,9 @@ def test_never_sampled_but_with_probability_delta_is_epsilon_zero() -> None:
 def test_extremes_give_a_finite_bound(
     noise: float, steps: int, rate: float, delta: float, sensitivity: int
 ) -> None:
-    pld, rdp = (
-        epsilon_of(
-            noise_multiplier=noise,
-            steps=steps,
-            sampling_probability=rate,
-            sensitivity=sensitivity,
-            delta=delta,
-            accountant=accountant,
-        )
-        for accountant in ("pld", "rdp")
-    )
-    assert 0.0 <= pld <= rdp * (1 + 1e-9)
-    assert math.isfinite(rdp)
+    event = GaussianEvent(noise, steps, rate, sensitivity)
+    pld, rdp = (epsilon_of_events([event], delta=delta, accountant=a) for a in ("pld", "rdp"))
+    assert 0.0 <= pld <= rdp * (1 + 1e-9) < math.inf
 
 
 @pytest.mark.parametrize(
@@ -184,13 +225,18 @@ def test_extremes_give_a_finite_bound(
         {"delta": 0.0},
         {"delta": 1.0},
         {"accountant": "gdp"},
+        {"epsilon": 0.0},
+        {"epsilon": math.nan},
+        {"epsilon": "1"},
     ],
     ids=str,
 )
-def test_bad_values_are_refused(change: dict[str, object]) -> None:
-    values: dict[str, Any] = {"noise_multiplier": 4.0, "steps": 10}
-    with pytest.raises(ConfigError, match=next(iter(change))):
-        epsilon_of(**{**values, **change})
+def test_bad_values_are_named_and_not_searched(change: dict[str, Any]) -> None:
+    (name,) = change
+    for use, own in ((calibrate, {"epsilon": 1.0}), (epsilon_of, {"noise_multiplier": 4.0})):
+        if name in own or name not in ("epsilon", "noise_multiplier"):
+            with pytest.raises(ConfigError, match=name):
+                use(**{**own, "steps": 10, **change})  # type: ignore[operator]
 
 
 # --- Renyi divergences ----------------------------------------------------------------------
@@ -202,63 +248,41 @@ def test_tiny_rates_do_not_round_to_nothing() -> None:
     assert moment == pytest.approx(1e-24 * 6 * math.expm1(1.0), rel=1e-6)
 
 
-def test_divergences_agree_with_the_librarys() -> None:
+def test_divergences_and_their_epsilon_are_the_librarys() -> None:
     from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
-    from dp_accounting.rdp import RdpAccountant
+    from dp_accounting.rdp import RdpAccountant, compute_epsilon
 
     whole = (ORDERS >= 2) & (ORDERS <= 64) & (ORDERS % 1 == 0)
     for noise, rate in ((4.0, 0.1), (1.0, 0.01), (30.0, 0.3), (8.0, 1.0)):
         library = RdpAccountant(orders=ORDERS[whole])
         library.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(noise)), 100)
-        ours = renyi_curve((GaussianEvent(noise, 100, rate),))[whole]
-        assert ours == pytest.approx(library.rdp, rel=1e-6)
-
-
-def test_a_curve_becomes_the_librarys_epsilon() -> None:
-    from dp_accounting.rdp import compute_epsilon
-
-    event = GaussianEvent(4.0, 1000, 0.1)
-    curve = renyi_curve((event,))
-    for delta in (1e-9, 1e-5, 1e-2):
-        theirs, _ = compute_epsilon(list(ORDERS), list(curve), delta)
-        ours = epsilon_of_events([event], delta=delta, accountant="rdp")
-        assert ours == pytest.approx(theirs)
+        event = GaussianEvent(noise, 100, rate)
+        curve = renyi_curve((event,))
+        assert curve[whole] == pytest.approx(library.rdp, rel=1e-6)
+        for delta in (1e-9, 1e-5, 1e-2):
+            theirs, _ = compute_epsilon(list(ORDERS), list(curve), delta)
+            ours = epsilon_of_events([event], delta=delta, accountant="rdp")
+            assert ours == pytest.approx(theirs)
 
 
 # hazard 12
-def test_group_bound_at_full_rate_is_capped_by_the_exact_divergence() -> None:
-    """The library's accountant would read a plain Gaussian of 2C as one of C."""
+def test_group_bound_dominates_the_replacement_divergence() -> None:
+    # The library's accountant would read a plain Gaussian of 2C as one of C.
     for rate in (1.0 - 1e-12, 1.0):
         curve = renyi_curve((GaussianEvent(3.0, 1, rate, 2),))
         assert curve == pytest.approx(ORDERS * 2.0 / 9.0, rel=1e-6)
-
-
-def test_group_bound_dominates_the_replacement_divergence() -> None:
     noise, rate = 1.0, 0.2
     points = np.linspace(-60, 60, 600_001)
-
-    def mixture(mean: float) -> Any:
-        parts = [np.exp(-0.5 * ((points - at) / noise) ** 2) for at in (0.0, mean)]
-        return ((1 - rate) * parts[0] + rate * parts[1]) / (noise * math.sqrt(2 * math.pi))
-
-    upper, lower = mixture(1.0), mixture(-1.0)
+    upper, lower = (
+        (1 - rate) * norm.pdf(points, 0, noise) + rate * norm.pdf(points, mean, noise)
+        for mean in (1.0, -1.0)
+    )
     inside = (upper > 1e-300) & (lower > 1e-300)
     log_ratio = np.log(upper[inside]) - np.log(lower[inside])
     curve = renyi_curve((GaussianEvent(noise, 1, rate, 2),))
     for order in (1.5, 2.0, 3.0, 5.5):
         moment = np.sum(np.exp(order * log_ratio) * lower[inside]) * (points[1] - points[0])
         assert math.log(moment) / (order - 1) <= curve[order == ORDERS][0]
-
-
-def test_moments_refuses_two_clip_norms_under_sampling_only() -> None:
-    twice = epsilon_of(noise_multiplier=10.0, steps=5, sensitivity=2, accountant="moments")
-    assert twice == epsilon_of(noise_multiplier=5.0, steps=5, accountant="moments")
-    for use in (epsilon_of, lambda **fields: calibrate(epsilon=1.0, **fields)):
-        fields: dict[str, Any] = {"steps": 5, "sampling_probability": 0.5, "sensitivity": 2}
-        if use is epsilon_of:
-            fields["noise_multiplier"] = 10.0
-        with pytest.raises(PrivacyContractError, match="pld or rdp"):
-            use(**fields, accountant="moments")
 
 
 # --- calibration ----------------------------------------------------------------------------
@@ -291,6 +315,23 @@ def test_the_target_is_met_and_nearly_used_up(
 
 
 # hazard 13
+@settings(max_examples=8)
+@given(st.floats(0.1, 10.0), st.integers(1, 500), st.sampled_from([1.0, 0.3, 0.02]), deltas)
+def test_calibration_never_returns_too_little_noise(
+    target: float, steps: int, rate: float, delta: float
+) -> None:
+    common: dict[str, Any] = {"steps": steps, "sampling_probability": rate, "delta": delta}
+    try:
+        found = calibrate(epsilon=target, **common)
+    except NotCalibratedError:
+        # Only where even almost no noise would do: delta covers being sampled at all.
+        assert steps * rate <= 4 * delta
+        return
+    assert epsilon_of(noise_multiplier=found.noise_multiplier, **common) == found.epsilon
+    assert target * 0.99 <= found.epsilon <= target
+
+
+# hazard 13
 @pytest.mark.parametrize("target", [450.0, 700.0])
 def test_a_jump_of_epsilon_still_gives_enough_noise(target: float) -> None:
     # Distributions end at a loss of 600; the bound that follows is coarser.
@@ -298,30 +339,11 @@ def test_a_jump_of_epsilon_still_gives_enough_noise(target: float) -> None:
     assert found.epsilon <= target
 
 
-def test_what_no_noise_can_reach() -> None:
-    with pytest.raises(NotCalibratedError, match="larger epsilon or delta"):
-        calibrate(epsilon=0.1, steps=100, accountant="moments")
-
-
-def test_a_target_that_needs_no_noise() -> None:
-    with pytest.raises(NotCalibratedError, match="protects nobody"):
-        calibrate(epsilon=1.0, steps=1, sampling_probability=1e-6)
-    with pytest.raises(NotCalibratedError):
-        calibrate(epsilon=1e6, steps=1)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"epsilon": 0.0},
-        {"epsilon": float("nan")},
-        {"epsilon": "1"},
-        {"steps": 0},
-        {"delta": 0.0},
-        {"sampling_probability": 2.0},
-        {"sensitivity": 3},
-    ],
-)
-def test_bad_settings_are_named_and_not_searched(change: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(change))):
-        calibrate(**{"epsilon": 1.0, "steps": 10, **change})
+def test_targets_that_no_noise_reaches_or_that_need_none() -> None:
+    for fields, match in (
+        ({"epsilon": 0.1, "steps": 100, "accountant": "moments"}, "larger epsilon or delta"),
+        ({"epsilon": 1.0, "steps": 1, "sampling_probability": 1e-6}, "protects nobody"),
+        ({"epsilon": 1e6, "steps": 1}, "must need noise"),
+    ):
+        with pytest.raises(NotCalibratedError, match=match):
+            calibrate(**fields)  # type: ignore[arg-type]

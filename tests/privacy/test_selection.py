@@ -31,7 +31,7 @@ from privgcn.privacy.selection import (
     MOST_CANDIDATES,
     RunCount,
     Selection,
-    calibrate_search,
+    calibrated_search,
 )
 from privgcn.privacy.statement import PrivacyStatement
 
@@ -167,53 +167,37 @@ def test_no_pair_of_outcomes_exceeds_the_bound() -> None:
     assert (worst[low] > naive[low] * 1.05).any()
 
 
-def test_the_claimed_epsilon_holds_for_the_winner() -> None:
-    runs, ratio, delta = RunCount(5.0), 0.5, 1e-3
-    search = search_over(GaussianEvent(1.0 / ratio), mean=runs.expected)
-    epsilon = epsilon_of_events([search], delta=delta, accountant="rdp")
-    alone = epsilon_of_events([GaussianEvent(1.0 / ratio)], delta=delta, accountant="rdp")
-    here, grid = gaussian_winner(runs, 0.0, ratio, "largest")
-    there, _ = gaussian_winner(runs, 1.0, ratio, "largest")
-
-    def delta_at(value: float) -> float:
-        gaps = [here - math.exp(value) * there, there - math.exp(value) * here]
-        return max(float(trapezoid(np.maximum(gap, 0.0), grid)) for gap in gaps)
-
-    assert delta_at(epsilon) <= delta
-    # Wrong on purpose: the epsilon of one run does not hold for the winner.
-    exact_alone = epsilon_of_events([GaussianEvent(2.0)], delta=delta, accountant="pld")
-    assert delta_at(exact_alone) > delta
-    assert epsilon > alone
-
-
 def test_it_is_the_librarys_bound_but_for_the_chance_of_no_run() -> None:
     from dp_accounting.rdp import rdp_privacy_accountant as library
 
     runs, curve = RunCount(60.0), renyi_curve((GaussianEvent(4.0, 3, 0.2),))
-    ours = runs.bound(curve, curve_deltas(curve, np.log1p(1.0 / (ORDERS - 1.0))))
+    epsilons = np.log1p(1.0 / (ORDERS - 1.0))
+    deltas = curve_deltas(curve, epsilons)
+    # The library may also use a second bound on deltas; ours is never smaller.
+    for at in TRIED:
+        assert deltas[at] >= library.compute_delta(ORDERS, curve, epsilons[at])[0] - 1e-15
+    ours = runs.bound(curve, deltas)
     theirs = library._compute_rdp_repeat_and_select(ORDERS, curve, 60.0, math.inf)
     theirs = np.minimum.accumulate(theirs[::-1])[::-1]
     assert (ours >= theirs - 1e-9).all()
     assert ours[ORDERS > 4] == pytest.approx(theirs[ORDERS > 4], rel=1e-3)
 
 
-def test_deltas_of_a_curve_agree_with_the_library() -> None:
-    from dp_accounting.rdp import rdp_privacy_accountant as library
-
-    curve = renyi_curve((GaussianEvent(2.0, 10, 0.1),))
-    epsilons = np.array([0.01, 0.5, 2.0])
-    theirs = [library.compute_delta(ORDERS, curve, epsilon)[0] for epsilon in epsilons]
-    # The library may also use a second bound; ours is never smaller.
-    assert (curve_deltas(curve, epsilons) >= np.array(theirs) - 1e-15).all()
-    assert curve_deltas(curve, epsilons)[1:] == pytest.approx(theirs[1:])
+def cost(*events: Any) -> float:
+    return epsilon_of_events(events, delta=1e-5, accountant="rdp")
 
 
-def test_sampling_makes_a_search_cheaper_and_a_search_makes_it_dearer() -> None:
-    search = search_over(GaussianEvent(4.0, 100, 0.1), mean=5.0)
-    sampled = epsilon_of_events([search], delta=1e-5, accountant="rdp")
-    plain = epsilon_of_events([search.without_amplification()], delta=1e-5, accountant="rdp")
-    alone = epsilon_of_events([GaussianEvent(4.0, 100, 0.1)], delta=1e-5, accountant="rdp")
-    assert alone < sampled < plain
+def test_a_search_costs_more_than_a_run_and_less_than_without_sampling() -> None:
+    run, sampled = GaussianEvent(5.0, 10), GaussianEvent(4.0, 100, 0.1)
+    search = search_over(sampled, mean=5.0)
+    assert cost(sampled) < cost(search) < cost(search.without_amplification())
+    # Two searches with the same settings, in one ledger, are two.
+    one = search_over(run, mean=4.0)
+    costs = [cost(one), cost(one, run), cost(one, one), cost(one, run, one)]
+    assert all(less < more for less, more in pairwise(costs))
+    for accountant in ("pld", "moments"):
+        with pytest.raises(PrivacyContractError, match="must be rdp"):
+            epsilon_of_events([one], delta=1e-5, accountant=accountant)
 
 
 def test_the_worst_alternative_counts_at_every_order() -> None:
@@ -226,23 +210,6 @@ def test_the_worst_alternative_counts_at_every_order() -> None:
     assert both == pytest.approx(search_over(frequent, rare, mean=5.0).curve())
     for one in (rare, frequent):
         assert (both >= search_over(one, mean=5.0).curve() - 1e-12).all()
-
-
-def test_equal_searches_cost_as_often_as_they_were_made() -> None:
-    """Two searches with the same settings, in one ledger, are two."""
-    one, training = search_over(GaussianEvent(5.0, 10), mean=4.0), GaussianEvent(5.0)
-    costs = [
-        epsilon_of_events(events, delta=1e-5, accountant="rdp")
-        for events in ([one], [one, training], [one, one], [one, training, one])
-    ]
-    assert all(less < more for less, more in pairwise(costs))
-
-
-@pytest.mark.parametrize("accountant", ["pld", "moments"])
-def test_other_accountants_refuse_a_search(accountant: str) -> None:
-    search = search_over(GaussianEvent(5.0), mean=2.0)
-    with pytest.raises(PrivacyContractError, match="must be rdp"):
-        epsilon_of_events([search], delta=1e-5, accountant=accountant)
 
 
 # --- a search in plan, statement and ledger -------------------------------------------------
@@ -280,11 +247,6 @@ def test_the_plan_costs_what_the_search_costs() -> None:
     weak = selection(candidates=(SHORT, GaussianEvent(2.0, 10)))
     assert plan(selection=weak).epsilon > plan().epsilon
     assert plan(selection=selection(score=GaussianEvent(0.5))).epsilon > plan().epsilon
-
-
-def test_a_plan_with_a_search_reads_back_as_the_same() -> None:
-    for made in (plan(), plan(selection=selection(score=None, validation_units=0))):
-        assert PrivacyPlan.from_dict(json.loads(json.dumps(made.to_dict()))) == made
 
 
 @pytest.mark.parametrize(
@@ -345,33 +307,25 @@ def test_many_candidates_are_verified_or_refused_quickly() -> None:
 
 
 # hazard 13
-@pytest.mark.parametrize("private_score", [True, False])
-def test_calibration_keeps_the_budget(private_score: bool) -> None:
+@pytest.mark.parametrize("units", [0, 30])
+def test_calibration_keeps_the_budget(units: int) -> None:
     shapes = [
         GaussianEvent(1.0, 30),
         GaussianEvent(1.0, 90, 1.0, 2),
         GaussianEvent(1.0, 300, 0.1),
     ]
-    found = calibrate_search(
-        1.0, shapes, RunCount(5.0), private_score=private_score, delta=1e-5
+    found, trainings = calibrated_search(
+        1.0, shapes, RunCount(5.0), validation_units=units, delta=1e-5
     )
-    assert 0.999 < found.epsilon <= 1.0
-    assert (found.score is not None) == private_score
+    assert 0.999 < cost(found) <= 1.0
+    assert found.candidates == trainings
+    assert [replace(one, noise_multiplier=1.0) for one in trainings] == shapes
     # Candidates without sampling cost the same, and so does a score.
-    assert found.training[1] == pytest.approx(found.training[0] * 2 * 3**0.5, rel=1e-4)
+    first, second, _ = (one.noise_multiplier for one in trainings)
+    assert second == pytest.approx(first * 2 * 3**0.5, rel=1e-4)
+    assert (found.score is None) == (units == 0)
     if found.score is not None:
-        assert found.score == pytest.approx(found.training[0] / 30**0.5, rel=1e-4)
-    made = Selection(
-        expected_runs=5.0,
-        candidates=tuple(
-            replace(one, noise_multiplier=noise)
-            for noise, one in zip(found.training, shapes, strict=True)
-        ),
-        score=None if found.score is None else GaussianEvent(found.score),
-        validation_units=int(private_score),
-    )
-    again = epsilon_of_events([made], delta=1e-5, accountant="rdp")
-    assert again == pytest.approx(found.epsilon, rel=1e-9)
+        assert found.score.noise_multiplier == pytest.approx(first / 30**0.5, rel=1e-4)
 
 
 @pytest.fixture(scope="module")
@@ -387,29 +341,20 @@ def test_the_statement_carries_the_search(statement: PrivacyStatement) -> None:
     text = " ".join(statement.text().split())
     assert "secret number of runs, 5 on average (Poisson)" in text
     assert "30 more documents, protected as well" in text
-    assert statement.plan.delta_times_units == pytest.approx(130e-4)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("expected_runs", 2.0), ("validation_units", 29), ("score", None), ("candidates", [])],
-)
-def test_an_edited_search_is_noticed(
-    statement: PrivacyStatement, name: str, value: object
-) -> None:
-    record = json.loads(statement.to_json())
-    record["plan"]["selection"][name] = value
-    with pytest.raises(PrivacyContractError):
-        PrivacyStatement.from_json(json.dumps(record)).verify()
-
-
-def test_forgetting_the_search_is_noticed_even_with_a_new_digest(
-    statement: PrivacyStatement,
-) -> None:
-    forged = statement.model_copy(update={"plan": replace(statement.plan, selection=None)})
-    forged = forged.model_copy(update={"stored_digest": forged.digest()})
+    for name, value in (
+        ("expected_runs", 2.0),
+        ("validation_units", 29),
+        ("score", None),
+        ("candidates", []),
+    ):
+        record = json.loads(statement.to_json())
+        record["plan"]["selection"][name] = value
+        with pytest.raises(PrivacyContractError):
+            PrivacyStatement.from_json(json.dumps(record)).verify()
+    # Forgetting the search is noticed even with a new digest.
+    forged = replace(statement, plan=replace(statement.plan, selection=None))
     with pytest.raises(PrivacyContractError, match="'epsilon'"):
-        forged.verify()
+        replace(forged, digest=forged.computed_digest()).verify()
 
 
 def test_the_ledger_adds_a_search_to_other_releases(
@@ -419,5 +364,4 @@ def test_the_ledger_adds_a_search_to_other_releases(
     other = replace(plan(selection=None), accountant="pld")
     first = ledger.record(PrivacyStatement.of(other, releasable=True))
     both = ledger.record(statement)
-    assert first < statement.epsilon < both
-    assert ledger.spent(1e-4) == pytest.approx(both)
+    assert first < statement.epsilon < both == ledger.spent(1e-4)

@@ -3,10 +3,10 @@
 import contextlib
 import json
 import math
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from privacy.plans import RANDOM, SINGLE, plan, statement
 from privgcn.errors import ConfigError, PrivacyContractError
@@ -41,19 +41,17 @@ def flat(text: object) -> str:
     return " ".join(str(text).split())
 
 
-def test_it_claims_what_the_plan_gives(stated: PrivacyStatement) -> None:
+def test_it_claims_what_the_plan_gives_and_reads_back_as_the_same(
+    stated: PrivacyStatement,
+) -> None:
     made = plan(**POISSON)
-    assert stated.epsilon == made.epsilon
+    assert (stated.plan, stated.epsilon) == (made, made.epsilon)
     assert stated.epsilon_without_amplification == made.epsilon_without_amplification
-    assert stated.plan == made
     assert (stated.sensitivity, stated.steps, stated.units) == (2, 30, 100)
     stated.verify()
-
-
-def test_it_reads_back_as_the_same(stated: PrivacyStatement) -> None:
     again = PrivacyStatement.from_json(stated.to_json())
     assert again == stated
-    assert again.digest() == json.loads(stated.to_json())["digest"]
+    assert again.digest == again.computed_digest()
     again.verify()
 
 
@@ -100,44 +98,47 @@ def test_every_single_edit_is_noticed() -> None:
     assert tried > 70
 
 
-def verify_resealed(record: dict[str, Any]) -> None:
+def verify_resealed(record: Any) -> None:
     """Gives an edited statement a matching digest, and verifies it."""
-    digest = PrivacyStatement.from_json(json.dumps(record)).digest()
-    PrivacyStatement.from_json(json.dumps({**record, "digest": digest})).verify()
+    made = PrivacyStatement.from_json(json.dumps(record))
+    replace(made, digest=made.computed_digest()).verify()
 
 
 # hazards 25 and 28
 @pytest.mark.parametrize(
-    "change",
+    ("name", "value"),
     [
-        {"epsilon": 0.1},
-        {"plan": {"noise_multiplier": 80.0}},
-        {"plan": {"steps": 3}},
-        {"plan": {"delta": 1e-3}},
-        {"plan": {"unit": "part"}},
-        {"plan": {"schedule": {"name": "epoch", "groups": 10, "sampling_probability": None}}},
-        {"plan": {"units": 5}},
-        {"plan": {"units": 1_000_000}},
-        {"plan": {"accountant": "rdp"}},
-        {"plan": {"accountant": "moments"}},
-        {"plan": {"unit": "part", "relation": "remove"}},
-        {"epsilon_without_amplification": 0.1},
-        {"not_covered": []},
-        {"assumed_public": []},
-        {"assumed_public": [{"code": "index_set"}, {"code": "partition"}]},
-        {"not_covered": [{"code": "logs"}]},
-        {"inference_modes": [{"mode": "full-graph", "covered": True}]},
-        {"inference_modes": [{"mode": "alone", "covered": True}]},
-        {"inference_modes": []},
+        ("plan.noise_multiplier", 80.0),
+        ("plan.steps", 3),
+        ("plan.delta", 1e-3),
+        ("plan.unit", "part"),
+        ("plan.schedule.name", "epoch"),
+        ("plan.schedule.sampling_probability", 0.1),
+        ("plan.units", 5),
+        ("plan.units", 1_000_000),
+        ("plan.accountant", "rdp"),
+        ("plan.accountant", "moments"),
+        ("epsilon", 0.1),
+        ("epsilon_without_amplification", 0.1),
+        ("gaussian_mu", 0.1),
+        ("detected_at_1_percent", 0.01),
+        ("not_covered", []),
+        ("not_covered", [{"code": "logs"}]),
+        ("assumed_public", []),
+        ("assumed_public", [{"code": "index_set"}, {"code": "partition"}]),
+        ("inference_modes", [{"mode": "full-graph", "covered": True}]),
+        ("inference_modes", [{"mode": "alone", "covered": True}]),
+        ("inference_modes", []),
     ],
-    ids=str,
 )
 def test_an_edit_is_noticed_even_with_a_fresh_digest(
-    stated: PrivacyStatement, change: dict[str, Any]
+    stated: PrivacyStatement, name: str, value: Any
 ) -> None:
-    record = {**json.loads(stated.to_json()), **change}
-    verify_resealed(json.loads(stated.to_json()))
-    record["plan"] = {**json.loads(stated.to_json())["plan"], **change.get("plan", {})}
+    node = record = json.loads(stated.to_json())
+    *path, last = name.split(".")
+    for key in path:
+        node = node[key]
+    node[last] = value
     with pytest.raises(PrivacyContractError):
         verify_resealed(record)
 
@@ -175,30 +176,29 @@ def test_reading_is_strict(stated: PrivacyStatement) -> None:
 
 # hazard 30
 @pytest.mark.parametrize(
-    "change",
+    ("name", "value"),
     [
-        {"assumed_public": [{"code": "other", "detail": f"{at}"} for at in range(10_000)]},
-        {"not_covered": [{"code": "other", "detail": "x" * 30_000}]},
-        {"inference_modes": [{"mode": "alone", "covered": True}] * 1000},
-        {"package_version": "x" * 1000},
+        ("assumed_public", [{"code": "other", "detail": f"{at}"} for at in range(10_000)]),
+        ("not_covered", [{"code": "other", "detail": "x" * 30_000}]),
+        ("inference_modes", [{"mode": "alone", "covered": True}] * 1000),
+        ("package_version", "x" * 1000),
     ],
-    ids=lambda change: next(iter(change)),
+    ids=["assumed_public", "not_covered", "inference_modes", "package_version"],
 )
-def test_lists_and_texts_are_bounded(stated: PrivacyStatement, change: dict[str, Any]) -> None:
-    record = {**json.loads(stated.to_json()), **change}
+def test_lists_and_texts_are_bounded(stated: PrivacyStatement, name: str, value: Any) -> None:
+    record = {**json.loads(stated.to_json()), name: value}
     with pytest.raises(PrivacyContractError, match="at most") as caught:
         PrivacyStatement.from_json(json.dumps(record))
     assert len(str(caught.value)) < 1000
 
 
 def test_it_is_frozen_and_strict(stated: PrivacyStatement) -> None:
-    with pytest.raises(ValidationError):
-        stated.epsilon = 0.1
+    with pytest.raises(FrozenInstanceError):
+        stated.epsilon = 0.1  # type: ignore[misc]
     assert not PrivacyStatement.of(plan(), releasable="no").releasable  # type: ignore[arg-type]
-    with pytest.raises(ConfigError):
-        PrivacyStatement.of(plan(), releasable=True, model_sha256="abc")
-    with pytest.raises(ConfigError):
-        PrivacyStatement.of(plan(), releasable=True, not_covered=[3])  # type: ignore[list-item]
+    for wrong in ({"model_sha256": "abc"}, {"not_covered": [3]}):
+        with pytest.raises(ConfigError):
+            PrivacyStatement.of(plan(), releasable=True, **wrong)  # type: ignore[arg-type]
 
 
 # --- what it says ---------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_what_voids_a_claim_stands_in_the_statement() -> None:
     assert any("VOID" in line for line in explained(void)["warnings"])
     # It cannot be taken out without anybody noticing.
     with pytest.raises(PrivacyContractError, match="digest"):
-        void.model_copy(update={"not_covered": honest.not_covered}).verify()
+        replace(void, not_covered=honest.not_covered).verify()
 
 
 def test_one_wording_for_line_text_and_page(stated: PrivacyStatement) -> None:
@@ -236,27 +236,6 @@ def test_one_wording_for_line_text_and_page(stated: PrivacyStatement) -> None:
         assert name in text
         assert flat(value) in text
     assert guarantee_line(None).startswith("No privacy guarantee")
-
-
-def test_the_text_holds_all_that_a_reader_needs(stated: PrivacyStatement) -> None:
-    text = flat(stated)
-    for words in (
-        "one document: its text, its label and all its edges",
-        "The vocabulary, fitted on training texts.",
-        "full-graph: NOT covered",
-        "The column 'year'.",
-        "Releases add up",
-        "multiples of one step size",
-        "drawn exactly from the law",
-        "dp-accounting",
-        "joins a step with probability 0.2",
-        "even for someone who knows which groups each step used",
-        "labels of test documents without noise",
-        stated.digest(),
-    ):
-        assert words in text
-    assert "MUST NOT" not in text
-    assert "weak" not in text
 
 
 def test_the_text_warns() -> None:
@@ -322,20 +301,14 @@ def test_no_sentence_is_stored_but_those_that_somebody_declared() -> None:
 
 
 def test_every_code_has_words_that_fit_its_parameters(stated: PrivacyStatement) -> None:
+    given = ({}, {"count": 12345}, {"detail": "{braces}"}, {"count": 12345, "kind": "hashing"})
     for code in {*PUBLIC, *GAPS}:
-        fact = None
-        for parameters in (
-            {},
-            {"count": 12345},
-            {"detail": "some {braces} here"},
-            {"count": 12345, "kind": "hashing"},
-        ):
+        said = []
+        for parameters in given:
             with contextlib.suppress(ConfigError):
-                fact = Fact(code, **parameters)
-                words = in_words(stated, [fact])[0]
-                assert words
-                assert all(str(value)[1:] in words for value in parameters.values())
-        assert fact is not None, code
+                (words,) = in_words(stated, [Fact(code, **parameters)])  # type: ignore[arg-type]
+                said.append(all(str(value) in words for value in parameters.values()))
+        assert said == [True], code
 
 
 @pytest.mark.parametrize("unit", ["document", "person", "part", "graph"])

@@ -26,7 +26,7 @@ def test_a_card_states_the_guarantee(make):
 
     for words in ("epsilon at most", "one document", "Assumed to be public", "Not covered"):
         assert words in card
-    assert STATEMENT.digest() in card
+    assert STATEMENT.digest in card
     assert make(STATEMENT, SETTINGS) == card
 
 

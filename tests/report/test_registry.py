@@ -139,7 +139,7 @@ def test_an_entry_keeps_the_rules_of_the_schema(more: dict[str, Any], tier: int)
     parameters = deployment["privacy_loss"]["privacy_parameters"]
     assert STATEMENT.epsilon <= parameters["epsilon"] <= STATEMENT.epsilon * 1.001
     assert parameters["delta"] == STATEMENT.delta
-    assert STATEMENT.digest() in deployment["administrative"]["notes"]
+    assert STATEMENT.digest in deployment["administrative"]["notes"]
     assert "full-graph" in deployment["dp_variant"]["unprotected_quantities"]
     # Nothing stands in for what nobody said.
     assert not {*SECOND, *THIRD} & {n for part in deployment.values() for n in part} - set(more)

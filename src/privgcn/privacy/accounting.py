@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -217,12 +217,9 @@ def _pld(events: _Gaussians, delta: float) -> float:
         return gaussian_epsilon(ratio, delta)
     if ratio == 0.0 and _ever_sampled(sampled) <= delta:
         return 0.0
-    rough = min(_rdp(events, delta), gaussian_epsilon(ratio_of(events), delta))
-    composed, reserve = _composed(ratio, sampled, delta, rough)
-    if composed is None:
-        return rough
-    epsilon = float(composed.get_epsilon_for_delta(delta - reserve))
-    return rough if math.isnan(epsilon) else min(rough, epsilon)
+    rough, composed, reserve = _composed(events, delta)
+    epsilon = composed and float(composed.get_epsilon_for_delta(delta - reserve))
+    return rough if epsilon is None or math.isnan(epsilon) else min(rough, epsilon)
 
 
 def ratio_of(events: _Gaussians) -> float:
@@ -251,8 +248,7 @@ def deltas_of(events: _Events, epsilons: Array, delta: float) -> Array:
             return np.asarray(np.minimum(bounds[-1], 1.0))
         if ratio == 0.0:
             bounds.append(np.full(len(epsilons), _ever_sampled(sampled)))
-        rough = min(_rdp(events, delta), gaussian_epsilon(ratio_of(gaussians), delta))
-        composed, reserve = _composed(ratio, sampled, delta, rough)
+        _, composed, reserve = _composed(gaussians, delta)
         if composed is not None:
             at = [composed.get_delta_for_epsilon(float(epsilon)) for epsilon in epsilons]
             bounds.append(np.array(at) + reserve)
@@ -306,24 +302,18 @@ def root(too_small: Callable[[float], bool], low: float, high: float) -> float:
     return high
 
 
-def _composed(
-    ratio: float, sampled: _Gaussians, delta: float, rough: float, refine: int = 1
-) -> tuple[Any, float]:
-    """The composed privacy loss distribution; ``None`` where none fits.
-
-    Args:
-        ratio: Of everything unsampled together.
-        sampled: The rest.
-        delta: The delta of the guarantee.
-        rough: A valid upper bound on epsilon from another accountant; it sizes the grid.
-        refine: Divides the grid, for checks of the discretisation.
+def _composed(events: _Gaussians, delta: float) -> tuple[float, Any, float]:
+    """The composed privacy loss distribution of events some of which are sampled.
 
     Returns:
-        The distribution, and what rounding can take from a delta.
+        A rough bound on epsilon, which sizes the grid; the distribution, ``None`` where none
+        fits; and what rounding can take from a delta.
 
     Guarantees:
         Losses round up, and cut tails count as infinite loss.
     """
+    ratio, sampled = merged(events)
+    rough = min(_rdp(events, delta), gaussian_epsilon(ratio_of(events), delta))
     span = ratio * (10.0 + ratio)
     for event in sampled:
         noise, rate = event.noise_multiplier, event.sampling_probability
@@ -333,19 +323,19 @@ def _composed(
     reserve = _ROUNDING_PER_STEP * (1 + sum(e.count for e in sampled)) + _ROUNDING_AT_LEAST
     too_long = any(event.count > _MOST_STEPS for event in sampled)
     if too_long or max(rough, span) > _LARGEST_LOSS or reserve > 0.1 * delta:
-        return None, reserve
+        return rough, None, reserve
     rates = (max(e.sampling_probability, _LEAST_RATE) / e.noise_multiplier for e in sampled)
     grid = min(_COARSEST_GRID, min(rates) / 20.0)
-    grid = max(grid, span / _STEP_POINTS, 4.0 * (rough + span) / _COMPOSED_POINTS) / refine
+    grid = max(grid, span / _STEP_POINTS, 4.0 * (rough + span) / _COMPOSED_POINTS)
     composed: Any = _loss_distribution(GaussianEvent(1.0 / ratio), grid) if ratio else None
     for event in sampled:
         one = _loss_distribution(event, grid)
         # All mass counts at a loss this far below; rounding only ever adds to it.
         if event.count * (one.get_delta_for_epsilon(-_LARGEST_LOSS) - 1.0) > _MOST_EXCESS:
-            return None, reserve
+            return rough, None, reserve
         many = one.self_compose(event.count)
         composed = many if composed is None else composed.compose(many)
-    return composed, reserve
+    return rough, composed, reserve
 
 
 def _loss_distribution(event: GaussianEvent, grid: float) -> Any:
@@ -487,6 +477,10 @@ ACCOUNTANTS: dict[str, Callable[[Any, float], float]] = {
 
 # --- calibration ----------------------------------------------------------------------------
 
+_LOG_LEAST, _LOG_MOST = math.log(LEAST_NOISE), math.log(MOST_NOISE)
+#: Calibrated epsilon lies between this much below its target and the target.
+_CLOSE = 1e-5
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -528,8 +522,11 @@ def calibrate_event(
     """The same for any event of a noise multiplier; more noise must cost less."""
     target = checked(epsilon, _Target, "epsilon", "a calibration")
     delta = checked(delta, Delta, "delta", "a calibration")
+    checked(accountant, Accountant, "accountant", "a calibration")
+    # Just below the target, so that the root may lie on either side of the aim.
+    aim = target * (1.0 - 0.5 * _CLOSE)
 
-    def cost(log_noise: float, by: str) -> float:
+    def cost(log_noise: float, by: str = accountant) -> float:
         """Epsilon; infinite where so little noise has none."""
         made = event(_noise(log_noise))
         try:
@@ -537,11 +534,32 @@ def calibrate_event(
         except ConfigError:
             return math.inf
 
-    # The Renyi accountant answers in milliseconds and lies close by.
-    here = 0.0
-    for by in ("rdp", "pld") if accountant == "pld" else (accountant,):
-        here = _search(target, partial(cost, by=by), here)
-    reached = cost(here, accountant)
+    def gap(log_noise: float, by: str) -> float:
+        paid = cost(log_noise, by)
+        return min(math.log(paid / aim), 1e3) if paid > 0.0 else -1e3
+
+    def least(by: str, low: float, high: float) -> float:
+        """About the least noise within these logarithms that costs no more than the aim."""
+        if gap(high, by) > 0.0:
+            return high
+        if gap(low, by) <= 0.0:
+            return low
+        from scipy.optimize import brentq
+
+        here = float(brentq(gap, low, high, (by,), xtol=1e-6))
+        # Epsilon may jump, or the root lie a hair on the cheap side.
+        while gap(here, by) > 0.0:
+            here = min(here + 1e-6, high)
+        return here
+
+    here = least("rdp" if accountant == "pld" else accountant, _LOG_LEAST, _LOG_MOST)
+    if accountant == "pld":
+        # Never costs more than rdp, which answers in milliseconds and lies close by.
+        low, high, stride = here - 0.05, here, 0.05
+        while low > _LOG_LEAST and gap(low, "pld") <= 0.0:
+            low, high, stride = low - 2.0 * stride, low, 2.0 * stride
+        here = least("pld", max(low, _LOG_LEAST), high)
+    reached = cost(here)
     if reached > target:
         raise NotCalibratedError(
             "The 'epsilon' of a calibration must be reachable by some noise multiplier up to "
@@ -555,46 +573,6 @@ def calibrate_event(
             "or a smaller delta: one above the chance of ever being sampled protects nobody."
         )
     return Calibration(_noise(here), reached)
-
-
-_LOG_LEAST, _LOG_MOST = math.log(LEAST_NOISE), math.log(MOST_NOISE)
-#: Calibrated epsilon lies between this much below its target and the target.
-_CLOSE = 1e-5
-
-
-def _search(target: float, cost: Callable[[float], float], start: float) -> float:
-    """The logarithm of about the least noise that costs at most ``target``.
-
-    The most that is allowed where none does, and the least where all does.
-    """
-    # Aims just below the target, so that the root may lie on either side of the aim.
-    aim = math.log(target * (1.0 - 0.5 * _CLOSE))
-
-    def gap(log_noise: float) -> float:
-        paid = cost(log_noise)
-        if target * (1.0 - _CLOSE) <= paid <= target:
-            return 0.0
-        return min(math.log(paid), 1e3) - aim if paid > 0.0 else -1e3
-
-    low = high = min(max(start, _LOG_LEAST), _LOG_MOST)
-    stride = 0.05
-    while gap(low) < 0.0:
-        if low == _LOG_LEAST:
-            return low
-        low, high, stride = max(low - stride, _LOG_LEAST), low, 2.0 * stride
-    while gap(high) > 0.0:
-        if high == _LOG_MOST:
-            return high
-        low, high, stride = high, min(high + stride, _LOG_MOST), 2.0 * stride
-    if low == high:
-        return high
-    from scipy.optimize import brentq
-
-    here = float(brentq(gap, low, high, xtol=1e-9, rtol=1e-9))
-    # Epsilon may jump, or the root lie a hair on the cheap side.
-    while gap(here) > 0.0 and here < high:
-        here = min(here + 1e-8, high)
-    return here
 
 
 def _noise(log_noise: float) -> float:

@@ -122,7 +122,7 @@ class Ledger:
         """
         check_releasable(statement, not_chosen=not_chosen)
         delta = statement.delta if budget is None else budget.delta
-        entry = LedgerEntry(statement.digest(), statement.model_sha256, statement.plan)
+        entry = LedgerEntry(statement.digest, statement.model_sha256, statement.plan)
         with self._locked():
             content, entries = self._read()
             known = entry.model_sha256 is not None and entry.digest in {

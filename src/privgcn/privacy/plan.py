@@ -42,7 +42,7 @@ from privgcn.privacy.accounting import (
     epsilon_of_events,
 )
 from privgcn.privacy.selection import Selection
-from privgcn.privacy.values import Count, Real, in_plain_values, read_strictly, strict
+from privgcn.privacy.values import Count, Real, strict
 
 if TYPE_CHECKING:
     from privgcn.config import PrivacySettings
@@ -56,29 +56,6 @@ _SCHEDULE = "a sampling schedule"
 #: Above this fraction of 1/n, delta alone allows publishing some unit outright.
 _WEAK_DELTA = 0.1
 _COLUMN = "column:"
-
-
-def sensitivity_in_clips(unit: str, relation: str, *, group_is_unit: bool) -> int:
-    """How many clip norms the summed clipped vectors of the groups can move: 1 or 2.
-
-    Replacing a unit exchanges one clipped vector for another: two clip norms apart. Removing
-    it takes one clipped vector away, but only where the group vanishes with the unit. A group
-    that holds more than the unit keeps a vector, and that may turn around completely.
-
-    Args:
-        unit: ``document``, ``person``, ``part`` or ``graph``.
-        relation: ``remove`` or ``replace``.
-        group_is_unit: Whether every group is exactly one document (unit ``document``) or all
-            documents of exactly one owner (unit ``person``). Ignored for ``part`` and
-            ``graph``, where it holds by definition.
-
-    Guarantees:
-        Never less than the table of the privacy model.
-    Assumes:
-        One unit lies in one group, and the clip is joint over all tensors.
-    """
-    vanishes = group_is_unit is True or unit in ("part", "graph")
-    return 1 if relation == "remove" and vanishes else 2
 
 
 @strict("a partition", kw_only=True)
@@ -294,8 +271,14 @@ class PrivacyPlan:
 
     @property
     def sensitivity(self) -> int:
-        """How many clip norms one unit can move a step's sum: 1 or 2."""
-        return sensitivity_in_clips(self.unit, self.relation, group_is_unit=self.group_is_unit)
+        """How many clip norms one unit can move the sum of clipped vectors: 1 or 2.
+
+        Replacing a unit exchanges one vector for another: two clip norms apart. Removing it
+        takes one vector away, but only where the group vanishes with the unit. A group that
+        holds more than the unit keeps a vector, and that may turn around completely.
+        """
+        vanishes = self.group_is_unit or self.unit in ("part", "graph")
+        return 1 if self.relation == "remove" and vanishes else 2
 
     @property
     def noise_std(self) -> float:
@@ -328,12 +311,14 @@ class PrivacyPlan:
     @property
     def epsilon(self) -> float:
         """The epsilon of the guarantee; computed once, as accounting remembers events."""
-        return epsilon_of_events([self.event], delta=self.delta, accountant=self.accountant)
+        return self._cost_of(self.event)
 
     @property
     def epsilon_without_amplification(self) -> float:
         """The epsilon against someone who knows which groups every step used."""
-        event = self.event.without_amplification()
+        return self._cost_of(self.event.without_amplification())
+
+    def _cost_of(self, event: Event) -> float:
         return epsilon_of_events([event], delta=self.delta, accountant=self.accountant)
 
     @property
@@ -353,24 +338,14 @@ class PrivacyPlan:
         draft = cls(noise_multiplier=1.0, **fields)
         if draft.selection is not None:
             raise ValueError("A plan with a search has its noise already.")
-        training = draft.training
-        calibrated = calibrate_event(
-            epsilon,
-            lambda noise: replace(training, noise_multiplier=noise),
-            delta=draft.delta,
-            accountant=draft.accountant,
+
+        def training(noise: float) -> Event:
+            return replace(draft.training, noise_multiplier=noise)
+
+        made = calibrate_event(
+            epsilon, training, delta=draft.delta, accountant=draft.accountant
         )
-        return replace(draft, noise_multiplier=calibrated.noise_multiplier)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The plan in plain values; :meth:`from_dict` reads it back."""
-        record: dict[str, Any] = in_plain_values(self)
-        return record
-
-    @classmethod
-    def from_dict(cls, record: Any) -> PrivacyPlan:
-        """Reads a plan; unknown and missing keys raise ``ConfigError``."""
-        return read_strictly(cls, record, _OWNER)
+        return replace(draft, noise_multiplier=made.noise_multiplier)
 
 
 def plan_for(
@@ -395,27 +370,23 @@ def plan_for(
             "The privacy settings must have either 'epsilon' or 'noise_multiplier'. "
             f"Got {privacy.epsilon} and {privacy.noise_multiplier}."
         )
-    parts = privacy.parts
-    by: Literal["document", "owner"] = "owner" if privacy.unit == "person" else "document"
-    divided: dict[str, Any] = {"kind": "each", "groups": units}
-    if isinstance(parts, str) and parts.startswith(_COLUMN):
+    parts, person = privacy.parts, privacy.unit == "person"
+    by: Literal["document", "owner"] = "owner" if person else "document"
+    if parts == "each":
+        divided: dict[str, Any] = {"kind": "each", "groups": units}
+    elif parts == 1:
+        divided = {"kind": "single", "groups": 1}
+    elif isinstance(parts, int) and 1 < parts <= units:
+        divided = {"kind": "random", "groups": parts, "seed": seed}
+    elif isinstance(parts, str) and parts.startswith(_COLUMN):
         from privgcn.graph import column_groups
 
         name = parts.removeprefix(_COLUMN)
         divided = {"kind": "column", "groups": column_groups(columns, name)[1], "column": name}
-    elif isinstance(parts, int):
-        if not 1 <= parts <= units:
-            raise PrivacyContractError(
-                f"The 'parts' of the privacy settings must be between 1 and {units}, the "
-                f"number of training {by}s. Got {parts}."
-            )
-        divided = {"kind": "random", "groups": parts, "seed": seed}
-        if parts == 1:
-            divided = {"kind": "single", "groups": 1}
-    elif parts != "each":
+    else:
         raise ConfigError(
-            "The 'parts' of the privacy settings must be a number, 'each' or "
-            f"'column:NAME'. Got {parts!r}."
+            f"The 'parts' of the privacy settings must be 'each', 'column:NAME' or a number "
+            f"between 1 and {units}, the number of training {by}s. Got {parts!r}."
         )
     facts = PartitionFacts(by=by, **divided)
     schedule = Schedule(privacy.sampling, facts.groups, privacy.sampling_probability)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -32,7 +32,6 @@ from privgcn.privacy.accounting import (
     ORDERS,
     Array,
     GaussianEvent,
-    calibrate,
     calibrate_event,
     curve_deltas,
     log_gaussian_delta,
@@ -174,69 +173,53 @@ class Selection:
         return replace(self, candidates=tuple(known))
 
 
-@dataclass(frozen=True)
-class SearchNoise:
-    """Noise multipliers that make a whole search cost at most its target.
-
-    Attributes:
-        training: One for each kind of training, in the order given.
-        score: Of the score; ``None`` where it costs nothing.
-        epsilon: What the search costs.
-    """
-
-    training: tuple[float, ...]
-    score: float | None
-    epsilon: float
-
-
-def calibrate_search(
+def calibrated_search(
     epsilon: float,
     trainings: Sequence[GaussianEvent],
     runs: RunCount,
     *,
-    private_score: bool,
+    validation_units: int,
     delta: float,
-) -> SearchNoise:
-    """The noise of every candidate and of the score for a target of the whole search.
+) -> tuple[Selection, tuple[GaussianEvent, ...]]:
+    """The search that costs at most its target, and the training of each candidate.
 
     Every run costs the same whichever candidate it draws, so none is favoured, and a score
     costs its validation documents what training costs the training documents.
 
     Args:
         epsilon: The target for everything together.
-        trainings: What each candidate releases; their noise multipliers are ignored.
+        trainings: What each candidate releases; their noise multipliers are replaced.
         runs: The law of the number of runs.
-        private_score: Whether runs are scored on private validation documents.
+        validation_units: How many private validation documents (or owners) score a run; 0 if
+            they were declared public.
         delta: Of the guarantee.
     """
-    shapes = [*trainings, *([GaussianEvent(1.0)] if private_score else [])]
-    alone = [
-        calibrate(
-            epsilon=epsilon,
-            steps=one.count,
-            sampling_probability=one.sampling_probability,
-            sensitivity=one.sensitivity,
-            delta=delta,
-            accountant="rdp",
-        ).noise_multiplier
-        for one in shapes
-    ]
-    most = max(alone)
+    shapes = (*trainings, GaussianEvent(1.0))
 
-    def scaled(noise: float) -> Selection:
-        events = [
-            replace(one, noise_multiplier=max(noise * own / most, LEAST_NOISE))
-            for one, own in zip(shapes, alone, strict=True)
-        ]
-        score = events.pop() if private_score else None
-        return Selection(
+    def alone(shape: GaussianEvent) -> float:
+        """The noise of one release like this, were it the only one."""
+
+        def event(noise: float) -> GaussianEvent:
+            return replace(shape, noise_multiplier=noise)
+
+        return calibrate_event(epsilon, event, delta=delta, accountant="rdp").noise_multiplier
+
+    noises = [alone(shape) for shape in shapes]
+
+    def scaled(noise: float) -> tuple[Selection, tuple[GaussianEvent, ...]]:
+        *events, score = (
+            replace(one, noise_multiplier=max(noise * own / max(noises), LEAST_NOISE))
+            for one, own in zip(shapes, noises, strict=True)
+        )
+        search = Selection(
             expected_runs=runs.expected,
             candidates=tuple(dict.fromkeys(events)),
-            score=score,
-            validation_units=int(private_score),
+            score=score if validation_units else None,
+            validation_units=validation_units,
         )
+        return search, tuple(events)
 
-    search = calibrate_event(epsilon, scaled, delta=delta, accountant="rdp")
-    noises = [search.noise_multiplier * own / most for own in alone]
-    score = noises.pop() if private_score else None
-    return SearchNoise(tuple(noises), score, search.epsilon)
+    made = calibrate_event(
+        epsilon, lambda noise: scaled(noise)[0], delta=delta, accountant="rdp"
+    )
+    return scaled(made.noise_multiplier)

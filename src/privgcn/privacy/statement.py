@@ -27,20 +27,20 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import metadata
 from operator import attrgetter
 from string import Formatter
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer
+from pydantic import Field, model_serializer
 
 from privgcn.config import MODES, Mode
-from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, refusal, shown
+from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, shown
 from privgcn.privacy import wording
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.tradeoff import strength_of
 from privgcn.privacy.values import (
-    STRICT,
     Count,
     Real,
     Sha256,
@@ -65,7 +65,14 @@ _NOT_COVERED_FOR: dict[str, tuple[str, ...]] = {
     "part": ("documents_of_a_part",),
     "graph": (),
 }
-#: Claimed and recomputed epsilon agree to this much; Fourier transforms differ by machine.
+#: What follows from a plan. Claimed and recomputed numbers agree to this much; Fourier
+#: transforms differ by machine.
+_FIGURES = (
+    "epsilon",
+    "epsilon_without_amplification",
+    "gaussian_mu",
+    "detected_at_1_percent",
+)
 _AGREEMENT = 1e-6
 _OWNER = "a statement"
 # Whoever reads a statement reads it whole: no list or text in it is without an end.
@@ -136,7 +143,8 @@ class _PlanFields:
     accountant = property(attrgetter("plan.accountant"))
 
 
-class PrivacyStatement(_PlanFields, BaseModel):
+@strict(_OWNER, kw_only=True)
+class PrivacyStatement(_PlanFields):
     """Everything that may be said about the privacy of one trained model.
 
     Build it with :meth:`of`; check one that came from elsewhere with :meth:`verify`.
@@ -147,7 +155,7 @@ class PrivacyStatement(_PlanFields, BaseModel):
         detected_at_1_percent: The best attack's rate of true alarms at 1 % false alarms.
         noise: ``secret``, or ``seeded``: such a run must not be released.
         model_sha256: What ``privacy.verify.model_sha256`` gives for the model.
-        stored_digest: Over all other fields.
+        digest: Over all other fields.
 
     Guarantees:
         A statement from :meth:`of` claims the plan's own epsilon, and no field can change
@@ -155,8 +163,6 @@ class PrivacyStatement(_PlanFields, BaseModel):
     Assumes:
         The run followed its plan; the session sees to that.
     """
-
-    model_config = ConfigDict(**STRICT, frozen=True)
 
     schema_version: Literal[3]
     plan: PrivacyPlan
@@ -171,7 +177,7 @@ class PrivacyStatement(_PlanFields, BaseModel):
     not_covered: _Facts
     noise: Literal["secret", "seeded"]
     model_sha256: Sha256 | None
-    stored_digest: Annotated[str, Field(alias="digest", max_length=64)]
+    digest: Annotated[str, Field(max_length=64)]
 
     @classmethod
     def of(
@@ -193,31 +199,28 @@ class PrivacyStatement(_PlanFields, BaseModel):
             not_covered: What this run leaves uncovered, beyond what every run does; likewise.
             model_sha256: Of the model that the statement is about.
         """
-        more = {"assumed_public": assumed_public, "not_covered": not_covered}
-        values: dict[str, Any] = {
-            "schema_version": 3,
-            "plan": plan,
-            **_figures(plan),
-            "accountant_version": f"dp-accounting {metadata.version('dp-accounting')}",
-            "package_version": f"privgcn {metadata.version('privgcn')}",
-            "inference_modes": _CLAIMS,
-            **{
-                name: tuple(
-                    dict.fromkeys(
-                        Fact("other", detail=fact) if isinstance(fact, str) else fact
-                        for fact in (*facts, *more[name])
-                    )
-                )
-                for name, facts in _needed(plan).items()
-            },
-            "noise": "secret" if releasable is True else "seeded",
-            "model_sha256": model_sha256,
-        }
-        try:
-            draft = cls(**values, digest="")
-            return cls(**values, digest=draft.digest())
-        except ValidationError as error:
-            raise refusal(error, _OWNER) from None
+        public, strength = list(_ALWAYS_PUBLIC), strength_of(plan.event, plan.delta)
+        if plan.partition.kind == "column":
+            public.append("partition_column")
+        if plan.selection is not None and plan.selection.score is None:
+            public.append("public_validation")
+        draft = cls(
+            schema_version=3,
+            plan=plan,
+            epsilon=plan.epsilon,
+            epsilon_without_amplification=plan.epsilon_without_amplification,
+            gaussian_mu=strength.mu,
+            detected_at_1_percent=strength.detections,
+            accountant_version=f"dp-accounting {metadata.version('dp-accounting')}",
+            package_version=f"privgcn {metadata.version('privgcn')}",
+            inference_modes=_CLAIMS,
+            assumed_public=_facts(public, assumed_public),
+            not_covered=_facts((*_NEVER_COVERED, *_NOT_COVERED_FOR[plan.unit]), not_covered),
+            noise="secret" if releasable is True else "seeded",
+            model_sha256=model_sha256,
+            digest="",
+        )
+        return replace(draft, digest=draft.computed_digest())
 
     @property
     def releasable(self) -> bool:
@@ -236,54 +239,50 @@ class PrivacyStatement(_PlanFields, BaseModel):
 
     def with_gap(self, gap: Fact) -> PrivacyStatement:
         """The same statement, which leaves one thing more uncovered."""
-        if gap in self.not_covered:
-            return self
+        return self if gap in self.not_covered else self._again(gap)
+
+    def _again(self, *gaps: Fact) -> PrivacyStatement:
+        """What :meth:`of` states about the same run, beside more gaps."""
         return PrivacyStatement.of(
             self.plan,
             releasable=self.releasable,
             assumed_public=self.assumed_public,
-            not_covered=(*self.not_covered, gap),
+            not_covered=(*self.not_covered, *gaps),
             model_sha256=self.model_sha256,
         )
 
-    def digest(self) -> str:
-        """SHA-256 over every field but the stored digest, in canonical JSON."""
+    def computed_digest(self) -> str:
+        """SHA-256 over every field but the digest, in canonical JSON."""
         content = in_plain_values(self)
         del content["digest"]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
     def verify(self) -> None:
-        """Computes the claim again from the statement's own fields.
+        """Computes the claim again from the statement's own plan.
 
         Raises:
             PrivacyContractError: A field was edited, or the fields contradict each other.
         """
         try:
-            # Copies of a model are not checked by pydantic: all rules of a plan again.
-            plan = PrivacyPlan.from_dict(self.plan.to_dict())
-            figures = _figures(plan)
+            again = self._again()
         except PrivGCNError as error:
             raise PrivacyContractError(f"The statement contradicts itself. {error}") from error
-        for name, value in figures.items():
-            claimed = getattr(self, name)
+        for name in _FIGURES:
+            claimed, value = getattr(self, name), getattr(again, name)
             pair = (-1.0 if number is None else number for number in (claimed, value))
             if not math.isclose(*pair, rel_tol=_AGREEMENT, abs_tol=1e-12):
-                raise _edited(
-                    f"The '{name}' must be {value!r}, computed from the plan", claimed
-                )
-        for name, facts in _needed(plan).items():
-            missing = [fact.code for fact in facts if fact not in getattr(self, name)]
+                raise _edited(name, f"{value!r}, computed from the plan", claimed)
+        for name in ("assumed_public", "not_covered"):
+            given = getattr(self, name)
+            missing = [fact.code for fact in getattr(again, name) if fact not in given]
             if missing:
-                raise _edited(
-                    f"The '{name}' of the statement must contain '{missing[0]}'", "none"
-                )
+                raise _edited(name, f"complete, with '{missing[0]}'", "a list without it")
         if self.inference_modes != _CLAIMS:
-            rule = f"must be {', '.join(MODES)}, covered but for the last"
-            raise _edited(f"The 'inference_modes' of the statement {rule}", "others")
-        if self.digest() != self.stored_digest:
-            rule = "must be that of its other fields"
-            raise _edited(f"The 'digest' of the statement {rule}", self.stored_digest)
+            rule = f"{', '.join(MODES)}, covered but for the last"
+            raise _edited("inference_modes", rule, "others")
+        if self.digest != self.computed_digest():
+            raise _edited("digest", "that of the other fields", self.digest)
 
     def to_json(self) -> str:
         """One JSON object; :meth:`from_json` reads it back."""
@@ -312,32 +311,14 @@ class PrivacyStatement(_PlanFields, BaseModel):
     __str__ = text
 
 
-def _figures(plan: PrivacyPlan) -> dict[str, float | None]:
-    """The numbers of a statement that follow from its plan."""
-    strength = strength_of(plan.event, plan.delta)
-    return {
-        "epsilon": plan.epsilon,
-        "epsilon_without_amplification": plan.epsilon_without_amplification,
-        "gaussian_mu": strength.mu,
-        "detected_at_1_percent": strength.detections,
-    }
+def _facts(codes: Sequence[str], more: Sequence[Fact | str]) -> tuple[Fact, ...]:
+    """What holds for every run like this one and what is said of this one, each fact once."""
+    said = (Fact("other", detail=fact) if isinstance(fact, str) else fact for fact in more)
+    return tuple(dict.fromkeys((*map(Fact, codes), *said)))
 
 
-def _needed(plan: PrivacyPlan) -> dict[str, list[Fact]]:
-    """What any run of the plan takes as public, and what none covers."""
-    public = list(_ALWAYS_PUBLIC)
-    if plan.partition.kind == "column":
-        public.append("partition_column")
-    if plan.selection is not None and plan.selection.score is None:
-        public.append("public_validation")
-    gaps = (*_NEVER_COVERED, *_NOT_COVERED_FOR[plan.unit])
-    return {
-        "assumed_public": [Fact(code) for code in public],
-        "not_covered": [Fact(code) for code in gaps],
-    }
-
-
-def _edited(rule: str, got: Any) -> PrivacyContractError:
+def _edited(name: str, rule: str, got: Any) -> PrivacyContractError:
     return PrivacyContractError(
-        f"{rule}. Got {shown(got)}. The statement was edited: do not rely on it."
+        f"The '{name}' of the statement must be {rule}. Got {shown(got)}. The statement was "
+        "edited: do not rely on it."
     )

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,34 +25,26 @@ from privgcn.privacy.values import read_json
 DIGEST_KEY = "statement_digest"
 
 
-@dataclass(frozen=True)
-class Verification:
-    """A statement that holds, and what it was compared with."""
-
-    statement: PrivacyStatement
-    checked: tuple[str, ...]
-
-
-def model_sha256(weights: bytes, record: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+def model_sha256(weights: bytes, record: Mapping[str, Any], settings: Settings) -> str:
     """SHA-256 of a model: its tensors, its whole record, and its settings but for ``data``.
 
     Args:
         weights: The tensors in safetensors bytes. Their metadata are left out, as they repeat
             the statement's digest, and the statement holds this value.
         record: What ``model.json`` holds.
-        settings: ``Settings.model_dump()``. Where the documents came from is no part of a
-            release, so no part of this either.
+        settings: Where the documents came from is no part of a release, so no part of this
+            either.
 
     Guarantees:
-        The same value before and after a model was written and read: numbers of numpy's and
-        tuples count as JSON has them, and a setting that is ``None`` as one that is left out.
+        The same value before and after a model was written and read.
     """
     content = {
         "tensors": _split_weights(weights)[0],
         "record": record,
-        "settings": _without_none({k: v for k, v in settings.items() if k != "data"}),
+        "settings": settings.model_dump(mode="json", exclude={"data"}, exclude_none=True),
     }
-    plain = json.loads(json.dumps(content, default=_plain, allow_nan=False))
+    # What JSON makes of tuples and of keys that are no texts.
+    plain = json.loads(json.dumps(content, allow_nan=False))
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
@@ -61,18 +52,18 @@ def model_sha256(weights: bytes, record: Mapping[str, Any], settings: Mapping[st
 def check_claim(
     statement: PrivacyStatement,
     *,
-    settings: Settings | None = None,
-    weights: bytes | None = None,
-    record: Mapping[str, Any] | None = None,
+    settings: Settings,
+    weights: bytes,
+    record: Mapping[str, Any],
     where: Path,
-) -> tuple[str, ...]:
-    """Computes a claim again, compares it with the model, and says what was compared.
+) -> None:
+    """Computes a claim again and compares it with the model that it is about.
 
     Args:
         statement: The claim.
         settings: Of the run.
         weights: The content of the model file.
-        record: What the model was saved with; all three or none.
+        record: What the model was saved with.
         where: The folder, for messages.
 
     Raises:
@@ -80,28 +71,25 @@ def check_claim(
         PrivacyContractError: The claim does not hold, or the model is another one.
     """
     statement.verify()
-    if weights is None or record is None or settings is None:
-        return ("statement",)
     if settings.privacy is None:
         raise PrivacyContractError(
             f"The settings in {where} must have a [privacy] section, as the statement claims a "
             "private run. They have none: one of the two files was edited."
         )
     named = _split_weights(weights)[1].get(DIGEST_KEY)
-    if named != statement.digest():
+    if named != statement.digest:
         raise PrivacyContractError(
             f"The model in {where} must name the digest of its statement. "
-            f"Got {named!r}, but the statement's is {statement.digest()!r}. "
+            f"Got {named!r}, but the statement's is {statement.digest!r}. "
             "Statement and model do not belong together, or one of them was edited."
         )
-    computed = model_sha256(weights, record, settings.model_dump())
+    computed = model_sha256(weights, record, settings)
     if computed != statement.model_sha256:
         raise PrivacyContractError(
             f"The model in {where} must have the SHA-256 that the statement names, "
             f"{statement.model_sha256}. Got {computed}. Its weights, its record (classes, "
             "features, prediction) or its settings are not those that were stated."
         )
-    return ("statement", "settings", "record", "model")
 
 
 def _split_weights(serialised: bytes) -> tuple[str, dict[str, str]]:
@@ -118,18 +106,3 @@ def _split_weights(serialised: bytes) -> tuple[str, dict[str, str]]:
     digest = hashlib.sha256(content.encode("utf-8"))
     digest.update(memoryview(serialised)[8 + size :])
     return digest.hexdigest(), metadata
-
-
-def _without_none(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {k: _without_none(inner) for k, inner in value.items() if inner is not None}
-    return value
-
-
-def _plain(value: Any) -> Any:
-    """Mappings, and numbers of numpy's, as JSON has them."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    if type(value).__module__ == "numpy":
-        return value.tolist()
-    raise ValueError(f"a model record holds plain values, not {value!r}")

@@ -85,6 +85,22 @@ GAPS: dict[str, str] = {
     "other": "{detail}",
 }
 SENTENCES = {**PUBLIC, **GAPS}
+_PROMISE = (
+    "The guarantee protects {unit}. It compares two cases: {relation}. Whatever anyone can "
+    "learn from the trained model, by any method and with any other knowledge, differs between "
+    "the two cases only as far as epsilon and delta allow."
+)
+_MEANING = (
+    "Epsilon {epsilon} bounds how much: up to delta, any outcome of the training is {factor} "
+    "as likely in one case as in the other. Smaller is stronger; 0 would be perfect.",
+    "In other words, suppose someone knows all the other data and has to tell from the model "
+    "which of the two cases is true, when both are equally likely. They are right with a "
+    "probability of at most {guess}. A coin toss is right half the time.",
+    "The best attack that raises a false alarm in 1% of cases raises a true one in at most "
+    "{detected} of them; without a look at the model that would be 1%.",
+    "Delta {delta} is the slack of that bound. Over all {protected} {counted} it adds up to "
+    "{slack}, which must stay far below 1.",
+)
 _REMEMBER = (
     "Releases add up: two models trained on the same documents cost more "
     "than either of them. Record every release in one ledger.",
@@ -152,26 +168,8 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
     }
     page = {
         "claim": guarantee_line(statement),
-        "promise": "The guarantee protects {unit}. It compares two cases: {relation}. Whatever "
-        "anyone can learn from the trained model, by any method and with any other knowledge, "
-        "differs between the two cases only as far as epsilon and delta allow.".format(
-            **values
-        ),
-        "meaning": [
-            "Epsilon {epsilon} bounds how much: up to delta, any outcome of the training is "
-            "{factor} as likely in one case as in the other. Smaller is stronger; 0 would be "
-            "perfect.".format(**values),
-            "In other words, suppose someone knows all the other data and has to tell from the "
-            "model which of the two cases is true, when both are equally likely. They are "
-            "right with a probability of at most {guess}. A coin toss is right half the "
-            "time.".format(**values),
-            "The best attack that raises a false alarm in 1% of cases raises a true one in at "
-            "most {detected} of them; without a look at the model that would be 1%.".format(
-                **values
-            ),
-            "Delta {delta} is the slack of that bound. Over all {protected} {counted} it adds "
-            "up to {slack}, which must stay far below 1.".format(**values),
-        ],
+        "promise": _PROMISE.format(**values),
+        "meaning": [line.format(**values) for line in _MEANING],
         "warnings": [_WARNINGS[name].format(**values) for name in applies if applies[name]],
         "facts": _rows(statement, values),
         "modes": [
@@ -186,7 +184,7 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
         "assumed_public": in_words(statement, statement.assumed_public),
         "not_covered": in_words(statement, statement.not_covered),
         "notes": list(_REMEMBER),
-        "digest": statement.stored_digest,
+        "digest": statement.digest,
         "package": statement.package_version,
     }
     printable: dict[str, Any] = _printable(page)
@@ -243,7 +241,7 @@ def sentence(line: str) -> str:
     return words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else ".")
 
 
-def groups_in_words(plan: PrivacyPlan | PrivacyStatement) -> str:
+def groups_in_words(plan: PrivacyPlan) -> str:
     """How many groups there are, and how they were made."""
     partition = plan.partition
     whose = "owner" if partition.by == "owner" else "document"
@@ -257,57 +255,46 @@ def groups_in_words(plan: PrivacyPlan | PrivacyStatement) -> str:
 
 
 def _rows(statement: PrivacyStatement, values: dict[str, Any]) -> list[tuple[str, str]]:
-    plan, rate = statement.plan, f"{statement.plan.schedule.rate:.6g}"
+    plan, search = statement.plan, statement.selection
     sampling = {
         "all": "all: every step uses every group",
-        "poisson": f"poisson: each group joins a step with probability {rate}",
+        "poisson": "poisson: each group joins a step with probability "
+        f"{plan.schedule.rate:.6g}",
         "epoch": "epoch: one group after the other, each once per epoch",
     }
-    rows = [
-        ("Protected unit", values["unit"]),
-        ("Relation", f"{statement.relation}: it compares {values['relation']}"),
-        ("Epsilon", f"at most {values['epsilon']}"),
-        (
-            "Epsilon without amplification",
-            f"at most {round_up(statement.epsilon_without_amplification)}, even for someone "
-            "who knows which groups each step used",
-        ),
-        ("Gaussian differential privacy", values["mu"]),
-        ("Delta", "{delta}, that is {one_in}".format(**values)),
-        ("Delta times units", "{slack} for {protected} {counted}".format(**values)),
-        ("Training data", "{units:,} {counted}".format(**values)),
-        ("Groups", groups_in_words(statement)),
-        ("Sampling", sampling[statement.sampling]),
-        ("Clip norm", f"{_short(statement.clip_norm)} for what each group adds to a step"),
-        ("Sensitivity", f"{statement.sensitivity} times the clip norm"),
-        (
-            "Noise multiplier",
-            f"{plan.noise_multiplier:.6g} (standard deviation {plan.noise_std:.6g})",
-        ),
-        (
-            "Steps",
-            f"{plan.steps:,} noisy sums, accounted as {plan.training.count:,}",
-        ),
-        ("Accountant", f"{statement.accountant} ({statement.accountant_version})"),
-    ]
-    search = statement.selection
+    wide = round_up(statement.epsilon_without_amplification)
+    rows = {
+        "Protected unit": values["unit"],
+        "Relation": f"{plan.relation}: it compares {values['relation']}",
+        "Epsilon": f"at most {values['epsilon']}",
+        "Epsilon without amplification": f"at most {wide}, even for someone who knows which "
+        "groups each step used",
+        "Gaussian differential privacy": _mu_in_words(statement),
+        "Delta": f"{values['delta']}, that is 1 in {round(1 / plan.delta):,}",
+        "Delta times units": "{slack} for {protected} {counted}".format(**values),
+        "Training data": f"{plan.units:,} {values['counted']}",
+        "Groups": groups_in_words(plan),
+        "Sampling": sampling[plan.schedule.name],
+        "Clip norm": f"{_short(plan.clip_norm)} for what each group adds to a step",
+        "Sensitivity": f"{plan.sensitivity} times the clip norm",
+        "Noise multiplier": f"{plan.noise_multiplier:.6g} (standard deviation "
+        f"{plan.noise_std:.6g})",
+        "Steps": f"{plan.steps:,} noisy sums, accounted as {plan.training.count:,}",
+        "Accountant": f"{plan.accountant} ({statement.accountant_version})",
+    }
     if search is not None:
-        rows.append(
-            (
-                "Search",
-                f"the best of a secret number of runs, {search.expected_runs:g} on average "
-                "(Poisson); all of them are included in epsilon",
-            )
+        rows["Search"] = (
+            f"the best of a secret number of runs, {search.expected_runs:g} on average "
+            "(Poisson); all of them are included in epsilon"
         )
-        scored = "declared public, not protected"
+        rows["Validation data"] = "declared public, not protected"
         if search.score is not None:
-            scored = (
-                f"{search.validation_units:,} more {values['counted_as']}, protected as well; "
+            rows["Validation data"] = (
+                f"{search.validation_units:,} more {values['members']}, protected as well; "
                 "each score has noise of standard deviation "
                 f"{search.score.noise_multiplier:.6g}"
             )
-        rows.append(("Validation data", scored))
-    return rows
+    return list(rows.items())
 
 
 def _values(statement: PrivacyStatement) -> dict[str, Any]:
@@ -318,23 +305,19 @@ def _values(statement: PrivacyStatement) -> dict[str, Any]:
     inverse = math.exp(-statement.epsilon)
     guess = min(1.0, (1.0 + statement.delta * inverse) / (1.0 + inverse))
     people = statement.unit == "person"
+    times = f"at most {round_up(factor, 3)} times"
     return {
         "unit": UNIT_WORDS[statement.unit],
         "relation": _RELATION[statement.relation],
         "counted": "people with training documents" if people else "training documents",
-        "counted_as": "people" if people else "documents",
-        "units": statement.units,
+        "members": "people" if people else "documents",
         # Those that train, and those that score.
         "protected": f"{statement.plan.protected_units:,}",
         "epsilon": round_up(statement.epsilon),
-        "factor": f"at most {round_up(factor, 3)} times"
-        if factor < 1e6
-        else "possibly more than a million times",
+        "factor": times if factor < 1e6 else "possibly more than a million times",
         "guess": _percent(guess),
         "detected": _percent(statement.detected_at_1_percent),
-        "mu": _mu_in_words(statement),
         "delta": _short(statement.delta),
-        "one_in": f"1 in {round(1 / statement.delta):,}",
         "slack": _short(statement.plan.delta_times_units),
         "void": " ".join(in_words(statement, statement.void)),
     }

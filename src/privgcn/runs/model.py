@@ -159,7 +159,7 @@ def model_files(model: Model) -> dict[str, str | bytes]:
         MODEL: json.dumps(model.record, indent=1) + "\n",
     }
     # One key at most: safetensors writes several in no fixed order.
-    metadata = None if statement is None else {DIGEST_KEY: statement.digest()}
+    metadata = None if statement is None else {DIGEST_KEY: statement.digest}
     files[WEIGHTS] = model.released.serialised(metadata)
     if statement is not None:
         files[STATEMENT] = statement.to_json()

@@ -17,14 +17,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from privgcn import progress
 from privgcn.config import Settings, parse_settings
 from privgcn.errors import ConfigError, DataError, PrivacyContractError, reason
 from privgcn.files import read_bounded
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.privacy.verify import Verification, check_claim
+from privgcn.privacy.verify import check_claim
 from privgcn.runs.folder import (
     MODEL,
     REPORT,
@@ -54,6 +54,13 @@ Page = Callable[[Settings, PrivacyStatement | None, dict[str, Any]], str]
 _MOST_STATEMENT = 1 << 24
 # Of the scores, what ``--json`` prints as it is.
 _PRINTED = ("baselines", "references", "deploy", "repeats")
+
+
+class Verification(NamedTuple):
+    """A statement that holds, and what it was compared with."""
+
+    statement: PrivacyStatement
+    checked: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -108,14 +115,15 @@ class Run:
                 )
             return None
         statement = _statement(self.content(STATEMENT), self.folder / STATEMENT)
-        checked = check_claim(
+        check_claim(
             statement,
             settings=bound_settings(self.settings),
             weights=self.content(WEIGHTS),
             record=self.record(MODEL),
             where=self.folder,
         )
-        return Verification(statement, (*checked, "manifest"))
+        checked = ("statement", "settings", "record", "model", "manifest")
+        return Verification(statement, checked)
 
     @property
     def statement(self) -> PrivacyStatement | None:
@@ -200,7 +208,8 @@ def verify(path: Path) -> Verification:
             )
     else:
         statement = _statement(read_bounded(path, most=_MOST_STATEMENT), path)
-        verification = Verification(statement, check_claim(statement, where=path))
+        statement.verify()
+        verification = Verification(statement, ("statement",))
     if verification.statement.void:
         raise PrivacyContractError(
             f"The claim of {path} must hold. It is void by the fact "

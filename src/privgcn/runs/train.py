@@ -197,7 +197,7 @@ def stated(
         releasable=released.releasable,
         assumed_public=public,
         not_covered=[*chain(*gaps), *prepared.gaps],
-        model_sha256=model_sha256(weights, model.record, settings.model_dump()),
+        model_sha256=model_sha256(weights, model.record, settings),
     )
     return replace(model, statement=statement)
 

@@ -38,14 +38,8 @@ from privgcn.graph import DocumentGraph
 from privgcn.mechanism import RandomSource
 from privgcn.mechanism.fixed_point import Grid
 from privgcn.mechanism.noise import noisy
-from privgcn.privacy.accounting import GaussianEvent
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.privacy.selection import (
-    MOST_CANDIDATES,
-    RunCount,
-    Selection,
-    calibrate_search,
-)
+from privgcn.privacy.selection import MOST_CANDIDATES, RunCount, calibrated_search
 from privgcn.privacy.statement import Fact
 from privgcn.runs.model import Model
 from privgcn.runs.prepare import PreparedRun, graph_of, prepare, units_in
@@ -193,20 +187,14 @@ def make_candidates(
             graph = graph_of(corpus, prepared.featurizer, candidate)
             encoded[key] = prepared.featurizer, graph
         drafts.append(Candidate(prepared, encoded[key][1], changes))
-    events = [each.plan.event for each in drafts]
-    trainings = [event for event in events if isinstance(event, GaussianEvent)]
-    noise = calibrate_search(
-        epsilon, trainings, count, private_score=not public, delta=privacy.delta
-    )
-    paired = list(zip(drafts, trainings, noise.training, strict=True))
-    selection = Selection(
-        expected_runs=count.expected,
-        candidates=tuple(
-            dict.fromkeys(replace(event, noise_multiplier=each) for _, event, each in paired)
-        ),
-        score=None if noise.score is None else GaussianEvent(noise.score),
+    selection, trainings = calibrated_search(
+        epsilon,
+        [each.plan.training for each in drafts],
+        count,
         validation_units=0 if public else units_in(corpus, VALIDATION, privacy.unit),
+        delta=privacy.delta,
     )
+    noises = [training.noise_multiplier for training in trainings]
     # What a plan refuses to be chosen by is refused here, before the first run.
     return [
         draft._replace(
@@ -216,7 +204,7 @@ def make_candidates(
                 settings=draft.prepared.settings.changed(_noise_changes(each)),
             )
         )
-        for draft, _, each in paired
+        for draft, each in zip(drafts, noises, strict=True)
     ]
 
 
