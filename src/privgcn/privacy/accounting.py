@@ -114,7 +114,7 @@ def epsilon_of(
         noise_multiplier: Noise standard deviation over clip norm.
         steps: How many noisy sums are released (for sampling ``epoch``: epochs begun).
         sampling_probability: The rate at which each group joins a step; 1 for all groups.
-        sensitivity: 1 or 2 clip norms; see ``privacy.plan.sensitivity_in_clips``.
+        sensitivity: 1 or 2 clip norms; see ``PrivacyPlan.sensitivity``.
         delta: The delta of the guarantee.
         accountant: ``pld`` (tight), ``rdp``, or ``moments`` (the paper's, for comparison).
 
