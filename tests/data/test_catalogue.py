@@ -30,7 +30,7 @@ def test_a_name_that_no_file_could_have(name: str) -> None:
 def test_a_file_in_place_of_its_folder(tmp_path: Path) -> None:
     (tmp_path / "documents.csv").write_text("id,text\n1,a\n")
     (tmp_path / "edges.csv").write_text("source,target\n1,1\n")
-    assert load_corpus(tmp_path / "documents.csv").read_report.remarks == ()  # type: ignore
+    assert load_corpus(tmp_path / "documents.csv").remarks == ()
 
 
 def test_a_known_dataset_that_is_not_here_names_the_command(tmp_path: Path) -> None:

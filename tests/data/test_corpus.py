@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from privgcn.data import Corpus
-from privgcn.data.corpus import MappedRows, ReadReport, Strings
+from privgcn.data.corpus import MappedRows, Strings
 from privgcn.data.edges import canonical_edges
 from privgcn.errors import DataError
 
@@ -159,7 +159,7 @@ def test_owners_of_a_view_are_looked_for_in_the_parent_corpus() -> None:
         ({"edges": np.array([[1], [6]])}, "6 documents"),
         ({"edges": np.array([[-1], [3]])}, "6 documents"),
         ({"edges": np.zeros((3, 1), dtype=np.int64)}, "shape"),
-        ({"columns": {"ward": np.array(["a"])}}, "column 'ward'"),
+        ({"columns": {"ward": np.array(["a"])}}, "'ward'"),
     ],
 )
 def test_a_corpus_that_does_not_fit_together_is_refused(
@@ -189,6 +189,5 @@ def test_check_trainable() -> None:
 
 # hazard 31
 def test_names_of_files_reach_no_terminal_as_they_are() -> None:
-    report = ReadReport(1, None, 1, 0, remarks=("\x1b[2J",))
-    assert str(report).isprintable()
+    assert make(remarks=("\x1b[2J",)).summary.isprintable()
     assert repr(make(name="\x1b[2J")).isprintable()

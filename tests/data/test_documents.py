@@ -44,11 +44,11 @@ def test_all_ways_give_the_same_corpus(way: str, tmp_path: Path) -> None:
     assert corpus.facts.split_origin == "random"
     assert not corpus.facts.classes_declared
     assert corpus.labels.flags.writeable
-    assert str(corpus.read_report) == (
+    assert corpus.summary == (
         "Read 4 documents of 3 owners in 2 classes and 2 edges. Of the edges, nothing uses "
         "'kind'. Edges that were left out, repeated or of a document with itself: 2."
     )
-    assert corpus.train.read_report is None
+    assert corpus.train.remarks is None
 
 
 # What is wrong, the row with the mistake (None for the whole table), words of the message.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from privgcn.data.catalogue import DatasetCard, RawFile, dataset
-from privgcn.data.download import copy_from, data_folder, fetch
+from privgcn.data.download import data_folder, fetch
 from privgcn.errors import ConfigError, DataError, DataNotAvailableError
 
 CONTENT = bytes(range(256)) * 500
@@ -88,7 +88,7 @@ def test_a_changed_file_is_replaced(server: Server, tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [CONTENT[::-1], CONTENT[:100]], ids=["other", "cut"])
 def test_a_wrong_file_leaves_nothing(server: Server, tmp_path: Path, content: bytes) -> None:
     server.content = content
-    with pytest.raises(DataNotAvailableError, match="could not be downloaded") as caught:
+    with pytest.raises(DataNotAvailableError, match="could not be had") as caught:
         fetch(card(server.url), tmp_path)
     assert caught.value.exit_code == 3
     assert list((tmp_path / "set").iterdir()) == []
@@ -118,12 +118,12 @@ def test_what_has_no_address_is_taken_from_a_folder(tmp_path: Path) -> None:
     with pytest.raises(DataNotAvailableError, match=r"by hand \(a shelf\)"):
         fetch(card(None), data)
     with pytest.raises(DataNotAvailableError, match="nowhere below"):
-        copy_from(card(None), downloads, data)
+        fetch(card(None), data, source=downloads)
     (downloads / "file.bin").write_bytes(b"wrong")
-    with pytest.raises(DataError, match="sha256"):
-        copy_from(card(None), downloads, data)
+    with pytest.raises(DataError, match="SHA256"):
+        fetch(card(None), data, source=downloads)
     (downloads / "file.bin").write_bytes(CONTENT)
-    assert copy_from(card(None), downloads, data) == fetch(card(None), data)
+    assert fetch(card(None), data, source=downloads) == fetch(card(None), data)
     assert fetch(dataset("clinic"), data) == []
 
 

@@ -135,7 +135,7 @@ def test_numbered_edges_of_a_file(tmp_path: Path, order: Any) -> None:
     np.save(folder(tmp_path) / "edges.npy", ends)
     corpus = load_corpus(tmp_path)
     assert corpus.edges.tolist() == [[0, 1], [2, 3]]
-    assert "of a document with itself: 1" in str(corpus.read_report)
+    assert "of a document with itself: 1" in corpus.summary
 
 
 @pytest.mark.parametrize(

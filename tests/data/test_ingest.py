@@ -234,11 +234,11 @@ def test_spreadsheets_write_semicolons_where_a_comma_marks_decimals(tmp_path: Pa
     corpus = load_corpus(tmp_path)
     assert corpus.texts == ("a, b", "c;d")
     assert list(corpus.columns["size; in m"]) == ["1,5", "2,5"]
-    assert str(corpus.read_report).endswith("0 edges. Semicolons separate 'documents.csv'.")
+    assert corpus.summary.endswith("0 edges. Semicolons separate 'documents.csv'.")
     (tmp_path / "edges.csv").write_text("source;target\n1;2\n")
     both = load_corpus(tmp_path)
     assert both.edges.T.tolist() == [[0, 1]]
-    assert str(both.read_report).endswith("Semicolons separate 'edges.csv'.")
+    assert both.summary.endswith("Semicolons separate 'edges.csv'.")
 
 
 @pytest.mark.parametrize("header", ['id,text,"a;b"', "id,text,a;b"])
@@ -246,7 +246,7 @@ def test_semicolons_beside_commas_belong_to_a_name(tmp_path: Path, header: str) 
     (tmp_path / "documents.csv").write_text(f"{header}\n1,x,2\n")
     corpus = load_corpus(tmp_path)
     assert list(corpus.columns) == ["a;b"]
-    assert "Semicolons" not in str(corpus.read_report)
+    assert "Semicolons" not in corpus.summary
 
 
 def test_gaps_and_one_class_matter_for_training_only(tmp_path: Path) -> None:

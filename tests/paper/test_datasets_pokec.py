@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from privgcn.data import load_corpus
-from privgcn.data.download import copy_from
+from privgcn.data.download import fetch
 from privgcn.errors import DataError, DataNotAvailableError
 from privgcn_paper.datasets import POKEC, POKEC_RELEASED
 from privgcn_paper.datasets.pokec import (
@@ -223,13 +223,10 @@ def test_html_is_removed(text: str, plain: str) -> None:
 def test_dumps_are_taken_from_a_folder_and_checked(tmp_path: Path) -> None:
     write(tmp_path / "downloads", LINES, EDGES)
     data = tmp_path / "data"
+    with pytest.raises(DataNotAvailableError, match="which is nowhere below"):
+        fetch(POKEC, data, source=tmp_path / "nowhere")
     for _ in range(2):
-        first, second = copy_from(POKEC, tmp_path / "downloads", data)
+        first, second = fetch(POKEC, data, source=tmp_path / "downloads")
         assert first == data / "pokec/raw/soc-pokec-profiles.txt.gz"
         assert second.is_file()
     assert len(load_corpus("pokec", data_dir=data)) == 6
-    with pytest.raises(DataNotAvailableError, match="to take 'pokec' from does not exist"):
-        copy_from(POKEC, tmp_path / "nowhere", data)
-    (tmp_path / "downloads/pokec/raw/soc-pokec-relationships.txt.gz").unlink()
-    with pytest.raises(DataNotAvailableError, match="which is nowhere below"):
-        copy_from(POKEC, tmp_path / "downloads", data)

@@ -123,7 +123,7 @@ def _record(card: DatasetCard, folder: Path) -> dict[str, Any]:
 def fetch(name: str, data_dir: Path | None = None, copy: Path | None = None) -> Answer:
     """Download a dataset and verify its SHA-256."""
     from privgcn.data.catalogue import dataset
-    from privgcn.data.download import copy_from, data_folder
+    from privgcn.data.download import data_folder
     from privgcn.data.download import fetch as download
 
     card, folder, sizes = dataset(name), data_folder(data_dir), {}
@@ -135,7 +135,7 @@ def fetch(name: str, data_dir: Path | None = None, copy: Path | None = None) -> 
             "synthetic and generated on this machine. Leave out --from."
         )
     else:
-        files = copy_from(card, copy, folder)
+        files = download(card, folder, source=copy)
         corpus = card.load(folder, 0)
         # Each size beside the one that is described.
         sizes = {

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,6 @@ from privgcn.cli.output import (
 
 if TYPE_CHECKING:
     from privgcn.config import Settings
-    from privgcn.data import Corpus
     from privgcn.mechanism.ranks import Ranks
     from privgcn.privacy.statement import PrivacyStatement
     from privgcn.runs.prepare import PreparedRun
@@ -79,7 +78,7 @@ def train(
         "dry_run": True,
         "run": str(folder),
         "dataset": prepared.corpus.name,
-        "read": asdict(_report(prepared.corpus)),
+        "read": {**prepared.corpus.sizes, "remarks": prepared.corpus.remarks or ()},
         "settings": prepared.settings.model_dump(),
     }
     return Answer(record, ["Dry run: nothing was trained or written."])
@@ -121,8 +120,8 @@ def tune(
     count = RunCount(expected_runs)
     with shown_progress():
         corpus = load_corpus(source, seed=resolved.seed, **resolved.data.reading)
-    if corpus.read_report is not None:
-        note(str(corpus.read_report))
+    if corpus.remarks is not None:
+        note(corpus.summary)
     folder = out if out is not None else Path("runs") / f"{corpus.name}-tuned"
     check_target(folder, overwrite=overwrite)
     with shown_progress("searching"):
@@ -218,10 +217,10 @@ def _read(
     corpus = load_corpus(source, seed=settings.seed, **settings.data.reading)
     if settings.privacy is None:
         note("NOT PRIVATE: no --epsilon was given.")
-    note(str(_report(corpus)))
+    note(corpus.summary)
     if corpus.owners is not None:
         settings = with_unit(settings, asks=asks)
-    elif settings.privacy is not None and corpus.read_report and corpus.columns:
+    elif settings.privacy is not None and corpus.remarks is not None and corpus.columns:
         names = ", ".join(f"'{name}'" for name in corpus.columns)
         note(
             f"No column is named 'owner', so no person is protected as a whole. If one of "
@@ -277,16 +276,6 @@ def _note_features(prepared: PreparedRun) -> None:
             f"Vectors of the texts stay in {folder}, so that none is encoded twice: --no-cache "
             "keeps none, 'privgcn cache --purge' deletes them."
         )
-
-
-def _report(corpus: Corpus) -> Any:
-    """What was read; of a dataset that is known by name, what it has."""
-    from privgcn.data import ReadReport
-
-    owners = None if corpus.owner_names is None else len(corpus.owner_names)
-    return corpus.read_report or ReadReport(
-        len(corpus), owners, corpus.num_classes, corpus.edges.shape[1]
-    )
 
 
 def with_unit(settings: Settings, *, asks: bool) -> Settings:

@@ -9,7 +9,6 @@ from privgcn.data.corpus import (
     VALIDATION,
     Corpus,
     CorpusFacts,
-    ReadReport,
 )
 
 __all__ = [
@@ -20,7 +19,6 @@ __all__ = [
     "VALIDATION",
     "Corpus",
     "CorpusFacts",
-    "ReadReport",
     "load_corpus",
     "resolved_source",
 ]

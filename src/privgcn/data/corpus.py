@@ -182,33 +182,6 @@ class CorpusFacts:
     not_covered: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ReadReport:
-    """What was read of a user's documents, in numbers, for their owner to look at.
-
-    The numbers are as private as the documents: a privacy statement repeats none of them.
-
-    Attributes:
-        owners: How many owners; None where owners are unknown.
-        edges: Different edges between two documents.
-        remarks: What else the owner of the documents should know, in a sentence each.
-    """
-
-    documents: int
-    owners: int | None
-    classes: int
-    edges: int
-    remarks: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        owners = "" if self.owners is None else f" of {self.owners:,} owners"
-        read = (
-            f"Read {self.documents:,} documents{owners} in {self.classes:,} classes and "
-            f"{self.edges:,} edges."
-        )
-        return one_line(" ".join([read, *self.remarks]))
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Corpus:
     """Documents with their edges, labels, owners and split.
@@ -231,7 +204,8 @@ class Corpus:
         owner_names: The owners.
         columns: Further columns, as strings.
         facts: Where the corpus comes from.
-        read_report: What was read of a user's documents; None for other corpora and views.
+        remarks: What the owner of the documents should know about how they were read; None for
+            datasets that are known by name, and for views.
         parent: The corpus this view was taken from; None for a corpus that is no view.
         rows: The rows of ``parent`` that this view holds.
     """
@@ -248,27 +222,19 @@ class Corpus:
     owner_names: Sequence[str] | None = None
     columns: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     facts: CorpusFacts = field(default_factory=CorpusFacts)
-    read_report: ReadReport | None = None
+    remarks: tuple[str, ...] | None = None
     parent: Corpus | None = field(default=None, repr=False)
     rows: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         count, edges, labels = len(self.ids), self.edges, self.labels
-        fields = {
-            "labels": labels,
-            "split": self.split,
-            "texts": self.texts,
-            "vectors": self.vectors,
-            "owners": self.owners,
-            **{f"column {name!r}": values for name, values in self.columns.items()},
-        }
-        if fields["texts"] is None and fields["vectors"] is None:
+        if self.texts is None and self.vectors is None:
             raise DataError("A Corpus must have 'texts' or 'vectors'. Got neither.")
-        for name, values in fields.items():
-            if values is None:
-                continue
-            length = values.shape[0] if hasattr(values, "shape") else len(values)
-            if length != count:
+        named = ("labels", "split", "texts", "vectors", "owners")
+        fields = {name: getattr(self, name) for name in named}
+        for name, values in {**fields, **self.columns}.items():
+            length = values.shape[0] if hasattr(values, "shape") else len(values or ())
+            if values is not None and length != count:
                 raise DataError(
                     f"The '{name}' of Corpus must have one entry for each of the {count} ids. "
                     f"Got {length}."
@@ -318,10 +284,9 @@ class Corpus:
         Raises:
             DataError: Something is missing or breaks a rule.
         """
-        given = {"text": texts, "label": labels, "owner": owners, "id": ids}
-        frame = {name: values for name, values in given.items() if values is not None}
-        made = cls.from_frame(frame, edges=edges, classes=classes, seed=seed)
-        return replace(made, name="texts")
+        frame = {"text": texts} if ids is None else {"text": texts, "id": ids}
+        options = {"labels": labels, "owners": owners, "edges": edges, "classes": classes}
+        return replace(cls.from_frame(frame, **options, seed=seed), name="texts")
 
     @classmethod
     def from_frame(
@@ -391,6 +356,26 @@ class Corpus:
             f"<Corpus {self.name!r}: {len(self)} {kind}documents, {self.edges.shape[1]} edges, "
             f"{self.num_classes} classes>"
         )
+
+    @property
+    def sizes(self) -> dict[str, int | None]:
+        """Numbers of documents, owners (None where they are unknown), classes and edges."""
+        return {
+            "documents": len(self),
+            "owners": None if self.owner_names is None else len(self.owner_names),
+            "classes": self.num_classes,
+            "edges": self.edges.shape[1],
+        }
+
+    @property
+    def summary(self) -> str:
+        """What was read, in a line for the owner of the documents; as private as they are."""
+        documents, owners, classes, edges = self.sizes.values()
+        whose = "" if owners is None else f" of {owners:,} owners"
+        read = (
+            f"Read {documents:,} documents{whose} in {classes:,} classes and {edges:,} edges."
+        )
+        return one_line(" ".join([read, *(self.remarks or ())]))
 
     @property
     def vector_length(self) -> int | None:
@@ -474,7 +459,7 @@ class Corpus:
             split=self.split[chosen],
             owners=None if self.owners is None else self.owners[chosen],
             columns={name: _taken(values, chosen) for name, values in self.columns.items()},
-            read_report=None,
+            remarks=None,
             parent=self if self.parent is None else self.parent,
             rows=chosen if self.rows is None else self.rows[chosen],
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,19 +33,27 @@ def cache_folder() -> Path:
     return root / "privgcn"
 
 
-def fetch(card: DatasetCard, folder: Path, *, progressbar: bool = False) -> list[Path]:
+def fetch(
+    card: DatasetCard, folder: Path, *, source: Path | None = None, progressbar: bool = False
+) -> list[Path]:
     """Makes sure that the raw files of a dataset are below ``folder``.
+
+    Args:
+        card: The dataset.
+        folder: The data folder.
+        source: A folder that has the files, by their names, instead of a download.
+        progressbar: Whether a download shows how far it is.
 
     Returns:
         The files. Empty for a dataset that is generated.
 
     Raises:
-        DataNotAvailableError: There is no connection, no address to download from, or the
-            server sends something else than the published file.
+        DataNotAvailableError: There is no connection, no address to download from, or what
+            is found is something else than the published file.
         ConfigError: The folder cannot be written, or the disk is full.
     """
     by_hand = [file for file in card.missing(folder) if file.url is None]
-    if by_hand:
+    if by_hand and source is None:
         raise DataNotAvailableError(
             f"The dataset '{card.name}' cannot be downloaded. Get "
             f"{', '.join(Path(file.path).name for file in by_hand)} by hand ({card.origin}), "
@@ -55,58 +64,37 @@ def fetch(card: DatasetCard, folder: Path, *, progressbar: bool = False) -> list
 
     # pooch says on a logger what it downloads; the caller shows progress.
     pooch.get_logger().setLevel("ERROR")
-    downloader = pooch.HTTPDownloader(progressbar=progressbar, timeout=30)
+    download = pooch.HTTPDownloader(progressbar=progressbar, timeout=30)
     for file in card.files:
         path = folder / file.path
-        if file.url is None:
+        if source is None and file.url is None:
             file.check(folder)
             continue
         with writing(path):
             try:
                 pooch.retrieve(
-                    file.url,
+                    str(file.url if source is None else source),
                     known_hash=None if file.sha256 is None else f"sha256:{file.sha256}",
                     fname=path.name,
                     path=path.parent,
-                    downloader=downloader,
+                    downloader=download if source is None else partial(_copy, path.name, card),
                 )
             # Errors of requests are OSErrors, which ``writing`` would call one of the disk.
             except (requests.RequestException, ValueError) as error:
                 raise DataNotAvailableError(
-                    f"The file {path.name} could not be downloaded from {file.url}: "
+                    f"The file {path.name} could not be had from {source or file.url}: "
                     f"{reason(error)}. Check the connection and run the command again, or "
                     "copy the files by hand and set PRIVGCN_DATA."
                 ) from error
     return [folder / file.path for file in card.files]
 
 
-def copy_from(card: DatasetCard, source: Path, folder: Path) -> list[Path]:
-    """Copies the raw files of a dataset from a folder, where they are looked for by name.
-
-    Raises:
-        DataNotAvailableError: A file is nowhere below the folder.
-        DataError: A file is not the published one.
-        ConfigError: The data folder cannot be written, or the disk is full.
-    """
-    if not source.is_dir():
+def _copy(name: str, card: DatasetCard, source: str, target: str, caller: object) -> None:
+    """What pooch calls instead of a download: copies the file of that name."""
+    found = next((path for path in sorted(Path(source).rglob(name)) if path.is_file()), None)
+    if found is None:
         raise DataNotAvailableError(
-            f"The folder {source} to take '{card.name}' from does not exist."
+            f"The dataset '{card.name}' needs the file {name}, which is nowhere below "
+            f"{source}. Get it from {card.origin}."
         )
-    copied = []
-    for file in card.files:
-        name, target = Path(file.path).name, folder / file.path
-        candidates = sorted(path for path in source.rglob(name) if path.is_file())
-        if not candidates:
-            raise DataNotAvailableError(
-                f"The dataset '{card.name}' needs the file {name}, which is nowhere below "
-                f"{source}. Get it from {card.origin}."
-            )
-        if not (target.exists() and target.samefile(candidates[0])):
-            part = target.with_name(target.name + ".part")
-            with writing(target):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(candidates[0], part)
-                os.replace(part, target)
-        file.check(folder)
-        copied.append(target)
-    return copied
+    shutil.copyfile(found, target)

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from privgcn import progress
-from privgcn.data.corpus import Corpus, CorpusFacts, ReadReport, Strings
+from privgcn.data.corpus import Corpus, CorpusFacts, Strings
 from privgcn.data.documents import document_fields
 from privgcn.data.edges import edges_of, gathered
 from privgcn.data.frames import columns_of, table_of_columns
@@ -159,7 +159,6 @@ def corpus_fields(
             f"Edges that were left out, repeated or of a document with itself: {left_out:,}",
             stops=False,
         )
-    owners = fields["owner_names"]
     return {
         **fields,
         "name": name,
@@ -171,13 +170,7 @@ def corpus_fields(
             classes_declared=classes is not None,
             split_origin="given" if "split" in chosen else "random",
         ),
-        "read_report": ReadReport(
-            documents=count,
-            owners=None if owners is None else len(owners),
-            classes=len(fields["classes"]),
-            edges=listed.shape[1],
-            remarks=problems.remarks,
-        ),
+        "remarks": problems.remarks,
     }
 
 

@@ -70,7 +70,7 @@ def corpus_of_data(data: Any) -> Corpus:
     fields["labels"], fields["split"] = labels.astype(np.int64), _split(data, count)
     # A class that no document has keeps its number.
     fields["classes"] = tuple(map(str, range(int(labels.max(initial=NO_LABEL)) + 1)))
-    return Corpus(**{**fields, "facts": CorpusFacts(), "read_report": None})
+    return Corpus(**{**fields, "facts": CorpusFacts(), "remarks": None})
 
 
 def _split(data: Any, count: int) -> NDArray[Any]:

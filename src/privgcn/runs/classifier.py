@@ -220,7 +220,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 gaps=gaps,
             )
             if self.verbose:
-                print(prepared.corpus.read_report or prepared.corpus)
+                print(prepared.corpus.summary)
                 print(
                     f"Features: {prepared.featurizer.dimension:,}, {prepared.featurizer.kind}."
                 )
@@ -421,8 +421,7 @@ def _bound(epsilon: Any) -> float | None:
 
 def _warn(prepared: PreparedRun) -> None:
     """What the command line notes before training, beyond what was read."""
-    report = (prepared.corpus.parent or prepared.corpus).read_report
-    for remark in () if report is None else report.remarks:
+    for remark in (prepared.corpus.parent or prepared.corpus).remarks or ():
         warnings.warn(remark, PrivacyWarning, stacklevel=3)
     for line in prepared.advice:
         warnings.warn(line, BudgetWarning, stacklevel=3)
