@@ -44,11 +44,7 @@ BAD: dict[str, tuple[Columns, int | None, list[str]]] = {
         0,
         ["'target'", "'7'", "remove the edge"],
     ),
-    "missing": (
-        {"source": ["007", "8"], "target": ["8", None]},
-        1,
-        ["'target'", "empty"],
-    ),
+    "missing": ({"source": ["007", "8"], "target": ["8", None]}, 1, ["'target'", "empty"]),
     "spaces": ({"source": ["007"], "target": ["8 "]}, 0, ["'8 '", "Did you mean '8'"]),
     "floats": ({"source": ["10.0"], "target": ["8"]}, 0, ["'10.0'", "Did you mean '10'"]),
     "weight": (

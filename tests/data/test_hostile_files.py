@@ -75,11 +75,7 @@ HOSTILE: dict[str, tuple[str, Trick, str]] = {
         text(f'{{"id": {DIGITS}, "text": "a"}}\n'),
         "Line 1",
     ),
-    "documents: long float": (
-        "documents.jsonl",
-        text('{"id": 1, "age": 1e999}\n'),
-        "Line 1",
-    ),
+    "documents: long float": ("documents.jsonl", text('{"id": 1, "age": 1e999}\n'), "Line 1"),
     "documents: long id twice": (
         "documents.csv",
         text(f"id,text\n{DIGITS},a\n{DIGITS},b\n"),
@@ -87,16 +83,8 @@ HOSTILE: dict[str, tuple[str, Trick, str]] = {
     ),
     "documents: long name": ("documents.csv", text(f"{DIGITS},text\n1,a\n"), "'id'"),
     "documents: deep": ("documents.jsonl", text(f'{{"id": {DEEP}\n'), "nested too deeply"),
-    "documents: half a character": (
-        "documents.jsonl",
-        text(record(text="\ud800")),
-        "Line 1",
-    ),
-    "documents: not a number": (
-        "documents.jsonl",
-        text('{"id": 1, "label": NaN}\n'),
-        "null",
-    ),
+    "documents: half a character": ("documents.jsonl", text(record(text="\ud800")), "Line 1"),
+    "documents: not a number": ("documents.jsonl", text('{"id": 1, "label": NaN}\n'), "null"),
     "documents: terminal codes": (
         "documents.csv",
         text("id,text\n\x1b[2J,a\n\x1b[2J,b\n"),
@@ -117,11 +105,7 @@ HOSTILE: dict[str, tuple[str, Trick, str]] = {
         text("".join(f'{{"id": {row}, "k{row}": 1}}\n' for row in range(5_000))),
         "columns",
     ),
-    "documents: long line": (
-        "documents.jsonl",
-        text(b'{"id": "' + b"a" * (2 << 20)),
-        "longer",
-    ),
+    "documents: long line": ("documents.jsonl", text(b'{"id": "' + b"a" * (2 << 20)), "longer"),
     "documents: long field": (
         "documents.csv",
         text(b"id,text\n1," + b"a" * (2 << 20)),
@@ -144,11 +128,7 @@ HOSTILE: dict[str, tuple[str, Trick, str]] = {
     "vectors: negative": ("features.npy", header("(-4, -4)"), "features.npy"),
     "vectors: deep": ("features.npy", header("(" * 5_000), "numpy.save"),
     "vectors: long header": ("features.npy", header("(4, 1)" + " " * 10**6), "numpy.save"),
-    "vectors: records": (
-        "features.npy",
-        header("(4, 1)", "[('a', '<f4')]"),
-        "two-dimensional",
-    ),
+    "vectors: records": ("features.npy", header("(4, 1)", "[('a', '<f4')]"), "two-dimensional"),
     "vectors: archive": ("features.npy", archive, "numpy.save"),
 }
 

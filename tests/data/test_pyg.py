@@ -66,11 +66,7 @@ def test_what_cannot_be_kept_is_refused(changes: dict[str, str], words: str) -> 
     import torch
     from torch_geometric.data import Data
 
-    made = {
-        "ones": torch.ones(1),
-        "rows": torch.ones(3, 2).bool(),
-        "all": torch.ones(3).bool(),
-    }
+    made = {"ones": torch.ones(1), "rows": torch.ones(3, 2).bool(), "all": torch.ones(3).bool()}
     data = Data(x=torch.eye(3), edge_index=torch.tensor([[0], [2]]))
     for name, kind in changes.items():
         data[name] = made[kind]

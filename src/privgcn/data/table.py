@@ -100,10 +100,7 @@ def without_empty(values: pl.Series) -> pl.Series:
 
 
 def columns_of_meanings(
-    table: Table,
-    named: Mapping[str, str | None],
-    required: Sequence[str],
-    problems: Problems,
+    table: Table, named: Mapping[str, str | None], required: Sequence[str], problems: Problems
 ) -> dict[str, str]:
     """The column of each meaning that has one: the one that was named, or that is called so.
 
