@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,7 @@ import pytest
 
 from data.ways import checked
 from privgcn.data import load_corpus
+from privgcn.data.check import check_documents
 from privgcn.data.parquet import row_groups
 from privgcn.errors import DataError
 
@@ -65,81 +67,51 @@ def record(**values: object) -> str:
     return json.dumps({"id": "1", "text": "one", **values}) + "\n"
 
 
-# File, trick, and a word of the answer.
+CSV, JSONL, EDGES, VECTORS = "documents.csv", "documents.jsonl", "edges.csv", "features.npy"
+# A sentence about what somebody tries: the file, the trick, and a word of the answer.
 HOSTILE: dict[str, tuple[str, Trick, str]] = {
-    "documents: pipe": ("documents.csv", os.mkfifo, "regular file"),
-    "documents: endless": ("documents.jsonl", link("/dev/zero"), "symbolic link"),
-    "documents: link outside": ("documents.csv", link("/etc/passwd"), "symbolic link"),
-    "documents: long id": (
-        "documents.jsonl",
-        text(f'{{"id": {DIGITS}, "text": "a"}}\n'),
-        "Line 1",
-    ),
-    "documents: long float": ("documents.jsonl", text('{"id": 1, "age": 1e999}\n'), "Line 1"),
-    "documents: long id twice": (
-        "documents.csv",
-        text(f"id,text\n{DIGITS},a\n{DIGITS},b\n"),
-        "again",
-    ),
-    "documents: long name": ("documents.csv", text(f"{DIGITS},text\n1,a\n"), "'id'"),
-    "documents: deep": ("documents.jsonl", text(f'{{"id": {DEEP}\n'), "nested too deeply"),
-    "documents: half a character": ("documents.jsonl", text(record(text="\ud800")), "Line 1"),
-    "documents: not a number": ("documents.jsonl", text('{"id": 1, "label": NaN}\n'), "null"),
-    "documents: terminal codes": (
-        "documents.csv",
-        text("id,text\n\x1b[2J,a\n\x1b[2J,b\n"),
-        "again",
-    ),
-    "documents: codes in owners": (
-        "documents.csv",
-        text("id,text,owner\n1,a,\x1b[2Jx\n2,b,\x1b[2JX\n"),
-        "upper and lower",
-    ),
-    "documents: many columns": (
-        "documents.csv",
-        text(",".join(map(str, range(10**5)))),
-        "columns",
-    ),
-    "documents: many keys": (
-        "documents.jsonl",
-        text("".join(f'{{"id": {row}, "k{row}": 1}}\n' for row in range(5_000))),
-        "columns",
-    ),
-    "documents: long line": ("documents.jsonl", text(b'{"id": "' + b"a" * (2 << 20)), "longer"),
-    "documents: long field": (
-        "documents.csv",
-        text(b"id,text\n1," + b"a" * (2 << 20)),
-        "longer",
-    ),
-    "documents: not UTF-8": ("documents.csv", text(b"id,text\n1,\xff\n"), "UTF-8"),
-    "documents: table as text": ("documents.csv", broken_parquet, "UTF-8"),
-    "documents: unknown format": ("documents.xlsx", text(GOOD), "'documents.xlsx'"),
-    "edges: pipe": ("edges.csv", os.mkfifo, "regular file"),
-    "edges: unknown format": ("edges.json", text("[]"), "'edges.json'"),
+    "a pipe": (CSV, os.mkfifo, "regular file"),
+    "no end": (JSONL, link("/dev/zero"), "symbolic link"),
+    "a link outside": (CSV, link("/etc/passwd"), "symbolic link"),
+    "a long id": (JSONL, text(f'{{"id": {DIGITS}, "text": "a"}}\n'), "Line 1"),
+    "a long float": (JSONL, text('{"id": 1, "age": 1e999}\n'), "Line 1"),
+    "a long id twice": (CSV, text(f"id,text\n{DIGITS},a\n{DIGITS},b\n"), "again"),
+    "a long name": (CSV, text(f"{DIGITS},text\n1,a\n"), "'id'"),
+    "deep nesting": (JSONL, text(f'{{"id": {DEEP}\n'), "nested too deeply"),
+    "half a character": (JSONL, text(record(text="\ud800")), "Line 1"),
+    "not a number": (JSONL, text('{"id": 1, "label": NaN}\n'), "null"),
+    "terminal codes": (CSV, text("id,text\n\x1b[2J,a\n\x1b[2J,b\n"), "again"),
+    "codes in owners": (CSV, text("id,text,owner\n1,a,\x1b[2Jx\n2,b,\x1b[2JX\n"), "and lower"),
+    "many columns": (CSV, text(",".join(map(str, range(10**5)))), "columns"),
+    "many keys": (JSONL, text("".join(f'{{"k{n}": 1}}\n' for n in range(5_000))), "columns"),
+    "a long line": (JSONL, text(b'{"id": "' + b"a" * (2 << 20)), "longer"),
+    "a long field": (CSV, text(b"id,text\n1," + b"a" * (2 << 20)), "longer"),
+    "not UTF-8": (CSV, text(b"id,text\n1,\xff\n"), "UTF-8"),
+    "a table as text": (CSV, broken_parquet, "UTF-8"),
+    "an unknown format": ("documents.xlsx", text(GOOD), "'documents.xlsx'"),
+    "edges: a pipe": (EDGES, os.mkfifo, "regular file"),
+    "edges: an unknown format": ("edges.json", text("[]"), "'edges.json'"),
     "edges: text as a table": ("edges.parquet", text("source,target\n1,2\n"), "Parquet"),
-    "edges: nested table": ("edges.parquet", nested_parquet, "single values"),
-    "edges: long id": ("edges.csv", text(f"source,target\n1,{DIGITS}\n"), "'target'"),
-    "edges: name twice": ("edges.csv", text("source,target, target\n1,2,3\n"), "once"),
-    "vectors: pipe": ("features.npy", os.mkfifo, "regular file"),
-    "vectors: objects": ("features.npy", objects, "numpy.save"),
-    "vectors: wide": ("features.npy", header(f"(4, {10**14})"), "numpy.save"),
-    "vectors: overflow": ("features.npy", header(f"({2**62}, {2**62})"), "numpy.save"),
-    "vectors: digits": ("features.npy", header(f"(4, {DIGITS})"), "numpy.save"),
-    "vectors: negative": ("features.npy", header("(-4, -4)"), "features.npy"),
-    "vectors: deep": ("features.npy", header("(" * 5_000), "numpy.save"),
-    "vectors: long header": ("features.npy", header("(4, 1)" + " " * 10**6), "numpy.save"),
-    "vectors: records": ("features.npy", header("(4, 1)", "[('a', '<f4')]"), "two-dimensional"),
-    "vectors: archive": ("features.npy", archive, "numpy.save"),
+    "edges: a nested table": ("edges.parquet", nested_parquet, "single values"),
+    "edges: a long id": (EDGES, text(f"source,target\n1,{DIGITS}\n"), "'target'"),
+    "edges: a name twice": (EDGES, text("source,target, target\n1,2,3\n"), "once"),
+    "vectors: a pipe": (VECTORS, os.mkfifo, "regular file"),
+    "vectors: objects": (VECTORS, objects, "numpy.save"),
+    "vectors: wide": (VECTORS, header(f"(4, {10**14})"), "numpy.save"),
+    "vectors: overflow": (VECTORS, header(f"({2**62}, {2**62})"), "numpy.save"),
+    "vectors: digits": (VECTORS, header(f"(4, {DIGITS})"), "numpy.save"),
+    "vectors: negative": (VECTORS, header("(-4, -4)"), "features.npy"),
+    "vectors: deep": (VECTORS, header("(" * 5_000), "numpy.save"),
+    "vectors: a long header": (VECTORS, header("(4, 1)" + " " * 10**6), "numpy.save"),
+    "vectors: records": (VECTORS, header("(4, 1)", "[('a', '<f4')]"), "two-dimensional"),
+    "vectors: an archive": (VECTORS, archive, "numpy.save"),
 }
 
 
 # hazard 31
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_file_is_one_printable_line(
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: Any, name: str
 ) -> None:
     monkeypatch.setattr("privgcn.data.readers._MOST_RECORD", 1 << 20)
     file, trick, word = HOSTILE[name]
@@ -150,6 +122,8 @@ def test_a_hostile_file_is_one_printable_line(
         load_corpus(tmp_path)
     message = checked(caught.value, word)
     assert "root" not in message.replace(str(tmp_path), "")
+    # A check, which goes on, ends as well.
+    assert not check_documents(tmp_path).trainable
     assert capfd.readouterr() == ("", "")
 
 

@@ -261,39 +261,32 @@ def test_gaps_and_one_class_matter_for_training_only(tmp_path: Path) -> None:
             corpus.check_trainable()
 
 
+CSV, JSONL = "documents.csv", "documents.jsonl"
 # Mistakes that only a file can make: its name, content, words of the message.
 BAD: dict[str, tuple[str, str, list[str]]] = {
-    "no id column": ("documents.csv", "key,text\n1,a\n", ["'id'", "'key'"]),
-    "column twice": ("documents.csv", "id,text,text\n1,a,b\n", ["'text' twice"]),
-    "nothing": ("documents.csv", "\n\n", ["empty", "header"]),
-    "no records": ("documents.jsonl", "", ["at least one document"]),
-    "number as text": ("documents.jsonl", '{"id":"1","text":5}\n', ["string", "line 1"]),
-    "list as id": ("documents.jsonl", '{"id":[1],"text":"a"}\n', ["'id'", "line 1"]),
+    "no id column": (CSV, "key,text\n1,a\n", ["'id'", "'key'"]),
+    "column twice": (CSV, "id,text,text\n1,a,b\n", ["'text' twice"]),
+    "nothing": (CSV, "\n\n", ["empty", "header"]),
+    "no records": (JSONL, "", ["at least one document"]),
+    "number as text": (JSONL, '{"id":"1","text":5}\n', ["string", "line 1"]),
+    "list as id": (JSONL, '{"id":[1],"text":"a"}\n', ["'id'", "line 1"]),
     "list as label": (
-        "documents.jsonl",
-        '{"id":"1","text":"a","label":["x","y"]}\n',
+        JSONL,
+        '{"id":"1","label":["x"]}\n',
         ["'label'", "single value", "line 1"],
     ),
-    "cut json": ("documents.jsonl", '{"id":"1","text":"a"}\n{"id":"2","te', ["line 2", "cut"]),
-    "not an object": ("documents.jsonl", "[1]\n", ["line 1", "JSON object", "list"]),
-    "cut in quotes": ("documents.csv", 'id,text\n1,"a\nb"\n2,"c\nd', ["line 4", "cut"]),
-    "cut in a row": ("documents.csv", "id,text,label\n1,a,x\n2,b", ["line 3", "fields", "cut"]),
-    "too many fields": ("documents.csv", "id,text\n1,a,b\n", ["line 2", "2 fields", "quotes"]),
+    "cut json": (JSONL, '{"id":"1","text":"a"}\n{"id":"2","te', ["line 2", "cut"]),
+    "not an object": (JSONL, "[1]\n", ["line 1", "JSON object", "list"]),
+    "cut in quotes": (CSV, 'id,text\n1,"a\nb"\n2,"c\nd', ["line 4", "cut"]),
+    "cut in a row": (CSV, "id,text,label\n1,a,x\n2,b", ["line 3", "fields", "cut"]),
+    "too many fields": (CSV, "id,text\n1,a,b\n", ["line 2", "2 fields", "quotes"]),
     "semicolons and commas": (
-        "documents.csv",
+        CSV,
         "id;text,label\n1;a,x\n",
-        ["Got 'id;text', 'label'", "separated by commas"],
+        ["'id;text', 'label'", "by commas"],
     ),
-    "semicolons in some lines": (
-        "documents.csv",
-        "id;text\n1;a\n2,b\n",
-        ["2 fields", "Line 3", "';'"],
-    ),
-    "edges with commas": (
-        "edges.csv",
-        "source;target,a\n1;2,1\n",
-        ["Got 'source;target', 'a'", "separated by commas"],
-    ),
+    "semicolons in some lines": (CSV, "id;text\n1;a\n2,b\n", ["2 fields", "Line 3", "';'"]),
+    "edges with commas": ("edges.csv", "source;target,a\n1;2,1\n", ["'source;target', 'a'"]),
 }
 
 
