@@ -115,31 +115,21 @@ def test_what_can_not_be_written_is_named(tmp_path: Path) -> None:
             rows_of(folder, ["a"])
 
 
-def test_what_is_stored_can_be_listed_and_deleted(tmp_path: Path) -> None:
+def test_what_is_stored_is_listed_and_deleted_and_nothing_else(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "cache", tmp_path / "elsewhere.sqlite3"
     for model in ("model", "model 2"):
-        rows_of(tmp_path, ["a", "b"], model=model)
-    stored = list(tmp_path.iterdir())
-    (tmp_path / f"{stored[0].name}-journal").write_bytes(b"half")
-    contents = cache_contents(tmp_path)
-    assert (contents.encoders, contents.files) == (2, 3)
-    assert contents.size == 4 + sum(path.stat().st_size for path in stored)
-    assert cache_contents(tmp_path, purge=True) == contents
-    assert list(tmp_path.iterdir()) == []
-    assert cache_contents(tmp_path / "nowhere").files == 0
-
-
-def test_nothing_of_another_origin_is_deleted(tmp_path: Path) -> None:
-    folder = tmp_path / "cache"
-    rows_of(folder, ["a"])
-    (path,) = folder.iterdir()
-    letter, photos = folder / "letter.sqlite3", folder / "photos"
-    photos.mkdir()
-    elsewhere = tmp_path / "elsewhere.sqlite3"
-    others = (letter, photos / path.name, elsewhere)
+        rows_of(folder, ["a", "b"], model=model)
+    stored = list(folder.iterdir())
+    (folder / f"{stored[0].name}-journal").write_bytes(b"half")
+    (folder / "photos").mkdir()
+    others = (folder / "letter.sqlite3", folder / "photos" / stored[0].name, elsewhere)
     for other in others:
         other.write_text("mine")
     (folder / f"{'0' * 32}.sqlite3").symlink_to(elsewhere)
-    cache_contents(folder, purge=True)
-    assert not path.exists()
+    contents = cache_contents(folder)
+    assert (contents.encoders, contents.files) == (2, 3)
+    assert contents.size == 4 + sum(path.stat().st_size for path in stored)
+    assert cache_contents(folder, purge=True) == contents
+    assert cache_contents(folder).files == cache_contents(tmp_path / "nowhere").files == 0
     for other in others:
         assert other.read_text() == "mine"

@@ -5,16 +5,18 @@ import importlib.util
 import json
 import pickle
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 from tests.features.documents import of_texts
 
 from privgcn.errors import ConfigError, DataError, DataNotAvailableError
 from privgcn.features import bert, featurizer_from_state, make_featurizer
-from privgcn.features.packages import MINILM, UNIVERSAL
+from privgcn.features.packages import MINILM, UNIVERSAL, WORDLLAMA
 
 has_transformers = [
     pytest.mark.text,
@@ -71,7 +73,7 @@ def test_the_forward_pass_is_that_of_transformers(tmp_path: Path, number: str) -
     [
         ("minilm", {}),
         ("minilm", {"max_length": 16}),
-        ("both", {"max_length": 32}),
+        ("both", {"max_length": 32}),  # and so static
         pytest.param("universal", {}, marks=needs_universal),
     ],
 )
@@ -157,27 +159,47 @@ def test_a_pickle_holds_no_weights(tmp_path: Path) -> None:
         assert np.array_equal(copied.transform(other), made.transform(other))
 
 
-def test_half_a_character_does_not_end_the_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["both", pytest.param("universal", marks=needs_universal)])
+def test_half_a_character_does_not_end_the_run(kind: str, tmp_path: Path) -> None:
     texts = ("bad \ud800 text", "bad ? text")
-    rows = made_in(tmp_path).transform(of_texts(*texts))
+    rows = made_in(tmp_path, kind).transform(of_texts(*texts))
     assert np.array_equal(rows[0], rows[1])
 
 
 # hazard 29
-def test_minilm_encodes_meaning_without_a_hub(tmp_path: Path, no_network: None) -> None:
+@pytest.mark.parametrize("kind", ["static", "minilm", "both"])
+def test_meaning_without_a_network(kind: str, tmp_path: Path, no_network: None) -> None:
     corpus = of_texts(
         "The patient had a heart attack.",
         "A cardiac arrest was treated in hospital.",
         "The violin sonata was played beautifully.",
     )
-    made = made_in(tmp_path)
+    made = make_featurizer(kind, None, corpus).fit(corpus)
     rows = made.transform(corpus)
-    assert made.dimension == 384
+    assert rows.shape == (3, made.dimension)
     assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
-    assert rows[0] @ rows[1] > 0.4 > 0.2 > rows[0] @ rows[2]
-    again = featurizer_from_state(json.loads(json.dumps(made.state())))
-    assert (again.transform(corpus) == rows).all()
-    assert str(tmp_path) not in json.dumps(made.state())
+    assert rows[0] @ rows[1] > rows[0] @ rows[2] + 0.1
+    assert str(made.learned).startswith("nothing from these texts")
+    assert "wordllama" not in sys.modules
+    state = json.loads(json.dumps(made.state()))
+    assert (featurizer_from_state(state).transform(corpus) == rows).all()
+    assert str(tmp_path) not in json.dumps(state)
+    with pytest.raises(DataError, match="used in training"):
+        featurizer_from_state({**state, "identity": "0" * 64}).transform(corpus)
+
+
+def test_static_rows_are_sums_of_token_vectors_by_log_counts() -> None:
+    corpus = of_texts("graph kernel graph", "")
+    rows = make_featurizer("static", None, corpus).fit(corpus).transform(corpus)
+    vectors, tokens = WORDLLAMA.checked()
+    table = load_file(vectors)["embedding.weight"].astype(np.float64)
+    # The codes of the words in the vocabulary of Llama 2.
+    words = json.loads(tokens.read_text())["model"]["vocab"]
+    graph, kernel = table[words["\u2581graph"]], table[words["\u2581kernel"]]
+    expected = np.log(3) * graph + np.log(2) * kernel
+    assert np.allclose(rows[0], expected / np.linalg.norm(expected), atol=1e-6)
+    assert not rows[1].any()
+    assert rows.dtype == np.float32
 
 
 def test_both_stand_side_by_side_and_share_the_cache(
@@ -196,19 +218,9 @@ def test_both_stand_side_by_side_and_share_the_cache(
     assert (made.dimension, rows.shape, rows.dtype) == (640, (2, 640), np.float32)
     for what in ("wordllama", "all-MiniLM-L6-v2"):
         assert what in made.learned
-
-
-def test_a_model_reads_as_many_tokens_as_it_was_trained_with(tmp_path: Path) -> None:
-    corpus = of_texts(
-        "The patient had a heart attack and more than sixteen words were said. " * 2
-    )
-    made = made_in(tmp_path, "both", max_length=16)
-    rows, state = made.transform(corpus), json.loads(json.dumps(made.state()))
-    assert state["max_length"] == 16
-    assert str(tmp_path) not in json.dumps(state)
-    assert np.array_equal(featurizer_from_state(state).transform(corpus), rows)
-    longer = featurizer_from_state({**state, "max_length": 64}).transform(corpus)
-    assert not np.array_equal(longer, rows)
+    # A model reads as many tokens as it was trained with.
+    monkeypatch.undo()
+    assert np.array_equal(featurizer_from_state(made.state()).transform(corpus), rows)
 
 
 @needs_universal
