@@ -26,6 +26,7 @@ from privgcn.cli.output import (
 
 if TYPE_CHECKING:
     from privgcn.config import Settings
+    from privgcn.data import Corpus
     from privgcn.mechanism.ranks import Ranks
     from privgcn.privacy.statement import PrivacyStatement
     from privgcn.runs.prepare import PreparedRun
