@@ -94,11 +94,6 @@ def test_sklearn_arrays() -> None:
     assert model.feature_names_in_.tolist() == list("abcde")
 
 
-def test_sklearn_label_types(model: GraphClassifier) -> None:
-    assert on_vectors().predict(VECTORS).dtype.kind == "i"
-    assert isinstance(model.predict(TEXTS[:1])[0], str)
-
-
 def test_sklearn_parameters(model: GraphClassifier) -> None:
     assert clone(model).get_params() == model.get_params()
     assert clone(model).set_params(epsilon=2.0).epsilon == 2.0
@@ -110,12 +105,14 @@ def test_sklearn_not_fitted(method: str) -> None:
         getattr(private(), method)(TEXTS, *([LABELS] if method == "score" else []))
 
 
-def test_sklearn_probabilities(model: GraphClassifier) -> None:
+def test_sklearn_predictions(model: GraphClassifier) -> None:
     probabilities = model.predict_proba(TEXTS[:6])
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
     best = model.classes_[probabilities.argmax(axis=1)]
     assert best.tolist() == model.predict(TEXTS[:6]).tolist()
     np.testing.assert_allclose(np.exp(model.predict_log_proba(TEXTS[:6])), probabilities)
+    assert on_vectors().predict(VECTORS).dtype.kind == "i"
+    assert isinstance(model.predict(TEXTS[:1])[0], str)
 
 
 def test_sklearn_pipeline() -> None:
@@ -146,20 +143,12 @@ def test_sklearn_saving(model: GraphClassifier, tmp_path: Path) -> None:
 def test_sentence_transformers_texts(model: GraphClassifier) -> None:
     assert model.predict(["the courier lost a parcel"]).tolist() == ["delivery"]
     assert model.settings_.features.kind == "static"
-
-
-def test_sentence_transformers_one_text(model: GraphClassifier) -> None:
     with pytest.raises(ConfigError, match="list of texts"):
         model.predict("the courier lost a parcel")
 
 
-def test_sentence_transformers_vectors() -> None:
-    statement = on_vectors().statement_
-    assert statement is not None
-    assert "the vectors themselves" in str(statement)
-
-
-def test_sentence_transformers_frozen(model: GraphClassifier) -> None:
+def test_sentence_transformers_encoders(model: GraphClassifier) -> None:
+    assert "the vectors themselves" in str(on_vectors().statement_)
     assert not model._model.featurizer.learns
     assert "nothing from these texts" in " ".join(str(model.statement_).split())
 
@@ -228,13 +217,6 @@ def test_opacus_accounting() -> None:
     assert spent == pytest.approx(calibration.epsilon)
 
 
-def test_opacus_names() -> None:
-    chosen = {"privacy.clip_norm": 0.5, "privacy.noise_multiplier": 9.0, **QUICK}
-    statement = on_vectors(epsilon=None, settings=chosen).statement_
-    assert statement is not None
-    assert (statement.clip_norm, statement.noise_multiplier) == (0.5, 9.0)
-
-
 def test_opacus_batch_norm() -> None:
     module = Net()
     module.norm = nn.BatchNorm1d(2)
@@ -244,9 +226,9 @@ def test_opacus_batch_norm() -> None:
 
 def test_opacus_units() -> None:
     persons = GraphClassifier(epsilon=4.0, delta=1e-3, unit="person", settings=QUICK)
-    persons.fit(VECTORS, NUMBERS, owners=np.arange(60) // 3)
-    assert persons.statement_ is not None
-    assert (persons.statement_.units, persons.statement_.sensitivity) == (20, 1)
+    statement = persons.fit(VECTORS, NUMBERS, owners=np.arange(60) // 3).statement_
+    assert statement is not None
+    assert (statement.units, statement.sensitivity) == (20, 1)
 
 
 def test_opacus_statement() -> None:
@@ -255,9 +237,8 @@ def test_opacus_statement() -> None:
     assert 0 < statement.epsilon <= 4.0
     assert (statement.unit, statement.relation) == ("document", "remove")
     assert statement.not_covered
-
-
-def test_opacus_randomness() -> None:
-    statement = on_vectors(settings={}).statement_
-    assert statement is not None
     assert statement.noise == "secret"
+    chosen = {"privacy.clip_norm": 0.5, "privacy.noise_multiplier": 9.0, **QUICK}
+    statement = on_vectors(epsilon=None, settings=chosen).statement_
+    assert statement is not None
+    assert (statement.clip_norm, statement.noise_multiplier) == (0.5, 9.0)

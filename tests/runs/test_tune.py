@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import chisquare, poisson
 
 from builders import two_class_corpus
-from privgcn.config import Settings, make_settings
+from privgcn.config import PrivacySettings, Settings, make_settings
 from privgcn.data import VALIDATION, Corpus
 from privgcn.errors import ConfigError, DataError, PrivacyContractError, PrivGCNError
 from privgcn.mechanism import RandomSource
@@ -93,13 +93,8 @@ def test_the_whole_search_costs_its_epsilon(unit: str, public: bool) -> None:
     assert any(fact.code == "public_validation" for fact in statement.assumed_public) == public
 
 
-def test_a_search_buys_less_noise_than_it_would_cost_run_by_run() -> None:
-    plan = replace(candidates(public=True)[0].plan, selection=None)
-    assert plan.epsilon < 2.0 < 3.0 * plan.epsilon
-
-
 # hazard 14
-def test_as_many_runs_as_drawn_each_with_its_own_noise_and_the_winner_is_one_of_them(
+def test_the_winner_is_one_of_the_runs_each_with_its_own_noise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[Model] = []
@@ -107,6 +102,8 @@ def test_as_many_runs_as_drawn_each_with_its_own_noise_and_the_winner_is_one_of_
     train = tune.trained
 
     def training(candidate: Candidate) -> Model:
+        # A search buys less noise than its runs would cost one by one.
+        assert replace(candidate.plan, selection=None).epsilon < 2.0
         made.append(train(candidate))
         return made[-1]
 
@@ -114,7 +111,6 @@ def test_as_many_runs_as_drawn_each_with_its_own_noise_and_the_winner_is_one_of_
     monkeypatch.setattr(tune, "trained", training)
     monkeypatch.setattr(tune, "score", lambda *_: next(scores))
     run, _ = search(make_corpus(), settings(), SPACE, COUNT)
-    assert len(made) == 3
     tensors = [model.released.tensors["weight"] for model in made]
     assert run.model.released.tensors["weight"] is tensors[1]
     assert not np.array_equal(tensors[0], tensors[2])
@@ -299,20 +295,14 @@ def test_what_cannot_be_searched_is_refused_before_any_run(
 
 
 def test_values_are_read_as_numbers_and_words_on_top_of_a_file(tmp_path: Path) -> None:
-    space = search_space(
-        "auto",
-        None,
-        ["training.noise_scale=1,1.5", "features.kind=hashing,minilm", "model.hops=0"],
-    )
+    tries = ["training.noise_scale=1,1.5", "features.kind=hashing,minilm", "model.hops=0"]
+    space = search_space("auto", None, tries)
     assert space == {
         "training.noise_scale": [1, 1.5],
         "features.kind": ["hashing", "minilm"],
         "model.hops": [0],
     }
     assert len(combinations(space)) == 4
-    assert in_words(space).startswith(
-        "training.noise_scale from 1, 1.5; features.kind from hashing"
-    )
     file = tmp_path / "space.toml"
     file.write_text("[training]\nnoise_scale = [1, 2]\nepochs = 30\n")
     space = search_space("auto", file, ["training.noise_scale=3,4"])
@@ -327,16 +317,7 @@ def test_values_are_read_as_numbers_and_words_on_top_of_a_file(tmp_path: Path) -
 @pytest.mark.parametrize(
     "text",
     [
-        "privacy.epsilon=1,2",
-        "privacy.noise_multiplier=1,2",
-        "privacy.delta=1e-5,1e-4",
-        "privacy.unit=document,person",
-        "privacy.relation=remove,replace",
-        "privacy.accountant=rdp,pld",
-        "privacy.reproducible=true,false",
-        "privacy.parts=1,2",
-        "privacy.sampling=all,poisson",
-        "privacy.clip_norm=1,2",
+        *(f"privacy.{name}=1,2" for name in PrivacySettings.model_fields),
         "recipe=auto,paper-split",
         "seed=1,2,3",
         "data.source=a,b",
