@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from known_defects import PROPERTIES, Check, Defect
+from known_defects import PROPERTIES, Defect
 from privgcn.privacy import accounting
 
 CHECKS = {str(d.caught_by): d.caught_by for some in PROPERTIES.values() for d in some}
@@ -38,7 +38,7 @@ def test_there_are_about_sixty_defects_of_twelve_properties() -> None:
 
 
 @pytest.mark.parametrize("check", CHECKS.values(), ids=named)
-def test_a_check_passes_on_the_code_as_it_is(check: Check) -> None:
+def test_a_check_passes_on_the_code_as_it_is(check: Any) -> None:
     check()
 
 

@@ -6,7 +6,6 @@ The attack of ``scripts/bit_attack.py``, on released tensors and on answers of e
 from __future__ import annotations
 
 import json
-import math
 from contextlib import nullcontext
 from typing import Any
 
@@ -85,14 +84,3 @@ def test_answers_of_every_question(kind: str, weak: bool) -> None:
     assert all(verdict in (None, there) for verdict, there in verdicts)
     decided = sum(verdict is not None for verdict, _ in verdicts)
     assert decided >= 9 if weak else decided == 0
-
-
-def test_float32_noise_is_float32_noise_of_the_right_size() -> None:
-    grid, source = Grid.of(3.0, 100), RandomSource.seeded(0, "test")
-    total = np.full(20_001, 10.0) * grid.unit
-    first, second = (bit_attack.float32_noisy(total, grid, source) for _ in range(2))
-    for drawn in (first, second):
-        assert np.array_equal(drawn.astype(np.float32), drawn)
-        assert abs(drawn.mean() - 10.0) < 5 * 3.0 / math.sqrt(20_001)
-        assert abs(drawn.std() / 3.0 - 1) < 5 / math.sqrt(2 * 20_001)
-    assert not np.array_equal(first, second)

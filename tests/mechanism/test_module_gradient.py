@@ -336,26 +336,6 @@ def test_what_a_module_keeps_of_a_group_reaches_no_other_group(what: str) -> Non
         assert torch.equal(value, before[name])
 
 
-# hazard 15
-@pytest.mark.parametrize(
-    "layer", [nn.BatchNorm1d(CLASSES), nn.InstanceNorm1d(CLASSES, track_running_stats=True)]
-)
-def test_statistics_over_groups_stay_as_they_were(layer: nn.Module) -> None:
-    channels = isinstance(layer, nn.InstanceNorm1d)
-
-    class Normalised(Net):
-        def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
-            scores = super().forward(rows, edges)
-            return self.layer(scores.T[None])[0].T if channels else self.layer(scores)
-
-    module = Normalised()
-    module.layer = layer
-    sums = Sums(module)
-    assert np.array_equal(sums(), sum(sums(number) for number in range(GROUPS)))
-    assert not layer.running_mean.any()
-    assert not int(layer.num_batches_tracked)
-
-
 # hazard 33
 @pytest.mark.parametrize("shape", ["fewer classes", "one score for all", "too many documents"])
 def test_scores_of_another_shape_are_refused_whichever_documents_have_a_label(

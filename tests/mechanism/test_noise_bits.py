@@ -89,14 +89,6 @@ def test_noise_on_the_grid_of_the_sums_decides_nothing(scale: float, rounded: bo
         assert decide(released, *pair, spacing=spacing) is None
 
 
-def test_many_noisy_counts_on_the_grid_decide_nothing_and_in_float32_all() -> None:
-    present, absent = np.full(300, 57.0), np.full(300, 56.0)
-    on_grid = present + rounded_half_up(gaussian(4.0, 300), H)
-    assert decide(on_grid, present, absent) is None
-    assert decide(as_float32_noise(present, 4.0), present, absent) is True
-    assert decide(as_float32_noise(absent, 4.0), present, absent) is False
-
-
 def test_a_sum_between_two_grid_values_is_told() -> None:
     present, absent = sums(0)
     released = present + rounded_half_up(gaussian(4.0, len(present)), H)

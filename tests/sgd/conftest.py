@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from brute_force import plan_of
 from privgcn.graph import DocumentGraph
 from privgcn.mechanism import Groups, RandomSource, Session
-from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, Schedule
 
 Make = Callable[..., DocumentGraph]
 
@@ -44,25 +44,9 @@ def make_graph() -> Make:
 @pytest.fixture
 def make_session() -> Callable[..., Session]:
     def made(
-        graph: DocumentGraph,
-        *,
-        groups: int = 5,
-        steps: int = 4,
-        noise: float = 1.0,
-        clip_norm: float = 1.0,
-        seed: int = 0,
+        graph: DocumentGraph, *, noise: float = 1.0, clip_norm: float = 1.0, seed: int = 0
     ) -> Session:
-        plan = PrivacyPlan(
-            unit="part",
-            relation="remove",
-            partition=PartitionFacts(kind="random", groups=groups, seed=0),
-            schedule=Schedule("all", groups),
-            clip_norm=clip_norm,
-            noise_multiplier=noise,
-            steps=steps,
-            delta=1e-2,
-            units=len(graph),
-        )
+        plan = plan_of(graph, unit="part", groups=5, steps=4, noise=noise, clip_norm=clip_norm)
         source = RandomSource.seeded(seed, "test of a network")
         return Session(plan, Groups.of_plan(plan, graph), source)
 
