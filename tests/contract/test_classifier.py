@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
 
-from builders import small_corpus, small_frame
+from builders import small_corpus, small_edges, small_frame, write_corpus
 from privgcn import Corpus, GraphClassifier, load_corpus
 from privgcn.config import MODES, RECIPES, PrivacySettings
 from privgcn.errors import (
@@ -103,6 +104,26 @@ def test_predictions_beat_the_majority_edges_help_and_labels_are_needed(
     bare = replace(clinic.test, labels=np.full(len(clinic.test), -1))
     with pytest.raises(DataError, match="labels"):
         private_model.score(bare)
+
+
+@pytest.mark.parametrize("recipe", ["auto", "paper-full"])
+def test_documents_without_a_label_train(tmp_path: Path, recipe: Any) -> None:
+    """They count as units, and belong to the statistics (``auto``) or graph (the paper's)."""
+
+    def fitted(text: str) -> GraphClassifier:
+        frame = small_frame()
+        frame["label"][::4] = [None] * 15
+        frame["text"][0] = text
+        corpus = load_corpus(write_corpus(tmp_path / text[:3], frame, small_edges()))
+        model = GraphClassifier(4.0, 1e-3, recipe=recipe, features="static")
+        model.set_params(reproducible=True, random_state=0, settings={"training.epochs": 3})
+        return model.fit(corpus.train)
+
+    model, other = fitted("invoice"), fitted("parcel")
+    assert model.statement_ is not None
+    assert model.statement_.units == 40
+    asked = load_corpus(tmp_path / "inv").test
+    assert (model.predict_proba(asked) != other.predict_proba(asked)).any()
 
 
 def test_full_graph_says_what_it_needs(clinic: Corpus, private_model: GraphClassifier) -> None:

@@ -72,7 +72,7 @@ def document_fields(
     missing = int((labels == NO_LABEL).sum())
     if missing and names:
         problems.tell(
-            f"{missing:,} documents have no label: they count, and teach nothing", stops=False
+            f"{missing:,} documents have no label: they count as units, and teach no class", stops=False
         )
     return {
         "ids": Strings.of([ids]),
