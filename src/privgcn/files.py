@@ -66,19 +66,6 @@ def read_bounded(path: Path, *, most: int) -> bytes:
     return content
 
 
-def check_regular(path: Path, *, most: int) -> None:
-    """Refuses what ``read_bounded`` would refuse, for a file that another library opens.
-
-    Raises:
-        DataError: There is no such file, or it is not regular, or it is too large.
-    """
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise DataError(f"The file {path} cannot be read: {error.strerror}.") from None
-    _require_regular(path, status.st_mode, status.st_size, most)
-
-
 def _require_regular(path: Path, mode: int, size: int, most: int) -> None:
     if not stat.S_ISREG(mode):
         raise DataError(

@@ -23,6 +23,7 @@ import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -97,7 +98,9 @@ class DocumentGraph:
         position = np.full(len(self), -1, np.int64)
         position[rows] = np.arange(len(rows))
         edges = position[self.edges]
-        edges = np.sort(edges[:, (edges >= 0).all(0)], axis=0)
+        return self._of(rows, np.sort(edges[:, (edges >= 0).all(0)], axis=0))
+
+    def _of(self, rows: NDArray[np.int64], edges: NDArray[np.int64]) -> DocumentGraph:
         return DocumentGraph(
             self.features[rows],
             edges,
@@ -124,20 +127,11 @@ class DocumentGraph:
         edges = edges[:, np.argsort(home, kind="stable")]
         edge_begins = np.concatenate([[0], np.cumsum(np.bincount(home, minlength=count))])
         edges = np.sort(position[edges], axis=0)
-        made = []
-        for number in range(count):
-            rows = order[begins[number] : begins[number + 1]]
-            made.append(
-                DocumentGraph(
-                    self.features[rows],
-                    edges[:, edge_begins[number] : edge_begins[number + 1]],
-                    self.labels[rows],
-                    self.classes,
-                    self.split[rows],
-                    None if self.owners is None else self.owners[rows],
-                )
-            )
-        return made
+        rows, ends = pairwise(begins.tolist()), pairwise(edge_begins.tolist())
+        return [
+            self._of(order[begin:end], edges[:, first:last])
+            for (begin, end), (first, last) in zip(rows, ends, strict=True)
+        ]
 
 
 def check_rows(graph: DocumentGraph, rows: NDArray[np.int64] | None) -> None:

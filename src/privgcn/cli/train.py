@@ -208,7 +208,7 @@ def _read(
     from privgcn.privacy.statement import Fact
     from privgcn.runs.folder import check_target
     from privgcn.runs.prepare import prepare
-    from privgcn.runs.release import runs_beside
+    from privgcn.runs.run import runs_beside
 
     source, edges = resolved_source(str(settings.data.source)), settings.data.edges
     edges = None if edges is None else os.path.realpath(os.path.expanduser(edges))

@@ -29,7 +29,7 @@ from privgcn.data.parquet import row_groups
 from privgcn.data.problems import Problems
 from privgcn.data.table import ENDS, RESERVED, Table, joined, without_empty
 from privgcn.errors import DataError, reason, shown
-from privgcn.files import check_regular, open_bounded
+from privgcn.files import open_bounded
 
 if TYPE_CHECKING:
     import polars as pl
@@ -343,7 +343,7 @@ def _strings(path: Path, values: pl.Series, meanings: Mapping[str, str]) -> pl.S
 
 def numeric_array(path: Path, kinds: str) -> NDArray[Any]:
     """A table of numbers, mapped: a header that promises too much costs nothing."""
-    check_regular(path, most=MOST_BYTES)
+    open_bounded(path, most=MOST_BYTES).close()
     try:
         with warnings.catch_warnings(), np.errstate(over="raise"):
             warnings.simplefilter("ignore")

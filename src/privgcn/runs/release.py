@@ -7,11 +7,10 @@ paths or times: what differs between neighbouring datasets is what was released 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from privgcn.config import Settings, to_toml
-from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError
+from privgcn.errors import ConfigError, PrivacyContractError
 from privgcn.files import writing
 from privgcn.privacy.ledger import check_releasable
 from privgcn.privacy.statement import PrivacyStatement
@@ -21,11 +20,10 @@ from privgcn.runs.folder import (
     STATEMENT,
     WEIGHTS,
     check_target,
-    is_stored,
     write_folder,
 )
 from privgcn.runs.model import bound_settings
-from privgcn.runs.run import Run
+from privgcn.runs.run import Run, runs_beside
 
 
 def releasable_statement(
@@ -67,28 +65,6 @@ def releasable_statement(
             "--with-learned-features."
         )
     return statement
-
-
-def runs_beside(folder: Path, settings: Settings) -> tuple[Path, ...]:
-    """Other private runs of the same documents, in the folder that holds this one.
-
-    Assumes:
-        Runs are where ``train`` put them. One that was moved or deleted is not found: what was
-        looked at before a release is the owner's to say.
-    """
-    own, source, others = folder.resolve(), settings.data.source, []
-    if source is None or settings.privacy is None or not own.parent.is_dir():
-        return ()
-    weights = Run(own).content(WEIGHTS) if is_stored(own) else None
-    for other in sorted(own.parent.iterdir()):
-        if other == own or not (is_stored(other) and (other / STATEMENT).exists()):
-            continue
-        with suppress(PrivGCNError, OSError):
-            run = Run(other)
-            copy = run.content(WEIGHTS) == weights
-            if run.kind == "run" and run.is_own_source(source) and not copy:
-                others.append(other)
-    return tuple(others)
 
 
 def public_settings(run: Run) -> Settings:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from privgcn import progress
 from privgcn.config import Settings, parse_settings
-from privgcn.errors import ConfigError, DataError, PrivacyContractError, reason
+from privgcn.errors import ConfigError, DataError, PrivacyContractError, PrivGCNError, reason
 from privgcn.files import read_bounded
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verify import check_claim
@@ -190,6 +191,28 @@ class Run:
         return np.zeros(len(corpus), bool) if seen is None else seen.among(corpus, own=own)
 
 
+def runs_beside(folder: Path, settings: Settings) -> tuple[Path, ...]:
+    """Other private runs of the same documents, in the folder that holds this one.
+
+    Assumes:
+        Runs are where ``train`` put them. One that was moved or deleted is not found: what was
+        looked at before a release is the owner's to say.
+    """
+    own, source, others = folder.resolve(), settings.data.source, []
+    if source is None or settings.privacy is None or not own.parent.is_dir():
+        return ()
+    weights = Run(own).content(WEIGHTS) if is_stored(own) else None
+    for other in sorted(own.parent.iterdir()):
+        if other == own or not (is_stored(other) and (other / STATEMENT).exists()):
+            continue
+        with suppress(PrivGCNError, OSError):
+            run = Run(other)
+            copy = run.content(WEIGHTS) == weights
+            if run.kind == "run" and run.is_own_source(source) and not copy:
+                others.append(other)
+    return tuple(others)
+
+
 def verify(path: Path) -> Verification:
     """Checks a run, a release or a statement file from the files alone.
 
@@ -238,12 +261,13 @@ def write_run(
     """
     from privgcn.evaluation import HEADLINE, PROBABILITIES, baselines_left_out
     from privgcn.runs.documents_seen import DocumentsSeen
-    from privgcn.runs.evaluate import repeated_scores
     from privgcn.runs.train import score_table
 
     settings, statement = run.settings, run.model.statement
     scores = score_table(run)
     if seeds > 1:
+        from privgcn.runs.evaluate import repeated_scores
+
         scores["repeats"] = repeated_scores(run, seeds)
     progress.begin("report")
     unit = None if settings.privacy is None else settings.privacy.unit
