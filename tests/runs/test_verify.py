@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ from safetensors.numpy import load, save
 from builders import reseal, run_folder, small_settings, trained
 from privgcn.config import to_toml
 from privgcn.errors import ConfigError, DataError, PrivacyContractError, PrivGCNError
-from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verify import DIGEST_KEY
 from privgcn.runs.classifier import GraphClassifier
 from privgcn.runs.folder import (
@@ -154,17 +151,6 @@ def test_no_tensor_can_be_edited(run: Path) -> None:
             verify(run)
 
 
-@pytest.mark.parametrize("name", ["noise", "package_version", "accountant_version"])
-def test_a_resealed_statement_does_not_match_its_model(run: Path, name: str) -> None:
-    # Nothing in epsilon depends on these: only the digest in the model file tells.
-    record = json.loads((run / STATEMENT).read_text())
-    record[name] = "seeded" if name == "noise" else "other"
-    record["digest"] = PrivacyStatement.from_json(json.dumps(record)).computed_digest()
-    reseal(run, {STATEMENT: json.dumps(record)})
-    with pytest.raises(PrivacyContractError):
-        verify(run)
-
-
 def test_missing_and_corrupt_files(run: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     deep = tmp_path / STATEMENT
@@ -205,19 +191,6 @@ def test_a_run_without_privacy_has_nothing_to_verify(tmp_path: Path) -> None:
         verify(tmp_path / "run")
     with pytest.raises(PrivacyContractError, match="nothing to release"):
         releasable_statement(Run(tmp_path / "run"), learned_features=True)
-
-
-def test_verify_takes_no_pytorch(run: Path) -> None:
-    code = (
-        "import sys\nfrom pathlib import Path\nfrom privgcn.runs.run import verify\n"
-        "print(verify(Path(sys.argv[1])).statement.epsilon)\n"
-        "assert 'torch' not in sys.modules, 'torch'\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(run)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) <= 4.0
 
 
 # hazard 29
