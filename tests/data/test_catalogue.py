@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,15 +58,10 @@ def test_a_name_wins_over_a_folder_unless_it_is_a_path(
     assert resolved_source("./cora") == str(folder)
 
 
-def test_classes_of_a_dataset_are_declared_all_or_not_at_all() -> None:
-    corpus = load_corpus("clinic")
-    turned = load_corpus("clinic", classes=(*corpus.classes[::-1], "another"))
-    assert turned.facts.classes_declared
-    assert [turned.classes[code] for code in turned.labels] == [
-        corpus.classes[code] for code in corpus.labels
-    ]
-    with pytest.raises(DataError, match=f"'{corpus.classes[0]}' is missing"):
-        load_corpus("clinic", classes=corpus.classes[1:])
+@pytest.mark.parametrize("option", [{"classes": ["a", "b"]}, {"label": "x"}, {"edges": "x"}])
+def test_options_of_ones_own_documents_are_none_of_a_dataset(option: Any) -> None:
+    with pytest.raises(DataError, match=f"'{next(iter(option))}' is for documents of your own"):
+        load_corpus("clinic", **option)
 
 
 def test_importing_the_package_and_loading_letters_is_cheap() -> None:

@@ -14,20 +14,16 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import io
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from privgcn import progress
-from privgcn.data.corpus import NO_LABEL, Corpus
-from privgcn.data.documents import check_classes
+from privgcn.data.corpus import Corpus
 from privgcn.data.download import data_folder
 from privgcn.data.problems import Problems
 from privgcn.errors import DataError, DataNotAvailableError, shown
@@ -59,22 +55,16 @@ class RawFile:
         Raises:
             DataError: The file was cut or changed.
         """
-        data = read_bounded(folder / self.path, most=_MOST_CHECKED_BYTES)
-        self.check(folder, data)
-        return data
-
-    def check(self, folder: Path, data: bytes | None = None) -> None:
-        """Refuses another file than the published one, or other content."""
         path = folder / self.path
-        with path.open("rb") if data is None else io.BytesIO(data) as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        if self.sha256 not in (None, digest):
+        data = read_bounded(path, most=_MOST_CHECKED_BYTES)
+        if self.sha256 not in (None, hashlib.sha256(data).hexdigest()):
             expected = "" if self.size is None else f", {self.size} bytes expected"
             raise DataError(
                 f"The file {path} must have the sha256 {self.sha256}. Got another one "
-                f"({path.stat().st_size} bytes{expected}): the file was cut or changed. Delete "
-                "it and fetch it again."
+                f"({len(data)} bytes{expected}): the file was cut or changed. Delete it and "
+                "fetch it again."
             )
+        return data
 
 
 @dataclass(frozen=True)
@@ -213,25 +203,13 @@ def load_corpus(
             fields = read_documents(path, problems, classes=classes, seed=seed, **reading)
         problems.stop()
         return Corpus(**fields)
-    given = [option for option, value in reading.items() if value is not None]
-    if given:
-        raise DataError(
-            f"The '{given[0]}' is for documents of your own. Got the dataset '{name}'. Leave "
-            "it out."
-        )
-    corpus = dataset(name).load(data_folder(data_dir), seed)
-    if classes is None:
-        return corpus
-    declared = check_classes(classes)
-    missing = [own for own in corpus.classes if own not in declared]
-    if missing:
-        raise DataError(
-            f"The 'classes' must hold every class of the dataset '{corpus.name}'. "
-            f"'{missing[0]}' is missing. Add it."
-        )
-    table = np.array([*map(declared.index, corpus.classes), NO_LABEL], dtype=np.int64)
-    facts = replace(corpus.facts, classes_declared=True)
-    return replace(corpus, classes=declared, labels=table[corpus.labels], facts=facts)
+    for option, value in {"classes": classes, **reading}.items():
+        if value is not None:
+            raise DataError(
+                f"The '{option}' is for documents of your own. Got the dataset '{name}', which "
+                "has its own. Leave it out."
+            )
+    return dataset(name).load(data_folder(data_dir), seed)
 
 
 def documents_path(name: str) -> Path:

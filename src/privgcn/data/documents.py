@@ -65,9 +65,19 @@ def document_fields(
             "Correct it, or have a random split with --split random",
         )
         split[split < 0] = OUTSIDE
-        _tell_cut_owners(owners, split, owner_names, problems)
     else:
         split = random_split(len(table), seed, owners)
+    if "split" in frame.columns and owners is not None and owner_names is not None:
+        sides = np.unique(owners * len(SPLIT_NAMES) + split) // len(SPLIT_NAMES)
+        several = [owner_names[int(at)] for at in np.flatnonzero(np.bincount(sides) > 1)]
+        if several:
+            problems.tell(
+                f"{len(several):,} owners have documents on more than one side of the split",
+                *map(shown, several[:3]),
+                remedy="Unit person needs a split by owner: --split random draws one",
+                stops=False,
+                option=("split", "random"),
+            )
     names, labels = _labels(table, classes, problems)
     missing = int((labels == NO_LABEL).sum())
     if missing and names:
@@ -207,23 +217,6 @@ def _as_read(name: str) -> str:
     if not compatible.isprintable():
         compatible = "".join(letter for letter in compatible if letter.isprintable())
     return re.sub(r"^(\d+)\.0+$", r"\1", compatible.casefold())
-
-
-def _tell_cut_owners(
-    owners: NDArray[np.int64] | None, split: NDArray[np.int8], names: Any, problems: Problems
-) -> None:
-    if owners is None:
-        return
-    sides = np.unique(owners * len(SPLIT_NAMES) + split) // len(SPLIT_NAMES)
-    several = np.flatnonzero(np.bincount(sides) > 1)
-    if len(several):
-        problems.tell(
-            f"{len(several):,} owners have documents on more than one side of the split",
-            *(shown(names[int(owner)]) for owner in several[:3]),
-            remedy="Unit person needs a split by owner: --split random draws one",
-            stops=False,
-            option=("split", "random"),
-        )
 
 
 def _labels(
