@@ -85,51 +85,38 @@ def test_strings_of_a_frame_are_a_sequence_and_stay_there() -> None:
         corpus.texts[6]
 
 
-def mapped(folder: Path) -> np.memmap:
-    np.save(folder / "rows.npy", np.arange(18, dtype=np.float32).reshape(6, 3))
-    array = np.load(folder / "rows.npy", mmap_mode="c")
-    assert isinstance(array, np.memmap)
-    return array
-
-
-def test_a_view_of_mapped_vectors_reads_them_on_access_only(tmp_path: Path) -> None:
-    array = mapped(tmp_path)
-    corpus = make(vectors=array, texts=None)
-    assert corpus.vectors is array
-    view = corpus.select([5, 1, 3]).select([2, 0])
-    assert isinstance(view.vectors, MappedRows)
-    assert view.vectors.array is array
-    assert view.vectors.rows.tolist() == [3, 5]
-    assert view.vectors.shape == (2, 3)
-    np.testing.assert_array_equal(view.vectors, array[[3, 5]])
-    np.testing.assert_array_equal(view.vectors[1:], array[[5]])
-    assert corpus.vector_length == view.vector_length == 3
-    assert corpus.with_split(2).vectors is array
-    np.testing.assert_array_equal(view.with_split(0).vectors, array[[3, 5]])
-
-
-def test_a_view_of_vectors_in_memory_has_its_rows() -> None:
-    dense = np.arange(18, dtype=np.float32).reshape(6, 3)
-    for vectors in (dense, csr_matrix(dense)):
-        view = make(vectors=vectors, texts=None).select([4, 0])
-        got = view.vectors.toarray() if hasattr(view.vectors, "toarray") else view.vectors
-        np.testing.assert_array_equal(got, dense[[4, 0]])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "mapped"])
+def test_a_view_has_the_rows_of_its_vectors(kind: str, tmp_path: Path) -> None:
+    rows = np.arange(18, dtype=np.float32).reshape(6, 3)
+    np.save(tmp_path / "rows.npy", rows)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="c")
+    vectors = {"dense": rows, "sparse": csr_matrix(rows), "mapped": mapped}[kind]
+    corpus = make(vectors=vectors, texts=None)
+    assert corpus.vectors is corpus.with_split(2).vectors is vectors
+    for view in (corpus.select([5, 1, 3]).select([2, 0]), corpus.select([3, 5]).with_split(0)):
+        got = view.vectors.toarray() if kind == "sparse" else view.vectors
+        np.testing.assert_array_equal(got, rows[[3, 5]])
+        np.testing.assert_array_equal(got[1:], rows[[5]])
+        assert (view.vector_length, got.shape) == (3, (2, 3))
+        # Mapped rows are read on access only.
+        assert isinstance(view.vectors, MappedRows) == (kind == "mapped")
 
 
 OWNERS = ("p", "q", "r")
 
 
-def test_owners_cross_splits() -> None:
-    apart = make(owners=np.array([0, 0, 0, 1, 2, 2]), owner_names=OWNERS)
-    across = make(owners=np.array([0, 0, 1, 1, 2, 2]), owner_names=OWNERS)
-    outside = make(
-        owners=np.array([0, 0, 0, 1, 2, 0]),
-        owner_names=OWNERS,
-        split=np.array([0, 0, 0, 1, 2, 3], dtype=np.int8),
-    )
-    assert not apart.owners_cross_splits
-    assert across.owners_cross_splits
-    assert not outside.owners_cross_splits
+@pytest.mark.parametrize(
+    ("owners", "last", "across"),
+    [
+        ([0, 0, 0, 1, 2, 2], 2, False),
+        ([0, 0, 1, 1, 2, 2], 2, True),
+        ([0, 0, 0, 1, 2, 0], 3, False),
+    ],
+)
+def test_owners_cross_splits(owners: list[int], last: int, across: bool) -> None:
+    split = np.array([0, 0, 0, 1, 2, last], dtype=np.int8)
+    corpus = make(owners=np.array(owners), owner_names=OWNERS, split=split)
+    assert corpus.owners_cross_splits == across
     assert not make().owners_cross_splits
 
 
