@@ -36,13 +36,13 @@ def ours(texts: list[str], device: str, number: str) -> Step:
 
     def step() -> None:
         bert.kernel = lambda: (device, number)
-        encode(texts, lambda count: None)
+        encode(texts)
 
     return step
 
 
 def theirs(texts: list[str], device: str, number: str) -> Step:
-    folder = str(MiniLM.weights.needed("minilm") / "model")
+    folder = str(MiniLM.weights.needed() / "model")
     options = {"dtype": getattr(torch, number)}
     model = SentenceTransformer(folder, device=device, model_kwargs=options)
     model.max_seq_length = 256
@@ -75,7 +75,7 @@ def main() -> None:
         for number in NUMBERS:
             steps[f"sentence-transformers, {number}"] = theirs(texts, options.device, number)
             steps[f"privgcn, {number}"] = ours(texts, options.device, number)
-        steps["privgcn, static"] = lambda own=texts, by=static: by._encode(own, abs)
+        steps["privgcn, static"] = lambda own=texts, by=static: by._encode(own)
         times: dict[str, list[float]] = {name: [] for name in steps}
         for each in range(options.rounds + 1):
             for name, step in steps.items():

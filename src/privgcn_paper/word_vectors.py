@@ -21,7 +21,6 @@ from privgcn.features.base import (
     FITTED,
     LOCAL,
     PublicVectors,
-    Ready,
     bare_name,
     in_folder,
 )
@@ -85,7 +84,7 @@ class WordVectors(PublicVectors, WithoutStopWords):
     def _width(self) -> int:
         return look_up(self._file(), ())[1]
 
-    def _encode(self, texts: Sequence[str], ready: Ready) -> npt.NDArray[np.float32]:
+    def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         from scipy.sparse import csr_matrix
 
         left_out = frozenset(self.left_out)
@@ -110,7 +109,6 @@ class WordVectors(PublicVectors, WithoutStopWords):
             shape=(len(ends) - 1, len(codes)),
         )
         most = np.maximum(counts @ is_known, 1)
-        ready(len(texts))
         return np.asarray((counts @ table) / most[:, None], dtype=np.float32)
 
     def _checksum(self) -> str:

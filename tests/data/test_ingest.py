@@ -27,24 +27,17 @@ def refused(folder: Path, *words: str) -> str:
 def test_excel_habits_are_fine(tmp_path: Path) -> None:
     """A byte order mark, CRLF or CR alone, blank lines, spaces in the header, long texts."""
     tmp_path.joinpath("documents.csv").write_bytes(
-        b'\xef\xbb\xbfid, text,label\r\n1,"a\r\nb",x\r\n\r\n2,c,y\r\n'
+        b'\xef\xbb\xbfid, text,label\r\n1,"a\r\n\r\nb",x\r\n\r\n2,c,y\r\n'
     )
     tmp_path.joinpath("edges.csv").write_bytes(b"\xef\xbb\xbfsource,target\r\n1,2\r\n")
     corpus = load_corpus(tmp_path)
-    assert corpus.texts == ("a\r\nb", "c")
+    assert corpus.texts == ("a\r\n\r\nb", "c")
     assert corpus.edges.shape == (2, 1)
     long = "word " * 40_000
     (tmp_path / "documents.csv").write_text(f"id,text,z,a\r1,{long},,\r2,b,,\r", newline="")
     corpus = load_corpus(tmp_path)
     assert corpus.texts == (long, "b")
     assert list(corpus.columns) == ["z", "a"]
-
-
-def test_line_breaks_inside_texts_stay_and_are_counted(tmp_path: Path) -> None:
-    (tmp_path / "documents.csv").write_text('id,text\n1,"a\n\nb"\n2,\n')
-    refused(tmp_path, "'2'", "line 5")
-    (tmp_path / "documents.csv").write_text('id,text\n1,"a\n\nb"\n2,c\n')
-    assert load_corpus(tmp_path).texts == ("a\n\nb", "c")
 
 
 @pytest.mark.parametrize("way", FILES)
@@ -144,29 +137,21 @@ def test_a_large_file_is_never_in_memory_as_a_whole(way: str, tmp_path: Path) ->
     assert int(done.stdout) < 32 << 10  # KiB, half of the file
 
 
-def test_vectors_stand_in_for_text(tmp_path: Path) -> None:
-    (tmp_path / "documents.csv").write_text("id,label\n1,a\n2,b\n")
-    np.save(tmp_path / "features.npy", np.arange(6).reshape(2, 3))
-    corpus = load_corpus(tmp_path)
-    assert corpus.texts is None
-    assert isinstance(corpus.vectors, np.ndarray)
-    assert corpus.vectors.dtype == np.float32
-    assert corpus.facts.public_vectors is None
-
-
-def test_large_vectors_stay_in_their_file(
+def test_vectors_stand_in_for_texts_and_large_ones_stay_in_their_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("privgcn.data.readers._MOST_IN_MEMORY", 10)
     monkeypatch.setattr("privgcn.data.readers._BYTES_AT_ONCE", 64)
-    (tmp_path / "documents.csv").write_text(GOOD)
+    (tmp_path / "documents.csv").write_text("id,label\n1,a\n2,b\n3,a\n4,b\n")
     rows = np.arange(12, dtype=np.float32).reshape(4, 3)
     np.save(tmp_path / "features.npy", rows)
-    vectors = load_corpus(tmp_path).vectors
+    vectors, texts = load_corpus(tmp_path).vectors, load_corpus(tmp_path).texts
+    assert texts is None
     assert isinstance(vectors, np.memmap)
     np.testing.assert_array_equal(vectors, rows)
     np.save(tmp_path / "features.npy", np.asfortranarray(rows.astype(np.float64)))
     assert not isinstance(load_corpus(tmp_path).vectors, np.memmap)
+    assert load_corpus(tmp_path).vectors.dtype == np.float32
     np.testing.assert_array_equal(load_corpus(tmp_path).vectors, rows)
     rows[3, 1] = np.nan
     np.save(tmp_path / "features.npy", rows)
@@ -219,10 +204,8 @@ def test_which_file_is_meant_must_be_clear(tmp_path: Path) -> None:
     (tmp_path / "documents.csv").write_text(GOOD)
     (tmp_path / "documents.jsonl").write_text('{"id": 1, "text": "a"}')
     refused(tmp_path, names, "'documents.csv' and 'documents.jsonl'", "all but one")
-
-
-def test_a_copy_in_another_format_does_no_harm(tmp_path: Path) -> None:
-    (tmp_path / "documents.csv").write_text(GOOD)
+    (tmp_path / "documents.jsonl").unlink()
+    # A copy in another format does no harm.
     for name in ("documents.xlsx", "documents.csv~", "edges.csv", "edges.csv.bak"):
         (tmp_path / name).write_text("source,target\n")
     assert len(load_corpus(tmp_path)) == 4
@@ -239,26 +222,10 @@ def test_spreadsheets_write_semicolons_where_a_comma_marks_decimals(tmp_path: Pa
     both = load_corpus(tmp_path)
     assert both.edges.T.tolist() == [[0, 1]]
     assert both.summary.endswith("Semicolons separate 'edges.csv'.")
-
-
-@pytest.mark.parametrize("header", ['id,text,"a;b"', "id,text,a;b"])
-def test_semicolons_beside_commas_belong_to_a_name(tmp_path: Path, header: str) -> None:
-    (tmp_path / "documents.csv").write_text(f"{header}\n1,x,2\n")
-    corpus = load_corpus(tmp_path)
-    assert list(corpus.columns) == ["a;b"]
-    assert "Semicolons" not in corpus.summary
-
-
-def test_gaps_and_one_class_matter_for_training_only(tmp_path: Path) -> None:
-    table = "id,text,label,split\n1,a,{},train\n2,b,,{}\n3,c,{},train\n"
-    for side, label, words in (
-        ("train", "", "'label' for training documents. None has one"),
-        ("test", "x", "at least two classes"),
-    ):
-        (tmp_path / "documents.csv").write_text(table.format(label, side, label))
-        corpus = load_corpus(tmp_path)
-        with pytest.raises(DataError, match=words):
-            corpus.check_trainable()
+    # Beside commas they belong to a name.
+    for name in ('"a;b"', "a;b"):
+        (tmp_path / "documents.csv").write_text(f"id,text,{name}\n1,x,2\n2,y,3\n")
+        assert list(load_corpus(tmp_path).columns) == ["a;b"]
 
 
 CSV, JSONL = "documents.csv", "documents.jsonl"
@@ -266,6 +233,7 @@ CSV, JSONL = "documents.csv", "documents.jsonl"
 BAD: dict[str, tuple[str, str, list[str]]] = {
     "no id column": (CSV, "key,text\n1,a\n", ["'id'", "'key'"]),
     "column twice": (CSV, "id,text,text\n1,a,b\n", ["'text' twice"]),
+    "after line breaks": (CSV, 'id,text\n1,"a\n\nb"\n2,\n', ["'2'", "line 5"]),
     "nothing": (CSV, "\n\n", ["empty", "header"]),
     "no records": (JSONL, "", ["at least one document"]),
     "number as text": (JSONL, '{"id":"1","text":5}\n', ["string", "line 1"]),

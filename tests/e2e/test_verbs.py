@@ -538,7 +538,7 @@ def test_without_a_cache_nothing_is_kept(tmp_path, shelf, monkeypatch):
 def test_the_cache_is_shown_and_purged(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     VectorCache(default_cache(), "model", 3).vectors(
-        ["a"], lambda texts: np.ones((len(texts), 3), dtype=np.float32), lambda stored: None
+        ["a"], lambda texts: np.ones((len(texts), 3), dtype=np.float32)
     )
     shown, record = call("cache"), record_of("cache")
     assert str(default_cache()) in shown

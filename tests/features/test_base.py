@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.features.documents import of_texts, of_vectors
 
-from privgcn.errors import ConfigError, DataError
+from privgcn.errors import DataError
 from privgcn.features import base, featurizer_from_state, make_featurizer
 
 
@@ -32,8 +32,6 @@ def test_given_vectors_always_name_where_they_come_from() -> None:
 def test_vectors_are_required() -> None:
     with pytest.raises(DataError, match="need vectors"):
         make_featurizer("given", None, of_texts("a")).fit(of_texts("a"))
-    with pytest.raises(ConfigError, match="has none"):
-        make_featurizer("given", {"size": 3}, of_texts("a"))
 
 
 def test_many_dense_rows_lie_in_a_nameless_file(

@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import load_file
 from tests.features.documents import of_texts
 
-from privgcn.errors import ConfigError, DataError, DataNotAvailableError
+from privgcn.errors import DataError, DataNotAvailableError
 from privgcn.features import bert, featurizer_from_state, make_featurizer
 from privgcn.features.packages import MINILM, UNIVERSAL, WORDLLAMA
 
@@ -109,21 +109,12 @@ def test_the_shape_of_a_batch_follows_from_a_text_alone() -> None:
     def shapes_of(*lengths: int) -> set[tuple[int, ...]]:
         shapes.clear()
         tokens = [[1] * length for length in lengths]
-        bert.encoded(tokens, forward, width=1, longest=256, ready=lambda count: None)
+        bert.encoded(tokens, forward, width=1, longest=256)
         return set(shapes)
 
     alone = shapes_of(17)
     assert {shape for shape in shapes_of(*[17] * 99, 200, 0) if shape[1] == 20} == alone
     assert alone == {(12, 20)}
-
-
-# hazard 18
-def test_texts_that_begin_alike_have_rows_of_their_own(tmp_path: Path) -> None:
-    start = "The patient had a heart attack. " * 12
-    texts = (start + "It was treated.", start + "The violin was out of tune.")
-    rows = made_in(tmp_path).transform(of_texts(*texts))
-    assert not np.array_equal(rows[0], rows[1])
-    assert np.array_equal(made_in(tmp_path).transform(of_texts(texts[1]))[0], rows[1])
 
 
 def test_a_stopped_run_keeps_what_it_encoded(
@@ -167,13 +158,14 @@ def test_half_a_character_does_not_end_the_run(kind: str, tmp_path: Path) -> Non
 
 
 # hazard 29
-@pytest.mark.parametrize("kind", ["static", "minilm", "both"])
+@pytest.mark.parametrize(
+    "kind", ["static", "minilm", "both", pytest.param("universal", marks=needs_universal)]
+)
 def test_meaning_without_a_network(kind: str, tmp_path: Path, no_network: None) -> None:
-    corpus = of_texts(
-        "The patient had a heart attack.",
-        "A cardiac arrest was treated in hospital.",
-        "The violin sonata was played beautifully.",
-    )
+    like = "A cardiac arrest was treated in hospital."
+    if kind == "universal":
+        like = "Le patient a eu une crise cardiaque."
+    corpus = of_texts("The patient had a heart attack.", like, "The violin sonata was played.")
     made = make_featurizer(kind, None, corpus).fit(corpus)
     rows = made.transform(corpus)
     assert rows.shape == (3, made.dimension)
@@ -221,20 +213,6 @@ def test_both_stand_side_by_side_and_share_the_cache(
     # A model reads as many tokens as it was trained with.
     monkeypatch.undo()
     assert np.array_equal(featurizer_from_state(made.state()).transform(corpus), rows)
-
-
-@needs_universal
-def test_the_multilingual_encoder_knows_meaning(tmp_path: Path, no_network: None) -> None:
-    corpus = of_texts(
-        "Der Patient hatte einen Herzinfarkt.",
-        "Le patient a eu une crise cardiaque.",
-        "Die Sonate wurde auf der Geige gespielt.",
-    )
-    made = made_in(tmp_path, "universal")
-    rows = made.transform(corpus)
-    assert made.dimension == 512
-    assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
-    assert rows[0] @ rows[1] > rows[0] @ rows[2] + 0.2
 
 
 @pytest.fixture(scope="session")
@@ -292,35 +270,6 @@ class TestTransformer:
         assert np.allclose(rows[0], expected, atol=1e-5)
         assert np.allclose(rows[1], by_hand(tiny, "mačka"), atol=1e-5)
 
-    def test_a_second_run_encodes_nothing(
-        self, tiny: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        corpus = of_texts(*TEXTS)
-        made = make_featurizer("transformer", {"model": str(tiny)}, corpus).fit(corpus)
-        rows = made.transform(corpus)
-
-        def refuse(*arguments: object) -> None:
-            raise AssertionError("the encoder was loaded again")
-
-        monkeypatch.setattr("privgcn.features.encoders._last", {})
-        monkeypatch.setattr("privgcn.features.encoders.encoded", refuse)
-        again = featurizer_from_state(json.loads(json.dumps(made.state())), tiny)
-        assert (again.transform(of_texts(*TEXTS[::-1])) == rows[::-1]).all()
-        assert again.learned == made.learned
-        assert made.learned is not None
-        assert made.learned.startswith("nothing from these texts")
-
-    def test_a_changed_encoder_is_refused(self, tiny: Path, tmp_path: Path) -> None:
-        folder = tmp_path / "copy"
-        shutil.copytree(tiny, folder)
-        corpus = of_texts(*TEXTS)
-        made = make_featurizer("transformer", {"model": str(folder)}, corpus).fit(corpus)
-        made.transform(corpus)
-        config = json.loads((folder / "config.json").read_text())
-        (folder / "config.json").write_text(json.dumps({**config, "layer_norm_eps": 1e-3}))
-        with pytest.raises(DataError, match="used in training"):
-            made.transform(corpus)
-
     def test_what_to_do_when_there_is_no_hub(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
@@ -375,16 +324,3 @@ class TestTransformer:
         with pytest.raises(DataError, match=f"Got '{name}'"):
             featurizer_from_state({**state, name: str(tmp_path / "theirs")})
         assert not (tmp_path / "theirs").exists()
-
-    @pytest.mark.parametrize(
-        ("options", "word"),
-        [
-            ({"average": "words"}, "'text', 'lines' or 'columns'"),
-            ({"max_length": 1}, "at least 3"),
-            ({"layers": 3}, "no option 'layers'"),
-            ({"identity": "x"}, "no option 'identity'"),
-        ],
-    )
-    def test_bad_options(self, options: dict[str, object], word: str) -> None:
-        with pytest.raises(ConfigError, match=word):
-            make_featurizer("transformer", options, of_texts("a"))

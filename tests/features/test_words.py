@@ -169,6 +169,10 @@ def test_an_empty_vocabulary_is_refused(options: dict[str, object]) -> None:
         ("bow", {"min_count": 0}, "at least 1"),
         ("bow", {"binary": 1}, "no option 'binary'"),
         ("tfidf", {"idf": [1.0]}, "no option 'idf'"),
+        ("transformer", {"average": "words"}, "'text', 'lines' or 'columns'"),
+        ("transformer", {"max_length": 1}, "at least 3"),
+        ("transformer", {"identity": "x"}, "no option 'identity'"),
+        ("given", {"size": 3}, "It has none"),
     ],
 )
 def test_bad_options(kind: str, options: dict[str, object], word: str) -> None:

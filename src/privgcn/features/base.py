@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from privgcn import progress
 from privgcn.errors import ConfigError, DataError, refusal
+from privgcn.features import bert
 from privgcn.features.packages import Weights
 from privgcn.files import array_on_disk
 
@@ -41,9 +42,6 @@ ON_DISK = 1 << 29
 """Bytes of dense rows from which on they are kept in a file instead of in memory."""
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-
-Ready = Callable[[int], None]
-"""Is called with how many more texts are ready."""
 
 
 class Featurizer(BaseModel, ABC):
@@ -156,7 +154,9 @@ class PublicVectors(Featurizer):
     weights: ClassVar[Weights]
     width: ClassVar[int]
     # Texts that are encoded at once: what a stopped run loses.
-    _chunk: ClassVar[int] = 4096
+    _chunk: ClassVar[int] = 512
+    # Whether a GPU, if there is one, encodes them, and wants more at once.
+    _by_device: ClassVar[bool] = False
 
     dimension: Annotated[int, FITTED] = 0
     identity: Annotated[str, FITTED] = ""
@@ -194,23 +194,17 @@ class PublicVectors(Featurizer):
         shape = len(texts), self.dimension
         made = np.empty if 4 * len(texts) * self.dimension < ON_DISK else array_on_disk
         rows: npt.NDArray[np.float32] = made(shape, np.float32)
-        done = begin = 0
-
-        def ready(count: int) -> None:
-            nonlocal done
-            done += count
-            progress.advance(done, len(texts))
-
-        for chunk in chunks(texts, self._chunk):
-            rows[begin : begin + len(chunk)] = self._encode(chunk, ready)
-            done = begin = begin + len(chunk)
+        done, at_once = 0, self._chunk * (bert.wider() if self._by_device else 1)
+        for chunk in chunks(texts, at_once):
+            rows[done : done + len(chunk)] = self._encode(chunk)
+            done += len(chunk)
             progress.advance(done, len(texts))
         return rows
 
     def names_encoded(self, names: Sequence[str]) -> npt.NDArray[np.float32]:
         """One row for each name of a class, whose words may be joined by signs."""
         words = [" ".join(re.findall(r"[^\W_]+", name)) for name in names]
-        return self._encode(words, lambda count: None)
+        return self._encode(words)
 
     @property
     def _what(self) -> str:
@@ -223,7 +217,7 @@ class PublicVectors(Featurizer):
         return self.width
 
     @abstractmethod
-    def _encode(self, texts: Sequence[str], ready: Ready) -> npt.NDArray[np.float32]: ...
+    def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]: ...
 
 
 class GivenVectors(Featurizer):

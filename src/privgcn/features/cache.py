@@ -65,13 +65,8 @@ class VectorCache:
         self._folder, self._dimension = folder, dimension
         self.path = folder / f"{self._identity.hex()[:32]}.sqlite3"
 
-    def vectors(
-        self, texts: Sequence[str], encode: Encode, ready: Callable[[int], None]
-    ) -> npt.NDArray[np.float32]:
-        """The vectors of ``texts``, encoding each different one that is not stored.
-
-        ``ready`` is called with how many of them were stored.
-        """
+    def vectors(self, texts: Sequence[str], encode: Encode) -> npt.NDArray[np.float32]:
+        """The vectors of ``texts``, encoding each different one that is not stored."""
         if texts and not enabled():
             return encode(list(texts))
         keys = [self._key(text) for text in texts]
@@ -80,7 +75,6 @@ class VectorCache:
             with writing(self._folder):
                 self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
                 stored = self._read(wanted)
-                ready(len(stored))
                 missing = [key for key in wanted if key not in stored]
                 made = encode([wanted[key] for key in missing]) if missing else ()
                 fresh = dict(zip(missing, made, strict=True))

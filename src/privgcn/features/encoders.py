@@ -18,7 +18,7 @@ from functools import cache
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,6 @@ from privgcn.features.base import (
     FITTED,
     LOCAL,
     PublicVectors,
-    Ready,
     bare_name,
     in_folder,
     unit_rows,
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
     from privgcn.data import Corpus
 
-Encode = Callable[[list[str], Ready], npt.NDArray[np.float32]]
+Encode = Callable[[list[str]], npt.NDArray[np.float32]]
 
 # Characters of a text for each of its first tokens; what lies behind them is not even split.
 _LONGEST_TOKEN = 32
@@ -68,7 +67,7 @@ class StaticVectors(PublicVectors):
     weights = WORDLLAMA
     width = 256
 
-    def _encode(self, texts: Sequence[str], ready: Ready) -> npt.NDArray[np.float32]:
+    def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         from scipy.sparse import csr_matrix
 
         tokenizer, table = _static(*self.weights.checked())
@@ -103,6 +102,8 @@ class FrozenEncoder(PublicVectors):
         cache_dir: Where vectors are stored; default the user's cache folder.
     """
 
+    _by_device: ClassVar[bool] = True
+
     max_length: Annotated[int, Field(ge=3)] | None = None
     cache_dir: Annotated[str | None, LOCAL] = None
 
@@ -114,7 +115,7 @@ class FrozenEncoder(PublicVectors):
         """Everything that can change a vector, beside its text."""
         return f"{self.kind} {self._checksum()} {self.max_length} {' '.join(bert.kernel())}"
 
-    def _encode(self, texts: Sequence[str], ready: Ready) -> npt.NDArray[np.float32]:
+    def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """One dense row for each text, encoding only texts that are not cached."""
         texts = [text.encode("utf-8", "replace").decode() for text in texts]
         folder = Path(self.cache_dir).expanduser() if self.cache_dir else default_cache()
@@ -125,9 +126,9 @@ class FrozenEncoder(PublicVectors):
             if self.cache_key not in _last:
                 _last.clear()
                 _last[self.cache_key] = self._load()
-            return _last[self.cache_key](some, ready)
+            return _last[self.cache_key](some)
 
-        return VectorCache(folder, self.cache_key, self._width()).vectors(texts, encode, ready)
+        return VectorCache(folder, self.cache_key, self._width()).vectors(texts, encode)
 
 
 _last: dict[str, Encode] = {}
@@ -153,15 +154,15 @@ class MiniLM(FrozenEncoder):
         tokenizer.no_padding()
         tokenizer.enable_truncation(longest)
 
-        def encode(texts: list[str], ready: Ready) -> npt.NDArray[np.float32]:
+        def encode(texts: list[str]) -> npt.NDArray[np.float32]:
             starts = [text[: _LONGEST_TOKEN * longest] for text in texts]
             tokens = [own.ids for own in tokenizer.encode_batch(starts)]
-            return encoded(tokens, model, width=self.width, longest=longest, ready=ready)
+            return encoded(tokens, model, width=self.width, longest=longest)
 
         return encode
 
-    def _encode(self, texts: Sequence[str], ready: Ready) -> npt.NDArray[np.float32]:
-        return unit_rows(super()._encode(texts, ready))
+    def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return unit_rows(super()._encode(texts))
 
 
 class Both(PublicVectors):
@@ -173,6 +174,7 @@ class Both(PublicVectors):
     """
 
     kind = "both"
+    _by_device: ClassVar[bool] = True
 
     max_length: Annotated[int, Field(ge=3, le=512)] = 256
     cache_dir: Annotated[str | None, LOCAL] = None
@@ -192,9 +194,8 @@ class Both(PublicVectors):
     def _width(self) -> int:
         return sum(part._width() for part in self.parts)
 
-    def _encode(self, texts: Sequence[str], ready: Ready) -> npt.NDArray[np.float32]:
-        static, encoder = self.parts
-        rows = [static._encode(texts, lambda count: None), encoder._encode(texts, ready)]
+    def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        rows = [part._encode(texts) for part in self.parts]
         return np.asarray(np.hstack(rows) / np.float32(2**0.5), dtype=np.float32)
 
 
@@ -210,12 +211,11 @@ class Universal(FrozenEncoder):
         self.weights.checked()
         model = import_module(self.weights.package).USE(threads=1)
 
-        def encode(texts: list[str], ready: Ready) -> npt.NDArray[np.float32]:
+        def encode(texts: list[str]) -> npt.NDArray[np.float32]:
             rows = np.empty((len(texts), self.width), dtype=np.float32)
             for row, text in zip(rows, texts, strict=True):
                 # One by one: texts of one of its batches would move each other's bits.
                 row[:] = model.encode(text)
-                ready(1)
             return rows
 
         return encode
@@ -275,13 +275,13 @@ class TransformerFeatures(FrozenEncoder):
         config = _extra("transformers").AutoConfig
         return int(config.from_pretrained(self._folder(), **_LOCAL_FILES).hidden_size)
 
-    def _encode(self, texts: Sequence[str], ready: Ready) -> npt.NDArray[np.float32]:
+    def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         if self.average == "text":
-            return super()._encode(texts, ready)
+            return super()._encode(texts)
         lines = [text.split("\n") for text in texts]
         if self.average == "lines":
             lines = [[line for line in own if line.strip()] or [""] for own in lines]
-        flat = super()._encode([line for own in lines for line in own], lambda count: None)
+        flat = super()._encode([line for own in lines for line in own])
         sizes = np.array([len(own) for own in lines])
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         sums = np.add.reduceat(flat, starts, axis=0) if len(lines) else flat
@@ -317,9 +317,9 @@ class TransformerFeatures(FrozenEncoder):
             layer: torch.Tensor = model(input_ids=codes, attention_mask=mask.long())[0]
             return layer
 
-        def encode(texts: list[str], ready: Ready) -> npt.NDArray[np.float32]:
+        def encode(texts: list[str]) -> npt.NDArray[np.float32]:
             tokens = tokenizer(texts, truncation=True, max_length=longest)["input_ids"]
-            return encoded(tokens, forward, width=width, longest=longest, ready=ready, pad=pad)
+            return encoded(tokens, forward, width=width, longest=longest, pad=pad)
 
         return encode
 
