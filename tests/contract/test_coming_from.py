@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,22 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
+from builders import run_folder, seeded_session, small_graph, small_plan
 from privgcn import Corpus, GraphClassifier, calibrate, epsilon_of
 from privgcn.cli.app import app
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
+from privgcn.mechanism import Statistics
+from privgcn.mechanism.fixed_point import Grid
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -140,6 +147,25 @@ def test_sklearn_saving(model: GraphClassifier, tmp_path: Path) -> None:
     assert again.predict(TEXTS[:4]).tolist() == model.predict(TEXTS[:4]).tolist()
 
 
+def test_sklearn_check_estimator() -> None:
+    together = "predictions look at all documents that are asked about together"
+    model = GraphClassifier(
+        epsilon=1e4, delta=1e-3, unit="document", reproducible=True, random_state=0
+    )
+    expected = {"check_methods_subset_invariance": together}
+    check_estimator(model, expected_failed_checks=expected, on_skip=None)
+
+
+def test_sklearn_groups() -> None:
+    owners = np.arange(60) // 3
+    with config_context(enable_metadata_routing=True):
+        model = GraphClassifier(epsilon=8.0, delta=1e-2, unit="person")
+        model.set_fit_request(owners=True)
+        routed = {"owners": owners, "groups": owners}
+        scores = cross_val_score(model, VECTORS, NUMBERS, cv=GroupKFold(3), params=routed)
+    assert np.isfinite(scores).all()
+
+
 def test_sentence_transformers_texts(model: GraphClassifier) -> None:
     assert model.predict(["the courier lost a parcel"]).tolist() == ["delivery"]
     assert model.settings_.features.kind == "static"
@@ -242,3 +268,74 @@ def test_opacus_statement() -> None:
     statement = on_vectors(epsilon=None, settings=chosen).statement_
     assert statement is not None
     assert (statement.clip_norm, statement.noise_multiplier) == (0.5, 9.0)
+
+
+def invoked(*words: object) -> Any:
+    return CliRunner().invoke(app, list(map(str, words)))
+
+
+def test_opendp_plan() -> None:
+    assert 0.99 < small_plan(epsilon=1.0, noise_multiplier=None).epsilon <= 1.0
+    assert "epsilon at most" in invoked("plan", "--documents", 1000, "--classes", 4).stdout
+
+
+def test_opendp_queryable() -> None:
+    graph = small_graph(30)
+    session = seeded_session(small_plan(30, epochs=1), graph)
+    session.query(Statistics())
+    with pytest.raises(RuntimeError, match="All 1 releases of the plan were made"):
+        session.query(Statistics())
+
+
+def test_opendp_grid() -> None:
+    plan, graph = small_plan(30, epochs=1), small_graph(30)
+    answer = seeded_session(plan, graph).query(Statistics()) * plan.schedule.expected_groups
+    steps = answer * Grid.of(plan.noise_multiplier, plan.partition.groups).unit
+    assert np.abs(steps - np.rint(steps)).max() < 0.01
+
+
+def test_opendp_registry(model: GraphClassifier, tmp_path: Path) -> None:
+    model.save(tmp_path / "model")
+    entry = ("--registry", tmp_path / "entry.yaml")
+    done = invoked("release", tmp_path / "model", tmp_path / "out", "--not-chosen", *entry)
+    assert "must say what only you know. Missing: name" in str(done.exception)
+
+
+def test_spacy_overrides(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text("[training]\nepochs = 5\n")
+    words = ("train", "clinic", "--config", tmp_path / "own.toml", "--dry-run", "--json")
+    for more, epochs in (((), 5), (("--set", "training.epochs=3"), 3)):
+        record = json.loads(invoked(*words, *more).stdout)
+        assert record["settings"]["training"]["epochs"] == epochs
+
+
+def test_spacy_check(tmp_path: Path) -> None:
+    (tmp_path / "letters.csv").write_text("id,body\n1,a\n1,b\n")
+    done = invoked("check", tmp_path / "letters.csv")
+    assert done.exit_code == 2
+    assert "Problem 2" in done.stdout
+    assert "--text body" in done.stdout
+
+
+def test_spacy_near_miss() -> None:
+    done = invoked("train", "clinic", "--set", "training.epoch=3")
+    assert "Did you mean 'training.epochs'?" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("column", "match"),
+    [
+        ({"label": ["Skin", "skin"] * 20}, "differ only"),
+        ({"id": ["a"] * 40}, "must be its own"),
+        ({"owner": ["p"] * 39 + [""]}, "for all documents or for none"),
+    ],
+)
+def test_skrub_dirty_table(column: dict[str, list[str]], match: str) -> None:
+    with pytest.raises(DataError, match=match):
+        private(unit="document").fit({"text": TEXTS[:40], "label": LABELS[:40], **column})
+
+
+def test_skrub_report(tmp_path: Path) -> None:
+    html = (run_folder(tmp_path / "run") / "report.html").read_text(encoding="utf-8")
+    assert "<script" not in html
+    assert not re.findall(r'(?:src|href)="(?!#|data:,)', html)
