@@ -69,7 +69,7 @@ _HELD_BACK = 0.2
 def classification_scores(
     truth: Classes, predicted: Classes, classes: Sequence[str]
 ) -> dict[str, Any]:
-    """Micro and macro F1, accuracy, a table per class and the confusion matrix.
+    """Micro and macro F1, accuracy, their intervals, a table per class, the confusion matrix.
 
     Documents without a label do not count. Macro F1 averages over the classes that occur
     among the labels or the predictions.
@@ -86,18 +86,24 @@ def classification_scores(
     labels = np.arange(len(classes))
     if len(truth) == 0:
         empty = dict.fromkeys(HEADLINE)
-        return {**empty, "documents": 0, "per_class": [], "confusion": []}
+        return {**empty, "documents": 0, "intervals": {}, "per_class": [], "confusion": []}
     rates = precision_recall_fscore_support(truth, predicted, labels=labels, zero_division=0.0)
     f1, support = rates[2:]
     confusion = confusion_matrix(truth, predicted, labels=labels)
     occurs = (support > 0) | (confusion.sum(axis=0) > 0)
     accuracy = float((truth == predicted).mean())
+    fraction = list(wilson(int(np.trace(confusion)), len(truth)))
     return {
         # With one label per document, micro F1 and accuracy are the same number.
         "micro_f1": accuracy,
         "macro_f1": float(f1[occurs].mean()),
         "accuracy": accuracy,
         "documents": len(truth),
+        "intervals": {
+            "micro_f1": fraction,
+            "macro_f1": list(bootstrap_macro_f1(confusion)),
+            "accuracy": fraction,
+        },
         "per_class": [
             {
                 "class": name,
@@ -109,19 +115,6 @@ def classification_scores(
             for name, precision, recall, score, count in zip(classes, *rates, strict=True)
         ],
         "confusion": confusion.tolist(),
-    }
-
-
-def with_intervals(scores: dict[str, Any]) -> dict[str, Any]:
-    """Scores of ``classification_scores`` with an interval beside each headline score."""
-    if not scores["documents"]:
-        return {**scores, "intervals": {}}
-    confusion = np.asarray(scores["confusion"])
-    fraction = list(wilson(int(np.trace(confusion)), scores["documents"]))
-    macro = list(bootstrap_macro_f1(confusion))
-    return {
-        **scores,
-        "intervals": {"micro_f1": fraction, "macro_f1": macro, "accuracy": fraction},
     }
 
 

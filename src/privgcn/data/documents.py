@@ -82,7 +82,8 @@ def document_fields(
     missing = int((labels == NO_LABEL).sum())
     if missing and names:
         problems.tell(
-            f"{missing:,} documents have no label: they count as units, and teach no class", stops=False
+            f"{missing:,} documents have no label: they count as units, and teach no class",
+            stops=False,
         )
     return {
         "ids": Strings.of([ids]),

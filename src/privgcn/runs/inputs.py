@@ -61,25 +61,22 @@ def training_documents(
     All documents train, unless a ``split`` column or masks say otherwise: then those for
     training do, and those for validation may stop a run without privacy.
     """
-    given = {"y": y, "edges": edges, "owners": owners, "classes": classes}
-    if isinstance(X, Corpus):
-        _refuse(given, "a Corpus, which has its own")
-        return X.with_split(TRAIN), np.asarray(X.classes)
-    if is_pyg(X):
-        _refuse(given, "a Data, which has its own")
-        corpus = Corpus.from_pyg(X)
+    corpus = _made_already(X, y=y, edges=edges, owners=owners, classes=classes)
+    if corpus is not None and corpus is X:
+        return corpus.with_split(TRAIN), np.asarray(corpus.classes)
+    if corpus is not None:
         typed = np.arange(corpus.num_classes)
     else:
-        documents, vectors = _as_frame(X), None
-        labels = (documents or {}).get("label") if y is None else y
+        columns, vectors = _as_frame(X), None
+        labels = (columns or {}).get("label") if y is None else y
         if labels is None:
             raise ConfigError(
                 "GraphClassifier requires y to be passed, but the target y is None: give "
                 "labels, or a frame with a column 'label'."
             )
-        if documents is None:
+        if columns is None:
             vectors, y = validate_data(estimator, X, y, accept_sparse="csr")
-            documents, labels = _rows_of(vectors), y
+            labels = y
         typed = label_set([v for v in plain_list(labels) if v is not None], classes)
         if classes is None and len(typed):
             check_classification_targets(typed)
@@ -88,10 +85,8 @@ def training_documents(
                 f"GraphClassifier needs at least two classes. Got {len(typed)} class: "
                 f"{typed.tolist()}. Add documents of another class, or declare the classes."
             )
-        corpus = Corpus.from_frame(
-            documents, labels=y, edges=edges, owners=owners, classes=classes
-        )
-        corpus = _with_vectors(corpus, vectors)
+        given = {"labels": y, "edges": edges, "owners": owners, "classes": classes}
+        corpus = _corpus(columns, vectors, **given)
         if corpus.facts.split_origin == "random":
             return corpus.with_split(TRAIN), typed
     return corpus.select(np.isin(corpus.split, (TRAIN, VALIDATION))), typed
@@ -99,16 +94,15 @@ def training_documents(
 
 def documents_in(estimator: BaseEstimator, X: Any, *, edges: Any = None) -> Corpus:
     """Documents to predict; their labels, if they have any, are not read."""
-    if isinstance(X, Corpus) or is_pyg(X):
-        _refuse({"edges": edges}, "a Corpus or a Data, which has its own")
-        return X if isinstance(X, Corpus) else Corpus.from_pyg(X)
-    documents, vectors = _as_frame(X), None
-    if documents is None:
+    corpus = _made_already(X, edges=edges)
+    if corpus is not None:
+        return corpus
+    columns, vectors = _as_frame(X), None
+    if columns is None:
         vectors = validate_data(estimator, X, reset=False, accept_sparse="csr")
-        documents = _rows_of(vectors)
-    unread = ("label", "split", "owner")
-    columns = {name: values for name, values in documents.items() if name not in unread}
-    return _with_vectors(Corpus.from_frame(columns, edges=edges), vectors)
+    else:
+        columns = {n: v for n, v in columns.items() if n not in ("label", "split", "owner")}
+    return _corpus(columns, vectors, edges=edges)
 
 
 def truth_beside(X: Any, y: Any, classes: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
@@ -116,13 +110,12 @@ def truth_beside(X: Any, y: Any, classes: NDArray[Any]) -> tuple[Any, NDArray[An
 
     Of a ``Data`` with a ``test_mask``, only the test documents count.
     """
-    if is_pyg(X):
-        X = Corpus.from_pyg(X)
-        X = X.test if bool((X.split == TEST).any()) else X
-    if isinstance(X, Corpus):
-        _refuse({"y": y}, "a Corpus or a Data, which has its own")
+    corpus = _made_already(X, y=y)
+    if corpus is not None:
+        if corpus is not X and bool((corpus.split == TEST).any()):
+            corpus = corpus.test
         names = np.asarray([*classes.tolist(), None], dtype=object)
-        return X, names[np.where(X.labels < len(classes), X.labels, NO_LABEL)]
+        return corpus, names[np.where(corpus.labels < len(classes), corpus.labels, NO_LABEL)]
     if y is None and is_frame(X):
         y = columns_of(X).get("label")
     if y is None:
@@ -130,14 +123,24 @@ def truth_beside(X: Any, y: Any, classes: NDArray[Any]) -> tuple[Any, NDArray[An
     return X, np.asarray(plain_list(y), dtype=object)
 
 
-def _rows_of(vectors: Any) -> dict[str, list[str]]:
-    """As many documents, to be given the vectors later."""
-    return {"text": ["-"] * vectors.shape[0]}
+def _made_already(X: Any, **given: Any) -> Corpus | None:
+    """A ``Corpus``, or a ``Data`` as one: it has its own labels, edges and owners."""
+    if not (isinstance(X, Corpus) or is_pyg(X)):
+        return None
+    for name, value in given.items():
+        if value is not None:
+            raise ConfigError(
+                f"The '{name}' of GraphClassifier must be left out beside a Corpus or a Data, "
+                "which has its own. Change the documents instead."
+            )
+    return X if isinstance(X, Corpus) else Corpus.from_pyg(X)
 
 
-def _with_vectors(corpus: Corpus, vectors: Any) -> Corpus:
-    if vectors is None:
-        return corpus
+def _corpus(columns: Mapping[str, Any] | None, vectors: Any, **given: Any) -> Corpus:
+    """The documents of a frame, or as many as there are vectors."""
+    if columns is not None:
+        return Corpus.from_frame(columns, **given)
+    corpus = Corpus.from_frame({"text": ["-"] * vectors.shape[0]}, **given)
     with np.errstate(over="ignore"):
         # Too large for float32 becomes infinite, and such a row counts as empty.
         return replace(corpus, texts=None, vectors=vectors.astype(np.float32))
@@ -162,12 +165,3 @@ def _as_frame(X: Any) -> dict[str, Any] | None:
     # An array of rows of numbers has rows, not texts, in it.
     flat = X.ndim == 1 if hasattr(X, "ndim") else True
     return {"text": X} if flat and (len(X) == 0 or isinstance(next(iter(X)), str)) else None
-
-
-def _refuse(given: Mapping[str, Any], owner: str) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise ConfigError(
-                f"The '{name}' of GraphClassifier must be left out beside {owner}. Change the "
-                "documents instead."
-            )

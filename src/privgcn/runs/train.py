@@ -32,7 +32,6 @@ from privgcn.evaluation import (
     probability_scores,
     references,
     sees_no_edges,
-    with_intervals,
 )
 from privgcn.features import Featurizer, PublicVectors
 from privgcn.graph import DocumentGraph, partition
@@ -108,7 +107,7 @@ class TrainedRun:
 
     def compared(self, predicted: NDArray[np.int64]) -> dict[str, Any]:
         """Any predictions for the test documents against their classes."""
-        return with_intervals(classification_scores(self.truth, predicted, self.corpus.classes))
+        return classification_scores(self.truth, predicted, self.corpus.classes)
 
 
 def train_run(corpus: Corpus, settings: Settings) -> TrainedRun:
