@@ -8,8 +8,6 @@ with every defect planted, where it must fail.
 
 from __future__ import annotations
 
-import os
-import stat
 import sys
 import tempfile
 from collections.abc import Callable
@@ -21,12 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from scipy.sparse import issparse
 
 from brute_force import plan_of
-from builders import reseal, run_folder, small_corpus, small_graph, small_settings
-from mechanism import test_noise, test_questions, test_session
-from privacy import test_ledger, test_plan, test_selection, test_statement
+from builders import small_corpus, small_graph, small_settings
+from mechanism import test_questions
 from privgcn.config import make_settings
 from privgcn.data import Corpus, documents
 from privgcn.data import corpus as corpora
@@ -48,15 +44,15 @@ from privgcn.privacy import ledger, verify
 from privgcn.privacy import plan as plans
 from privgcn.privacy.accounting import GaussianEvent
 from privgcn.privacy.ledger import Ledger
-from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, Schedule
+from privgcn.privacy.plan import PrivacyPlan, Schedule
 from privgcn.privacy.selection import RunCount, Selection
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs import folder as folders
 from privgcn.runs import prepare as preparing
-from privgcn.runs import run as runs
 from privgcn.runs import train as training
 
 choosing = sys.modules["privgcn.features.choose"]
+TESTS = Path(__file__).parent
 
 
 class Defect(NamedTuple):
@@ -92,6 +88,66 @@ def audited(
     result = audit(settings, plan, dense=False, runs=count, confidence=0.999)
     assert not result.broken, result.broken
 
+
+def suite(*names: str) -> Callable[[], None]:
+    """These tests of the suite pass."""
+
+    def check() -> None:
+        ids = [str(TESTS / name) for name in names]
+        code = pytest.main([*ids, "-x", "-q", "-p", "no:cacheprovider"])
+        if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            raise ValueError(f"not all of {names} are tests")
+        assert code == pytest.ExitCode.OK
+
+    check.of_suite = True  # type: ignore[attr-defined]
+    return check
+
+
+the_door_closes = suite(
+    "mechanism/test_session.py::test_the_door_closes_when_the_plan_is_used_up",
+    "mechanism/test_session.py::test_an_answer_that_was_stopped_is_paid_for_and_not_made_again",
+)
+claims_are_right = suite("privacy/test_plan.py")
+searches_are_paid = suite(
+    "privacy/test_selection.py::test_the_number_of_runs_has_the_stated_law",
+    "privacy/test_selection.py::test_the_plan_costs_what_the_search_costs",
+)
+releases_add_up = suite(
+    "privacy/test_ledger.py::test_releases_add_up_like_one_longer_run",
+    "privacy/test_ledger.py::test_what_may_not_be_released",
+)
+secrets_come_from_the_system = suite(
+    "mechanism/test_noise.py::test_only_secret_sources_are_releasable",
+    "mechanism/test_noise.py::test_a_secret_key_is_what_the_system_gives",
+    "mechanism/test_noise.py::test_nothing_is_drawn_after_a_fork",
+)
+codes_are_sorted = suite(
+    "data/test_documents.py::test_content_moves_no_split_and_no_owner_number",
+    "data/test_documents.py::test_how_often_a_class_occurs_does_not_order_the_classes",
+)
+others_do_not_move = suite(
+    "mechanism/test_questions.py::test_how_much_somebody_writes_moves_nobody_else"
+)
+statements_say_what_ran = suite(
+    "runs/test_statement_facts.py::test_classes_that_were_taken_from_the_labels_are_named",
+    "runs/test_statement_facts.py::"
+    "test_features_that_learn_are_named_and_learn_from_training_documents_only",
+)
+statements_notice_edits = suite("privacy/test_statement.py::test_every_single_edit_is_noticed")
+edits_are_noticed = suite("runs/test_verify.py")
+a_run_is_for_its_owner = suite(
+    "runs/test_folder.py::test_a_run_is_for_its_owner_alone_whatever_the_umask"
+)
+hashing_learns_nothing = suite(
+    "features/test_words.py::test_hashing_is_as_wide_and_as_deep_whatever_others_write",
+    "features/test_words.py::test_a_row_depends_on_its_own_text_to_the_bit",
+)
+vectors_are_their_own = suite(
+    "features/test_encoders.py::test_a_vector_has_the_same_bits_in_any_company"
+)
+keys_are_whole_texts = suite(
+    "features/test_cache.py::test_a_key_is_the_whole_text_and_the_encoder"
+)
 
 auto = audited
 exchanged = partial(audited, privacy__relation="replace", count=20)
@@ -157,88 +213,33 @@ def samples_are_independent() -> None:
     assert 0.09 < own.mean() < 0.11
 
 
-def the_door_closes() -> None:
-    """A session answers as often as its plan pays for, questions that fail included."""
-    test_session.test_the_door_closes_when_the_plan_is_used_up()
-    with pytest.MonkeyPatch.context() as patch:
-        stopped = test_session.test_an_answer_that_was_stopped_is_paid_for_and_not_made_again
-        stopped("clipped_sum", ValueError, patch)
-
-
-def claims_are_right() -> None:
-    """Sensitivity, composition and epsilon are those of the privacy model."""
-    decide = test_plan.test_unit_relation_and_partition_decide_the_sensitivity
-    decide("document", 1, 2, {})
-    decide("document", 2, 2, test_plan.TEN)
-    test_plan.test_the_schedule_decides_what_is_accounted()
-    test_plan.test_settings_become_a_plan_with_the_least_noise_that_keeps_the_promise()
-
-
-def searches_are_paid() -> None:
-    """The number of runs has no end, and the winner costs what the search costs."""
-    test_selection.test_the_number_of_runs_has_the_stated_law(10.0)
-    test_selection.test_the_plan_costs_what_the_search_costs()
-
-
-def releases_add_up() -> None:
-    """A ledger counts every model, and refuses what may not be released."""
-    with tempfile.TemporaryDirectory() as folder:
-        test_ledger.test_what_may_not_be_released(Ledger(Path(folder) / "one" / ".." / "a"))
-        (Path(folder) / "other").mkdir()
-        add_up = test_ledger.test_releases_add_up_like_one_longer_run
-        add_up(Ledger(Path(folder) / "other" / "b"))
-
-
-def secrets_come_from_the_system() -> None:
-    """The key is what the operating system gives, and a fork draws nothing."""
-    test_noise.test_only_secret_sources_are_releasable()
-    test_noise.test_nothing_is_drawn_after_a_fork()
-    with pytest.MonkeyPatch.context() as patch:
-        test_noise.test_a_secret_key_is_what_the_system_gives(patch)
-
-
-def letters(each: int, people: int = 20) -> dict[str, list[str]]:
-    """A frame in which everybody wrote as many letters."""
-    rows = range(people * each)
-    return {
-        "id": [str(row) for row in rows],
-        "text": ["a letter" for _ in rows],
-        "label": ["u" if row % 3 else "v" for row in rows],
-        "owner": [f"p{row % people}" for row in rows],
-    }
+def letters(each: int) -> Corpus:
+    """Twenty people who wrote as many letters each."""
+    rows = range(20 * each)
+    return Corpus.from_frame(
+        {
+            "id": [str(row) for row in rows],
+            "text": ["a letter" for _ in rows],
+            "label": ["u" if row % 3 else "v" for row in rows],
+            "owner": [f"p{row % 20}" for row in rows],
+        }
+    )
 
 
 def content_decides_nothing() -> None:
-    """Split, partition, owners, classes and features follow from public facts."""
-    for own in (["b", "a", "c"], ["b", "b", "b", "a", "c"]):
-        made = Corpus.from_frame(
-            {
-                "id": list(map(str, range(len(own)))),
-                "text": ["x"] * len(own),
-                "owner": own,
-                "label": ["u", "v", "v", "v", "v"][: len(own)],
-            }
-        )
-        assert [made.owner_names[code] for code in made.owners] == own
-        assert list(made.owner_names) == ["a", "b", "c"]
-        assert made.classes == ("u", "v")
-    facts = PartitionFacts(kind="random", groups=3, by="owner", seed=4)
+    """How much is written, by whom, decides neither split nor features."""
     owners, more = np.arange(20), np.concatenate([np.arange(20), np.repeat(7, 10)])
-    for divide in (
-        lambda own: groups.partition(facts, len(own), own, {}),
-        lambda own: corpora.random_split(len(own), 3, own),
-    ):
-        assert np.array_equal(divide(owners), divide(more)[:20])
+    few, many = (corpora.random_split(len(own), 3, own) for own in (owners, more))
+    assert np.array_equal(few, many[:20])
+    settings = make_settings(epsilon=4.0, changes={"privacy.unit": "person"})
+    texts = [Corpus.from_texts([t] * 20, labels=["u", "v"] * 10) for t in ("a", "b " * 3000)]
     with pytest.MonkeyPatch.context() as patch:
         # Sixteen tokens of forty units.
         patch.setattr(choosing, "tokens_a_second", lambda: 16 * 40 / choosing.BUDGET)
-        for long in ("a", "words " * 3000):
-            corpus = Corpus.from_texts([long] * 20, labels=["u", "v"] * 10)
-            made = choosing.make_featurizer(None, None, corpus)
-            assert made.state().get("max_length") == 32
-        settings = make_settings(epsilon=4.0, changes={"privacy.unit": "person"})
-        for each in (2, 5):
-            made = preparing.make_features(Corpus.from_frame(letters(each)), settings)
+        for made in (
+            *(choosing.make_featurizer(None, None, corpus) for corpus in texts),
+            *(preparing.make_features(letters(each), settings) for each in (2, 5)),
+        ):
             assert made.state().get("max_length") == 32
 
 
@@ -267,68 +268,6 @@ def only_answers_leave() -> None:
         assert np.array_equal(tensor, second.released.tensors[name]), name
     assert first.record == second.record
     assert first.statement.to_json() == second.statement.to_json()
-
-
-def statements_say_what_ran() -> None:
-    """What voids a claim is stated, and every edit of a statement is noticed."""
-    corpus = small_corpus(60)
-    corpus = replace(corpus, facts=replace(corpus.facts, classes_declared=False))
-    changes = {"features__kind": "bow", "features__options": {"min_count": 1}}
-    settings = small_settings(**changes)
-    stated = training.train_run(corpus, settings).model.statement
-    codes = {fact.code for fact in stated.not_covered}
-    assert {"learned_features", "classes_from_labels"} <= codes
-    seeded = training.train_run(corpus, settings.changed({"privacy.reproducible": True}))
-    assert stated.releasable
-    assert not seeded.model.statement.releasable
-
-
-def edits_are_noticed() -> None:
-    """A run is for its owner, and no file of it can be changed."""
-    with tempfile.TemporaryDirectory() as folder:
-        path, before = Path(folder) / "run", os.umask(0)
-        try:
-            run_folder(path)
-        finally:
-            os.umask(before)
-        runs.verify(path)
-        for own in (path, *path.iterdir()):
-            assert not stat.S_IMODE(own.stat().st_mode) & 0o077, own
-        kept = (path / "scores.json").read_bytes()
-        (path / "scores.json").write_bytes(kept + b" ")
-        with pytest.raises(PrivGCNError):
-            runs.verify(path)
-        (path / "scores.json").write_bytes(kept)
-        for name, old, new in (
-            ("settings.toml", 'method = "matched"', 'method = "direct"'),
-            ("model.json", "billing", "betting"),
-        ):
-            text = (path / name).read_text()
-            reseal(path, {name: text.replace(old, new)})
-            with pytest.raises(PrivGCNError):
-                runs.verify(path)
-            reseal(path, {name: text})
-
-
-def rows_follow_from_their_text() -> None:
-    """The same text has the same row in any company, and whole texts are told apart."""
-    texts = ["kernels of graphs", "a loud sonata " * 40, "kernels of graphs and rare zithers"]
-    with tempfile.TemporaryDirectory() as folder:
-        for kind in ("hashing", "minilm"):
-            rows = set()
-            for number, some in enumerate(([texts[0]], texts, texts[::-1])):
-                cached = {"cache_dir": str(Path(folder) / f"{number}")}
-                own = {"dimension": 64} if kind == "hashing" else cached
-                corpus = Corpus.from_texts(some, labels=["u", "v", "v"][: len(some)])
-                found = make_featurizer(kind, own, corpus).fit(corpus).transform(corpus)
-                found = found.toarray() if issparse(found) else found
-                rows.add(found[some.index(texts[0])].tobytes())
-            assert len(rows) == 1, kind
-        cache_of = VectorCache(Path(folder), "encoder", 1)
-        for number in (1, 2):
-            text, made = "word " * 900 + str(number), np.full((1, 1), number, "f4")
-            row = cache_of.vectors([text], lambda some, made=made: made)
-            assert row[0, 0] == number
 
 
 def states_name_nothing_of_this_machine() -> None:
@@ -588,7 +527,7 @@ _TABLE: dict[str, list[tuple[str, Callable[[], None], Any, str, Any]]] = {
          classmethod(lambda cls: cls(bytes(32)))),
         ("a key of 32 bits of the clock", secrets_come_from_the_system, RandomSource, "secret",
          classmethod(lambda cls: cls(hash(cls).to_bytes(32, "little")))),
-        ("seeded noise calls itself releasable", statements_say_what_ran, RandomSource,
+        ("seeded noise calls itself releasable", secrets_come_from_the_system, RandomSource,
          "seeded", classmethod(lambda cls, seed, purpose: cls())),
         ("draws after a fork", secrets_come_from_the_system, RandomSource, "words",
          lambda self, n: np.frombuffer(self._stream.update(bytes(8 * n)), np.uint64)),
@@ -621,11 +560,11 @@ _TABLE: dict[str, list[tuple[str, Callable[[], None], Any, str, Any]]] = {
          "check_releasable", lambda statement, not_chosen: None),
     ],
     "content decides nothing public": [
-        ("owners numbered as they appear", content_decides_nothing, documents, "owner_codes",
+        ("owners numbered as they appear", codes_are_sorted, documents, "owner_codes",
          by_appearance),
-        ("a partition by how much owners write", content_decides_nothing, groups, "partition",
+        ("a partition by how much owners write", others_do_not_move, groups, "partition",
          by_size),
-        ("classes in the order of their size", content_decides_nothing, documents, "_labels",
+        ("classes in the order of their size", codes_are_sorted, documents, "_labels",
          most_first),
         ("a split that follows how much owners write", content_decides_nothing, corpora,
          "random_split", uneven),
@@ -655,22 +594,22 @@ _TABLE: dict[str, list[tuple[str, Callable[[], None], Any, str, Any]]] = {
          as_if_declared),
     ],
     "an edit is noticed": [
-        ("a statement is not computed again", test_statement.test_every_single_edit_is_noticed,
+        ("a statement is not computed again", statements_notice_edits,
          PrivacyStatement, "verify", lambda self: None),
-        ("the digest covers the plan alone", test_statement.test_every_single_edit_is_noticed,
+        ("the digest covers the plan alone", statements_notice_edits,
          PrivacyStatement, "computed_digest", lambda self: f"{abs(hash(self.plan)):064x}"),
         ("a model's record and settings are not bound", edits_are_noticed, (verify, training),
          "model_sha256", of_weights_alone),
         ("a manifest that is never compared", edits_are_noticed, folders, "hashlib", same_hash),
-        ("a run that others can read", edits_are_noticed, folders, "write_synced",
+        ("a run that others can read", a_run_is_for_its_owner, folders, "write_synced",
          lambda path, data, mode: write(path, data, mode=0o666)),
     ],
     "features that learn nothing follow from their own text": [
-        ("features learn from the corpus", rows_follow_from_their_text, words.HashingWords,
+        ("features learn from the corpus", hashing_learns_nothing, words.HashingWords,
          "transform", by_frequency),
-        ("padding to the longest of a call", rows_follow_from_their_text, encoders, "encoded",
+        ("padding to the longest of a call", vectors_are_their_own, encoders, "encoded",
          of_one_length),
-        ("a cache key of the first characters", rows_follow_from_their_text, VectorCache,
+        ("a cache key of the first characters", keys_are_whole_texts, VectorCache,
          "_key", lambda self, text: key(self, text[:256])),
     ],
     "a model file names nothing of this machine": [

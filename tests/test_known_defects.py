@@ -10,7 +10,13 @@ import pytest
 from known_defects import PROPERTIES, Defect
 from privgcn.privacy import accounting
 
-CHECKS = {str(d.caught_by): d.caught_by for some in PROPERTIES.values() for d in some}
+# Tests of the suite run by themselves.
+CHECKS = {
+    str(each.caught_by): each.caught_by
+    for some in PROPERTIES.values()
+    for each in some
+    if not hasattr(each.caught_by, "of_suite")
+}
 DEFECTS = [
     pytest.param(each, id=f"{broken}: {each.name}")
     for broken, some in PROPERTIES.items()

@@ -11,7 +11,6 @@ from privgcn.errors import ConfigError
 from privgcn.privacy.values import (
     Count,
     Real,
-    checked,
     in_plain_values,
     read_json,
     read_strictly,
@@ -62,12 +61,6 @@ def test_they_read_back_in_full_or_not_at_all() -> None:
     for bad in broken:
         with pytest.raises(ConfigError):
             read_strictly(Point, bad, "a point")
-
-
-def test_one_argument_is_checked_alike() -> None:
-    assert checked(np.int64(4), Count, "steps", "an account") == 4
-    with pytest.raises(ConfigError, match="The 'steps' of an account must be at least 1"):
-        checked(0, Count, "steps", "an account")
 
 
 @pytest.mark.parametrize("text", ["NaN", "[Infinity]", '{"a": 1, "a": 1}', "[" * 100_000, "{"])
