@@ -35,14 +35,6 @@ COMMON = ["--delta", "1e-3", "--features", "hashing", "--quiet", "--out", "made/
 TRAIN = ["train", "letters", "--epsilon", "4", *COMMON]
 TUNE = ["tune", "letters", "--epsilon", "8", "--expected-runs", "2", *COMMON]
 RELEASE = ["release", "done", "made/release", "--ledger", "made/ledger.jsonl", "--quiet"]
-GRID = """seeds = 2
-[[grid]]
-dataset = "letters"
-recipe = "auto"
-epsilon = [2, 4]
-features = "hashing"
-changes = { "privacy.delta" = 1e-3 }
-"""
 COMMANDS: dict[str, list[str]] = {
     "train": [*PRIVGCN, *TRAIN],
     "train --overwrite": [*PRIVGCN, *TRAIN[:-1], "done", "--overwrite"],
@@ -50,8 +42,8 @@ COMMANDS: dict[str, list[str]] = {
     "tune": [*PRIVGCN, *TUNE, "--try", "training.epochs=5,10"],
     "release": [*PRIVGCN, *RELEASE],
     "reproduce": [
-        *(*PRIVGCN, "reproduce", "--config", "grid.toml", "--workers", "2"),
-        *("--out", "made/run"),
+        *(*PRIVGCN, "reproduce", "experiment-a", "--quick", "--datasets", "letters"),
+        *("--workers", "2", "--out", "made/run"),
     ],
 }
 CLOCK = """#define _GNU_SOURCE
@@ -75,7 +67,7 @@ YEARS = 30 * 365 * 86_400
 
 
 def prepare(folder: Path) -> None:
-    """Documents, a finished run, a place for what is made, and a grid."""
+    """Documents, a finished run, and a place for what is made."""
     rows = [
         {"id": f"d{n}", "text": f"{['invoice', 'parcel'][n % 2]} word{n % 7} number {n}",
          "label": ["billing", "delivery"][n % 2]}
@@ -83,7 +75,6 @@ def prepare(folder: Path) -> None:
     ]  # fmt: skip
     (folder / "letters").mkdir(parents=True)
     (folder / "letters" / "documents.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    (folder / "grid.toml").write_text(GRID)
     (folder / "made").mkdir()
     done = [*COMMANDS["train"][:-1], "done"]
     subprocess.run(done, cwd=folder, check=True, capture_output=True)

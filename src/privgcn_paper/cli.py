@@ -17,9 +17,8 @@ _NAMES = (
 
 @takes(
     name=typer.Argument(help=f"The experiments, comma-separated: {_NAMES}."),
-    config="A TOML file with a grid of your own, instead of a name.",
-    datasets="Comma-separated (default: the paper's, if here).",
-    seeds="Seeds of every run (default: the experiment's; 2 with --quick).",
+    datasets="Comma-separated, also folders of your own (default: the paper's, if here).",
+    seeds="Seeds of every run (default: 5; 2 with --quick).",
     engine="local (this machine) or ray.",
     address="Address of the Ray cluster, for --engine ray.",
     workers="Processes of --engine local (default: one per core).",
@@ -32,8 +31,7 @@ _NAMES = (
     write_docs="Also write a Markdown page on the whole, with figures and a CSV.",
 )
 def reproduce(
-    name: str | None = None,
-    config: Path | None = None,
+    name: str,
     datasets: str | None = None,
     seeds: int | None = None,
     engine: str = "local",
@@ -55,15 +53,10 @@ def reproduce(
     from privgcn.errors import ConfigError
     from privgcn.progress import advance, begin
     from privgcn_paper import page
-    from privgcn_paper.experiments import available, chosen, read_experiment
+    from privgcn_paper.experiments import available, chosen, number_of_seeds
     from privgcn_paper.results import runs_in
     from privgcn_paper.runner import Summary, Task, run_all
 
-    if (name is None) == (config is None):
-        raise ConfigError(
-            f"The 'name' of reproduce must be {_NAMES}; or --config must name a TOML file with "
-            "a grid of your own. Give one of the two."
-        )
     for option, value, known in (
         ("device", device, ("cpu", "cuda")),
         ("engine", engine, ("local", "ray")),
@@ -72,33 +65,27 @@ def reproduce(
             raise ConfigError(
                 f"The '{option}' of reproduce must be {' or '.join(known)}. Got {value!r}."
             )
-    if config is None:
-        picked, label = chosen(str(name)), str(name)
-    else:
-        picked, label = {config.stem: read_experiment(config)}, config.stem
-    folder = Path("reproduction") / label if out is None else out
+    picked, count = chosen(name).values(), number_of_seeds(seeds, quick=quick)
+    folder = Path("reproduction") / name if out is None else out
     named = None if datasets is None else [one.strip() for one in datasets.split(",")]
-    plans = [
-        (one, one.points(named, quick=quick), one.number_of_seeds(seeds, quick=quick))
-        for one in picked.values()
-    ]
-    asked = list(dict.fromkeys(str(p["dataset"]) for _, points, _ in plans for p in points))
-    if not asked:
+    plans = [(one, one.points(named, quick=quick)) for one in picked]
+    points = [point for _, own in plans for point in own]
+    if not points:
         raise ConfigError(
-            f"The 'datasets' of reproduce must be some that {label} has. Got {datasets!r}."
+            f"The 'datasets' of reproduce must be some that {name} has. Got {datasets!r}."
         )
     summary = Summary(0, 0, [], 0.0)
     if not only_show:
-        here, notes = available(asked, named=named is not None or config is not None)
+        asked = list(dict.fromkeys(str(point["dataset"]) for point in points))
+        here, notes = available(asked, named=named is not None)
         for line in notes:
             note(line)
         place = None if encoder is None else str(encoder.expanduser().resolve())
         with shown_progress():
-            begin(label)
+            begin(name)
             summary = run_all(
                 [
                     Task(point, seed, place)
-                    for _, points, count in plans
                     for point in points
                     for seed in range(count)
                     if point["dataset"] in here
@@ -114,14 +101,13 @@ def reproduce(
     for task, why in failures:
         note(f"Failed: {task.label}, seed {task.seed}: {why}")
     runs = runs_in(folder)
-    parts = [page.experiment_parts(experiment, points, runs) for experiment, points, _ in plans]
     if folder.is_dir():
         runs.write(folder / "runs.csv")
     if write_docs is not None:
         page.write_reproduction(write_docs, runs)
-    tables = [table for part in parts for table in part.tables]
+    tables = [table for one, own in plans for table in page.experiment_parts(one, own, runs)[1]]
     record = {
-        "experiment": label,
+        "experiment": name,
         "out": str(folder),
         "done": done,
         "stored": stored,

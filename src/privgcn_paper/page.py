@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from privgcn.files import write_atomically
 from privgcn.report.charts import Figure, Point, Series, save_svg
@@ -67,15 +67,6 @@ MODE_NOTES: dict[str, str] = {
 }
 
 
-class Part(NamedTuple):
-    """An experiment as it is shown."""
-
-    name: str
-    question: str
-    figures: list[Figure]
-    tables: list[Table]
-
-
 def shown(value: Any) -> str:
     """A value of an axis as a reader knows it."""
     return NAMES.get(value, value) if isinstance(value, str) else number(value)
@@ -91,22 +82,25 @@ def head(axis: str, value: Any) -> str:
     return f"{words} {shown(value)}"
 
 
-def experiment_parts(experiment: Experiment, points: Sequence[Run], runs: Runs) -> Part:
-    """The tables and figures of an experiment, of those of its runs that were made."""
+def experiment_parts(
+    experiment: Experiment, points: Sequence[Run], runs: Runs
+) -> tuple[list[Figure], list[Table]]:
+    """The figures and tables of an experiment, of those of its runs that were made."""
     # Where the paper's protocol is shown, scores that a guarantee covers come first.
     covered = experiment.mode != PAPER_MODE
     modes = (experiment.mode,) if covered else ("own-graph", PAPER_MODE)
-    part = Part(experiment.title, experiment.question, [], [])
+    figures: list[Figure] = []
+    tables: list[Table] = []
     for view in experiment.show:
         own = [point for point in points if view.takes(point) and runs.of(**point)]
         measures = ["hard"] if view.measure == "hard" else [f"micro {mode}" for mode in modes]
         if view.each:
             drawn = measures[-1] if view.mode is None else f"micro {view.mode}"
-            part.figures.extend(_figures(experiment.title, view, drawn, own, runs))
+            figures.extend(_figures(experiment.title, view, drawn, own, runs))
         if view.rows:
-            tables = [_table(experiment.title, view, each, own, runs) for each in measures]
-            part.tables.extend(table for table in tables if table.rows)
-    return part
+            made = [_table(experiment.title, view, each, own, runs) for each in measures]
+            tables.extend(table for table in made if table.rows)
+    return figures, tables
 
 
 def _table(title: str, view: View, measure: str, points: Sequence[Run], runs: Runs) -> Table:
@@ -412,10 +406,10 @@ def write_reproduction(path: Path, runs: Runs) -> None:
             lessons += [f"    - {shown(n)}: {words}." for n, words in numbers.items()]
     chapters = []
     for name, experiment in experiments().items():
-        part = experiment_parts(experiment, experiment.points(), runs)
-        if part.tables:
-            chapters.append(f"## {part.name}\n\n{part.question}\n")
-            chapters.append(_shown(path, name, [*part.figures, *part.tables]))
+        figures, tables = experiment_parts(experiment, experiment.points(), runs)
+        if tables:
+            chapters.append(f"## {experiment.title}\n\n{experiment.question}\n")
+            chapters.append(_shown(path, name, [*figures, *tables]))
     rows = compared(runs)
     text = data_file("reproduction.md").format(
         command=f"privgcn reproduce all --only-show --out {table} --write-docs {path}",

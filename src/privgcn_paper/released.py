@@ -33,7 +33,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -226,18 +225,6 @@ def clipped(gradients: Sequence[Tensor], clip_norm: float = 1.0) -> tuple[Tensor
     return tuple(gradient * by_trial(factors, gradient) for gradient in gradients)
 
 
-class ReleasedRun(NamedTuple):
-    """The outcome of a run.
-
-    Attributes:
-        scores: Of the test images, ``[images, classes]``.
-        epochs: How many were trained.
-    """
-
-    scores: NDArray[np.float32]
-    epochs: int
-
-
 def released_mnist(
     train: tuple[NDArray[np.float32], NDArray[np.int64]],
     test: tuple[NDArray[np.float32], NDArray[np.int64]],
@@ -251,8 +238,8 @@ def released_mnist(
     dropout: float = 0.5,
     seed: int = 0,
     device: str = "cpu",
-) -> ReleasedRun:
-    """Trains as the released code does, and scores the test images.
+) -> tuple[NDArray[np.float32], int]:
+    """Trains as the released code does: scores of the test images, and epochs trained.
 
     Args:
         train: Training images, one row each, and their classes.
@@ -301,7 +288,7 @@ def released_mnist(
             lowest = min(lowest, now)
             if waited >= patience:
                 break
-    return ReleasedRun(_scores(network, test_images).cpu().numpy(), trained)
+    return _scores(network, test_images).cpu().numpy(), trained
 
 
 def perceptron(features: int, hidden: int, classes: int, dropout: float) -> nn.Sequential:

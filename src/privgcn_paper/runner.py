@@ -14,7 +14,7 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import chain
@@ -38,7 +38,7 @@ from privgcn.errors import ConfigError, DataError, shown
 from privgcn.evaluation import classification_scores
 from privgcn.files import check_room, writing
 from privgcn.report.text import number
-from privgcn_paper.experiments import AXES, Point
+from privgcn_paper.experiments import Point
 from privgcn_paper.results import PAPER_MODE, key_of, read_records, write_record
 
 if TYPE_CHECKING:
@@ -120,13 +120,11 @@ def run_all(
         progress: Called with tasks done and tasks in all.
 
     Raises:
-        ConfigError: A run has axes that its recipe does not know, or nothing can be written.
+        ConfigError: Nothing can be written.
     """
     import joblib  # type: ignore[import-untyped]
 
     begun = time.perf_counter()
-    for point in {id(task.point): task.point for task in tasks}.values():
-        check(point)
     backend = _ray(address) if engine == "ray" else contextlib.nullcontext()
     named = {key_of(task.point, task.seed): task for task in tasks}
     with writing(folder):
@@ -188,7 +186,7 @@ def _recorded(
 
 
 def _batches(tasks: Sequence[Task]) -> tuple[list[list[Task]], list[Task]]:
-    """Tasks that share a pass, those of few steps first, and all others.
+    """Tasks that share a pass, those of few steps first, and all others, longest first.
 
     What a call that is stopped leaves is then as much as can be.
     """
@@ -202,6 +200,7 @@ def _batches(tasks: Sequence[Task]) -> tuple[list[list[Task]], list[Task]]:
         rest = {name: v for name, v in point.items() if name not in _WITHIN_A_BATCH}
         rest["private"] = "epsilon" in point or "noise" in point
         together.setdefault(json.dumps(rest, sort_keys=True), []).append(task)
+    others.sort(key=lambda task: task.point.get("parts") != "each")
     return sorted(together.values(), key=lambda batch: _steps(batch[0].point)), others
 
 
@@ -213,46 +212,50 @@ def _steps(point: Point) -> int:
     return PAPER_EPOCHS[point["optimizer"]] * (1 if parts == "each" else int(parts))
 
 
+Made = Iterator[tuple[Mapping[Any, NDArray[np.int64]], float | None, int | None]]
+"""Of each run of a batch: predicted classes by mode, noise multiplier and steps."""
+
+
 def run(batch: Sequence[Task], device: Device = "cpu") -> list[dict[str, Any]]:
-    """Makes runs that share a pass: each one's scores and predictions on the test documents."""
+    """Makes runs that share a pass: each one's scores on the test documents."""
     point = batch[0].point
+    corpus = corpus_of(point)
     if point["recipe"] == "as-released":
-        return _released_mnist(batch, device) if "lot" in point else _released(batch, device)
-    if "lot" in point:
-        return _mnist(batch, device)
-    if device == "cuda":
-        return _soundly(batch, device)
-    return [_by_privgcn(task) for task in batch]
+        make = _released_mnist if "lot" in point else _released
+    elif "lot" in point:
+        make = _mnist
+    else:
+        make = _soundly if device == "cuda" else _by_privgcn
+    return [_record(corpus, *made) for made in make(batch, corpus, device)]
 
 
-def _by_privgcn(task: Task) -> dict[str, Any]:
-    """A run as anybody makes it, on one core."""
+def _by_privgcn(batch: Sequence[Task], corpus: Corpus, device: Device) -> Made:
+    """Runs as anybody makes them, on one core."""
     import torch
 
     from privgcn.runs.train import train_run
 
-    corpus = corpus_of(task.point)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        trained = train_run(corpus, settings_of(*task))
-        predicted = {mode: trained.predictions(mode) for mode in MODES}
+        for task in batch:
+            trained = train_run(corpus, settings_of(*task))
+            predicted = {mode: trained.predictions(mode) for mode in MODES}
+            plan = trained.model.released.plan
+            noise, steps = (plan.noise_multiplier, plan.steps) if plan else (None, None)
+            yield predicted, noise, steps
     finally:
         torch.set_num_threads(threads)
-    plan = trained.model.released.plan
-    if plan is None:
-        return _record(corpus, predicted)
-    return _record(corpus, predicted, noise_multiplier=plan.noise_multiplier, steps=plan.steps)
 
 
-def _soundly(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
+def _soundly(batch: Sequence[Task], corpus: Corpus, device: Device) -> Made:
     """Runs of the paper's method in one pass."""
     from privgcn.inference import scores_in_mode
     from privgcn.privacy.plan import plan_for
     from privgcn.released import Released
     from privgcn_paper.batched import Method, Trial, train_batched
 
-    corpus, graph = corpus_of(batch[0].point), _rows(batch[0])
+    graph = _rows(batch[0])
     train, test = (np.flatnonzero(corpus.split == code) for code in (TRAIN, TEST))
     settings = [settings_of(*task) for task in batch]
     plans = [
@@ -276,32 +279,31 @@ def _soundly(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
         for own, plan in zip(settings, plans, strict=True)
     ]
     trained = train_batched(graph.induced(train), method, trials, device)
-    records = []
     for tensors, own, plan in zip(trained, settings, plans, strict=True):
         released = Released("gcn", tensors, own, plan)
         predicted = {
             mode: scores_in_mode(released, graph, test, mode).argmax(-1) for mode in MODES
         }
-        facts = {"noise_multiplier": plan.noise_multiplier, "steps": plan.steps}
-        records.append(_record(corpus, predicted, **facts))
-    return records
+        yield predicted, plan.noise_multiplier, plan.steps
 
 
-def _mnist(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
+def _mnist(batch: Sequence[Task], corpus: Corpus, device: Device) -> Made:
     """Runs on MNIST: every image is a group, sampled with probability lot over images."""
     from privgcn.graph import DocumentGraph
     from privgcn_paper.batched import Method, Trial, train_batched
 
     point = batch[0].point
-    corpus, images = _images()
-    train = np.flatnonzero(corpus.split == TRAIN)
-    edges = np.zeros((2, 0), np.int64)
+    (images, labels), (test, _) = _images(corpus)
     graph = DocumentGraph(
-        images[train], edges, corpus.labels[train], corpus.num_classes, corpus.split[train]
+        images,
+        np.zeros((2, 0), np.int64),
+        labels,
+        corpus.num_classes,
+        np.zeros(len(labels), np.int8),
     )
     lot = int(point["lot"])
     method = Method(
-        groups=len(train),
+        groups=len(images),
         steps=int(point["epochs"]) * MNIST_IMAGES // lot,
         optimizer="sgd",
         schedule="all" if lot == MNIST_IMAGES else "poisson",
@@ -309,38 +311,65 @@ def _mnist(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
         hidden=_MNIST_HIDDEN,
         kind="mlp",
     )
-    test = images[corpus.split == TEST]
     trials = [Trial(own.seed, float(own.point["noise"]), PAPER_RATE) for own in batch]
-    records = []
     for own, trial in zip(train_batched(graph, method, trials, device), trials, strict=True):
         hidden = np.maximum(test @ own["layers.0.weight"] + own["layers.0.bias"], 0)
         scores = hidden @ own["layers.1.weight"] + own["layers.1.bias"]
-        predicted = {"alone": scores.argmax(-1)}
-        facts = {"noise_multiplier": trial.noise_multiplier, "steps": method.steps}
-        records.append(_record(corpus, predicted, **facts))
-    return records
+        yield {"alone": scores.argmax(-1)}, trial.noise_multiplier, method.steps
 
 
-def check(point: Point) -> None:
-    """Refuses a run with an axis that its recipe would not heed."""
-    usual = {"dataset", "recipe", "fraction", "split"}
-    if "lot" in point:
-        needed, known = {"lot", "noise", "epochs"}, {"dataset", "recipe"}
-    elif point["recipe"] == "as-released":
-        needed = {"optimizer"}
-        known = usual | {"features", "epsilon", "parts", "learning_rate", "clip"}
-    else:
-        needed, known = set(), set(AXES) - {"lot", "clip"}
-        if point["recipe"] == "auto":
-            known -= {"optimizer", "parts"}
-    for name in sorted(needed ^ (point.keys() - (known - needed))):
-        rule = "needs the" if name in needed else "does not heed the"
-        raise ConfigError(
-            f"Recipe {point['recipe']} on {shown(point['dataset'])} {rule} axis '{name}'. "
-            f"{'Add it to' if name in needed else 'Take it out of'} the grid."
+def _released(batch: Sequence[Task], corpus: Corpus, device: Device) -> Made:
+    """Runs of the released code; without epsilon, as it trains without privacy."""
+    from privgcn_paper.batched import Trial
+    from privgcn_paper.released import Behaviour, released_scores
+
+    point = batch[0].point
+    optimizer, parts = str(point["optimizer"]), int(point.get("parts", 1))
+    private, epochs = "epsilon" in point, PAPER_EPOCHS[point["optimizer"]]
+    rates = _RELEASED_RATES if parts == 1 else _RELEASED_SPLIT_RATES
+    behaviour = Behaviour(
+        optimizer,
+        epochs,
+        parts,
+        patience=0 if private else _PATIENCE,
+        weight_decay=0.0 if private else _DECAY,
+        clip=bool(point.get("clip", False)),
+    )
+    trials = [
+        Trial(
+            seed,
+            claimed_noise(optimizer, float(own["epsilon"]), parts, epochs) if private else 0.0,
+            float(own.get("learning_rate", rates[optimizer] if private else PAPER_RATE)),
         )
-    if "lot" not in point and point["recipe"] != "as-released":
-        settings_of(point, 0)
+        for own, seed, _ in batch
+    ]
+    made = released_scores(_rows(batch[0]), behaviour, trials, device)
+    for trial, scores in zip(trials, made, strict=True):
+        predicted = {PAPER_MODE: scores[corpus.split == TEST].argmax(-1)}
+        yield predicted, trial.noise_multiplier, epochs * parts
+
+
+def _released_mnist(batch: Sequence[Task], corpus: Corpus, device: Device) -> Made:
+    from privgcn_paper.released import released_mnist
+
+    for point, seed, _ in batch:
+        noise, lot, epochs = float(point["noise"]), int(point["lot"]), int(point["epochs"])
+        scores, trained = released_mnist(
+            *_images(corpus),
+            lot_size=lot,
+            noise_multiplier=noise,
+            epochs=epochs,
+            seed=seed,
+            device=device,
+        )
+        yield {"alone": scores.argmax(-1)}, noise, trained * MNIST_IMAGES // lot
+
+
+def _images(corpus: Corpus) -> list[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+    """Training images and test images, each with their labels."""
+    images = np.asarray(corpus.vectors, np.float32)
+    chosen = (corpus.split == TRAIN, corpus.split == TEST)
+    return [(images[rows], corpus.labels[rows]) for rows in chosen]
 
 
 def settings_of(point: Point, seed: int, encoder: str | None = None) -> Settings:
@@ -395,7 +424,7 @@ def _corpus(dataset: str, fraction: float, split: tuple[float, ...]) -> Corpus:
     if not (corpus.split == TEST).any():
         raise DataError(
             f"The dataset {shown(dataset)} must have test documents to be scored on. Got none. "
-            "Give the grid a 'split', such as split = [[0.6, 0.2]]."
+            "Add a column 'split' to its documents."
         )
     return corpus if fraction == 1.0 else _with_fraction(corpus, fraction)
 
@@ -419,7 +448,10 @@ def _with_fraction(corpus: Corpus, fraction: float) -> Corpus:
 
 
 def _record(
-    corpus: Corpus, predicted: Mapping[Any, NDArray[np.int64]], **facts: float
+    corpus: Corpus,
+    predicted: Mapping[Any, NDArray[np.int64]],
+    noise: float | None,
+    steps: int | None,
 ) -> dict[str, Any]:
     """Scores on the test documents, the errors of the paper's mode, and the facts of a run."""
     truth, train = corpus.labels[corpus.split == TEST], corpus.labels[corpus.split == TRAIN]
@@ -436,7 +468,8 @@ def _record(
         "classes": corpus.num_classes,
         "train": len(train),
         "test": len(truth),
-        **facts,
+        "noise_multiplier": noise,
+        "steps": steps,
     }
 
 
@@ -454,74 +487,6 @@ def _graph(text: str, encoder: str | None) -> DocumentGraph:
     point = {**json.loads(text), "recipe": "plain"}
     corpus, settings = corpus_of(point), settings_of(point, 0, encoder)
     return graph_of(corpus, make_features(corpus, settings), settings)
-
-
-def _released(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
-    """Runs of the released code; without epsilon, as it trains without privacy."""
-    from privgcn_paper.batched import Trial
-    from privgcn_paper.released import Behaviour, released_scores
-
-    point = batch[0].point
-    optimizer, parts = str(point["optimizer"]), int(point.get("parts", 1))
-    private, epochs = "epsilon" in point, PAPER_EPOCHS[point["optimizer"]]
-    rates = _RELEASED_RATES if parts == 1 else _RELEASED_SPLIT_RATES
-    behaviour = Behaviour(
-        optimizer,
-        epochs,
-        parts,
-        patience=0 if private else _PATIENCE,
-        weight_decay=0.0 if private else _DECAY,
-        clip=bool(point.get("clip", False)),
-    )
-    trials = [
-        Trial(
-            seed,
-            claimed_noise(optimizer, float(own["epsilon"]), parts, epochs) if private else 0.0,
-            float(own.get("learning_rate", rates[optimizer] if private else PAPER_RATE)),
-        )
-        for own, seed, _ in batch
-    ]
-    corpus = corpus_of(point)
-    records = []
-    made = released_scores(_rows(batch[0]), behaviour, trials, device)
-    for own, scores in zip(trials, made, strict=True):
-        predicted = {PAPER_MODE: scores[corpus.split == TEST].argmax(-1)}
-        facts = {"noise_multiplier": own.noise_multiplier, "steps": epochs * parts}
-        records.append(_record(corpus, predicted, **facts))
-    return records
-
-
-def _released_mnist(batch: Sequence[Task], device: Device) -> list[dict[str, Any]]:
-    from privgcn_paper.released import released_mnist
-
-    corpus, images = _images()
-    train, test = (
-        (images[corpus.split == code], corpus.labels[corpus.split == code])
-        for code in (TRAIN, TEST)
-    )
-    records = []
-    for point, seed, _ in batch:
-        noise, lot, epochs = float(point["noise"]), int(point["lot"]), int(point["epochs"])
-        made = released_mnist(
-            train,
-            test,
-            lot_size=lot,
-            noise_multiplier=noise,
-            epochs=epochs,
-            seed=seed,
-            device=device,
-        )
-        facts = {"noise_multiplier": noise, "steps": made.epochs * MNIST_IMAGES // lot}
-        records.append(_record(corpus, {"alone": made.scores.argmax(-1)}, **facts))
-    return records
-
-
-@cache
-def _images() -> tuple[Corpus, NDArray[np.float32]]:
-    corpus = corpus_of({"dataset": "mnist"})
-    vectors: Any = corpus.vectors
-    dense = vectors.toarray() if hasattr(vectors, "toarray") else vectors
-    return corpus, np.asarray(dense, np.float32)
 
 
 def claimed_noise(optimizer: str, epsilon: float, parts: int, epochs: int) -> float:

@@ -85,31 +85,22 @@ class WordVectors(PublicVectors, WithoutStopWords):
         return look_up(self._file(), ())[1]
 
     def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        from scipy.sparse import csr_matrix
-
         left_out = frozenset(self.left_out)
-        # One code for each different word; the mean is then one sparse product.
-        codes: dict[str, int] = {}
-        columns: list[int] = []
-        ends = [0]
-        for text in texts:
-            for word in split_words(text, lowercase=self.lowercase):
-                if word.lower() not in left_out:
-                    columns.append(codes.setdefault(word, len(codes)))
-            ends.append(len(columns))
-        known, dimension = look_up(self._file(), codes)
-        table = np.zeros((len(codes), dimension), dtype=np.float32)
-        is_known = np.zeros(len(codes), dtype=np.float32)
-        for word, vector in known.items():
-            table[codes[word]] = vector
-            is_known[codes[word]] = 1
-        # Words stay in the order of their text, so that sums round as in any other company.
-        counts = csr_matrix(
-            (np.ones(len(columns), dtype=np.float32), columns, ends),
-            shape=(len(ends) - 1, len(codes)),
-        )
-        most = np.maximum(counts @ is_known, 1)
-        return np.asarray((counts @ table) / most[:, None], dtype=np.float32)
+        words = [
+            [
+                word
+                for word in split_words(text, lowercase=self.lowercase)
+                if word.lower() not in left_out
+            ]
+            for text in texts
+        ]
+        known, dimension = look_up(self._file(), {word for own in words for word in own})
+        rows = np.zeros((len(texts), dimension), dtype=np.float32)
+        for row, own in zip(rows, words, strict=True):
+            found = [known[word] for word in own if word in known]
+            if found:
+                row[:] = np.mean(found, axis=0)
+        return rows
 
     def _checksum(self) -> str:
         """What tells one file of word vectors from another without reading all of it."""

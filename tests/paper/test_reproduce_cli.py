@@ -31,73 +31,42 @@ def typed(capsys, monkeypatch, tmp_path):
     return type_words
 
 
-@pytest.fixture
-def own(tmp_path):
-    """A grid of a user's own, on documents of their own."""
-    letters = corpus_folder(tmp_path / "letters")
-    path = tmp_path / "own.toml"
-    path.write_text(
-        f"""
-        title = "Letters"
-        seeds = 1
-        [[grid]]
-        dataset = "{letters}"
-        recipe = ["auto"]
-        features = "hashing"
-        epsilon = [2, 8]
-        split = [[0.5, 0.1]]
-        changes = {{ "features.options" = {{ dimension = 32 }}, "training.epochs" = 3 }}
-        """
-    )
-    return path
-
-
-def test_a_grid_of_one_s_own_runs_shows_and_leaves_its_results(typed, own, tmp_path):
-    words = ("--config", own, "--workers", 1, "--seeds", 2, "--out", tmp_path / "out")
-    code, shown, _ = typed(*words)
-    assert code == 0
-    assert "**Letters; own-graph**" in shown
-    assert "4 runs made, 0 were there, 0 failed" in shown
-    assert "| epsilon 2 | epsilon 8 |" in shown
-    rows = Runs.read(tmp_path / "out" / "runs.csv").rows
-    assert [(r["epsilon"], r["seed"]) for r in rows] == [(2, 0), (2, 1), (8, 0), (8, 1)]
-    code, shown, _ = typed(*words)
-    assert code == 0
-    assert "0 runs made, 4 were there, 0 failed" in shown
-
-
-def test_a_run_that_fails_is_named_and_the_code_is_one(typed, own, tmp_path, monkeypatch):
+def test_documents_of_one_s_own_are_run_shown_and_failures_named(typed, monkeypatch, tmp_path):
     def fails(batch, device):
-        if batch[0].point["epsilon"] == 2:
+        if batch[0].point["recipe"] == "as-released":
             raise ValueError("as it happens")
         return real(batch, device)
 
     real = runner.run
     monkeypatch.setattr(runner, "run", fails)
-    words = ("--config", own, "--workers", 1, "--out", tmp_path / "out")
+    letters = corpus_folder(tmp_path / "letters")
+    words = ("experiment-a", "--datasets", letters, "--quick", "--seeds", 1, "--workers", 1)
     code, shown, said = typed(*words)
     assert code == 1
-    assert "1 runs made, 0 were there, 1 failed" in shown
-    assert re.search(r"Failed: .*epsilon 2, .*seed 0: ValueError: as it happens", said)
+    assert "6 runs made, 0 were there, 3 failed" in shown
+    assert "| fraction 0.1 | fraction 0.5 | fraction 1 |" in shown
+    assert re.search(r"Failed: .*as-released, .*seed 0: ValueError: as it happens", said)
+    assert len(Runs.read(tmp_path / "reproduction/experiment-a/runs.csv").rows) == 6
     code, shown, _ = typed(*words, "--json")
-    assert code == 1
-    assert json.loads(shown)["failures"][0]["reason"] == "ValueError: as it happens"
+    made = json.loads(shown)
+    assert (code, made["done"], made["stored"], made["failed"]) == (1, 0, 6, 3)
+    assert made["failures"][0]["reason"] == "ValueError: as it happens"
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (["tabel1"], "must be one of table1, .* Got 'tabel1'"),
-        ([], "must be table1, .* Give one of the two"),
-        (["table1", "--config", "own.toml"], "Give one of the two"),
         (["table1", "--device", "tpu"], "'device' .* must be cpu or cuda. Got 'tpu'"),
         (["table1", "--engine", "slurm"], "'engine' .* must be local or ray. Got 'slurm'"),
         (["features", "--datasets", "cora"], "some that features has. Got 'cora'"),
         (["table1", "--only-show", "--out", "none"], "without --only-show first"),
-        (["--config", "own.toml", "--out", "own.toml/runs"], "own.toml/runs cannot be written"),
+        (["mnist", "--datasets", "mnist", "--out", "file/runs"], "file/runs cannot be written"),
     ],
 )
-def test_a_mistake_is_one_line_and_code_two(typed, own, words, says):
+def test_a_mistake_is_one_line_and_code_two(typed, monkeypatch, tmp_path, words, says):
+    monkeypatch.setattr("privgcn_paper.experiments.available", lambda names, **_: (names, []))
+    (tmp_path / "file").touch()
     code, shown, said = typed(*words)
     assert (code, shown) == (2, "")
     assert re.search(says, said)
