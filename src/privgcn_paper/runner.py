@@ -200,7 +200,8 @@ def _batches(tasks: Sequence[Task]) -> tuple[list[list[Task]], list[Task]]:
         rest = {name: v for name, v in point.items() if name not in _WITHIN_A_BATCH}
         rest["private"] = "epsilon" in point or "noise" in point
         together.setdefault(json.dumps(rest, sort_keys=True), []).append(task)
-    others.sort(key=lambda task: task.point.get("parts") != "each")
+    long = ({"parts": "each"}.items(), {"dataset": "mnist"}.items())
+    others.sort(key=lambda task: not any(part <= task.point.items() for part in long))
     return sorted(together.values(), key=lambda batch: _steps(batch[0].point)), others
 
 

@@ -23,18 +23,16 @@ from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from privgcn.data.catalogue import DatasetCard, load_corpus
 from privgcn.data.corpus import Corpus
 from privgcn.data.edges import canonical_edges
 from privgcn_paper.datasets.prepared import prepared_folder, reading
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _NAMES = """
     user_id public completion_percentage gender region last_login registration AGE body
@@ -86,8 +84,6 @@ def prepare(
     Raises:
         DataError: A dump is broken.
     """
-    import polars as pl
-
     users, highest = _select_users(profiles, users_of_a_class, released)
     position = np.full(highest + 1, -1, dtype=np.int64)
     position[users["user_id"].to_numpy()] = np.arange(len(users))
@@ -105,8 +101,6 @@ def prepare(
 
 def _select_users(profiles: Path, count: int, released: bool) -> tuple[pl.DataFrame, int]:
     """The most complete profiles of both classes in the order of their ids, and the last id."""
-    import polars as pl
-
     best: list[pl.DataFrame] = []
     highest = 0
     schema = dict.fromkeys((*COLUMNS, "nothing"), pl.String)
@@ -136,8 +130,6 @@ def _blocks(path: Path, schema: Mapping[str, Any]) -> Iterator[pl.DataFrame]:
     Raises:
         ValueError: A line is none of the table's, or has no end.
     """
-    import polars as pl
-
     rest = b""
     with gzip.open(path, "rb") as stream:
         while True:
@@ -165,8 +157,6 @@ def _blocks(path: Path, schema: Mapping[str, Any]) -> Iterator[pl.DataFrame]:
 
 
 def _with_label(frame: pl.DataFrame) -> pl.DataFrame:
-    import polars as pl
-
     pets = pl.col("pets").str.strip_chars()
     label = (
         pl.when(pets.is_in(CATS))
@@ -184,8 +174,6 @@ def _most_complete(users: pl.DataFrame, count: int, released: bool) -> pl.DataFr
 
     The released code goes by filled columns alone.
     """
-    import polars as pl
-
     order = [pl.col("completion_percentage").fill_null(0), pl.col("filled"), -pl.col("user_id")]
     ordered = users.sort(order[released:], descending=True)
     return ordered.filter(pl.int_range(pl.len()).over("label") < count)
@@ -193,8 +181,6 @@ def _most_complete(users: pl.DataFrame, count: int, released: bool) -> pl.DataFr
 
 def _friendships(path: Path, position: NDArray[np.int64]) -> NDArray[np.int64]:
     """Edges among the chosen users, made undirected."""
-    import polars as pl
-
     ends = [np.empty((2, 0), dtype=np.int64)]
     with reading(path):
         for frame in _blocks(path, {"source": pl.Int64, "target": pl.Int64}):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from privgcn.data.catalogue import DatasetCard, load_corpus
@@ -33,8 +34,6 @@ def prepare(data: Path, graph: Path, seed: int, out: Path) -> None:
     Raises:
         DataError: An archive is broken.
     """
-    import polars as pl
-
     with reading(data), data.open("rb") as file, np.load(file) as arrays:
         labels = _whole_numbers(arrays, "label", 0, _CLASSES)
         split = _whole_numbers(arrays, "node_types", 1, 4) - 1
