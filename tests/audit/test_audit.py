@@ -10,10 +10,10 @@ import pytest
 
 from builders import small_corpus, small_graph, small_settings
 from privgcn.audit.audit import Audit, Target, audit, audit_target, generalisation
-from privgcn.audit.canaries import column_case, holds_columns, without
+from privgcn.audit.canaries import column_case, without
 from privgcn.audit.membership import sureness, trained_on
 from privgcn.audit.noise_tests import NoiseTests
-from privgcn.audit.observe import Trainings, twin_sources
+from privgcn.audit.observe import twin_sources
 from privgcn.config import Settings, make_settings
 from privgcn.data import TEST, TRAIN
 from privgcn.errors import ConfigError
@@ -166,12 +166,6 @@ def test_each_target_has_a_column_and_is_there_or_not(dense: bool, relation: str
     assert case.plan.training == plan.training
 
 
-def test_groups_of_several_units_hold_no_columns() -> None:
-    assert holds_columns(*made(epsilon=1.0))
-    assert not holds_columns(*made("paper-split", epsilon=1.0))
-    assert not holds_columns(*made(epsilon=1.0, privacy__sampling="epoch"))
-
-
 @pytest.mark.parametrize("sparse", [True, False])
 def test_a_unit_that_is_gone_leaves_its_index(sparse: bool) -> None:
     graph = small_graph(40, sparse=sparse)
@@ -183,16 +177,6 @@ def test_a_unit_that_is_gone_leaves_its_index(sparse: bool) -> None:
     assert np.array_equal(rows[0][~gone], rows[1][~gone])
     assert other.labels[gone] == -1
     assert not gone[other.edges].any()
-
-
-def test_silence_is_noise_alone() -> None:
-    settings, plan = made(epsilon=1.0, training__epochs=2)
-    case = column_case(settings, plan, dense=False, count=10)
-    trainings = Trainings(case)
-    trainings.train(np.zeros(10, bool))
-    assert trainings.noise.samples == 2 * 10 * 8
-    assert not trainings.noise.off_grid
-    assert not trainings.foreign
 
 
 # -- noise and guesses ------------------------------------------------------------------------

@@ -18,23 +18,17 @@ EPSILON = ("--epsilon", "1")
 TABLE = [
     (["train", "no-such-place"], 2, "no-such-place"),
     (["train", "clinic", "--epsilon", "0"], 2, "epsilon"),
-    (["train", "clinic", *EPSILON, "--delta", "0.5"], 2, "delta"),
-    (["train", "clinic", *EPSILON, "--recipe", "best"], 2, "recipe"),
     (["train", "clinic", *EPSILON, "--recipe", "x" * 20_000], 2, "recipe"),
-    (["train", "clinic", *EPSILON, "--parts", "0"], 2, "parts"),
     (["train", "clinic", *EPSILON, "--parts", "column:no"], 2, "no"),
     (["train", "clinic", "--set", "training.speed=9"], 2, "training.speed"),
     (["train", "clinic", "--set", "training.epoch=3"], 2, "Did you mean 'training.epochs'?"),
-    (["train", "clinic", "--set", "epochs=3"], 2, "Did you mean 'training.epochs'?"),
     (["train", "clinic", "--set", "zzz.q=1"], 2, "Known: "),
-    (["train", "clinic", "--set", "nothing"], 2, "a.b=c"),
     (["train", "clinic", "--config", "nowhere.toml"], 2, "nowhere.toml"),
     (["train", "clinic", "--unit", "person"], 2, "without an epsilon"),
     (["train", "clinic", *EPSILON, "--set", "privacy.epsilon=2"], 2, "1.0 from a flag"),
     (["train", "clinic", *EPSILON, "--features", "magic"], 2, "magic"),
     (["train", "clinic", "--device", "tpu"], 2, "training.device"),
     (["train", "clinic", "--seeds", "0"], 2, "--seeds"),
-    (["tune", "clinic", "--unit", "person"], 2, "without an epsilon"),
     (["tune", "clinic"], 2, "epsilon"),
     (["tune", "clinic", *EPSILON, "--try", "privacy.epsilon=1,2"], 2, "privacy.epsilon"),
     (["evaluate", "nowhere"], 2, "nowhere"),
@@ -49,17 +43,13 @@ TABLE = [
     (["fetch", "nope"], 2, "nope"),
     (["fetch", "cora", "--data-dir", ".", "--from", "nowhere"], 3, "nowhere"),
     (["plan", "--documents", "100", "--classes", "1"], 2, "--classes"),
-    (["plan", "--documents", "100", "--classes", "2", "--unit", "graph"], 2, "unit"),
     (["account"], 2, "--noise-multiplier"),
     (["plan", "--steps", "9", "--documents", "9", "--classes", "2"], 2, "--documents"),
-    (["plan", "--steps", "9", "--epsilon", "1", "--noise-multiplier", "2"], 2, "either"),
     (["ledger", "nowhere"], 2, "nowhere"),
     (["check", "nowhere"], 2, "nowhere"),
     (["check", "clinic", "--id", "letter"], 2, "documents of your own"),
     (["account", "--noise-multiplier", "0", "--steps", "100"], 2, "noise_multiplier"),
-    (["account", "--noise-multiplier", "nan", "--steps", "100"], 2, "noise_multiplier"),
     (["account", "--noise-multiplier", "4", "--steps", "9", "--sensitivity", "3"], 2, "3"),
-    (["account", "--noise-multiplier", "4", "--steps", "9", "--accountant", "x"], 2, "x"),
     (["calibrate", "--epsilon", "0.01", "--steps", "9", "--accountant", "moments"], 2, "0.01"),
     (["nonsense"], 2, "nonsense"),
     (["train", "clinic", "--nonsense"], 2, "--nonsense"),
@@ -92,10 +82,8 @@ def test_a_mistake_is_one_line(tmp_path, monkeypatch, capsys, words, code, said)
 @pytest.mark.parametrize(
     ("words", "kind", "code"),
     [
-        (["train", "nowhere"], "DataError", 2),
         (["verify", "nowhere"], "DataError", 2),
         (["account"], "ConfigError", 2),
-        (["train"], "UsageError", 2),
         (["no-such-verb"], "UsageError", 2),
         (["predict", "a", "b", "--out", "-"], "ConfigError", 2),
     ],
@@ -142,25 +130,6 @@ def test_data_that_are_not_here_exit_with_three(tmp_path) -> None:
     assert done.stderr.startswith("Error: The dataset 'cora' is not on this machine")
     assert "privgcn fetch cora" in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-# tests/data has all kinds of documents, edges and vectors made by somebody who means harm.
-HOSTILE = {
-    "documents.jsonl": b'{"id": ' + b"7" * 5_000 + b', "text": "a"}\n',
-    "features.npz": b"PK",
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_corpus_is_one_line(tmp_path, monkeypatch, capsys, name) -> None:
-    folder = tmp_path / "letters"
-    folder.mkdir()
-    if not name.startswith("documents"):
-        (folder / "documents.csv").write_text("id,text,label\n1,a,x\n2,b,y\n")
-    (folder / name).write_bytes(HOSTILE[name])
-    assert ended(monkeypatch, "train", folder, "--out", tmp_path / "run") == 2
-    one_line(capsys)
-    assert not (tmp_path / "run").exists()
 
 
 def _record(**changes: object):
@@ -214,19 +183,6 @@ def test_a_hostile_model_is_one_line(shelf, tmp_path, monkeypatch, capsys, name)
     assert {path.name for path in tmp_path.iterdir()} == {"run"}
 
 
-@pytest.mark.parametrize("kind", ["folder", "emptied"])
-def test_a_ledger_that_is_none_is_one_line(shelf, tmp_path, monkeypatch, capsys, kind) -> None:
-    path = tmp_path / "ledger.jsonl"
-    if kind == "folder":
-        path.mkdir()
-    else:
-        call("release", shelf / "run", tmp_path / "first", "--ledger", path)
-        path.write_bytes(b"")
-    assert ended(monkeypatch, "release", shelf / "run", tmp_path / "out", "--ledger", path) == 2
-    one_line(capsys, "Error: The ledger")
-    assert not (tmp_path / "out").exists()
-
-
 class TestOut:
     """Nothing of others is touched, and nothing is half-written."""
 
@@ -266,32 +222,26 @@ class TestOut:
         assert ended(monkeypatch, *words) == 2
         assert capsys.readouterr().err.startswith("Error: ")
 
-    def test_predictions_replace_predictions_and_nothing_else(self, shelf, tmp_path):
-        words = ["predict", shelf / "run", shelf / "letters", "--out"]
-        out, mine = tmp_path / "answers.csv", tmp_path / "mine.csv"
-        for more in ([], ["--all-classes"], []):
-            call(*words, out, *more)
-        for content in (b"id,text\n1,a\n", b"\xff\x00 something else"):
-            mine.write_bytes(content)
-            with pytest.raises(ConfigError, match="will not be replaced"):
-                call(*words, mine)
-            assert mine.read_bytes() == content
-
-    def test_a_report_replaces_a_report_and_nothing_else(self, shelf, tmp_path):
+    @pytest.mark.parametrize(
+        ("words", "name", "content"),
+        [
+            (["predict", "run", "letters"], "p.csv", b"id,text\n1,a\n"),
+            (["predict", "run", "letters"], "p.csv", b"\xff\x00 something else"),
+            (["report", "run"], "r.html", b"<!DOCTYPE html>\n<title>my thesis</title>"),
+        ],
+    )
+    def test_a_file_replaces_its_own_kind_and_nothing_else(
+        self, shelf, tmp_path, words, name, content
+    ):
+        words = [words[0], *(shelf / word for word in words[1:]), "--out"]
         for _ in range(2):
-            call("report", shelf / "run", "--out", tmp_path / "page.html")
-        (tmp_path / "mine.html").write_text("<!DOCTYPE html>\n<title>my thesis</title>")
+            call(*words, tmp_path / name)
+        (tmp_path / name).write_bytes(content)
         with pytest.raises(ConfigError, match="will not be replaced"):
-            call("report", shelf / "run", "--out", tmp_path / "mine.html")
-
-    @pytest.mark.parametrize("verb", ["predict", "report"])
-    def test_no_file_is_written_into_a_run(self, shelf, verb):
-        words = {
-            "predict": [shelf / "letters", "--out", shelf / "run" / "answers.csv"],
-            "report": ["--out", shelf / "run" / "report.html"],
-        }
+            call(*words, tmp_path / name)
+        assert (tmp_path / name).read_bytes() == content
         with pytest.raises(ConfigError, match="must stay as it is"):
-            call(verb, shelf / "run", *words[verb])
+            call(*words, shelf / "run" / name)
         call("verify", shelf / "run")
 
 

@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from e2e.letters import PRIVATE, RUN, call, ended, notes_of
-from privgcn import __version__, progress
+from privgcn import progress
 from privgcn.cli import STOPPED
 from privgcn.cli.app import VERBS, app
 from privgcn.cli.output import print_table
@@ -139,11 +139,6 @@ def test_starting_takes_little_processor_time(shelf) -> None:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         assert spent < most, words
-
-
-def test_the_version_is_that_of_the_package() -> None:
-    done = subprocess.run([*RUN, "--version"], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, f"privgcn {__version__}\n")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

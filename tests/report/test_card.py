@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +10,6 @@ from privgcn.errors import PrivacyContractError
 from privgcn.report.card import privacy_card
 from report.samples import make_settings, make_statement
 
-ROOT = Path(__file__).resolve().parents[2]
 MARKDOWN = partial(privacy_card, template="card.md")
 HTML = partial(privacy_card, template="card.html")
 BOTH = pytest.mark.parametrize("make", [MARKDOWN, HTML])
@@ -71,12 +68,3 @@ def test_what_the_owner_says_stays_text():
     said = dict.fromkeys(("about", "intended_use", "contact"), hostile)
 
     assert "<script" not in HTML(STATEMENT, SETTINGS, **said, classes=[hostile])
-
-
-def test_the_program_is_cited_with_author_year_and_address():
-    entry = HTML(STATEMENT, SETTINGS).split("@software")[1].split("</pre>")[0]
-    address = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
-
-    assert "author  = {{privgcn contributors}}" in entry
-    assert "year    = {2026}" in entry
-    assert address["Repository"] in entry

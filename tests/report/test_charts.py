@@ -41,18 +41,6 @@ def test_pointing_at_a_mark_says_its_value_and_where_it_is():
     ]
 
 
-def test_every_x_is_a_percentage_so_that_the_drawing_fits_any_width():
-    figure = lines(Series("a", [Point(x, 0.1 * x, (0.0, 0.2)) for x in range(1, 8)]))
-    for node in drawn(figure).iter():
-        if node.tag.endswith(("line", "circle")):
-            for name in ("x1", "x2", "cx"):
-                at = node.get(name)
-                assert at is None or at in ("0", "-36", "-8") or at.endswith("%"), (
-                    node.tag,
-                    at,
-                )
-
-
 def test_no_two_of_many_series_look_alike():
     figure = lines(*(Series(f"{i}", [Point(1, i / 24)]) for i in range(24)))
     looks = re.findall(r'<g class="(s\d d\d)">\s*<line', str(figure.svg()))

@@ -28,19 +28,17 @@ def private(count=2, **changes):
 
 
 def test_runs_stand_side_by_side_with_a_curve():
-    html = runs_page([*private(), record("plain", scores=make_scores(best=0.9))])
+    plain = record("plain", scores=make_scores(best=0.9, synthetic=True))
+    html = runs_page([*private(), *private(1, relation="replace"), plain])
 
-    assert "3 runs side by side" in html
+    assert "4 runs side by side" in html
+    assert "PARTLY SYNTHETIC" in html
+    # Another relation has a chart of its own.
+    assert html.count('data-test="figure"') == 2
     assert "archive: score against epsilon (unit document, relation remove)" in html
     assert "without privacy, own-graph" in html
     assert "Some of these models were trained without privacy" in html
     assert "0.550 to 0.800" in html
-
-
-def test_another_relation_gets_a_chart_of_its_own():
-    html = runs_page([*private(), *private(1, relation="replace")])
-
-    assert html.count('data-test="figure"') == 2
 
 
 def test_repeated_runs_are_averaged():
@@ -50,12 +48,6 @@ def test_repeated_runs_are_averaged():
     assert re.findall(r"<title>auto, own-graph, [^:]*: (.*?)</title>", runs_page(runs)) == [
         "0.650"
     ]
-
-
-def test_partly_synthetic():
-    made = record("made", scores=make_scores(synthetic=True))
-
-    assert "PARTLY SYNTHETIC" in runs_page([*private(), made])
 
 
 def folder(path, statement, **changes):
@@ -84,9 +76,7 @@ def test_runs_without_privacy_are_read_from_their_folders(tmp_path):
     ("name", "content", "words"),
     [
         ("scores.json", "{", "not valid JSON"),
-        ("scores.json", "[]", "must hold one JSON object"),
         ("settings.toml", "a = ", "not valid TOML"),
-        ("settings.toml", "nonsense = 1", "nonsense"),
         ("settings.toml", None, "no settings.toml"),
     ],
 )
@@ -110,13 +100,9 @@ def trained(tmp_path_factory):
     return run_folder(tmp_path_factory.mktemp("trained") / "run")
 
 
-def test_a_claim_is_checked_before_a_page_repeats_it(trained):
-    html = folders_page([trained])
-
-    assert "Checked again when this page was made: statement" in html
-
-
 def test_an_edited_statement_is_never_repeated(trained, tmp_path):
+    checked = "Checked again when this page was made: statement"
+    assert checked in folders_page([trained])
     run = shutil.copytree(trained, tmp_path / "run")
     record = json.loads((run / "statement.json").read_text())
     reseal(run, {"statement.json": json.dumps({**record, "epsilon": 0.01})})
