@@ -96,7 +96,8 @@ def without_empty(values: pl.Series) -> pl.Series:
     """Strings with null where one is empty: a CSV file cannot tell them apart."""
     import polars as pl
 
-    return values.cast(pl.String).replace("", None)
+    empty = values == ""
+    return values.set(empty, None) if empty.any() else values.cast(pl.String)
 
 
 def columns_of_meanings(
