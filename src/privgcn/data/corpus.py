@@ -137,11 +137,6 @@ class Strings(Sequence[str]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        values = np.empty(len(self), dtype=object)
-        values[:] = list(self)
-        return values if dtype is None else values.astype(dtype)
-
 
 class MappedRows:
     """Rows of a mapped file, which are read when somebody asks for some of them."""

@@ -16,7 +16,7 @@ import json
 import mmap
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
@@ -129,7 +129,8 @@ def _lines(
                     )
                 if "\0" in line:
                     # Of two bytes for each letter, one is often zero.
-                    return tell(f"a zero byte in line {number}", "utf-16")
+                    tell(f"a zero byte in line {number}", "utf-16")
+                    return
                 if encoding is None and (bad := _BAD_BYTE.search(line)):
                     tell(f"the byte 0x{ord(bad[0]) - 0xDC00:02x} in line {number}", "cp1252")
                     line = line.encode("utf-8", errors).decode("cp1252", "replace")
@@ -147,16 +148,15 @@ def _text_tables(
     """Records as tables of some thousand each: Python strings take much memory."""
     import polars as pl
 
-    some, names, count = list[tuple[int, dict[str, str | None]]](), dict.fromkeys(columns), 0
-    present = names
-    while True:
-        fields = {name: [values.get(name) or None for _, values in some] for name in present}
-        frame = pl.DataFrame(fields, schema=dict.fromkeys(present, pl.String))
-        numbers = np.array([line for line, _ in some], dtype=np.int64)
-        yield Table(frame, numbers, f"The file {path}", "line")
-        some = list(_some(records))
-        if not some:
-            return
+    def table(records: list[tuple[int, dict[str, str | None]]], names: Iterable[str]) -> Table:
+        fields = {own: [values.get(own) or None for _, values in records] for own in names}
+        numbers = np.array([line for line, _ in records], dtype=np.int64)
+        frame = pl.DataFrame(fields, schema=dict.fromkeys(names, pl.String))
+        return Table(frame, numbers, f"The file {path}", "line")
+
+    names, count = dict.fromkeys(columns), 0
+    yield table([], columns)
+    while some := list(_some(records)):
         present = dict.fromkeys(chain.from_iterable(values for _, values in some))
         names |= present
         _check_columns(path, list(names))
@@ -167,6 +167,7 @@ def _text_tables(
                 f"The file {path} must not leave most of its fields out. Got {len(names)} "
                 f"columns for {count} records that are almost empty. Remove rare columns."
             )
+        yield table(some, present)
 
 
 def _some(records: Records) -> Records:

@@ -78,9 +78,10 @@ class Featurizer(BaseModel, ABC):
         def learned(self) -> str | None:
             """What is not covered."""
 
-    @abstractmethod
     def fit(self, corpus: Corpus) -> Self:
-        """Learns from the documents what this kind has to learn."""
+        """Learns from the documents what this kind has to learn; nothing, unless it says so."""
+        texts_of(corpus, self.kind)
+        return self
 
     @abstractmethod
     def transform(self, corpus: Corpus) -> Matrix:
@@ -171,10 +172,8 @@ class PublicVectors(Featurizer):
 
     def fit(self, corpus: Corpus) -> Self:
         """Looks the vectors up; there is nothing to learn."""
-        texts_of(corpus, self.kind)
-        self.identity = self._checksum()
-        self.dimension = self._width()
-        return self
+        self.identity, self.dimension = self._checksum(), self._width()
+        return super().fit(corpus)
 
     def transform(self, corpus: Corpus) -> npt.NDArray[np.float32]:
         """One dense row for each document; many are kept on disk.

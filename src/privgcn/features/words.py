@@ -95,11 +95,6 @@ class HashingWords(WithoutStopWords):
     def learned(self) -> None:
         """Nothing."""
 
-    def fit(self, corpus: Corpus) -> Self:
-        """Checks that there are texts; there is nothing to learn."""
-        texts_of(corpus, self.kind)
-        return self
-
     def transform(self, corpus: Corpus) -> csr_matrix:
         """One sparse row of length one for each document.
 
