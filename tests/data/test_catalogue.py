@@ -34,6 +34,14 @@ def test_a_file_in_place_of_its_folder(tmp_path: Path) -> None:
     assert load_corpus(tmp_path / "documents.csv").remarks == ()
 
 
+def test_columns_are_what_they_are_said_to_be(tmp_path: Path) -> None:
+    path = tmp_path / "letters.csv"
+    path.write_text("id,text,label\nan a,1,x\na b,2,y\n")
+    corpus = load_corpus(path, id="text", text="id", owner="text")
+    assert (corpus.texts, list(corpus.ids)) == (("an a", "a b"), ["1", "2"])
+    assert corpus.owner_names == ("1", "2")
+
+
 def test_a_known_dataset_that_is_not_here_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(DataNotAvailableError, match="privgcn fetch cora") as caught:
         load_corpus("cora", data_dir=tmp_path)

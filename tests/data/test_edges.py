@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import coo_matrix, csr_array
 
-from data.ways import FILES, WAYS, Columns, place, read, refused
+from data.ways import WAYS, Columns, place, read, refused
 from privgcn.data import Corpus, load_corpus
 from privgcn.data.edges import canonical_edges
 from privgcn.errors import DataError
@@ -81,20 +82,12 @@ def test_there_may_be_no_edges(way: str, tmp_path: Path) -> None:
         csr_array(([True, True], ([2, 1], [0, 3])), shape=(4, 4)),
         {"source": [0, 1], "target": [2, 3]},
         iter([(0, 2), (1, 3)]),
+        torch.tensor([[0, 1], [2, 3]]),
     ],
-    ids=["pairs", "array", "rows", "edge_index", "coo", "csr", "mapping", "iterator"],
+    ids=["pairs", "array", "rows", "edge_index", "coo", "csr", "mapping", "iterator", "tensor"],
 )
 def test_edges_come_in_every_form(edges: Any) -> None:
     assert Corpus.from_texts(TEXTS, edges=edges).edges.T.tolist() == [[0, 2], [1, 3]]
-
-
-def test_edges_may_be_a_tensor() -> None:
-    import torch
-
-    index = torch.tensor([[0, 1], [2, 3]])
-    assert Corpus.from_texts(TEXTS, edges=index).edges.T.tolist() == [[0, 2], [1, 3]]
-    with pytest.raises(DataError, match=r"shape \[2, edges\]"):
-        Corpus.from_texts(TEXTS, edges=torch.tensor([0, 1]))
 
 
 @pytest.mark.parametrize(
@@ -112,6 +105,7 @@ def test_edges_may_be_a_tensor() -> None:
         ({"edges": [("a", "x")], "ids": list("abcd")}, "id of a document. Got 'x' in row 0"),
         ({"edges": coo_matrix(([1, 2], ([0, 1], [1, 2])), shape=(4, 4))}, "no weights"),
         ({"edges": coo_matrix((3, 3))}, "each of the 4 documents"),
+        ({"edges": torch.tensor([0, 1])}, r"shape \[2, edges\]"),
     ],
 )
 def test_what_is_no_edge_is_refused(arguments: dict[str, Any], words: str) -> None:
@@ -163,15 +157,3 @@ def test_the_last_edge_may_have_been_cut(tmp_path: Path) -> None:
     (folder(tmp_path) / "edges.csv").write_text("source,target\n007,8\n8,1")
     with pytest.raises(DataError, match="a last line may have been cut"):
         load_corpus(tmp_path)
-
-
-@pytest.mark.parametrize("way", FILES)
-def test_many_thousand_edges_are_all_read(way: str, tmp_path: Path) -> None:
-    count = 5_000
-    ends = np.random.default_rng(0).integers(0, count, (2, 20_000))
-    names = np.array([f"d{row}" for row in range(count)])
-    documents = {"id": names.tolist(), "text": ["x"] * count}
-    edges = {"source": names[ends[0]].tolist(), "target": names[ends[1]].tolist()}
-    corpus = read(way, tmp_path, documents, edges)
-    expected = canonical_edges(ends[0], ends[1], count)
-    np.testing.assert_array_equal(corpus.edges, expected)

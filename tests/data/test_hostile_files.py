@@ -245,3 +245,35 @@ def test_every_broken_footer_is_one_error(tmp_path: Path) -> None:
             load_corpus(tmp_path)
         except DataError as error:
             checked(error)
+
+
+@pytest.mark.parametrize("name", ["documents.csv", "documents.jsonl"])
+def test_reading_ends_well_after_whatever_was_wrong(name: str, tmp_path: Path) -> None:
+    lines = [record(label="ab"[row % 2], owner=f"P{row}").encode() for row in range(6)]
+    good = GOOD.encode() if name == "documents.csv" else b"".join(lines)
+    pieces = [
+        b"\x00",
+        b"\xff",
+        b'"',
+        b",",
+        b"\r",
+        b";",
+        b"nan",
+        b"{",
+        b"[",
+        b"\\ud800",
+        b"P1",
+        b"id",
+    ]
+    random = np.random.default_rng(0)
+    options: list[dict[str, Any]] = [{}, {"encoding": "utf-16"}, {"id": "text", "text": "id"}]
+    for number in range(90):
+        data = bytearray(good)
+        for at in random.integers(0, len(data), number % 4 + 1):
+            data[at : at + random.integers(0, 4)] = pieces[random.integers(0, len(pieces))]
+        (tmp_path / name).write_bytes(data)
+        check_documents(tmp_path, **options[number % 3])
+        try:
+            load_corpus(tmp_path, **options[number % 3])
+        except DataError as error:
+            checked(error)

