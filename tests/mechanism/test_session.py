@@ -98,38 +98,26 @@ def test_an_answer_that_was_stopped_is_paid_for_and_not_made_again(
         session.query(Spy())
 
 
-WRONG = {
-    "nan": np.full((8, 3), np.nan),
-    "infinite": np.full((8, 3), -np.inf),
-    "so large that one row overflows": np.full((8, 3), 1.7e308),
-    "fewer classes": np.zeros((8, 2)),
-    "fewer features": np.zeros((7, 3)),
-    "flat": np.zeros(24),
-    "complex": np.zeros((8, 3), complex),
-    "words": np.full((8, 3), "a"),
-    "masked": np.ma.masked_array(np.zeros((8, 3)), mask=True),
-    "a list": [[0.0] * 3] * 8,
-}
+def wrong_forms(*shape: int) -> list[Any]:
+    """What is no array of finite real numbers of this shape, or large enough to overflow."""
+    right = np.zeros(shape)
+    numbers = [right + np.nan, right - np.inf, right + 1.7e308, right.astype(complex)]
+    shapes = [right[:-1], right[..., :-1], right[None], right[..., None], right.sum()]
+    masked = np.ma.masked_array(right, mask=True)
+    return [*numbers, *shapes, np.zeros(60), right.astype(str), masked, right.tolist()]
 
 
 # hazard 33
-@pytest.mark.parametrize("name", WRONG)
-def test_released_numbers_that_do_not_fit_are_refused_before_any_document_is_read(
-    name: str,
-) -> None:
+def test_released_numbers_that_do_not_fit_are_refused_before_any_document_is_read() -> None:
     """Else one document, its label or their number would decide what happens."""
-    wrong: Any = WRONG[name]
     session = session_of(steps=1)
-    with pytest.raises(ValueError, match=r"^weights must be a real array \[8, 3\]"):
-        session.query(SoftmaxGradient(wrong, np.zeros(3)))
-    bias = wrong[0] if len(wrong[0:1]) and np.ndim(wrong) == 2 else wrong
-    if np.shape(bias) != (3,) or name in ("nan", "infinite", "complex", "words", "a list"):
+    for wrong in wrong_forms(8, 3):
+        with pytest.raises(ValueError, match=r"^weights must be a real array \[8, 3\]"):
+            session.query(SoftmaxGradient(wrong, np.zeros(3)))
+    for wrong in wrong_forms(3):
         with pytest.raises(ValueError, match=r"^bias must be a real array \[3\]"):
-            session.query(SoftmaxGradient(np.zeros((8, 3)), bias))
+            session.query(SoftmaxGradient(np.zeros((8, 3)), wrong))
     assert session.remaining == 1, "nothing was read"
-    for shape in ((3, 1), (3, 60), (60,), ()):
-        with pytest.raises(ValueError, match="bias must be"):
-            session.query(SoftmaxGradient(np.zeros((8, 3)), np.zeros(shape)))
     session.query(SoftmaxGradient(np.full((8, 3), -1e100), np.full(3, 1e100)))
 
 

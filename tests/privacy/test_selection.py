@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.integrate import trapezoid
-from scipy.special import gammaln, ndtr
+from scipy.special import ndtr
+from scipy.stats import poisson
 
 from privacy.plans import plan as training_plan
 from privgcn.errors import ConfigError, PrivacyContractError
@@ -48,19 +49,9 @@ def search_over(*candidates: GaussianEvent, mean: float) -> Selection:
 
 
 def chances(runs: RunCount) -> Array:
-    """The chances of 1, 2, ... runs, from the definition of the law."""
-    number = np.arange(1, MOST + 1)
-    logs = number * math.log(runs.rate) - runs.rate - gammaln(number + 1.0)
-    result: Array = np.exp(logs) / -math.expm1(-runs.rate)
-    return result
-
-
-def slopes(runs: RunCount, fractions: Array) -> Array:
-    """The generating function's derivative."""
-    result: Array = np.polynomial.polynomial.polyval(
-        fractions, np.arange(1, MOST + 1) * chances(runs)
-    )
-    return result
+    """The chances of 1, 2, ... runs: of a Poisson law, given that it is not zero."""
+    law: Array = poisson(runs.rate).pmf(np.arange(1, MOST + 1))
+    return law / -math.expm1(-runs.rate)
 
 
 def divergences(first: Array, second: Array, grid: Array) -> Array:
@@ -85,7 +76,8 @@ def gaussian_winner(
         "smallest": ndtr(-centred),
         "outermost": ndtr(np.abs(grid) - shift * ratio) - ndtr(-np.abs(grid) - shift * ratio),
     }[order]
-    return density * slopes(runs, np.clip(below, 0.0, 1.0)), grid
+    # Times the derivative of the law's generating function.
+    return density * runs.expected * np.exp(runs.rate * (below - 1.0)), grid
 
 
 # hazard 14
@@ -144,9 +136,7 @@ def test_no_pair_of_outcomes_exceeds_the_bound() -> None:
         return result
 
     def generating(fractions: Array) -> Array:
-        result: Array = np.polynomial.polynomial.polyval(
-            fractions, np.concatenate([[0.0], chances(runs)])
-        )
+        result: Array = np.expm1(runs.rate * fractions) / math.expm1(runs.rate)
         return result
 
     single = np.maximum(curve(here, there), curve(there, here))
