@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from privgcn.config import command_line, read_settings, resolve
+from privgcn.config import command_line, resolve
 from privgcn.errors import LONGEST_MESSAGE, ConfigError, PrivGCNError
 
 
@@ -20,25 +20,20 @@ def test_a_message_is_one_line_and_loses_its_middle_when_long() -> None:
     assert " … " in said
     assert said.endswith(r"\x00\tThe remedy.")
     assert str(PrivGCNError("Naïve 文書.")) == "Naïve 文書."
-
-
-def test_an_error_that_crossed_processes_says_the_same() -> None:
+    # One that crossed processes says the same.
     error = ConfigError("a" * 20_000)
     again = pickle.loads(pickle.dumps(error))
-    assert type(again) is ConfigError
-    assert str(again) == str(error)
+    assert (type(again), str(again)) == (ConfigError, str(error))
 
 
-@pytest.mark.parametrize("name", ["recipe", "training.optimizer"])
-def test_python_and_the_command_line_cut_a_message_alike(tmp_path: Path, name: str) -> None:
+def test_python_and_the_command_line_cut_a_message_alike(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
-    path.write_text(f"{name} = '{'a' * 20_000}'\n")
-    assert read_settings(path)
+    path.write_text(f"recipe = '{'a' * 20_000}'\n")
     with pytest.raises(ConfigError) as caught:
         resolve(*command_line({}, None, path))
     said = str(caught.value)
     assert len(said) <= LONGEST_MESSAGE
-    assert f"'{name}'" in said
+    assert "'recipe'" in said
     command = [sys.executable, "-m", "privgcn", "train", "clinic", "--config", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert done.returncode == 2
