@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from safetensors.numpy import save
 
 from builders import small_corpus, two_class_corpus
-from privgcn.data import Corpus
+from privgcn.data import TRAIN, Corpus
 from privgcn.errors import DataError
 from privgcn.runs.documents_seen import DocumentsSeen
 from privgcn.runs.folder import SEEN, write_folder
@@ -24,6 +24,10 @@ def corpus() -> Any:
     return small_corpus(owners=20)
 
 
+def trained(seen: DocumentsSeen, corpus: Corpus, *, own: bool = False) -> Any:
+    return seen.roles(corpus, own=own) == TRAIN
+
+
 # hazard 27
 @pytest.mark.parametrize("unit", ["document", "person"])
 def test_the_training_documents_and_no_others_are_known_from_disk(
@@ -33,8 +37,7 @@ def test_the_training_documents_and_no_others_are_known_from_disk(
     write_folder(tmp_path / "run", "run", {SEEN: made.content()})
     seen = Run(tmp_path / "run").documents_seen
     assert seen is not None
-    assert np.array_equal(seen.among(corpus, own=True), corpus.split == 0)
-    assert np.array_equal(seen.validated(corpus), corpus.split == 1)
+    assert np.array_equal(seen.roles(corpus, own=True), corpus.split)
     # Hashes lie sorted, hold no id and are those of no other run.
     for hashes, others in zip(seen[1:], other[1:], strict=True):
         assert (np.diff(hashes.astype(object)) > 0).all()
@@ -53,12 +56,12 @@ def test_contents_are_recognised_however_they_are_stored(tmp_path: Path) -> None
     ids = np.arange(1000, 1120).astype(str)
     for stored in (rows, mapped, sp.csr_matrix(rows), sp.csc_matrix(rows).tocsr()):
         corpus = two_class_corpus(worded=False, vectors=stored, ids=ids)
-        assert np.array_equal(seen.among(corpus, own=False), corpus.split == 0)
+        assert np.array_equal(trained(seen, corpus), corpus.split == 0)
     # Empty documents are not all the same.
     empty, other = (two_class_corpus(texts=(each,) * 120) for each in ("", " \n"))
     seen = DocumentsSeen.of(empty, None)
     assert len(seen.training) == 60, "ids alone"
-    assert not seen.among(replace(other, ids=ids), own=False).any()
+    assert not trained(seen, replace(other, ids=ids)).any()
 
 
 def test_an_owner_tells_only_at_home_and_only_where_people_are_protected(
@@ -67,17 +70,17 @@ def test_an_owner_tells_only_at_home_and_only_where_people_are_protected(
     renamed = [f"new {row}" for row in range(len(corpus))]
     later = replace(corpus, texts=tuple(renamed), ids=np.array(renamed))
     training = int((corpus.split == 0).sum())
-    assert DocumentsSeen.of(corpus, "person").among(later, own=True).sum() == training
-    assert not DocumentsSeen.of(corpus, "person").among(later, own=False).any()
-    assert not DocumentsSeen.of(corpus, "document").among(later, own=True).any()
+    assert trained(DocumentsSeen.of(corpus, "person"), later, own=True).sum() == training
+    assert not trained(DocumentsSeen.of(corpus, "person"), later).any()
+    assert not trained(DocumentsSeen.of(corpus, "document"), later, own=True).any()
 
 
 def test_a_held_out_copy_of_a_training_document_stays_held_out() -> None:
     corpus = two_class_corpus()
     seen = DocumentsSeen.of(corpus, "document")
     assert corpus.texts[0] in corpus.texts[2:]
-    assert np.array_equal(seen.among(corpus, own=True), corpus.split == 0)
-    assert seen.among(corpus, own=False).sum() > (corpus.split == 0).sum()
+    assert np.array_equal(trained(seen, corpus, own=True), corpus.split == 0)
+    assert trained(seen, corpus).sum() > (corpus.split == 0).sum()
 
 
 @pytest.mark.parametrize(

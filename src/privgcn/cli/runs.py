@@ -77,10 +77,8 @@ def predict(
 
     Of the documents that the run was made from, those that trained it are left out.
     """
-    from privgcn.config import check_mode
     from privgcn.runs.predictions import are_predictions, check_format, predict_source
 
-    check_mode(inference)
     check_format(out)
     check_out(out, are_predictions)
     with shown_progress():

@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 from scipy.sparse import csr_array, issparse
 
-from privgcn.data import TEST, TRAIN, VALIDATION
+from privgcn.data import OUTSIDE, TEST, TRAIN, VALIDATION
 from privgcn.errors import DataError
 from privgcn.runs.folder import SEEN
 
@@ -85,8 +85,10 @@ class DocumentsSeen(NamedTuple):
         """The file."""
         return bytes(save(self._asdict()))
 
-    def among(self, corpus: Corpus, *, own: bool) -> NDArray[np.bool_]:
-        """Which documents trained the model, or are exact copies of one that did.
+    def roles(self, corpus: Corpus, *, own: bool) -> NDArray[np.int8]:
+        """What each document was to the run, as a split; ``OUTSIDE`` where it is new.
+
+        Training documents are those that trained the model, and exact copies of one that did.
 
         Args:
             corpus: Any documents.
@@ -97,15 +99,14 @@ class DocumentsSeen(NamedTuple):
         """
         hashes = _hashes(corpus, self.key.tobytes())
         trained = {kind: np.isin(each, self.training) for kind, each in hashes.items()}
-        copies = trained["text"] | trained["vector"]
-        if not own:
-            return copies
-        held_out = np.isin(hashes["held out"], np.concatenate([self.validation, self.test]))
-        return trained["id"] | trained["owner"] | (copies & ~held_out)
-
-    def validated(self, corpus: Corpus) -> NDArray[np.bool_]:
-        """Which documents of the run's own corpus were held out for validation."""
-        return np.isin(_hashes(corpus, self.key.tobytes())["held out"], self.validation)
+        roles = np.full(len(corpus), OUTSIDE, np.int8)
+        if own:
+            roles[np.isin(hashes["held out"], self.test)] = TEST
+            roles[np.isin(hashes["held out"], self.validation)] = VALIDATION
+        roles[(trained["text"] | trained["vector"]) & (roles == OUTSIDE)] = TRAIN
+        if own:
+            roles[trained["id"] | trained["owner"]] = TRAIN
+        return roles
 
 
 def _hashes(corpus: Corpus, key: bytes) -> dict[str, Hashes]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from privgcn import progress
 from privgcn.config import MODES, Mode, check_mode
-from privgcn.data import OUTSIDE, TEST, TRAIN
+from privgcn.data import OUTSIDE, TEST, TRAIN, VALIDATION
 from privgcn.errors import ConfigError, DataError
 from privgcn.files import write_atomically
 from privgcn.runs.run import Run
@@ -111,7 +111,7 @@ def predict_source(
     mode, run = check_mode(inference), Run(folder)
     model, own = run.model(path=encoder), run.is_own_source(source)
     corpus = run.corpus(source, reading, labelled=False)
-    trained = run.trained_on(corpus, own=own)
+    trained = run.roles(corpus, own=own) == TRAIN
     _check_full_graph(run, source, mode, there=bool(trained.any()))
     chosen = corpus.select(~trained if own else np.arange(len(corpus)))
     if len(chosen) == 0:
@@ -159,20 +159,20 @@ def score_documents(
     """
     from privgcn.runs.train import TrainedRun, baselines
 
-    model, seen = run.model(path=encoder), run.documents_seen
-    own = source is None or run.is_own_source(source)
-    if own and seen is None:
+    model, own = run.model(path=encoder), source is None or run.is_own_source(source)
+    if own and run.documents_seen is None:
         raise DataError(
             f"The {run.kind} {run.folder} does not know which documents it was trained on. "
             "Evaluate the run folder, or name other documents."
         )
     corpus = run.corpus(source, reading)
-    trained = run.trained_on(corpus, own=own)
-    test, left_out = ~trained, trained
-    if own and seen is not None:
+    roles = run.roles(corpus, own=own)
+    trained = left_out = roles == TRAIN
+    test = ~trained
+    if own:
         left_out = trained & (corpus.split == TEST)
         random = corpus.facts.split_origin == "random"
-        test &= ~seen.validated(corpus) if random else corpus.split == TEST
+        test &= roles != VALIDATION if random else corpus.split == TEST
     if not test.any():
         raise DataError(
             f"There are no documents in {source or run.settings.data.source} to evaluate that "

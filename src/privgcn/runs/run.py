@@ -183,12 +183,16 @@ class Run:
             read["classes"] = list(map(str, self.record(MODEL)["classes"]["values"]))
         return load_corpus(source, seed=self.settings.seed, **read)
 
-    def trained_on(self, corpus: Corpus, *, own: bool) -> NDArray[np.bool_]:
-        """Which documents trained the model, as far as the folder knows."""
+    def roles(self, corpus: Corpus, *, own: bool) -> NDArray[np.int8]:
+        """What each document was to the run, as far as the folder knows, as a split."""
         import numpy as np
 
+        from privgcn.data import OUTSIDE
+
         seen = self.documents_seen
-        return np.zeros(len(corpus), bool) if seen is None else seen.among(corpus, own=own)
+        if seen is None:
+            return np.full(len(corpus), OUTSIDE, np.int8)
+        return seen.roles(corpus, own=own)
 
 
 def runs_beside(folder: Path, settings: Settings) -> tuple[Path, ...]:
