@@ -374,6 +374,8 @@ def write_reproduction(path: Path, runs: Runs) -> None:
     """Writes the page, its figures and the table of runs beside it."""
     table = path.with_suffix(".csv")
     runs.write(table)
+    for figure in (path.parent / "figures").glob("reproduction-*.svg"):
+        figure.unlink()  # of an earlier page
     # With its rounding, as whoever makes the page again has it.
     runs, other = of_published_sizes(Runs.read(table))
     lessons, outcomes = [], _outcomes(runs)
@@ -388,7 +390,8 @@ def write_reproduction(path: Path, runs: Runs) -> None:
         figures, tables = experiment_parts(experiment, experiment.points(), runs)
         if tables:
             chapters.append(f"## {experiment.title}\n\n{experiment.question}\n")
-            chapters.append(_shown(path, name, [*figures, *tables]))
+            # The first table has scores that a guarantee covers, if there are such.
+            chapters.append(_shown(path, name, [*tables[: 1 if figures else None], *figures]))
     rows = compared(runs)
     text = data_file("reproduction.md").format(
         command=f"privgcn reproduce all --only-show --out {table} --write-docs {path}",
