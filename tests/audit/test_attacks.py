@@ -20,12 +20,13 @@ from privgcn.audit.attacks import (
     NO_MODEL,
     answers,
     attack,
+    membership,
     read_attacks,
     stolen_edges,
+    trained_on,
 )
 from privgcn.audit.audit import Target
 from privgcn.audit.bounds import auc
-from privgcn.audit.membership import membership, trained_on
 from privgcn.config import MODES, make_settings
 from privgcn.data import Corpus
 from privgcn.errors import ConfigError, DataError

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from builders import small_corpus, small_graph, small_settings
+from privgcn.audit.attacks import sureness, trained_on
 from privgcn.audit.audit import Audit, Target, audit, audit_target, generalisation
 from privgcn.audit.canaries import column_case, without
-from privgcn.audit.membership import sureness, trained_on
-from privgcn.audit.noise_tests import NoiseTests
-from privgcn.audit.observe import twin_sources
+from privgcn.audit.observe import NoiseTests, twin_sources
 from privgcn.config import Settings, make_settings
 from privgcn.data import TEST, TRAIN
 from privgcn.errors import ConfigError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 import re
 import shlex
 from importlib import import_module
@@ -71,6 +72,18 @@ def test_a_tutorial_runs_from_top_to_bottom(path: Path, tmp_path, monkeypatch) -
             for line in block.strip().splitlines():
                 code, output = printed(line)
                 assert code == 0, (line, output)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_notebook_runs_from_top_to_bottom(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    notebook = json.loads((ROOT / "docs" / "tutorials" / "first-model.ipynb").read_text())
+    names: dict[str, object] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == []
+            exec(compile("".join(cell["source"]), "first-model.ipynb", "exec"), names)
+    assert (tmp_path / "model" / "statement.json").exists()
 
 
 def test_commands_of_the_readme_run_one_after_the_other_and_again(

@@ -12,10 +12,9 @@ from typer.testing import CliRunner
 
 from e2e.letters import letters
 from privgcn import Corpus, GraphClassifier, load_corpus
-from privgcn.auto.budget import Budget
 from privgcn.cli.app import app
 from privgcn.config import PrivacySettings, to_toml
-from privgcn.errors import PrivacyContractError, PrivGCNError
+from privgcn.errors import PrivGCNError
 from privgcn.runs.prepare import PreparedRun
 
 stopped = pytest.mark.usefixtures("_stopped")
@@ -44,10 +43,8 @@ PARAMETERS = TUNE_FLAGS | {"parts", "reproducible"}
 ENTRANCES = {
     "train flag": FLAGS,
     "train --set": set(OVERRIDES),
-    "train --config": set(OVERRIDES),
     "tune flag": TUNE_FLAGS,
     "tune --set": set(OVERRIDES),
-    "tune --config": set(OVERRIDES),
     "GraphClassifier parameter": PARAMETERS,
     "GraphClassifier settings": set(OVERRIDES),
 }
@@ -89,13 +86,6 @@ def assigned(changes: dict[str, Any]) -> list[str]:
     return [word for name, value in pairs for word in ("--set", f"{name}={json.dumps(value)}")]
 
 
-def filed(folder: Path, changes: dict[str, Any]) -> list[str]:
-    path = folder / "my.toml"
-    settings = {name.removeprefix("privacy."): value for name, value in changes.items()}
-    path.write_text(to_toml({"privacy": settings}))
-    return ["--config", str(path)]
-
-
 def start(way: str, field: str, folder: Path, source: Path) -> None:
     """Starts a run with one override by one entrance, all else by ``--set``."""
     value, beside = OVERRIDES[field]
@@ -114,12 +104,8 @@ def start(way: str, field: str, folder: Path, source: Path) -> None:
         raise AssertionError("the fit went on")
     name = "--" + field.replace("_", "-")
     flag = [name] if value is True else [name, str(value)]
-    words = {
-        "flag": [*assigned(base), *flag],
-        "--set": assigned({**base, **own}),
-        "--config": [*assigned(base), *filed(folder, own)],
-    }
-    begin(verb, source, *words[entrance], "--out", folder / "run")
+    words = [*assigned(base), *flag] if entrance == "flag" else assigned({**base, **own})
+    begin(verb, source, *words, "--out", folder / "run")
 
 
 def options_of(verb: str) -> set[str]:
@@ -175,12 +161,6 @@ def _check(prepared: Any, field: str, *, searched: bool = False) -> None:
         assert carried.get(field, getattr(plan, field, None)) == value
 
 
-@pytest.mark.parametrize("field", sorted(TUNE_FLAGS - {"epsilon"}))
-def test_advice_on_a_budget_keeps_every_override(field: str) -> None:
-    value = OVERRIDES[field][0]
-    assert getattr(Budget.of(100, 2, 2.0, **{field: value}).plan, field) == value
-
-
 @stopped
 def test_the_demo_keeps_its_epsilon(tmp_path: Path) -> None:
     with pytest.raises(BegunError) as begun:
@@ -214,30 +194,24 @@ def test_a_seed_is_never_ignored(
     assert (begun.value.prepared.settings.seed, splits) == (9, [9])
 
 
-@pytest.mark.parametrize(
-    ("parameters", "settings", "words"),
-    [
-        ({"unit": "document"}, {"privacy.unit": "person"}, ["'document'", "'person'"]),
-        ({"delta": 1e-4}, {"privacy": {"delta": 1e-6}}, ["0.0001", "1e-06"]),
-        ({"relation": "replace"}, {"privacy.relation": "remove"}, ["'replace'", "'remove'"]),
-    ],
-)
-def test_a_classifier_refuses_contradictions(
-    source: Path, parameters: dict[str, Any], settings: dict[str, Any], words: list[str]
-) -> None:
-    model = GraphClassifier(2.0, **parameters, settings=settings)
-    with pytest.raises(PrivacyContractError, match="must have one value") as refused:
-        model.fit(load_corpus(source).train)
-    first, second = words
-    assert f"Got {first} from a parameter and {second} from 'settings'" in str(refused.value)
-
-
 @pytest.mark.parametrize("verb", ["train", "tune"])
 def test_the_statement_of_a_run_carries_every_override(
     tmp_path: Path, source: Path, verb: str
 ) -> None:
-    config = filed(tmp_path, {"relation": "replace", "delta": 1e-6, "clip_norm": 0.5})
-    more = ["--epsilon", "8", *config, "--set", "privacy.unit=person", "--set", "seed=9"]
+    path = tmp_path / "my.toml"
+    path.write_text(
+        to_toml({"privacy": {"relation": "replace", "delta": 1e-6, "clip_norm": 0.5}})
+    )
+    more = [
+        "--epsilon",
+        "8",
+        "--config",
+        path,
+        "--set",
+        "privacy.unit=person",
+        "--set",
+        "seed=9",
+    ]
     words = [verb, source, *more, "--features", "hashing", "--out", tmp_path / "run", "--json"]
     done = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
     record = json.loads(done.stdout)

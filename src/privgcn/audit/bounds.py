@@ -27,6 +27,8 @@ FALSE_POSITIVES = (0.01, 0.001)
 
 # Of losses; what rounding adds to an advantage makes a bound smaller.
 _GRID = 1e-3
+# Between these lies the mu of any claim.
+_LEAST_MU, _MOST_MU = 1e-9, 1e6
 # Doublings of the noise multiplier within which it is searched for.
 _CLOSE = 2e-3
 _NORMAL_95, _TWO_SIDED_95 = 1.959964, 0.975
@@ -143,10 +145,9 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """
     if epsilon <= 0.0:
         return 0.0
-    high, log_delta = 1.0, math.log(delta)
-    while log_gaussian_delta(high, epsilon) < log_delta:
-        high *= 2.0
-    return root(lambda mu: log_gaussian_delta(mu, epsilon) < log_delta, 0.0, high)
+    return root(
+        lambda mu: log_gaussian_delta(mu, epsilon) < math.log(delta), _LEAST_MU, _MOST_MU
+    )
 
 
 def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike, copies: int = 1) -> Measured:

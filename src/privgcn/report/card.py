@@ -13,7 +13,7 @@ from privgcn.config import DataSettings, Settings
 from privgcn.errors import PrivacyContractError
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.wording import explained, sentence
-from privgcn.report.page import effective_settings, render, texts
+from privgcn.report.page import render, shown_settings, texts
 
 #: Encoders by kind of features, as the Hugging Face hub names them.
 _BASE_MODELS = {
@@ -73,6 +73,6 @@ def privacy_card(
         "base_model": None if "model" in settings.features.options else base_model,
         "statement": words,
         "about": sections,
-        "settings": effective_settings(public),
+        "settings": shown_settings(public),
     }
     return render(template, card)

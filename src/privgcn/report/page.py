@@ -140,7 +140,7 @@ def run_page(
         "classes": _classes(scores, lead, private=private),
         "attack_figure": attacks and attacked.figure(attacks),
         "attack_table": attacks and attacked.table(attacks),
-        "settings": effective_settings(settings),
+        "settings": shown_settings(settings),
     }
     return render("run.html", page)
 
@@ -151,16 +151,10 @@ def is_report(path: Path) -> bool:
         return _GENERATOR in file.read(1024)
 
 
-def effective_settings(settings: Settings) -> list[tuple[str, str]]:
-    """Settings by dotted name; those that had no effect on the run are left out."""
-    idle = {
-        "training.parts": settings.privacy is not None,
-        "model.hidden": settings.model.kind == "linear",
-        "prediction.hops": settings.prediction.method == "direct",
-        "prediction.restart": settings.prediction.method == "direct",
-    }
+def shown_settings(settings: Settings) -> list[tuple[str, str]]:
+    """Settings by dotted name, as a reader expects them."""
     rows = flattened(settings.model_dump(exclude_none=True)).items()
-    return [(n, setting(v)) for n, v in rows if not idle.get(n) and v != {}]
+    return [(name, setting(value)) for name, value in rows if value != {}]
 
 
 @cache
