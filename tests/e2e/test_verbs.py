@@ -342,10 +342,12 @@ class TestTune:
 
     def test_public_validation_is_stated(self, shelf, tmp_path):
         words = ["--try", "prediction.hops=2,5", "--public-validation", "--expected-runs", "2"]
-        shown = call("tune", shelf / "letters", *PRIVATE, *words, "--out", tmp_path / "run")
+        words = ["tune", shelf / "letters", *PRIVATE, *words, "--out", tmp_path / "run"]
+        done = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
         statement = json.loads((tmp_path / "run" / "statement.json").read_text())
 
-        assert "Epsilon covers the whole search." in shown
+        assert "Epsilon covers the whole search." in done.stdout
+        assert "--unit person protects all documents of a person" in done.stderr
         assert statement["plan"]["selection"]["score"] is None
         assert "public_validation" in str(statement["assumed_public"])
 

@@ -123,6 +123,7 @@ def tune(
         corpus = load_corpus(source, seed=resolved.seed, **resolved.data.reading)
     if corpus.remarks is not None:
         note(corpus.summary)
+    resolved = _noted_unit(corpus, resolved)
     folder = out if out is not None else Path("runs") / f"{corpus.name}-tuned"
     check_target(folder, overwrite=overwrite)
     with shown_progress("searching"):
@@ -219,14 +220,7 @@ def _read(
     if settings.privacy is None:
         note("NOT PRIVATE: no --epsilon was given.")
     note(corpus.summary)
-    if corpus.owners is not None:
-        settings = with_unit(settings, asks=asks)
-    elif settings.privacy is not None and corpus.remarks is not None and corpus.columns:
-        names = ", ".join(f"'{name}'" for name in corpus.columns)
-        note(
-            f"No column is named 'owner', so no person is protected as a whole. If one of "
-            f"{names} says whose a document is, add --owner with its name and --unit person."
-        )
+    settings = _noted_unit(corpus, settings, asks=asks)
     if out is None:
         out = Path("runs") / _name(corpus, settings)
         if not dry_run:
@@ -277,6 +271,19 @@ def _note_features(prepared: PreparedRun) -> None:
             f"Vectors of the texts stay in {folder}, so that none is encoded twice: --no-cache "
             "keeps none, 'privgcn cache --purge' deletes them."
         )
+
+
+def _noted_unit(corpus: Corpus, settings: Settings, *, asks: bool = False) -> Settings:
+    """Says whom the run protects, where that may be too little."""
+    if corpus.owners is not None:
+        return with_unit(settings, asks=asks)
+    if settings.privacy is not None and corpus.remarks is not None and corpus.columns:
+        names = ", ".join(f"'{name}'" for name in corpus.columns)
+        note(
+            f"No column is named 'owner', so no person is protected as a whole. If one of "
+            f"{names} says whose a document is, add --owner with its name and --unit person."
+        )
+    return settings
 
 
 def with_unit(settings: Settings, *, asks: bool) -> Settings:
