@@ -58,13 +58,13 @@ def gathered(pieces: Pieces, count: int) -> tuple[NDArray[np.int64], int]:
     """
     keys, listed, count = np.empty(0, dtype=np.int64), 0, max(count, 1)
     for piece in pieces:
-        ends = np.sort(piece.astype(np.int64, copy=False), axis=0)
-        # One integer for each pair makes sorting and duplicates one pass over flat memory.
-        own = (ends[0] * count + ends[1])[ends[0] != ends[1]]
-        listed += ends.shape[1]
+        listed += piece.shape[1]
+        own = _keys(piece, count)
         # Nobody else has the array, so it grows in its place.
         keys.resize(len(keys) + len(own), refcheck=False)
         keys[len(keys) - len(own) :] = own
+        # Not beside the next one.
+        del piece, own
     keys.sort()
     first_of_its_kind = np.ones(len(keys), dtype=bool)
     np.not_equal(keys[1:], keys[:-1], out=first_of_its_kind[1:])
@@ -72,6 +72,13 @@ def gathered(pieces: Pieces, count: int) -> tuple[NDArray[np.int64], int]:
     edges = np.empty((2, len(keys)), dtype=np.int64)
     np.divmod(keys, count, out=(edges[0], edges[1]))
     return edges, listed - len(keys)
+
+
+def _keys(piece: NDArray[Any], count: int) -> NDArray[np.int64]:
+    """One integer for each pair: sorting and duplicates are one pass over flat memory then."""
+    ends = np.sort(piece.astype(np.int64, copy=False), axis=0)
+    keys: NDArray[np.int64] = (ends[0] * count + ends[1])[ends[0] != ends[1]]
+    return keys
 
 
 def edges_of(
@@ -175,49 +182,65 @@ def _of_tables(
     problems: Problems,
     documents: str,
 ) -> Iterator[NDArray[np.int64]]:
-    """Edges that tables list: the columns ``source`` and ``target``, or else the first two."""
-    import polars as pl
-
+    """Edges that tables list, by id, or by row where there are no ids."""
     known = None if ids is None else numbered(ids)
     for table in tables:
-        rows = []
-        for name, column in zip(ENDS, _pair(table, problems), strict=False):
-            values = table.frame[column]
-            if known is None:
-                numbers = values.cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
-                rows.append(np.where(numbers < count, numbers, -1))
-                end = f"a row of the {count} documents, counted from 0"
-                remedy = "To name documents by id, give them ids"
-            else:
-                rows.append(codes(values, known))
-                end = f"the id of a document{documents}"
-                remedy = "Remove the edge or add the document"
-            missing = values.is_null().to_numpy()
-            wrong = (rows[-1] < 0) & ~missing
-            if ids is not None and wrong.any():
-                bare = values[int(wrong.argmax())].strip().removesuffix(".0")
-                near = ids.filter(ids.str.strip_chars() == bare)
-                if len(near):
-                    remedy = f"Did you mean {shown(near[0])}? Write ids the same way in both"
-            problems.rows(
-                missing,
-                f"The '{name}' of an edge must not be empty",
-                lambda row, table=table: f"nothing in {table.place(row)}",  # type: ignore[misc]
-                f"Remove the edge{_CUT * table.from_file}",
-            )
-            problems.rows(
-                wrong,
-                f"The '{name}' of an edge must be {end}",
-                partial(table.value, column),
-                remedy + _CUT * table.from_file,
-            )
-        if rows:
-            ends = np.stack(rows)
-            yield ends[:, (ends >= 0).all(axis=0)]
+        rows = _rows_of_table(table, count, ids, known, problems, documents)
+        yield rows[:, (rows >= 0).all(axis=0)]
+        # Not beside the next one.
+        del rows
+
+
+def _rows_of_table(
+    table: Table,
+    count: int,
+    ids: pl.Series | None,
+    known: pl.DataFrame | None,
+    problems: Problems,
+    documents: str,
+) -> NDArray[np.int64]:
+    """The rows that each edge of a table joins; -1 where it joins none."""
+    import polars as pl
+
+    rows = [np.empty(0, dtype=np.int64)] * 2
+    for side, column in enumerate(_pair(table, problems)):
+        name, values = ENDS[side], table.frame[column]
+        if known is None:
+            numbers = values.cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
+            rows[side] = np.where(numbers < count, numbers, -1)
+            end = f"a row of the {count} documents, counted from 0"
+            remedy = "To name documents by id, give them ids"
+        else:
+            rows[side] = codes(values, known)
+            end = f"the id of a document{documents}"
+            remedy = "Remove the edge or add the document"
+        missing = values.is_null().to_numpy()
+        wrong = (rows[side] < 0) & ~missing
+        if ids is not None and wrong.any():
+            bare = values[int(wrong.argmax())].strip().removesuffix(".0")
+            near = ids.filter(ids.str.strip_chars() == bare)
+            if len(near):
+                remedy = f"Did you mean {shown(near[0])}? Write ids the same way in both"
+        problems.rows(
+            missing,
+            f"The '{name}' of an edge must not be empty",
+            lambda row: f"nothing in {table.place(row)}",
+            f"Remove the edge{_CUT * table.from_file}",
+        )
+        problems.rows(
+            wrong,
+            f"The '{name}' of an edge must be {end}",
+            partial(table.value, column),
+            remedy + _CUT * table.from_file,
+        )
+    return np.stack(rows)
 
 
 def _pair(table: Table, problems: Problems) -> list[str]:
-    """The columns of both ends; none of a file without a record."""
+    """The columns of both ends: ``source`` and ``target``, or else the first two.
+
+    There are none in a file without a record.
+    """
     columns = table.frame.columns
     folded = {column.strip().casefold(): column for column in reversed(columns)}
     named = [folded[name] for name in ENDS if name in folded]
