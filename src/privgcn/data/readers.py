@@ -89,7 +89,8 @@ def tables_of_file(
         held, size = list[Table](), 0
         for table in tables:
             held.append(table)
-            size += int(table.frame.estimated_size())
+            # Each string has 16 bytes of its own beside its letters.
+            size += int(table.frame.estimated_size()) + 16 * table.frame.width * len(table)
             if size > _BYTES_AT_ONCE:
                 yield joined(held)
                 held, size = [], 0
