@@ -546,10 +546,10 @@ def calibrate_event(
             return low
         from scipy.optimize import brentq
 
-        here = float(brentq(gap, low, high, (by,), xtol=1e-6))
+        here = float(brentq(gap, low, high, (by,), xtol=1e-9))
         # Epsilon may jump, or the root lie a hair on the cheap side.
         while gap(here, by) > 0.0:
-            here = min(here + 1e-6, high)
+            here = min(here + 1e-8, high)
         return here
 
     here = least("rdp" if accountant == "pld" else accountant, _LOG_LEAST, _LOG_MOST)
