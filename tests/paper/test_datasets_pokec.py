@@ -9,8 +9,8 @@ import pytest
 
 from privgcn.data import load_corpus
 from privgcn.data.download import fetch
-from privgcn.errors import DataError, DataNotAvailableError
-from privgcn_paper.datasets import POKEC, POKEC_RELEASED
+from privgcn.errors import DataError
+from privgcn_paper.datasets import POKEC_RELEASED
 from privgcn_paper.datasets.pokec import (
     CATS,
     COLUMNS,
@@ -218,15 +218,3 @@ def test_a_broken_dump_gives_one_error_and_leaves_nothing(
 )
 def test_html_is_removed(text: str, plain: str) -> None:
     assert without_html(text) == plain
-
-
-def test_dumps_are_taken_from_a_folder_and_checked(tmp_path: Path) -> None:
-    write(tmp_path / "downloads", LINES, EDGES)
-    data = tmp_path / "data"
-    with pytest.raises(DataNotAvailableError, match="which is nowhere below"):
-        fetch(POKEC, data, source=tmp_path / "nowhere")
-    for _ in range(2):
-        first, second = fetch(POKEC, data, source=tmp_path / "downloads")
-        assert first == data / "pokec/raw/soc-pokec-profiles.txt.gz"
-        assert second.is_file()
-    assert len(load_corpus("pokec", data_dir=data)) == 6
