@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from privgcn.data import load_corpus
-from privgcn.data.download import fetch
 from privgcn.errors import DataError
 from privgcn_paper.datasets import POKEC_RELEASED
 from privgcn_paper.datasets.pokec import (
