@@ -13,7 +13,9 @@ from auto.planted import auto_settings, plan_of, planted
 from privgcn.auto.recipe import (
     MatchingConstants,
     along,
+    centered_names,
     class_bias,
+    first_weights,
     label_direction,
     learning_rate,
     prior_variance,
@@ -23,17 +25,25 @@ from privgcn.errors import ConfigError
 from privgcn.released import Released
 
 CLASSES, WIDTH, RATE, SCALE = 8, 60, 50.0, 0.8
-NAMES = np.random.default_rng(5).normal(size=(CLASSES, WIDTH)).astype(np.float32)
+VECTORS = np.random.default_rng(5).normal(size=(CLASSES, WIDTH))
+UNIT = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
+NAMES = (UNIT - UNIT.mean(0)).T
 
 
 def test_names_with_one_vector_are_no_direction() -> None:
-    assert label_direction(np.ones((3, 4)), RATE, SCALE) is None
-    assert label_direction(np.zeros((3, 4)), RATE, SCALE) is None
+    assert centered_names(np.ones((3, 4))) is None
+    assert centered_names(np.zeros((3, 4))) is None
+
+
+def test_training_begins_with_a_part_of_the_names() -> None:
+    made = centered_names(VECTORS.astype(np.float32))
+    assert made is not None
+    np.testing.assert_allclose(made, NAMES, atol=1e-6)
+    np.testing.assert_allclose(first_weights(made), 4 * NAMES, atol=1e-5)
 
 
 def test_a_step_along_the_names_is_undone_and_across_them_a_step_is_the_usual_one() -> None:
     direction = label_direction(NAMES, RATE, SCALE)
-    assert direction is not None
     gradient = np.random.default_rng(0).normal(size=(WIDTH, CLASSES))
     more = along(gradient, direction)
     assert np.linalg.norm(more) > 0.1
@@ -43,12 +53,10 @@ def test_a_step_along_the_names_is_undone_and_across_them_a_step_is_the_usual_on
 
 
 def test_a_step_along_the_names_is_as_long_as_noise_allows() -> None:
-    """Noise of all steps moves the weight of the names by one, up to the longest step."""
-    unit = (NAMES / np.linalg.norm(NAMES, axis=1, keepdims=True)).astype(np.float64)
-    length = np.linalg.norm(unit - unit.mean(0))
-    for rate, step in ((5.0, 5.0 / (SCALE * length)), (1e4, 20.0)):
+    """Noise of all steps moves the strength of the names by eight, up to the longest step."""
+    length = np.linalg.norm(NAMES)
+    for rate, step in ((2.0, 8 * 2.0 / (SCALE * length)), (1e4, 20.0)):
         direction = label_direction(NAMES, rate, SCALE)
-        assert direction is not None
         assert rate * np.square(direction).sum() == pytest.approx(step * length**2)
 
 

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from auto.planted import accuracy, auto_settings, graph_of, plan_of, planted, trained
 from privgcn.auto import train as train_module
-from privgcn.auto.recipe import MatchingConstants, class_bias, learning_rate
+from privgcn.auto.recipe import MatchingConstants, centered_names, class_bias, learning_rate
 from privgcn.auto.train import shrunk, text_rows, text_scores, train
 from privgcn.config import MODES
 from privgcn.errors import ConfigError
@@ -79,7 +79,9 @@ def test_the_formula_of_the_recipe() -> None:
     assert rate * plan.noise_std / 100 * plan.steps**0.5 == pytest.approx(0.8)
 
     direction = released.tensors["label_direction"].astype(float)
-    weights = np.zeros((WIDTH, NAMED))
+    names = centered_names(NAMES)
+    assert names is not None
+    weights = 4 * names
     for question, answer in zip(session.questions[1:], session.answers[1:], strict=True):
         np.testing.assert_allclose(question.weights, weights, atol=1e-4)
         np.testing.assert_allclose(question.bias, released.tensors["class_bias"])
@@ -87,7 +89,7 @@ def test_the_formula_of_the_recipe() -> None:
         weights = weights - rate * (gradient + (gradient * direction).sum() * direction)
     iterates = released.tensors["iterates"]
     assert iterates.shape == (5, WIDTH, NAMED)
-    assert not iterates[0].any()
+    np.testing.assert_allclose(iterates[0], 4 * names, atol=1e-5)
     np.testing.assert_allclose(iterates[-1], weights, atol=1e-4)
     np.testing.assert_allclose(released.tensors["weight"], iterates[-2:].mean(0))
     np.testing.assert_array_equal(session.centered, [released.tensors["mean"]])

@@ -146,7 +146,7 @@ class Moments:
         mean_sum: The mean over the steps of the noisy sums.
         noise_std: Noise of each coordinate of ``mean_sum``.
         units: Number of protected units that were summed.
-        prior_weights: How far training moved along the label direction; zero without one.
+        prior_weights: What training took from the class names; zero without any.
         class_bias: What training added to the scores of each class; zero without one.
         own_bias: How much of it scores of the trained weights have.
         constants: What matching computes with.
@@ -174,11 +174,11 @@ class Moments:
         if plan is None:
             raise ValueError("Moment matching needs the plan of a private run.")
         sums = (iterates[0].astype(np.float64) - iterates[-1]) / constants.rate
-        prior_weights = np.zeros_like(sums)
+        prior_weights = iterates[0].astype(np.float64)
         if "label_direction" in tensors:
             direction = tensors["label_direction"].astype(np.float64)
             sums = undone(sums, direction)
-            prior_weights = -constants.rate * along(sums, direction)
+            prior_weights = prior_weights - constants.rate * along(sums, direction)
         steps = len(iterates) - 1
         sums *= plan.schedule.expected_groups / steps
         sums -= sums.mean(axis=1, keepdims=True)

@@ -4,8 +4,9 @@
     learning rate    = min(noise_scale * expected groups / (n * steps), 2000) / clip norm
     class bias       b_k = (log p_k - mean of log p) / 2,  p = released class priors
                      added to all scores in training, and in part when predicting
-    label direction  D = centered vectors of the class names / their length  [features, classes]
-                     a step moves by  rate (g + <g, d> d),  d = D sqrt(longer / rate)
+    label direction  D = centered vectors of the class names  [features, classes]
+                     first weights are 4 D, and a step moves by  rate (g + <g, d> d),
+                     d = D sqrt(longer / rate)
     signal           = units / (20 n sqrt(features))
     prior variance   = sqrt(3000 / features) * max(1, log(classes) / log 7)^2, in [0.75, 2.5]
 
@@ -13,10 +14,10 @@ All of them follow from the plan, the settings, the shape of the model and what 
 is public. The constants were chosen on validation documents of Cora and PubMed, and checked on
 corpora that had no say (``docs/decisions/0007-recipe-auto.md``).
 
-Names of classes may say nothing about the documents: codes do not. So they are no first guess
-but one direction of the weights in which steps are longer. It is a single number, for all
-classes together, that each noisy gradient moves: noise hardly reaches it, names that say
-nothing leave it near zero, and a rare class profits from what the others have shown.
+Names of classes mostly say something about the documents, but codes do not. So training begins
+with less of them than names that mean something deserve, and how much they count is one
+direction of the weights in which steps are longer: a single number, for all classes, that each
+noisy gradient moves. A rare class profits from what the others have shown.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ _CALM = 20.0
 _FEW_CLASSES = 7
 # How much of the logarithm of a class prior training adds to scores.
 _OF_LOGARITHM = 0.5
-# How far the noise of all steps may carry the weight of the label direction, and its longest
-# step.
-_LABEL_NOISE_SCALE = 1.0
+# What the first weights have of the class names. Names that mean something reach 6 to 17.
+_FIRST_STRENGTH = 4.0
+# How far the noise of all steps may carry that strength, and the longest step along the names.
+_LABEL_NOISE_SCALE = 8.0
 _LONGEST_LABEL_STEP = 20.0
 # Names whose vectors are closer than this tell no class from another.
 _ALIKE = 1e-6
@@ -72,25 +74,32 @@ def class_bias(priors: Floats, deviation: float) -> Floats:
     return np.asarray(logarithms - logarithms.mean())
 
 
-def label_direction(vectors: NDArray[Any], rate: float, noise_scale: float) -> Floats | None:
-    """The direction ``[features, classes]`` in which steps are longer.
+def centered_names(vectors: NDArray[Any]) -> Floats | None:
+    """Unit vectors of class names minus their mean, as weights ``[features, classes]``.
 
-    Args:
-        vectors: A vector for the name of each class, ``[classes, features]``.
-        rate: Learning rate of all other directions.
-        noise_scale: From which the rate follows.
-
-    Returns:
-        As long as its steps ask for; ``None`` where the names tell no class from another.
+    None where the names tell no class from another.
     """
     rows = vectors.astype(np.float64)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    direction = (rows - rows.mean(axis=0)).T
-    length = float(np.linalg.norm(direction))
-    if length < _ALIKE:
-        return None
-    longer = min(_LABEL_NOISE_SCALE * rate / (noise_scale * length), _LONGEST_LABEL_STEP)
-    return np.asarray(direction * math.sqrt(longer / rate))
+    names = (rows - rows.mean(axis=0)).T
+    return names if np.linalg.norm(names) >= _ALIKE else None
+
+
+def first_weights(names: Floats) -> NDArray[np.float32]:
+    """What training begins with where class names are public: a guess, and no secret."""
+    return (_FIRST_STRENGTH * names).astype(np.float32)
+
+
+def label_direction(names: Floats, rate: float, noise_scale: float) -> Floats:
+    """The direction ``[features, classes]`` in which steps are longer, as long as they ask for.
+
+    Args:
+        names: See ``centered_names``.
+        rate: Learning rate of all other directions.
+        noise_scale: From which the rate follows.
+    """
+    longer = _LABEL_NOISE_SCALE * rate / (noise_scale * float(np.linalg.norm(names)))
+    return names * math.sqrt(min(longer, _LONGEST_LABEL_STEP) / rate)
 
 
 def along(values: Floats, direction: Floats) -> Floats:

@@ -5,8 +5,9 @@
     statistics  mean of x and class priors: the first release, for dense rows or ``balanced``
     residual    r = softmax(W^T x + class bias) - label, no longer than the clip norm
     gradient    g = (sum over groups of the mean of x r^T, plus noise) / groups, in clip norms
-    step        W <- W - rate (g + what the label direction adds), from zero, with the rate at
-                which the noise of all steps together moves a score by ``noise_scale``
+    first       W = part of the vectors of the class names where these are public, else zero
+    step        W <- W - rate (g + what the label direction adds), with the rate at which the
+                noise of all steps together moves a score by ``noise_scale``
     result      the mean of the last two W; all of them are released
     prediction  argmax of W^T x + part of the class bias, for a document alone
 
@@ -29,7 +30,9 @@ from privgcn.auto.recipe import (
     Floats,
     MatchingConstants,
     along,
+    centered_names,
     class_bias,
+    first_weights,
     label_direction,
     learning_rate,
 )
@@ -88,12 +91,12 @@ def train(
             session.center(tensors["mean"])
 
     rate = learning_rate(plan, training.noise_scale)
-    direction = None
-    if label_vectors is not None:
-        direction = label_direction(label_vectors, rate, training.noise_scale)
-    if direction is not None:
+    weights, direction = np.zeros((session.width, classes), np.float32), None
+    names = None if label_vectors is None else centered_names(label_vectors)
+    if names is not None:
+        weights = first_weights(names)
+        direction = label_direction(names, rate, training.noise_scale)
         tensors["label_direction"] = direction.astype(np.float32)
-    weights = np.zeros((session.width, classes), np.float32)
     iterates = [weights]
     while session.remaining:
         advance(plan.steps - session.remaining, plan.steps)
