@@ -311,7 +311,7 @@ class Target:
     def of_run(cls, folder: Path) -> Target:
         """The documents and settings of a run, loaded again from their source."""
         run = Run(folder)
-        return cls(prepare(run.corpus(), run.settings), run)
+        return cls(prepare(run.corpus(labelled=False), run.settings), run)
 
     @classmethod
     def of_corpus(cls, settings: Settings) -> Target:

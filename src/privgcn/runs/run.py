@@ -169,6 +169,7 @@ class Run:
             labelled: Whether labels count, which must be among the model's classes.
         """
         from privgcn.data import load_corpus
+        from privgcn.data.catalogue import dataset_names
 
         data = self.settings.data
         source = source or data.source
@@ -179,7 +180,7 @@ class Run:
             )
         known = data.reading if self.is_own_source(source) else data.reading_new
         read = {**known, **(reading or {})}
-        if labelled:
+        if labelled and source not in dataset_names():  # which have classes of their own
             read["classes"] = list(map(str, self.record(MODEL)["classes"]["values"]))
         return load_corpus(source, seed=self.settings.seed, **read)
 
