@@ -178,7 +178,7 @@ def test_a_budget_needs_the_word_that_documents_are_public() -> None:
 
 
 def test_a_run_of_a_dataset_is_evaluated_and_audited_on_it(tmp_path: Path) -> None:
-    settings = small_settings(data__source="clinic", training__epochs=2)
+    settings = small_settings(data__source="clinic", privacy__delta=1e-5, training__epochs=2)
     run = Run(run_folder(tmp_path / "run", load_corpus("clinic"), settings))
     assert score_documents(run)["scores"]["alone"] == run.scores["modes"]["alone"]
     assert run.corpus(labelled=False).classes == load_corpus("clinic").classes
