@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
 
-from builders import small_corpus, small_edges, small_frame, write_corpus
+from builders import WORDS, small_corpus, small_edges, small_frame, small_texts, write_corpus
 from privgcn import Corpus, GraphClassifier, load_corpus
-from privgcn.config import MODES, RECIPES, PrivacySettings
+from privgcn.config import RECIPES, PrivacySettings
 from privgcn.errors import (
     BudgetWarning,
     ConfigError,
@@ -27,6 +30,9 @@ from privgcn.errors import (
 from privgcn.runs import classifier
 
 QUICK = {"training.epochs": 40, "training.learning_rate": 0.05}
+RNG = np.random.default_rng(0)
+NUMBERS = RNG.integers(0, 2, 60)
+VECTORS = RNG.normal(size=(60, 5)) + 2.0 * NUMBERS[:, None]
 SECRET = "scikit-learn fits twice and compares: the noise is secret, so two fits differ"
 BATCH = "own-graph fits the query documents together"
 
@@ -80,18 +86,14 @@ def test_scikit_learns_own_checks_pass(
 
 def test_the_signature_shows_defaults_and_choices() -> None:
     made = inspect.signature(GraphClassifier, eval_str=True, locals={"nn": torch.nn})
-    parameters = made.parameters
+    parameters, usual = made.parameters, PrivacySettings()
     assert parameters["epsilon"].default is inspect.Parameter.empty
-    usual = PrivacySettings()
     for name in ("delta", "relation", "reproducible"):
         assert parameters[name].default == getattr(usual, name), name
     for name in ("unit", "relation"):
-        choices = set(get_args(PrivacySettings.model_fields[name].annotation))
-        written = parameters[name].annotation
-        assert choices <= {*get_args(written), *get_args(get_args(written)[0])}, name
+        choices = get_args(PrivacySettings.model_fields[name].annotation)
+        assert all(repr(each) in str(parameters[name].annotation) for each in choices), name
     assert {*get_args(parameters["recipe"].annotation), "module"} == set(RECIPES)
-    inference = inspect.signature(GraphClassifier.predict).parameters["inference"]
-    assert inference.default in MODES
 
 
 def test_predictions_beat_the_majority_edges_help_and_labels_are_needed(
@@ -130,13 +132,6 @@ def test_full_graph_says_what_it_needs(clinic: Corpus, private_model: GraphClass
     for documents in (clinic, {"text": ["a letter"]}):
         with pytest.raises(ConfigError, match=r"Corpus\.from_frame.*predict corpus\.test"):
             private_model.predict(documents, inference="full-graph")
-
-
-def test_a_person_on_both_sides_of_the_split_is_refused(clinic: Corpus) -> None:
-    split = np.random.default_rng(0).integers(0, 3, len(clinic)).astype(np.int8)
-    mixed = replace(clinic, split=split)
-    with pytest.raises(PrivacyContractError, match="split by owner"):
-        GraphClassifier(epsilon=1.0, unit="person").fit(mixed.train)
 
 
 # --- no silent choice ------------------------------------------------------------------------
@@ -181,36 +176,6 @@ def test_verbose_says_what_the_command_line_says(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr() == ("", "")
 
 
-def test_owners_go_through_scikit_learns_cross_validation(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(small_frame(owners=12, split=False))
-    labels, owners = frame.pop("label"), frame["owner"]
-    fits: list[set[str]] = []
-    fit = GraphClassifier.fit
-
-    def watched(self: Any, X: Any, y: Any, **more: Any) -> Any:
-        fits.append(set(more.get("owners", X.get("owner"))))
-        return fit(self, X, y, **more)
-
-    monkeypatch.setattr(GraphClassifier, "fit", watched)
-    model = GraphClassifier(
-        4.0, 1e-3, unit="person", reproducible=True, random_state=0, features="hashing"
-    )
-    chosen = {"groups": owners, "cv": GroupKFold(3)}
-    by_column = cross_val_score(model, frame, labels, **chosen)
-    by_argument = cross_val_score(
-        model, frame.drop(columns="owner"), labels, params={"owners": owners}, **chosen
-    )
-    assert by_column.tolist() == by_argument.tolist()
-    # No owner is left out of two folds.
-    assert all(len(set(owners) - trained) == 8 for trained in fits)
-
-
-# --- scores, folders, parameters -------------------------------------------------------------
-
-
 def test_a_parameter_at_its_default_is_left_to_the_settings(clinic: Corpus) -> None:
     chosen = {"privacy.unit": "person", "privacy.delta": 1e-6}
     model = GraphClassifier(
@@ -225,3 +190,106 @@ def test_a_parameter_at_its_default_is_left_to_the_settings(clinic: Corpus) -> N
     assert statement.epsilon <= 2.0
     spoken = clone(model).set_params(delta=1e-6, unit="person")
     assert spoken.fit(clinic.train).settings_ == model.fit(clinic.train).settings_
+
+
+# --- what users of other libraries bring ------------------------------------------------------
+
+
+def test_every_expectation_of_other_libraries_has_its_test() -> None:
+    tests = Path(__file__).parents[1]
+    page = tests.parent / "docs" / "how-to" / "coming-from.md"
+    rows = [line for line in page.read_text("utf-8").splitlines() if line.startswith("| ")]
+    named = {row.rsplit("| ", 1)[1] for row in rows} - {"test |", "--- |"}
+    code = "".join(path.read_text("utf-8") for path in tests.rglob("test_*.py"))
+    assert named <= {f"`{name}` |" for name in re.findall(r"def (test_\w+)", code)}
+
+
+def test_noise_is_not_seeded_by_a_random_state() -> None:
+    def probabilities(**changes: Any) -> Any:
+        model = GraphClassifier(4.0, 1e-3, random_state=1, **changes).fit(VECTORS, NUMBERS)
+        assert model.statement_ is not None
+        assert model.statement_.releasable == ("reproducible" not in changes)
+        return model.predict_proba(VECTORS)
+
+    assert (probabilities() != probabilities()).any()
+    first, second = (probabilities(reproducible=True) for _ in range(2))
+    assert np.array_equal(first, second)
+
+
+def test_owners_go_through_metadata_routing() -> None:
+    owners = np.arange(60) // 3
+    with config_context(enable_metadata_routing=True):
+        model = GraphClassifier(8.0, 1e-2, unit="person").set_fit_request(owners=True)
+        routed = {"owners": owners, "groups": owners}
+        scores = cross_val_score(model, VECTORS, NUMBERS, cv=GroupKFold(3), params=routed)
+    assert np.isfinite(scores).all()
+
+
+def test_documents_come_in_many_forms() -> None:
+    class Dataset:
+        """As ``datasets`` has it: names, and columns by name."""
+
+        column_names = ("text", "label")
+
+        def __getitem__(self, name: str) -> Any:
+            return {"text": texts, "label": labels}[name]
+
+    texts, labels = small_texts()
+    model = GraphClassifier(8.0, 1e-3, features="static")
+    for form in (Dataset(), pl.DataFrame({"text": texts, "label": labels})):
+        assert model.fit(form).classes_.tolist() == sorted(WORDS)
+    assert model.fit(texts, labels).predict(["the courier lost my parcel"]) == ["delivery"]
+    assert "nothing from these texts" in " ".join(str(model.statement_).split())
+    with pytest.raises(ConfigError, match="list of texts"):
+        model.predict("the courier lost my parcel")
+    given = GraphClassifier(8.0, 1e-3).fit(VECTORS, NUMBERS)
+    assert "the vectors themselves" in str(given.statement_)
+
+
+@pytest.mark.parametrize(
+    ("column", "match"),
+    [
+        ({"label": ["Skin", "skin"] * 20}, "differ only"),
+        ({"id": ["a"] * 40}, "must be its own"),
+        ({"owner": ["p"] * 39 + [""]}, "for all documents or for none"),
+        ({"text": None, "texts": ["a"] * 40}, "Rename 'texts' to 'text'"),
+    ],
+)
+def test_a_dirty_table_is_refused(column: dict[str, Any], match: str) -> None:
+    frame = {"text": ["a letter"] * 40, "label": ["a", "b"] * 20, **column}
+    frame = {name: values for name, values in frame.items() if values is not None}
+    with pytest.raises(DataError, match=match):
+        GraphClassifier(4.0, 1e-3, unit="document").fit(frame)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_data_of_pytorch_geometric_is_enough() -> None:
+    split = ["train"] * 45 + ["test"] * 15
+    frame = {"text": ["-"] * 60, "label": NUMBERS.tolist(), "split": split}
+    data = Corpus.from_frame(frame, edges=[(row, row + 1) for row in range(59)]).to_pyg()
+    data.x = torch.tensor(VECTORS, dtype=torch.float32)
+    model = GraphClassifier(8.0, 1e-3).fit(data)
+    assert model.statement_ is not None
+    assert model.statement_.units == 45
+    assert model.predict(data).shape == (60,)
+    assert model.score(data) == model.score(Corpus.from_pyg(data).test)
+    assert data.edge_index.shape == (2, 118)
+    assert Corpus.from_pyg(data).edges.shape == (2, 59)
+    with pytest.raises(ConfigError, match="must be left out"):
+        model.fit(data, NUMBERS)
+    data.edge_weight = data.edge_index[0].float()
+    with pytest.raises(DataError, match="no weights"):
+        model.fit(data)
+
+
+def test_a_module_comes_back_trained() -> None:
+    class Net(torch.nn.Linear):
+        def forward(self, x: Any, edge_index: Any) -> Any:
+            return super().forward(x)
+
+    given = Net(5, 2)
+    model = GraphClassifier(4.0, 1e-3, module=given, parts=6, settings={"training.epochs": 3})
+    trained = model.fit(VECTORS, NUMBERS).module_
+    assert isinstance(trained, Net)
+    assert not trained.training
+    assert (trained.weight != given.weight).any()
