@@ -17,7 +17,7 @@ _PUBLIC = {
     "PrivacyStatement": "privgcn.privacy.statement",
     "Session": "privgcn.mechanism",
     "calibrate": "privgcn.privacy.accounting",
-    "cross_validate": "privgcn.runs.evaluate",
+    "cross_validate": "privgcn.runs.train",
     "epsilon_of": "privgcn.privacy.accounting",
     "load_corpus": "privgcn.data",
 }

@@ -25,7 +25,6 @@ import math
 import statistics
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -57,13 +56,8 @@ STRENGTHS = (1.0, 10.0, 100.0)
 _BINS = 15
 # The least probability that log loss counts: an answer with none would cost infinitely much.
 _LEAST = 1e-15
-_NORMAL = statistics.NormalDist().inv_cdf((1 + LEVEL) / 2)
 _RESAMPLED = 1000
 _ITERATIONS = 100
-# Stored values times classes from which on one strength must do: a fit takes a minute there.
-_MUCH = 200_000_000
-# Where there are no validation documents, so many training documents take their place.
-_HELD_BACK = 0.2
 
 
 def classification_scores(
@@ -71,13 +65,8 @@ def classification_scores(
 ) -> dict[str, Any]:
     """Micro and macro F1, accuracy, their intervals, a table per class, the confusion matrix.
 
-    Documents without a label do not count. Macro F1 averages over the classes that occur
+    Documents without a label (-1) do not count. Macro F1 averages over the classes that occur
     among the labels or the predictions.
-
-    Args:
-        truth: Class index of each document, -1 for none.
-        predicted: Predicted class index of each document.
-        classes: Names of the classes.
     """
     from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
@@ -124,10 +113,6 @@ def probability_scores(truth: Classes, probabilities: NDArray[np.float64]) -> di
     Confidence is the probability of the predicted class. The calibration error is the distance
     between mean confidence and accuracy in each of 15 bins of equal width, averaged over
     documents (Naeini et al. 2015).
-
-    Args:
-        truth: Class index of each document, -1 for none.
-        probabilities: ``[documents, classes]``.
 
     Examples:
         >>> sure = np.array([[0.9, 0.1], [0.9, 0.1]])
@@ -183,19 +168,14 @@ def better_mode(truth: Classes, alone: Classes, own_graph: Classes) -> dict[str,
 def wilson(right: float, documents: int) -> Interval:
     """The Wilson score interval of a fraction (Wilson, 1927), for accuracy and micro F1.
 
-    Args:
-        right: Documents that were classified rightly; a mean over seeds need not be whole.
-        documents: All of them; at least one.
-
     Examples:
         >>> [round(end, 4) for end in wilson(8, 10)]
         [0.4902, 0.9433]
     """
-    z, fraction = _NORMAL, right / documents
-    middle = fraction + z * z / (2 * documents)
-    spread = z * math.sqrt(fraction * (1 - fraction) / documents + (z / (2 * documents)) ** 2)
-    scale = 1 + z * z / documents
-    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
+    from scipy.stats import binomtest
+
+    interval = binomtest(round(right), documents).proportion_ci(LEVEL, method="wilson")
+    return float(interval.low), float(interval.high)
 
 
 def bootstrap_macro_f1(confusion: NDArray[Any]) -> Interval:
@@ -224,11 +204,7 @@ def over_seeds(values: Sequence[float], documents: int) -> dict[str, Any]:
 
     The interval is that of the mean: what the seeds leave open (Student's t) and what the test
     documents leave open, which all seeds have in common (as of a fraction; for macro F1 that is
-    rough).
-
-    Args:
-        values: One score for each seed.
-        documents: Test documents behind each score.
+    rough). ``documents`` is how many test documents are behind each score.
     """
     from scipy.stats import t
 
@@ -258,76 +234,42 @@ def guesses(truth: Classes, classes: int, seed: int) -> dict[str, Classes]:
     }
 
 
-def sees_no_edges(settings: Settings) -> bool:
-    """Whether the model itself, scoring documents alone, is the graph-blind baseline."""
-    return settings.model.kind == "linear" and settings.model.hops == 0
-
-
-def baselines_left_out(settings: Settings) -> list[str]:
-    """What a private run is not compared with, and why."""
-    if settings.privacy is None or sees_no_edges(settings):
-        return []
-    return [
-        "No graph-blind baseline: it would be trained on the private documents once more, at "
-        "a cost that epsilon does not count."
-    ]
-
-
-@dataclass(frozen=True, eq=False)
-class Reference:
-    """Non-private models in one inference mode.
-
-    Attributes:
-        best: Which of them did best on the validation documents.
-        validation: Accuracy of each on the validation documents.
-        predicted: Classes of the test documents, by each.
-    """
-
-    best: str
-    validation: dict[str, float]
-    predicted: dict[str, Classes]
-
-
 def references(
     graph: DocumentGraph, settings: Settings, released: Released | None = None
-) -> dict[Mode, Reference]:
+) -> dict[Mode, dict[str, Any]]:
     """Trains usual models without privacy; for each mode the validation documents choose one.
 
-    Test documents have no say. All train on the documents as they are. So a private run has no
-    references: they would be further releases, at a cost that its epsilon does not count.
+    Without any, the training documents do; test documents have no say. All train on the
+    documents as they are. So a private run has no references: they would be further releases,
+    at a cost that its epsilon does not count.
 
-    Args:
-        graph: All documents, with their split.
-        settings: Of a non-private run; they say how a network trains.
-        released: What this run trained on the documents already.
+    The settings, of a non-private run, say how a network trains; ``released`` is what this run
+    trained on the documents already.
 
-    Raises:
-        PrivacyContractError: The settings are those of a private run.
+    Returns:
+        For each mode the name of the ``best``, and the classes of the test documents as
+        ``predicted`` by each.
     """
     if settings.privacy is not None:
         raise PrivacyContractError(
             "References train on the documents without noise, and no epsilon counts that. "
             "Got private settings. Compare with a run without --epsilon, on public documents."
         )
-    if not (graph.split == VALIDATION).any():
-        rows, split = np.flatnonzero(graph.split == TRAIN), graph.split.copy()
-        order = np.random.default_rng(settings.seed).permutation(len(rows))
-        split[rows[order[: int(_HELD_BACK * len(rows))]]] = VALIDATION
-        graph, released = replace(graph, split=split), None
-    validation, test = (np.flatnonzero(graph.split == code) for code in (VALIDATION, TEST))
-    truth = graph.labels[validation]
-    accuracies: dict[Mode, dict[str, float]] = {mode: {} for mode in MODES}
+    train, validation, test = (
+        np.flatnonzero(graph.split == code) for code in (TRAIN, VALIDATION, TEST)
+    )
+    choosing = validation if len(validation) else train
+    right: dict[Mode, dict[str, int]] = {mode: {} for mode in MODES}
     predicted: dict[Mode, dict[str, Classes]] = {mode: {} for mode in MODES}
     for name, predict in _candidates(graph, settings, released):
-        for mode, known in accuracies.items():
-            right = (predict(validation, mode) == truth)[truth >= 0]
-            accuracy = float(right.mean()) if right.size else 0.0
+        for mode, known in right.items():
+            count = int((predict(choosing, mode) == graph.labels[choosing]).sum())
             # Of several strengths of a regression, the first of the best stays.
-            if accuracy > known.get(name, -1.0):
-                known[name], predicted[mode][name] = accuracy, predict(test, mode)
+            if count > known.get(name, -1):
+                known[name], predicted[mode][name] = count, predict(test, mode)
     return {
-        mode: Reference(max(known, key=known.__getitem__), known, predicted[mode])
-        for mode, known in accuracies.items()
+        mode: {"best": max(known, key=known.__getitem__), "predicted": predicted[mode]}
+        for mode, known in right.items()
     }
 
 
@@ -335,54 +277,44 @@ def _candidates(
     graph: DocumentGraph, settings: Settings, released: Released | None
 ) -> Iterator[tuple[str, Predict]]:
     """A GCN, and logistic regressions on features as they are and propagated."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
     # These need PyTorch, which takes a second to import.
     from privgcn.inference import scores_in_mode
     from privgcn.sgd.train import train_plain
 
     chosen = settings.changed({"model.kind": "gcn"})
     train = graph.induced(np.flatnonzero(graph.split == TRAIN))
-    trained = released
-    if trained is None or trained.settings != chosen:
+    if released is None or released.settings != chosen:
         visible = np.flatnonzero(np.isin(graph.split, (TRAIN, VALIDATION)))
-        trained = train_plain(train, graph.induced(visible), chosen)
-    network = trained
+        released = train_plain(train, graph.induced(visible), chosen)
+    network = released
 
     def by_network(rows: Classes, mode: Mode) -> Classes:
         return np.asarray(scores_in_mode(network, graph, rows, mode).argmax(axis=1))
 
     yield "gcn", by_network
+    known = train.labels >= 0
+    if len(np.unique(train.labels[known])) < 2:
+        return
     for name, hops in HOPS.items():
-        for model in _regressions(_propagated(train, hops), train.labels, graph.classes):
+        rows = _propagated(train, hops)[known]
+        for strength in STRENGTHS:
+            model = LogisticRegression(C=strength, max_iter=_ITERATIONS, tol=1e-3)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model.fit(rows, train.labels[known])
             yield name, partial(_predicted, model, graph, hops)
 
 
 def _predicted(
     model: Any, graph: DocumentGraph, hops: int, rows: Classes, mode: Mode
 ) -> Classes:
-    if len(rows) == 0:
-        return np.empty(0, dtype=np.int64)
     if mode != "full-graph":
         graph, rows = graph.induced(rows), np.arange(len(rows))
     seen = _propagated(graph, 0 if mode == "alone" else hops)
     return np.asarray(model.predict(seen[rows]))
-
-
-def _regressions(rows: Any, labels: Classes, classes: int) -> list[Any]:
-    """Logistic regression, of several strengths."""
-    from sklearn.dummy import DummyClassifier
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    rows, labels = rows[labels >= 0], labels[labels >= 0]
-    if len(np.unique(labels)) < 2:
-        return [DummyClassifier().fit([[0]], [labels.max(initial=0)])]
-    strengths = STRENGTHS[1:2] if rows.size * classes > _MUCH else STRENGTHS
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return [
-            LogisticRegression(C=c, max_iter=_ITERATIONS, tol=1e-3).fit(rows, labels)
-            for c in strengths
-        ]
 
 
 def _propagated(graph: DocumentGraph, hops: int) -> Any:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from safetensors.numpy import save
 
 from builders import small_corpus, two_class_corpus
-from privgcn.data import TRAIN, Corpus
+from privgcn.data import OUTSIDE, TRAIN, Corpus
 from privgcn.errors import DataError
 from privgcn.runs.documents_seen import DocumentsSeen
 from privgcn.runs.folder import SEEN, write_folder
@@ -29,22 +29,19 @@ def trained(seen: DocumentsSeen, corpus: Corpus, *, own: bool = False) -> Any:
 
 
 # hazard 27
-@pytest.mark.parametrize("unit", ["document", "person"])
 def test_the_training_documents_and_no_others_are_known_from_disk(
-    corpus: Corpus, unit: str, tmp_path: Path
+    corpus: Corpus, tmp_path: Path
 ) -> None:
-    made, other = (DocumentsSeen.of(corpus, unit) for _ in range(2))
-    write_folder(tmp_path / "run", "run", {SEEN: made.content()})
-    seen = Run(tmp_path / "run").documents_seen
-    assert seen is not None
-    assert np.array_equal(seen.roles(corpus, own=True), corpus.split)
+    seen, other = (DocumentsSeen.of(corpus) for _ in range(2))
+    for kind in ("run", "model"):
+        write_folder(tmp_path / kind, kind, {SEEN: seen.content()})
+    assert np.array_equal(Run(tmp_path / "run").roles(corpus, own=True), corpus.split)
+    assert (Run(tmp_path / "model").roles(corpus, own=True) == OUTSIDE).all()
     # Hashes lie sorted, hold no id and are those of no other run.
     for hashes, others in zip(seen[1:], other[1:], strict=True):
         assert (np.diff(hashes.astype(object)) > 0).all()
         assert not np.isin(hashes, others).any()
     assert b"d17" not in seen.content().replace(seen.key.tobytes(), b"")
-    write_folder(tmp_path / "model", "model", {})
-    assert Run(tmp_path / "model").documents_seen is None
 
 
 def test_contents_are_recognised_however_they_are_stored(tmp_path: Path) -> None:
@@ -52,32 +49,21 @@ def test_contents_are_recognised_however_they_are_stored(tmp_path: Path) -> None
     rows[:, 2] = 0.0
     mapped = np.memmap(tmp_path / "rows", np.float32, "w+", shape=rows.shape)
     mapped[:] = rows
-    seen = DocumentsSeen.of(two_class_corpus(worded=False, vectors=rows), None)
+    seen = DocumentsSeen.of(two_class_corpus(worded=False, vectors=rows))
     ids = np.arange(1000, 1120).astype(str)
     for stored in (rows, mapped, sp.csr_matrix(rows), sp.csc_matrix(rows).tocsr()):
         corpus = two_class_corpus(worded=False, vectors=stored, ids=ids)
         assert np.array_equal(trained(seen, corpus), corpus.split == 0)
     # Empty documents are not all the same.
     empty, other = (two_class_corpus(texts=(each,) * 120) for each in ("", " \n"))
-    seen = DocumentsSeen.of(empty, None)
+    seen = DocumentsSeen.of(empty)
     assert len(seen.training) == 60, "ids alone"
     assert not trained(seen, replace(other, ids=ids)).any()
 
 
-def test_an_owner_tells_only_at_home_and_only_where_people_are_protected(
-    corpus: Corpus,
-) -> None:
-    renamed = [f"new {row}" for row in range(len(corpus))]
-    later = replace(corpus, texts=tuple(renamed), ids=np.array(renamed))
-    training = int((corpus.split == 0).sum())
-    assert trained(DocumentsSeen.of(corpus, "person"), later, own=True).sum() == training
-    assert not trained(DocumentsSeen.of(corpus, "person"), later).any()
-    assert not trained(DocumentsSeen.of(corpus, "document"), later, own=True).any()
-
-
 def test_a_held_out_copy_of_a_training_document_stays_held_out() -> None:
     corpus = two_class_corpus()
-    seen = DocumentsSeen.of(corpus, "document")
+    seen = DocumentsSeen.of(corpus)
     assert corpus.texts[0] in corpus.texts[2:]
     assert np.array_equal(trained(seen, corpus, own=True), corpus.split == 0)
     assert trained(seen, corpus).sum() > (corpus.split == 0).sum()
@@ -90,14 +76,12 @@ def test_a_held_out_copy_of_a_training_document_stays_held_out() -> None:
         lambda a: {"key": a["key"]},
         lambda a: {**a, "more": np.zeros(1)},
         lambda a: {**a, "key": np.zeros(31, np.uint8)},
-        lambda a: {**a, "training": a["training"].astype(np.int64)},
-        lambda a: {**a, "test": a["test"].reshape(1, -1)},
     ],
 )
 def test_what_is_no_list_of_hashes_is_refused(
     corpus: Corpus, tmp_path: Path, damage: Any
 ) -> None:
-    arrays = {n: each.copy() for n, each in DocumentsSeen.of(corpus, None)._asdict().items()}
+    arrays = {n: each.copy() for n, each in DocumentsSeen.of(corpus)._asdict().items()}
     write_folder(tmp_path / "run", "run", {SEEN: save(damage(arrays)) if damage else b""})
     with pytest.raises(DataError, match="cannot be read"):
-        _ = Run(tmp_path / "run").documents_seen
+        Run(tmp_path / "run").roles(corpus, own=True)

@@ -96,11 +96,9 @@ def test_given_vectors_predict_to_the_bit(tmp_path: Path, made: Any, balanced: b
     "labels",
     [
         np.array([10, 20, -3]),
-        np.array([0, 1, 255], dtype=np.uint8),
         np.array([0.0, 1.0, 2.0]),
         np.array([True, False, True]),
         np.array(["a", "bc", "ünï"]),
-        np.array(["a", "bc", "d" * 40], dtype=object),
     ],
     ids=lambda labels: str(labels.dtype),
 )
@@ -162,33 +160,25 @@ def test_constants_of_another_version_change_no_saved_model(
             assert np.array_equal(predicted, probabilities), mode
 
 
-@pytest.mark.parametrize(
-    ("name", "damaged"),
-    [
-        ("weight", None),
-        ("mean", np.zeros(1, np.float32)),
-        ("mean", np.zeros(8)),
-        ("class_bias", np.full(3, np.inf, np.float32)),
-        ("iterates", np.zeros((3, 8, 3), np.float32)),
-        ("more", np.zeros(1, np.float32)),
-    ],
-)
-def test_a_damaged_tensor_or_record_is_refused(tmp_path: Path, name: str, damaged: Any) -> None:
+def test_a_damaged_tensor_or_record_is_refused(tmp_path: Path) -> None:
     """Also where nothing claims that it is whole, as in a run without privacy."""
     GraphClassifier(**PRIVATE).fit(*vectors()).save(tmp_path / "model")
-    honest, run = Run(tmp_path / "model"), Run(tmp_path / "model")
-    vars(run)["verification"] = honest.verification
-    tensors = load(honest.content(WEIGHTS))
-    if damaged is None:
-        del tensors[name]
-    else:
-        tensors[name] = damaged
-    reseal(tmp_path / "model", {WEIGHTS: save(tensors)})
-    with pytest.raises(DataError, match=name):
-        run.model()
-    for change in ({"format": 5}, {"width": 9}, {"kind": "gcn"}, {"wings": 2}):
-        record = json.dumps({**honest.record(MODEL), **change})
-        reseal(tmp_path / "model", {MODEL: record, WEIGHTS: honest.content(WEIGHTS)})
+    honest = Run(tmp_path / "model")
+    tensors, record = load(honest.content(WEIGHTS)), honest.record(MODEL)
+    damaged: list[dict[str, Any]] = [
+        {name: tensor for name, tensor in tensors.items() if name != "weight"},
+        {**tensors, "mean": np.zeros(1, np.float32)},
+        {**tensors, "mean": np.zeros(8)},
+        {**tensors, "class_bias": np.full(3, np.inf, np.float32)},
+        {**tensors, "iterates": np.zeros((3, 8, 3), np.float32)},
+        {**tensors, "more": np.zeros(1, np.float32)},
+    ]
+    changes = ({"format": 5}, {"width": 9}, {"kind": "gcn"}, {"wings": 2})
+    for files in (
+        *({WEIGHTS: save(each)} for each in damaged),
+        *({MODEL: json.dumps({**record, **change})} for change in changes),
+    ):
+        reseal(tmp_path / "model", {**honest.files, **files})
         run = Run(tmp_path / "model")
         vars(run)["verification"] = honest.verification
         with pytest.raises(DataError, match="cannot be read"):

@@ -13,10 +13,11 @@ from builders import small_corpus, small_settings, two_class_corpus
 from privgcn.config import MODES
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
 from privgcn.features import words
+from privgcn.mechanism import Ranks
 from privgcn.privacy import accounting
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.runs.prepare import check_owners, graph_of, make_features, prepare, public_size
-from privgcn.runs.train import score_table, train
+from privgcn.runs.train import _encoded, _gather, score_table, train
 
 GIVEN = {"features__kind": "given", "features__options": {}}
 
@@ -93,15 +94,6 @@ def test_a_run_has_one_plan_and_its_epsilon_is_computed_while_calibrating_only(
     assert accounting._epsilon.cache_info().misses == calibrated
 
 
-def test_another_seed_is_another_partition_at_the_same_cost() -> None:
-    settings = small_settings(privacy__parts=4)
-    prepared = prepare(small_corpus(), settings)
-    other = prepared.reseeded(9)
-    assert other.settings == settings.changed({"seed": 9})
-    assert other.plan == prepare(small_corpus(), other.settings).plan
-    assert other.featurizer is prepared.featurizer
-
-
 # hazard 21
 def test_default_features_follow_owners_where_only_they_are_public() -> None:
     assert public_size(owned(), small_settings(privacy__unit="person")) == 40
@@ -139,3 +131,39 @@ def test_rows_on_disk_train_the_same_model_to_the_bit(
     assert near.model.released.serialised() == far.model.released.serialised()
     for mode in MODES:
         assert np.array_equal(near.predictions(mode), far.predictions(mode))
+
+
+# --- ranks encode their own texts, each by the one that holds its group; one of them scores ---
+
+
+def test_without_privacy_there_is_one_process() -> None:
+    settings = small_settings("plain", epsilon=None)
+    with pytest.raises(ConfigError, match="one process"):
+        prepare(small_corpus(), settings, ranks=Ranks(0, 2))
+
+
+def test_each_rank_encodes_whole_groups_and_the_first_gets_all() -> None:
+    corpus = small_corpus(owners=20)
+    settings = small_settings(
+        privacy__unit="person", features__kind="static", features__options={}
+    )
+    train, graphs = corpus.split == 0, []
+    for number in range(3):
+        graphs.append(_encoded(prepare(corpus, settings, ranks=Ranks(number, 3))))
+        own = graphs[-1].features.any(axis=1)
+        owners = np.unique(corpus.owners[train & own])
+        assert len(owners)
+        assert np.array_equal(train & own, train & np.isin(corpus.owners, owners))
+        assert own[~train].any() == (number == 0)
+    assert (np.sum([graph.features.any(axis=1) for graph in graphs], axis=0) == 1).all()
+
+    class Summed:
+        leads = True
+
+        def sum(self, block: Any) -> Any:
+            return sum(graph.features[: len(block)].astype(float) for graph in graphs)
+
+    ranks: Any = Summed()
+    _gather(graphs[0], ranks)
+    alone = _encoded(prepare(corpus, settings))
+    assert np.array_equal(graphs[0].features, alone.features)

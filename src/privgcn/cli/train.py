@@ -6,7 +6,6 @@ import os
 import shlex
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,8 +183,6 @@ def _trained(
     run = train_model(prepared)
     if ranks is not None and not ranks.leads:
         return None
-    # Other seeds are trained by this process alone.
-    run = replace(run, prepared=replace(prepared, ranks=None))
     record = write_run(folder, run, run_page, overwrite=overwrite, seeds=seeds)
     record["seconds"] = round(time.perf_counter() - begun, 3)
     return _answer(record, run.model.statement)
@@ -328,7 +325,6 @@ def _answer(record: dict[str, Any], statement: PrivacyStatement | None, *more: s
         reference_table(record),
         repeat_table(record),
         ". ".join(deployment(record) or ()),
-        *record["baselines_left_out"],
         guarantee_line(statement),
         f"Run: {folder}    Report: {shlex.quote(record['run'] + '/report.html')}",
         f"Next: privgcn verify {folder}; privgcn release {folder} DIR" if statement else "",

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import inspect
 import math
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
+from traceback import walk_stack
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from privgcn import progress
@@ -38,7 +38,7 @@ from privgcn.runs.documents_seen import vector_bytes
 from privgcn.runs.folder import write_folder
 from privgcn.runs.inputs import Documents, documents_in, training_documents, truth_beside
 from privgcn.runs.model import Model, model_files
-from privgcn.runs.prepare import PreparedRun, prepare
+from privgcn.runs.prepare import prepare
 from privgcn.runs.run import Run
 from privgcn.runs.train import train
 
@@ -67,7 +67,6 @@ class _Fit:
     """A private fit: hashes of its documents, and whether other fits were on the same."""
 
     documents: frozenset[int]
-    settings: Settings
     one_of_several: bool = False
 
 
@@ -205,10 +204,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         settings = self._make_settings()
         self._check_unit(documents, settings)
-        # To draw another seed is no other setting; to name one is.
-        drawn = not isinstance(self.random_state, int | np.integer)
-        compared = settings.model_copy(update={"seed": 0}) if drawn else settings
-        fit, gaps = _recorded(documents, compared)
+        fit, gaps = _recorded(documents, settings)
         names = getattr(self, "feature_names_in_", None)
         with progress.watched(progress.Printed()) if self.verbose else nullcontext():
             prepared = prepare(
@@ -224,7 +220,10 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 print(
                     f"Features: {prepared.featurizer.dimension:,}, {prepared.featurizer.kind}."
                 )
-            _warn(prepared)
+            for remark in (documents.parent or documents).remarks or ():
+                warnings.warn(remark, PrivacyWarning, stacklevel=2)
+            for line in prepared.advice:
+                warnings.warn(line, BudgetWarning, stacklevel=2)
             self._take(train(prepared).model)
         self._fit = fit
         return self
@@ -282,11 +281,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "_model")
         documents, truth = truth_beside(X, y, self.classes_)
         predicted = self.predict(documents, edges=edges, inference=inference)
-        if len(truth) != len(predicted):
-            raise DataError(
-                f"Scoring needs one label for each of the {len(predicted)} documents. Got "
-                f"{len(truth)}."
-            )
+        check_consistent_length(truth, predicted)
         known = np.array([not is_missing(label) for label in truth], dtype=bool)
         if not known.any():
             raise DataError("Scoring needs labels, and no document here has one.")
@@ -356,10 +351,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        private = _bound(self.epsilon) is not None or any(
-            "privacy" in name for name in self.settings or ()
-        )
-        tags.non_deterministic = private and not self.reproducible
+        tags.non_deterministic = self.epsilon is not None and not self.reproducible
         return tags
 
     def _make_settings(self) -> Settings:
@@ -419,14 +411,6 @@ def _bound(epsilon: Any) -> float | None:
     return None if math.isinf(epsilon) else float(epsilon)
 
 
-def _warn(prepared: PreparedRun) -> None:
-    """What the command line notes before training, beyond what was read."""
-    for remark in (prepared.corpus.parent or prepared.corpus).remarks or ():
-        warnings.warn(remark, PrivacyWarning, stacklevel=3)
-    for line in prepared.advice:
-        warnings.warn(line, BudgetWarning, stacklevel=3)
-
-
 def parameters_of(settings: Settings) -> dict[str, Any]:
     """Parameters of ``GraphClassifier`` that make these settings again, but for the data.
 
@@ -464,30 +448,19 @@ def _recorded(corpus: Corpus, settings: Settings) -> tuple[_Fit | None, tuple[Fa
         for fit in _fits
         if len(documents & fit.documents) >= _OVERLAP * min(len(documents), len(fit.documents))
     ]
-    own = _Fit(documents, settings)
+    own = _Fit(documents)
     for fit in (own, *same):
         fit.one_of_several = bool(same)
     _fits.append(own)
-    frame, searched = sys._getframe(), False
-    while frame.f_back is not None and not searched:
-        frame = frame.f_back
-        searched = str(frame.f_globals.get("__name__", "")).startswith(_SEARCH)
-    if searched:
-        why = (
-            "scikit-learn's model selection trains on the same private documents again and "
-            "again, and the claim of a model that it chooses is void."
+    modules = (str(frame.f_globals.get("__name__")) for frame, _ in walk_stack(None))
+    searched = any(name.startswith(_SEARCH) for name in modules)
+    if searched or same:
+        warnings.warn(
+            "These private documents are trained on more than once. The epsilon of each model "
+            "counts that model alone, and to choose among them voids the claim. Use 'privgcn "
+            "tune', whose epsilon covers the whole search, or choose settings on public "
+            "documents with cross_validate.",
+            PrivacyWarning,
+            stacklevel=3,
         )
-    elif any(fit.settings != settings for fit in same):
-        why = (
-            "These private documents were trained on before, with other settings. To choose "
-            "among such models is a search that no epsilon counts, and the claim is void."
-        )
-    else:
-        # A fit that was run again, with other noise, is stated without a warning.
-        return own, ()
-    remedy = (
-        "The epsilon of each model counts that model alone. Use 'privgcn tune', whose epsilon "
-        "covers the whole search, or choose settings on public documents with cross_validate."
-    )
-    warnings.warn(f"{why} {remedy}", PrivacyWarning, stacklevel=3)
     return own, (Fact("unpaid_search"),) if searched else ()

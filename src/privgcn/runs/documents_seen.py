@@ -40,8 +40,8 @@ class DocumentsSeen(NamedTuple):
 
     Attributes:
         key: Of all hashes; a new one for each run.
-        training: Ids, texts and vectors of training documents, and their owners where the unit
-            is a person. Each kind is hashed in its own way: none is taken for another.
+        training: Ids, texts and vectors of training documents. Each kind is hashed in its own
+            way: none is taken for another.
         validation: Documents held out for validation, id and content together.
         test: Documents held out for the test, id and content together.
     """
@@ -52,13 +52,12 @@ class DocumentsSeen(NamedTuple):
     test: Hashes
 
     @classmethod
-    def of(cls, corpus: Corpus, unit: str | None) -> DocumentsSeen:
+    def of(cls, corpus: Corpus) -> DocumentsSeen:
         """What a run on the training documents of a corpus has seen."""
         key = secrets.token_bytes(32)
         hashes = _hashes(corpus, key)
-        kinds = ("id", "text", "vector", *(("owner",) if unit == "person" else ()))
-        training = np.concatenate([hashes[kind][corpus.split == TRAIN] for kind in kinds])
-        held_out = hashes["held out"]
+        held_out = hashes.pop("held out")
+        training = np.concatenate([each[corpus.split == TRAIN] for each in hashes.values()])
         return cls(
             key=np.frombuffer(key, np.uint8),
             training=np.unique(training[training > 0]),
@@ -70,11 +69,9 @@ class DocumentsSeen(NamedTuple):
     def read(cls, content: bytes, folder: Path) -> DocumentsSeen:
         """Those of a run folder."""
         try:
-            key, *hashes = seen = cls(**load(content))
-            if key.dtype != np.uint8 or key.shape != (32,):
+            seen = cls(**load(content))
+            if seen.key.nbytes != 32:
                 raise ValueError("the key must have 32 bytes")
-            if any(array.dtype != np.uint64 or array.ndim != 1 for array in hashes):
-                raise ValueError("there is more in it than hashes")
         except (SafetensorError, ValueError, TypeError, KeyError) as error:
             raise DataError(
                 f"The file {folder / SEEN} cannot be read: {error}. Train again."
@@ -93,9 +90,9 @@ class DocumentsSeen(NamedTuple):
         Args:
             corpus: Any documents.
             own: Whether they come from the source that the run was trained on. There an id
-                or a protected owner tells too, and a document that was held out is known as
-                such even where it repeats a training document. Elsewhere ids may be the same
-                by chance, and the content decides.
+                tells too, and a document that was held out is known as such even where it
+                repeats a training document. Elsewhere ids may be the same by chance, and the
+                content decides.
         """
         hashes = _hashes(corpus, self.key.tobytes())
         trained = {kind: np.isin(each, self.training) for kind, each in hashes.items()}
@@ -105,7 +102,7 @@ class DocumentsSeen(NamedTuple):
             roles[np.isin(hashes["held out"], self.validation)] = VALIDATION
         roles[(trained["text"] | trained["vector"]) & (roles == OUTSIDE)] = TRAIN
         if own:
-            roles[trained["id"] | trained["owner"]] = TRAIN
+            roles[trained["id"]] = TRAIN
         return roles
 
 
@@ -132,12 +129,7 @@ def _hashes(corpus: Corpus, key: bytes) -> dict[str, Hashes]:
         "vector": hashed("vector", vectors),
     }
     rows = np.stack(list(hashes.values()), axis=1)
-    hashes["held out"] = hashed("held out", (row.tobytes() for row in rows))
-    hashes["owner"] = hashed("owner", None)
-    if corpus.owners is not None and corpus.owner_names is not None:
-        names = (str(name).encode() for name in corpus.owner_names)
-        hashes["owner"] = hashed("owner", names)[corpus.owners]
-    return hashes
+    return {**hashes, "held out": hashed("held out", (row.tobytes() for row in rows))}
 
 
 def vector_bytes(vectors: Any) -> Iterator[bytes]:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from scipy.special import softmax
 
 from privgcn.config import DataSettings, Mode, Settings, to_toml
-from privgcn.errors import ConfigError, DataError, PrivGCNError, refusal
+from privgcn.errors import ConfigError, DataError, PrivGCNError, refusal, shown
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.verify import DIGEST_KEY
 from privgcn.released import Kind, Released
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from privgcn.graph import DocumentGraph
     from privgcn.runs.run import Run
 
-_FORMAT: Literal[7] = 7
+_FORMAT: Literal[8] = 8
 _MOST_CLASSES = 100_000
 
 
@@ -44,8 +44,8 @@ _MOST_CLASSES = 100_000
 class Model:
     """What was trained, with everything that a user of it needs.
 
-    ``classes`` keep their type; ``feature_names`` are those of the columns that the classifier
-    was fitted on; ``module`` is of the class that was trained, where it was the user's own.
+    ``feature_names`` are those of the columns that the classifier was fitted on; ``module`` is
+    of the class that was trained, where it was the user's own.
     """
 
     released: Released
@@ -93,14 +93,12 @@ class Model:
     def record(self) -> dict[str, Any]:
         """The content of ``model.json``: everything but tensors and settings."""
         matching = self.released.matching
-        kind, size = self.classes.dtype.kind, self.classes.dtype.itemsize
-        dtype = {"U": "U", "T": "U", "O": "O", "b": "b1"}.get(kind, f"{kind}{size}")
         try:
             record = _Record(
                 format=_FORMAT,
                 kind=self.released.kind,
                 title=self.released.title,
-                classes=_Classes(dtype=dtype, values=self.classes.tolist()),
+                classes=self.classes.tolist(),
                 features=self.featurizer.state(),
                 feature_names=None if self.feature_names is None else list(self.feature_names),
                 width=self.featurizer.dimension,
@@ -115,26 +113,18 @@ class Model:
         return record.model_dump()
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class _Classes(_Strict):
-    """Class labels and their type; texts are ``U`` whatever their length."""
-
-    dtype: Annotated[str, Field(pattern=r"^(U|O|b1|[iu][1248]|f[248])$")]
-    values: Annotated[
-        list[bool | int | float | str], Field(min_length=2, max_length=_MOST_CLASSES)
-    ]
-
-
-class _Record(_Strict):
+class _Record(BaseModel):
     """The content of ``model.json``."""
 
-    format: Literal[7]
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    format: Literal[8]
     kind: Kind
     title: str | None
-    classes: _Classes
+    classes: Annotated[
+        list[bool] | list[int] | list[float] | list[str],
+        Field(min_length=2, max_length=_MOST_CLASSES),
+    ]
     features: dict[str, Any]
     feature_names: list[str] | None
     width: Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -180,7 +170,7 @@ def read_model(run: Run, *, module: nn.Module | None = None, path: Path | None =
     settings, statement = run.settings, run.statement
     try:
         record = _Record.model_validate(run.record(MODEL))
-        classes = np.array(record.classes.values, dtype=record.classes.dtype)
+        classes = np.array(record.classes)
         featurizer = featurizer_from_state(record.features, path=path)
         if featurizer.dimension != record.width:
             raise DataError(f"{featurizer.dimension} features for a model of {record.width}")
@@ -209,22 +199,16 @@ def read_model(run: Run, *, module: nn.Module | None = None, path: Path | None =
 
 def _check_tensors(released: Released, width: int, classes: int) -> None:
     """The tensors must be those of the kind of model, of its shape, and finite."""
-    tensors = released.tensors
-    if released.kind != released.settings.model.kind:
-        raise DataError(f"it is a '{released.kind}', and its settings say otherwise")
-    for name, tensor in tensors.items():
-        if tensor.dtype.kind == "f" and not np.isfinite(tensor).all():
-            raise DataError(f"its '{name}' holds numbers that are not finite")
-    if released.kind == "module":
-        return  # the module itself knows its tensors
-    expected = {name: (s, "float32") for name, s in _shapes(released, width, classes).items()}
-    found = {name: (tensor.shape, str(tensor.dtype)) for name, tensor in tensors.items()}
-    for name in sorted(expected.keys() | found.keys()):
-        if found.get(name) != expected.get(name):
-            raise DataError(
-                f"its '{name}' must be {expected.get(name, 'left out')}, got "
-                f"{found.get(name, 'none')}"
-            )
+    tensors, kind = released.tensors, released.settings.model.kind
+    if released.kind != kind:
+        raise DataError(f"it is a '{released.kind}', and its settings say '{kind}'")
+    found = {n: t.shape if t.dtype == np.float32 else str(t.dtype) for n, t in tensors.items()}
+    # A module itself knows its tensors.
+    expected = found if kind == "module" else _shapes(released, width, classes)
+    if found != expected:
+        raise DataError(f"its tensors must be {expected}, got {shown(found)}")
+    if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
+        raise DataError("its tensors must be finite")
 
 
 def _shapes(released: Released, width: int, classes: int) -> dict[str, tuple[int, ...]]:

@@ -51,14 +51,14 @@ class Predictions:
 
     def csv_text(self, *, all_classes: bool = False) -> str:
         """Id, predicted class and its probability; with ``all_classes``, of every class."""
-        others = [f"probability of {name}" for name in self.classes] if all_classes else []
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
-        table.writerow([harmless(name) for name in (*_COLUMNS, *others)])
+        every = [f"probability of {name}" for name in self.classes] if all_classes else []
+        table.writerow([*_COLUMNS, *every])
         best = self.probabilities.argmax(axis=1)
         for name, code, row in zip(self.ids, best, self.probabilities, strict=True):
             words = harmless(str(name)), harmless(str(self.classes[code]))
-            values = (row[code], *row[: len(others)])
+            values = (row[code], *row[: len(every)])
             table.writerow([*words, *(f"{value:.6f}" for value in values)])
         return text.getvalue()
 
@@ -99,20 +99,15 @@ def predict_source(
     """Predicts the documents of a folder or dataset.
 
     Of the run's own corpus, only documents outside of training are predicted: training
-    documents given as new ones would make every prediction a look at them.
-
-    Args:
-        folder: A run, a saved model or a release.
-        source: A folder or file of documents, or a dataset's name.
-        inference: The mode.
-        encoder: Where the encoder of the features lies, if it is not installed.
-        reading: Options of ``load_corpus``, where the run has others or, as a release, none.
+    documents given as new ones would make every prediction a look at them. ``encoder`` says
+    where the encoder of the features lies, if it is not installed; ``reading`` has options of
+    ``load_corpus``, where the run has others or, as a release, none.
     """
     mode, run = check_mode(inference), Run(folder)
     model, own = run.model(path=encoder), run.is_own_source(source)
     corpus = run.corpus(source, reading, labelled=False)
     trained = run.roles(corpus, own=own) == TRAIN
-    _check_full_graph(run, source, mode, there=bool(trained.any()))
+    _check_full_graph(run, mode, there=bool(trained.any()))
     chosen = corpus.select(~trained if own else np.arange(len(corpus)))
     if len(chosen) == 0:
         raise DataError(
@@ -144,23 +139,17 @@ def score_documents(
 
     Of its own corpus these are the test documents. A random split would be made anew, and
     differently where documents came or went, so the run's memory decides: what it was not
-    trained on and did not validate with. Of other documents these are all but exact copies
-    of training documents, whatever their split.
-
-    Args:
-        run: A run folder; for other documents than its own also a saved model or a release.
-        source: Labelled documents, or a dataset; ``None`` takes the run's own.
-        inference: A mode, or ``all`` that these documents have.
-        encoder: Where the encoder of the features lies, if it is not installed.
-        reading: Options of ``load_corpus``, where the run has others or, as a release, none.
+    trained on and did not validate with. Of other documents, which a saved model or a release
+    can be scored on, too, these are all but exact copies of training documents, whatever their
+    split. ``encoder`` and ``reading`` are as in :func:`predict_source`.
 
     Returns:
-        What ``--json`` prints.
+        What ``--json`` prints, with the mode of ``inference`` or all that these documents have.
     """
     from privgcn.runs.train import TrainedRun, baselines
 
     model, own = run.model(path=encoder), source is None or run.is_own_source(source)
-    if own and run.documents_seen is None:
+    if own and run.kind != "run":
         raise DataError(
             f"The {run.kind} {run.folder} does not know which documents it was trained on. "
             "Evaluate the run folder, or name other documents."
@@ -187,7 +176,7 @@ def score_documents(
     modes = [mode for mode in MODES if there or mode != "full-graph"]
     if inference != "all":
         modes = [check_mode(inference)]
-        _check_full_graph(run, source, modes[0], there=there)
+        _check_full_graph(run, modes[0], there=there)
     corpus = corpus.with_split(np.where(test, TEST, np.where(trained, TRAIN, OUTSIDE)))
     scored = TrainedRun(model, corpus, model.graph(corpus))
     return {
@@ -200,17 +189,13 @@ def score_documents(
     }
 
 
-def _check_full_graph(run: Run, source: str | None, mode: Mode, *, there: bool) -> None:
+def _check_full_graph(run: Run, mode: Mode, *, there: bool) -> None:
     """Refuses ``full-graph`` where no training document is there to be looked at."""
     if mode == "full-graph" and not there:
-        why = (
-            f"a {run.kind} does not know which those are"
-            if run.documents_seen is None
-            else f"{source} has none: it would be the same as 'own-graph'"
-        )
         raise ConfigError(
-            f"Inference 'full-graph' looks at training documents, and {why}. Use the folder of "
-            "the run with its own documents, or --inference own-graph."
+            "Inference 'full-graph' looks at training documents, and none is known to be among "
+            f"these, to a {run.kind}. Use the folder of the run with its own documents, or "
+            "--inference own-graph."
         )
 
 
@@ -218,25 +203,21 @@ def _coverage(
     mode: Mode, run: Run, *, own: bool, trained: list[str], documents: int
 ) -> tuple[bool | None, str]:
     """Whether predictions are covered by the guarantee of the training data, and why."""
-    if run.statement is None:
-        return False, "No guarantee covers these predictions: the model has none."
-    if run.statement.void:
-        return False, "No guarantee covers these predictions: the claim of the model is void."
+    if run.statement is None or run.statement.void:
+        lacks = "the model has none" if run.statement is None else "the model's claim is void"
+        return False, f"No guarantee covers these predictions: {lacks}."
     if mode == "full-graph":
         return False, "Not covered by the guarantee: training documents were looked at."
     if trained:
         names = ", ".join(trained[:5]) + (", ..." if len(trained) > 5 else "")
-        consequence = (
-            "their own predictions are not covered by the guarantee; the others are"
-            if mode == "alone"
-            else "training documents were looked at, so no prediction here is covered by the "
-            "guarantee"
-        )
+        consequence = "no prediction here is covered by the guarantee"
+        if mode == "alone":
+            consequence = "only predictions of the others are covered by the guarantee"
         return False, (
             f"{len(trained)} of {documents} documents trained the model or repeat one that "
             f"did ({names}): {consequence}."
         )
-    if run.documents_seen is None:
+    if run.kind != "run":
         return None, "Covered by the guarantee if none of these documents trained the model."
     why = (
         "these were left out"

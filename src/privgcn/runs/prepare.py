@@ -8,7 +8,7 @@ plan and its epsilon are computed once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,13 +63,6 @@ class PreparedRun:
     gaps: tuple[Fact, ...] = ()
     ranks: Ranks | None = None
 
-    def reseeded(self, seed: int) -> PreparedRun:
-        """The same run with another seed; its plan costs the same epsilon."""
-        plan = self.plan
-        if plan is not None and plan.partition.seed is not None:
-            plan = replace(plan, partition=replace(plan.partition, seed=seed))
-        return replace(self, settings=self.settings.changed({"seed": seed}), plan=plan)
-
 
 def prepare(
     corpus: Corpus,
@@ -82,16 +75,9 @@ def prepare(
     feature_names: tuple[str, ...] | None = None,
     gaps: tuple[Fact, ...] = (),
 ) -> PreparedRun:
-    """Decides about a run; of several ranks, every one calls this.
-
-    Raises:
-        ConfigError: The budget cannot be kept, or settings do not fit together.
-        DataError: Nobody could train on the corpus.
-        PrivacyContractError: Owners, groups or delta do not fit the documents.
-    """
+    """Decides about a run, or refuses it; of several ranks, every one calls this."""
     corpus.check_trainable()
     privacy = settings.privacy
-    ranks = None if ranks is None or ranks.size == 1 else ranks
     if ranks is not None and privacy is None:
         raise ConfigError(
             "Training without privacy runs in one process. Leave out torchrun, or add "

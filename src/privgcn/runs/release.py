@@ -36,10 +36,6 @@ def releasable_statement(
         learned_features: Whether features that were learned from protected text may go out.
         not_chosen: The owner's word that a model that is one of several was not chosen among
             them by looking at scores or documents.
-
-    Raises:
-        PrivacyContractError: The run has no guarantee, its claim is void or holds on a
-            condition, its noise was seeded, or its features were learned from protected text.
     """
     statement = run.statement
     if statement is None:

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from privgcn.data import Corpus
-    from privgcn.runs.documents_seen import DocumentsSeen
     from privgcn.runs.train import TrainedRun
 
 Page = Callable[[Settings, PrivacyStatement | None, dict[str, Any]], str]
@@ -115,7 +114,7 @@ class Run:
                     f"{STATEMENT}. Copy the whole folder, or train again."
                 )
             return None
-        statement = _statement(self.content(STATEMENT), self.folder / STATEMENT)
+        statement = PrivacyStatement.from_json(self.content(STATEMENT).decode(errors="replace"))
         check_claim(
             statement,
             settings=bound_settings(self.settings),
@@ -140,13 +139,6 @@ class Run:
         """The model, as :func:`read_model` gives it; its claim is checked first."""
         return read_model(self, module=module, path=path)
 
-    @cached_property
-    def documents_seen(self) -> DocumentsSeen | None:
-        """Which documents it was trained on; ``None`` where the folder does not know."""
-        from privgcn.runs.documents_seen import DocumentsSeen
-
-        return DocumentsSeen.read(self.files[SEEN], self.folder) if SEEN in self.files else None
-
     def is_own_source(self, source: str) -> bool:
         """Whether the run was trained on the documents at ``source``."""
         from privgcn.data import resolved_source
@@ -163,10 +155,8 @@ class Run:
     ) -> Corpus:
         """Documents, by default those that the run was made from.
 
-        Args:
-            source: Where other documents are.
-            reading: Options of ``load_corpus`` for them, where the run has others.
-            labelled: Whether labels count, which must be among the model's classes.
+        ``reading`` has options of ``load_corpus``, where the run has others. If documents are
+        ``labelled``, their labels must be among the model's classes.
         """
         from privgcn.data import load_corpus
         from privgcn.data.catalogue import dataset_names
@@ -181,19 +171,19 @@ class Run:
         known = data.reading if self.is_own_source(source) else data.reading_new
         read = {**known, **(reading or {})}
         if labelled and source not in dataset_names():  # which have classes of their own
-            read["classes"] = list(map(str, self.record(MODEL)["classes"]["values"]))
+            read["classes"] = list(map(str, self.record(MODEL)["classes"]))
         return load_corpus(source, seed=self.settings.seed, **read)
 
     def roles(self, corpus: Corpus, *, own: bool) -> NDArray[np.int8]:
-        """What each document was to the run, as far as the folder knows, as a split."""
+        """What each document was to the run, as a split; only a run folder knows it."""
         import numpy as np
 
         from privgcn.data import OUTSIDE
+        from privgcn.runs.documents_seen import DocumentsSeen
 
-        seen = self.documents_seen
-        if seen is None:
+        if self.kind != "run":
             return np.full(len(corpus), OUTSIDE, np.int8)
-        return seen.roles(corpus, own=own)
+        return DocumentsSeen.read(self.content(SEEN), self.folder).roles(corpus, own=own)
 
 
 def runs_beside(folder: Path, settings: Settings) -> tuple[Path, ...]:
@@ -219,13 +209,7 @@ def runs_beside(folder: Path, settings: Settings) -> tuple[Path, ...]:
 
 
 def verify(path: Path) -> Verification:
-    """Checks a run, a release or a statement file from the files alone.
-
-    Raises:
-        DataError: A file was edited, removed or added, or cannot be read.
-        PrivacyContractError: The claim does not hold or is void, or files contradict each
-            other.
-    """
+    """Checks a run, a release or a statement file from the files alone."""
     folder = path if path.is_dir() or path.name != STATEMENT else path.parent
     if path.is_dir() or is_stored(folder):
         verification = Run(folder).verification
@@ -235,7 +219,8 @@ def verify(path: Path) -> Verification:
                 "and has no statement to verify."
             )
     else:
-        statement = _statement(read_bounded(path, most=_MOST_STATEMENT), path)
+        content = read_bounded(path, most=_MOST_STATEMENT)
+        statement = PrivacyStatement.from_json(content.decode(errors="replace"))
         statement.verify()
         verification = Verification(statement, ("statement",))
     if verification.statement.void:
@@ -245,13 +230,6 @@ def verify(path: Path) -> Verification:
             "once, or use 'privgcn tune'."
         )
     return verification
-
-
-def _statement(content: bytes, path: Path) -> PrivacyStatement:
-    try:
-        return PrivacyStatement.from_json(content.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise DataError(f"The file {path} is not UTF-8 text.") from None
 
 
 def write_run(
@@ -264,22 +242,19 @@ def write_run(
     Returns:
         What ``--json`` prints, but for the time: that of a search would tell its runs.
     """
-    from privgcn.evaluation import HEADLINE, PROBABILITIES, baselines_left_out
+    from privgcn.evaluation import HEADLINE, PROBABILITIES
     from privgcn.runs.documents_seen import DocumentsSeen
-    from privgcn.runs.train import score_table
+    from privgcn.runs.train import repeated_scores, score_table
 
     settings, statement = run.settings, run.model.statement
     scores = score_table(run)
     if seeds > 1:
-        from privgcn.runs.evaluate import repeated_scores
-
         scores["repeats"] = repeated_scores(run, seeds)
     progress.begin("report")
-    unit = None if settings.privacy is None else settings.privacy.unit
     files = {
         **model_files(run.model),
         SCORES: json.dumps(scores, indent=1) + "\n",
-        SEEN: DocumentsSeen.of(run.corpus, unit).content(),
+        SEEN: DocumentsSeen.of(run.corpus).content(),
         REPORT: page(settings, statement, scores),
     }
     write_folder(folder, "run", files, overwrite=overwrite)
@@ -294,5 +269,4 @@ def write_run(
             mode: {key: row[key] for key in printed} for mode, row in scores["modes"].items()
         },
         **{name: scores[name] for name in _PRINTED if name in scores},
-        "baselines_left_out": baselines_left_out(settings),
     }

@@ -21,20 +21,22 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from privgcn import progress
-from privgcn.config import MODES, Mode, Settings
+from privgcn.config import MODES, Mode, Settings, make_settings
 from privgcn.data import TEST, TRAIN, VALIDATION, Corpus
+from privgcn.errors import PrivacyContractError
 from privgcn.evaluation import (
     HEADLINE,
     Classes,
     better_mode,
     classification_scores,
     guesses,
+    over_seeds,
     probability_scores,
     references,
-    sees_no_edges,
 )
 from privgcn.features import Featurizer, PublicVectors
 from privgcn.graph import DocumentGraph, partition
+from privgcn.privacy.accounting import epsilon_of_events
 from privgcn.privacy.statement import Fact, PrivacyStatement
 from privgcn.privacy.verify import model_sha256
 from privgcn.released import Released
@@ -49,19 +51,11 @@ _SHARED_ROWS = 1 << 14
 
 @dataclass(frozen=True, eq=False)
 class TrainedRun:
-    """A model beside documents, ready to be scored on the test documents.
-
-    Attributes:
-        model: What was trained.
-        corpus: Documents with their split.
-        graph: The same with their features.
-        prepared: What was decided before training; ``None`` for a model that was read.
-    """
+    """A model beside documents with their split, ready to be scored on the test documents."""
 
     model: Model
     corpus: Corpus
     graph: DocumentGraph
-    prepared: PreparedRun | None = None
     _answers: dict[Mode, NDArray[np.float64]] = field(
         init=False, repr=False, default_factory=dict
     )
@@ -136,7 +130,7 @@ def train(prepared: PreparedRun, graph: DocumentGraph | None = None) -> TrainedR
         feature_names=prepared.feature_names,
         module=prepared.module,
     )
-    return TrainedRun(stated(model, prepared), prepared.corpus, graph, prepared)
+    return TrainedRun(stated(model, prepared), prepared.corpus, graph)
 
 
 def fit(prepared: PreparedRun, graph: DocumentGraph) -> Released:
@@ -238,19 +232,15 @@ def score_table(run: TrainedRun) -> dict[str, Any]:
         "modes": run.scores,
         "baselines": baselines(run),
     }
+    if not (run.truth >= 0).any():
+        return table
     if settings.privacy is None:
-        # They are trained on the training documents, so only a non-private run has them.
         progress.begin("references")
-        by_mode = references(run.graph, settings, run.model.released)
         table["references"] = {
-            mode: {
-                "best": each.best,
-                "validation": each.validation,
-                "scores": _headlines(run, each.predicted),
-            }
-            for mode, each in by_mode.items()
+            mode: {"best": each["best"], "scores": _headlines(run, each["predicted"])}
+            for mode, each in references(run.graph, settings, run.model.released).items()
         }
-    elif run.scores["alone"]["documents"]:
+    else:
         table["deploy"] = _deployment(run)
     return table
 
@@ -287,9 +277,116 @@ def baselines(run: TrainedRun) -> dict[str, dict[str, Any]]:
     model itself, scoring each document alone.
     """
     named = guesses(run.truth, len(run.corpus.classes), run.settings.seed)
-    if sees_no_edges(run.settings):
+    model = run.settings.model
+    if model.kind == "linear" and model.hops == 0:
         named["graph-blind linear"] = run.predictions("alone")
     return _headlines(run, named)
+
+
+def repeated_scores(run: TrainedRun, count: int) -> dict[str, Any]:
+    """Scores of a model and of the same training with other seeds: how much is luck.
+
+    The model is that of the first seed, which the settings name before anything is trained.
+    The others are trained, scored and forgotten; nobody chooses among them.
+
+    Returns:
+        The seeds; for each mode and score, the values with mean, deviation and interval; and
+        what publishing all of them would cost together, at the plan's delta.
+    """
+    first, model, plan = run.settings.seed, run.model, run.model.released.plan
+    seeds, tables = list(range(first, first + count)), [run.scores]
+    for seed in seeds[1:]:
+        other = prepare(
+            run.corpus,
+            run.settings.changed({"seed": seed}),
+            module=model.module,
+            featurizer=model.featurizer,
+        )
+        tables.append(train(other, run.graph).scores)
+    return {
+        "seeds": seeds,
+        "model": first,
+        "modes": _over_tables(tables, int((run.truth >= 0).sum())),
+        "composed_epsilon": None
+        if plan is None
+        else epsilon_of_events([plan.event] * count, delta=plan.delta, accountant="pld"),
+    }
+
+
+def cross_validate(
+    corpus: Corpus,
+    *,
+    folds: int = 5,
+    epsilon: float | None = None,
+    recipe: str | None = None,
+    features: str | None = None,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    public: bool = False,
+) -> dict[str, Any]:
+    """Scores of a recipe over folds: each document is a test document once.
+
+    Every fold trains on most of the documents, and all folds together on each document several
+    times. So this is for non-private training, and for documents that are public.
+
+    Args:
+        corpus: Documents with labels; their split is not used. Documents of one owner stay
+            together.
+        folds: How many.
+        epsilon: The privacy budget of each fold, to see what a budget does to public
+            documents; needs ``public``.
+        recipe: As in ``GraphClassifier``.
+        features: As in ``GraphClassifier``.
+        seed: Of the folds and of training.
+        settings: Further settings by dotted name.
+        public: Your word that the documents are public.
+
+    Returns:
+        For each inference mode and score: the values of the folds, their mean, sample standard
+        deviation and 95 % interval; and the number of documents.
+
+    Raises:
+        PrivacyContractError: A budget without ``public``: no epsilon would count the folds.
+
+    Examples:
+        >>> from privgcn import cross_validate, load_corpus
+        >>> table = cross_validate(
+        ...     load_corpus("clinic"), folds=2, features="hashing",
+        ...     settings={"training.epochs": 5},
+        ... )
+        >>> len(table["own-graph"]["micro_f1"]["values"])
+        2
+    """
+    changes = {**({} if features is None else {"features.kind": features}), **(settings or {})}
+    chosen = make_settings(recipe, epsilon=epsilon, seed=seed, changes=changes)
+    if chosen.privacy is not None and not public:
+        raise PrivacyContractError(
+            "Cross-validation trains on each document several times, and no epsilon counts "
+            "that. Got a privacy budget without public=True. Use 'privgcn tune' to choose "
+            "settings with private documents, or declare documents public that are."
+        )
+    from sklearn.model_selection import GroupKFold
+
+    units = np.arange(len(corpus)) if corpus.owners is None else corpus.owners
+    dealt = GroupKFold(folds, shuffle=True, random_state=seed).split(units, groups=units)
+    tables = []
+    for train_rows, _ in dealt:
+        split = np.full(len(corpus), TEST)
+        split[train_rows] = TRAIN
+        tables.append(train_run(corpus.with_split(split), chosen).scores)
+    documents = sum(table["alone"]["documents"] for table in tables)
+    return {**_over_tables(tables, documents), "documents": documents, "folds": folds}
+
+
+def _over_tables(tables: Sequence[Mapping[Mode, Any]], documents: int) -> dict[str, Any]:
+    """For each mode and main score of several runs, mean, deviation and interval."""
+    return {
+        mode: {
+            name: over_seeds([table[mode][name] for table in tables], documents)
+            for name in (HEADLINE if documents else ())
+        }
+        for mode in MODES
+    }
 
 
 def _encoded(prepared: PreparedRun) -> DocumentGraph:

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -104,9 +103,7 @@ def in_words(space: Space) -> str:
     def word(value: Any) -> str:
         if isinstance(value, Mapping):
             return str({name: word(each) for name, each in value.items()})
-        return (
-            re.split(r"[/\\]", value.rstrip("/"))[-1] if isinstance(value, str) else str(value)
-        )
+        return PureWindowsPath(value).name if isinstance(value, str) else str(value)
 
     return "; ".join(f"{name} from {', '.join(map(word, v))}" for name, v in space.items())
 
@@ -121,8 +118,7 @@ class Candidate(NamedTuple):
     @property
     def plan(self) -> PrivacyPlan:
         """What its guarantee rests on."""
-        if self.prepared.plan is None:
-            raise ValueError("a candidate of a search is a private run")
+        assert self.prepared.plan is not None
         return self.prepared.plan
 
 
@@ -136,13 +132,9 @@ def search(
 ) -> tuple[TrainedRun, dict[str, Any]]:
     """Trains a secret number of random candidates and returns the best, with its values.
 
-    Args:
-        corpus: Documents with a validation split.
-        settings: A private run's settings; their epsilon is that of the whole search.
-        space: What to choose among.
-        count: The law of the number of runs.
-        public_validation: The user's word that validation documents are public: they are
-            scored without noise, with the edges among them.
+    The epsilon of ``settings`` is that of the whole search. ``public_validation`` is the user's
+    word that validation documents are public: they are scored without noise, with the edges
+    among them.
 
     Guarantees:
         Together, all runs and the choice among them cost at most the settings' epsilon, for
@@ -161,8 +153,7 @@ def search(
         # equals: an order of all outcomes, as the bound needs it.
         if best is None or result > best[0]:
             best = (result, candidate, model)
-    if best is None:
-        raise RuntimeError("a law of the number of runs gives at least one")
+    assert best is not None  # the law of the number of runs gives at least one
     _, candidate, model = best
     return winner(candidate, model, space, candidates), candidate.changes
 
@@ -212,10 +203,6 @@ def trained(candidate: Candidate) -> Model:
     """One run of a candidate, with fresh noise."""
     prepared = candidate.prepared
     released = fit(prepared, candidate.graph)
-    if released.plan != prepared.plan or not released.releasable:
-        raise PrivacyContractError(
-            "A run of a search must follow the plan that the search is accounted with."
-        )
     return Model(released, prepared.featurizer, prepared.classes)
 
 
@@ -264,7 +251,7 @@ def winner(
         public=[Fact("search_candidates", detail=in_words(space))],
         featurizers=[each.prepared.featurizer for each in candidates],
     )
-    return TrainedRun(stated_model, prepared.corpus, candidate.graph, prepared)
+    return TrainedRun(stated_model, prepared.corpus, candidate.graph)
 
 
 def _noise_changes(noise_multiplier: float) -> dict[str, Any]:
