@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from data.ways import WAYS, Columns, place, read, refused
+from data.ways import FILES, WAYS, Columns, place, read, refused
 from privgcn.data import Corpus
 from privgcn.data.corpus import random_split
 from privgcn.data.documents import label_set
@@ -45,8 +45,8 @@ def test_all_ways_give_the_same_corpus(way: str, tmp_path: Path) -> None:
     assert not corpus.facts.classes_declared
     assert corpus.labels.flags.writeable
     assert corpus.summary == (
-        "Read 4 documents of 3 owners in 2 classes and 2 edges. Of the edges, nothing uses "
-        "'kind'. Edges that were left out, repeated or of a document with itself: 2."
+        "Read 4 documents of 3 owners in 2 classes and 2 edges. Edges that were left out, "
+        "repeated or of a document with itself: 2."
     )
     assert corpus.train.remarks is None
 
@@ -103,6 +103,17 @@ def test_a_given_split_stays_and_test_documents_need_no_label(way: str, tmp_path
     assert corpus.labels.tolist() == [0, 1, -1, 1]
     assert corpus.facts.split_origin == "given"
     corpus.check_trainable()
+
+
+# hazard 25
+@pytest.mark.parametrize("name", ["split", "Split"])
+@pytest.mark.parametrize("way", FILES)
+def test_a_random_split_is_drawn_whatever_a_column_says(
+    way: str, name: str, tmp_path: Path
+) -> None:
+    corpus = read(way, tmp_path, {**GOOD, name: ["test"] * 4}, split="random")
+    assert corpus.split.tolist() == random_split(4, 0, corpus.owners).tolist()
+    assert corpus.facts.split_origin == "random"
 
 
 # hazard 22

@@ -45,9 +45,9 @@ BAD: dict[str, tuple[Columns, int | None, list[str]]] = {
         0,
         ["'target'", "'7'", "remove the edge"],
     ),
-    "missing": ({"source": ["007", "8"], "target": ["8", None]}, 1, ["'target'", "empty"]),
-    "spaces": ({"source": ["007"], "target": ["8 "]}, 0, ["'8 '", "Did you mean '8'"]),
-    "floats": ({"source": ["10.0"], "target": ["8"]}, 0, ["'10.0'", "Did you mean '10'"]),
+    "missing": ({"source": ["007", "8"], "target": ["8", None]}, 1, ["'target'", "nothing in"]),
+    "spaces": ({"source": ["007"], "target": ["8 "]}, 0, ["'8 '", "the same way"]),
+    "floats": ({"source": ["10.0"], "target": ["8"]}, 0, ["'10.0'", "the same way"]),
     "weight": (
         {"source": ["007"], "target": ["8"], "weight": ["1"]},
         None,
@@ -98,9 +98,9 @@ def test_edges_come_in_every_form(edges: Any) -> None:
         ({"edges": np.array([[0, 1, 2], [1, 2, 9]])}, "4 documents, counted from 0. Got 9"),
         ({"edges": np.array([[0, 1, 2], [1, 2, -9]])}, "Got -9"),
         ({"edges": [("a", "b")]}, "give them ids"),
-        ({"edges": [(0, 1, 0.5)]}, "without a weight. Edge 0 has 3 values"),
-        ({"edges": [(0,)]}, "Edge 0 has 1 values"),
-        ({"edges": [0, 1]}, "Edge 0 has 1 values"),
+        ({"edges": [(0, 1, 0.5)]}, r"without a weight. Got \(0, 1, 0.5\) as edge 0"),
+        ({"edges": [(0, 1), (0,)]}, r"Got \(0,\) as edge 1"),
+        ({"edges": [0, 1]}, "Got 0 as edge 0"),
         ({"edges": {"source": [0], "target": [1, 2]}}, "each of the 1 edges"),
         ({"edges": [("a", "x")], "ids": list("abcd")}, "id of a document. Got 'x' in row 0"),
         ({"edges": coo_matrix(([1, 2], ([0, 1], [1, 2])), shape=(4, 4))}, "no weights"),
@@ -142,15 +142,6 @@ def test_bad_numbered_edges(tmp_path: Path, array: np.ndarray, words: str) -> No
     with pytest.raises(DataError, match=words) as caught:
         load_corpus(tmp_path)
     assert str(tmp_path / "edges.npy") in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["links.csv", "Edge.jsonl", "link.npy"])
-def test_edges_by_another_name_are_not_ignored(tmp_path: Path, name: str) -> None:
-    (folder(tmp_path) / name).write_text("source,target\n007,8\n")
-    with pytest.raises(DataError, match=rf"edges\..*{name}.*Rename"):
-        load_corpus(tmp_path)
-    (tmp_path / name).rename(tmp_path / "links.md")
-    assert load_corpus(tmp_path).edges.shape[1] == 0
 
 
 def test_the_last_edge_may_have_been_cut(tmp_path: Path) -> None:

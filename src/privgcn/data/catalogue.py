@@ -201,7 +201,6 @@ def load_corpus(
         path = documents_path(name)
         with Problems() as problems:
             fields = read_documents(path, problems, classes=classes, seed=seed, **reading)
-        problems.stop()
         return Corpus(**fields)
     for option, value in {"classes": classes, **reading}.items():
         if value is not None:

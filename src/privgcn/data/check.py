@@ -7,7 +7,7 @@ True
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,39 +45,33 @@ class Check:
 def check_documents(
     source: str | os.PathLike[str], *, classes: Sequence[str] | None = None, **reading: Any
 ) -> Check:
-    """Reads documents to the end, whatever is wrong with them.
-
-    Args:
-        source: As in ``load_corpus``.
-        classes: As in ``load_corpus``.
-        reading: Its options for documents of one's own.
+    """Reads documents to the end, whatever is wrong with them; options as in ``load_corpus``.
 
     Raises:
         DataError: There is no such source.
     """
-    name, fields = os.fspath(source), dict[str, Any]()
+    name = os.fspath(source)
     if name in dataset_names():
         return Check((), _facts(vars(load_corpus(name, classes=classes, **reading))))
-    path = documents_path(name)
+    path, fields = documents_path(name), dict[str, Any]()
     from privgcn.data.ingest import read_documents
 
-    with Problems(guess=True) as problems:
+    with Problems(check=True) as problems:
         fields = read_documents(path, problems, classes=classes, **reading)
         training_rules(name, fields["labels"], fields["split"], fields["classes"], problems)
-    return Check(tuple(problems.found.values()), _facts(fields) if fields else {})
+    return Check(tuple(problems.by_rule.values()), _facts(fields) if fields else {})
 
 
-def _facts(fields: dict[str, Any]) -> dict[str, Any]:
+def _facts(fields: Mapping[str, Any]) -> dict[str, Any]:
     labels, split, owners = fields["labels"], fields["split"], fields["owner_names"]
+    names = fields["classes"]
+    unlabelled, *counts = np.bincount(labels + 1, minlength=len(names) + 1).tolist()
     return {
         "documents": len(labels),
         "owners": None if owners is None else len(owners),
         "edges": fields["edges"].shape[1],
-        "classes": {
-            str(name): int((labels == code).sum())
-            for code, name in enumerate(fields["classes"])
-        },
-        "unlabelled": int((labels < 0).sum()),
+        "classes": dict(zip(names, counts, strict=True)),
+        "unlabelled": unlabelled,
         "split": dict(zip(SPLIT_NAMES, np.bincount(split, minlength=4).tolist(), strict=True)),
         "split_origin": fields["facts"].split_origin,
     }

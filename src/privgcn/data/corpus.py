@@ -64,6 +64,15 @@ def random_split(
     return of_unit if owners is None else of_unit[owners]
 
 
+def owners_on_several_sides(
+    owners: NDArray[np.int64], split: NDArray[np.int8]
+) -> NDArray[np.int64]:
+    """The owners with documents on more than one side of the split."""
+    used = split != OUTSIDE
+    sides = np.unique(owners[used] * len(SPLIT_NAMES) + split[used]) // len(SPLIT_NAMES)
+    return np.flatnonzero(np.bincount(sides) > 1)
+
+
 class _Stored:
     """Bytes in a temporary file without a name, which goes with this object."""
 
@@ -226,24 +235,28 @@ class Corpus:
         if self.texts is None and self.vectors is None:
             raise DataError("A Corpus must have 'texts' or 'vectors'. Got neither.")
         named = ("labels", "split", "texts", "vectors", "owners")
-        fields = {name: getattr(self, name) for name in named}
-        for name, values in {**fields, **self.columns}.items():
+        for name, values in {**{n: getattr(self, n) for n in named}, **self.columns}.items():
             length = values.shape[0] if hasattr(values, "shape") else len(values or ())
             if values is not None and length != count:
                 raise DataError(
                     f"The '{name}' of Corpus must have one entry for each of the {count} ids. "
                     f"Got {length}."
                 )
-        if edges.ndim != 2 or edges.shape[0] != 2:
-            raise DataError(
-                f"The 'edges' of Corpus must have the shape [2, edges]. Got {edges.shape}."
+        if (
+            edges.ndim != 2
+            or edges.shape[0] != 2
+            or (
+                edges.size
+                and not (
+                    edges[0].min() >= 0
+                    and edges[1].max() < count
+                    and (edges[0] < edges[1]).all()
+                )
             )
-        if edges.size and not (
-            edges[0].min() >= 0 and edges[1].max() < count and (edges[0] < edges[1]).all()
         ):
             raise DataError(
-                f"The 'edges' of Corpus must be rows of its {count} documents, the smaller "
-                "first. Use canonical_edges to make them so."
+                f"The 'edges' of Corpus must be rows of its {count} documents in the shape "
+                "[2, edges], the smaller first. Use canonical_edges to make them so."
             )
         if count and not -1 <= labels.min() <= labels.max() < len(self.classes):
             raise DataError(
@@ -254,34 +267,21 @@ class Corpus:
 
     @classmethod
     def from_texts(
-        cls,
-        texts: Any,
-        labels: Any = None,
-        *,
-        edges: Any = None,
-        owners: Any = None,
-        ids: Any = None,
-        classes: Sequence[Any] | None = None,
-        seed: int = 0,
+        cls, texts: Any, labels: Any = None, *, ids: Any = None, **more: Any
     ) -> Corpus:
         """Texts with their labels and edges, split at random.
 
         Args:
             texts: One for each document.
             labels: One for each document, None or NaN where it has none.
-            edges: Pairs of ids (of rows where there are no ids), a frame with the columns
-                ``source`` and ``target``, a square sparse matrix, or an ``edge_index``.
-            owners: The person that each document belongs to.
             ids: One for each document; by default its row.
-            classes: The class set, where it is public knowledge.
-            seed: Of the random split.
+            more: ``edges``, ``owners``, ``classes`` and ``seed``, as in ``from_frame``.
 
         Raises:
             DataError: Something is missing or breaks a rule.
         """
         frame = {"text": texts} if ids is None else {"text": texts, "id": ids}
-        options = {"labels": labels, "owners": owners, "edges": edges, "classes": classes}
-        return replace(cls.from_frame(frame, **options, seed=seed), name="texts")
+        return replace(cls.from_frame(frame, labels=labels, **more), name="texts")
 
     @classmethod
     def from_frame(
@@ -303,8 +303,9 @@ class Corpus:
         Args:
             frame: The documents.
             labels: Instead of a column ``label``.
-            edges: As in ``from_texts``; ids are those of the column ``id``.
-            owners: Instead of a column ``owner``.
+            edges: Pairs of ids (of rows where there are no ids), a frame with the columns
+                ``source`` and ``target``, a square sparse matrix, or an ``edge_index``.
+            owners: The person that each document belongs to, instead of a column ``owner``.
             classes: The class set, where it is public knowledge.
             seed: Of the random split.
 
@@ -410,31 +411,20 @@ class Corpus:
         if self.parent is not None and self.parent.owners is not None:
             owners, split = self.parent.owners, self.parent.split.copy()
             split[self.rows] = self.split
-        used = (split != OUTSIDE) & np.isin(owners, self.owners)
-        sides = np.unique(owners[used] * len(SPLIT_NAMES) + split[used])
-        return len(np.unique(sides // len(SPLIT_NAMES))) < len(sides)
+        return bool(np.isin(owners_on_several_sides(owners, split), self.owners).any())
 
     def select(self, rows: ArrayLike) -> Corpus:
         """A view of some documents with the edges among them, in the order of ``rows``.
 
         Args:
             rows: Row numbers, each at most once, or one boolean for each document.
-
-        Raises:
-            DataError: A row is out of range or given twice.
         """
-        chosen, count = np.asarray(rows), len(self)
-        if chosen.dtype == np.bool_ and chosen.shape == (count,):
-            chosen = np.flatnonzero(chosen)
-        inside = chosen.dtype.kind in "iu" and bool(((chosen >= 0) & (chosen < count)).all())
-        if chosen.size and not (inside and np.bincount(chosen.reshape(-1)).max() == 1):
-            raise DataError(
-                f"The 'rows' of Corpus.select must be numbers in 0..{count - 1}, each at most "
-                f"once, or one boolean for each of the {count} documents."
-            )
-        chosen = chosen.astype(np.int64).reshape(-1)
-        position = np.full(count, -1, dtype=np.int64)
-        position[chosen] = np.arange(len(chosen), dtype=np.int64)
+        everything = np.arange(len(self))
+        chosen = everything[np.asarray(rows, dtype=None if np.size(rows) else np.int64)]
+        position = np.full(len(self), -1)
+        position[chosen] = everything[: len(chosen)]
+        if (position[chosen] != everything[: len(chosen)]).any():
+            raise ValueError("The 'rows' of Corpus.select must be different ones.")
         vectors = self.vectors
         if isinstance(vectors, MappedRows):
             vectors = MappedRows(vectors.array, vectors.rows[chosen])
@@ -443,14 +433,13 @@ class Corpus:
         elif vectors is not None:
             vectors = vectors[chosen]
         edges = position[self.edges]
-        edges = np.sort(edges[:, (edges >= 0).all(axis=0)], axis=0)
         return replace(
             self,
             ids=_taken(self.ids, chosen),
             texts=None if self.texts is None else _taken(self.texts, chosen),
             vectors=vectors,
             labels=self.labels[chosen],
-            edges=edges,
+            edges=np.sort(edges[:, (edges >= 0).all(axis=0)], axis=0),
             split=self.split[chosen],
             owners=None if self.owners is None else self.owners[chosen],
             columns={name: _taken(values, chosen) for name, values in self.columns.items()},
@@ -471,16 +460,14 @@ class Corpus:
     def check_trainable(self) -> None:
         """Refuses a corpus that nobody could train on.
 
-        A format check for the moment a training run is set up. Training documents without a
-        label stay: they count as units.
+        Training documents without a label stay: they count as units.
 
         Raises:
             DataError: No training documents, none with a label, or fewer than two classes.
         """
         where = f"The corpus {shown(self.facts.source or self.name)}"
-        problems = Problems()
-        training_rules(where, self.labels, self.split, self.classes, problems)
-        problems.stop()
+        with Problems() as problems:
+            training_rules(where, self.labels, self.split, self.classes, problems)
 
 
 def training_rules(
@@ -493,17 +480,17 @@ def training_rules(
     """What documents must have for somebody to train on them."""
     training = split == TRAIN
     if not training.any():
-        problems.tell(
+        problems.add(
             f"{name} must have training documents. Got none",
             remedy="Set the 'split' of some documents to 'train'",
         )
     elif not (training & (labels != NO_LABEL)).any():
-        problems.tell(
+        problems.add(
             f"{name} must have a 'label' for training documents. None has one",
             remedy="Fill in the labels, or name their column with --label",
         )
     elif len(classes) < 2:
-        problems.tell(
+        problems.add(
             f"{name} must have at least two classes. Got {list(classes)}",
             remedy="Add documents of another class, or declare the classes",
         )

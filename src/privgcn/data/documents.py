@@ -10,12 +10,20 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privgcn.data.corpus import NO_LABEL, OUTSIDE, SPLIT_NAMES, Strings, random_split
+from privgcn.data.corpus import (
+    NO_LABEL,
+    OUTSIDE,
+    SPLIT_NAMES,
+    Strings,
+    owners_on_several_sides,
+    random_split,
+)
 from privgcn.data.problems import Problems
 from privgcn.data.table import RESERVED, Table
 from privgcn.errors import DataError, shown
@@ -40,7 +48,7 @@ def document_fields(
         problems.rows(
             ids.is_null(),
             "The 'id' of a document must not be empty",
-            lambda row: f"nothing in {table.place(row)}",
+            partial(table.value, "id"),
             "Give every document an id",
         )
         problems.rows(
@@ -52,39 +60,15 @@ def document_fields(
             ),
             "Rename or remove one of them",
         )
-    owners, owner_names = None, None
-    if "owner" in frame.columns:
-        owners, owner_names = owner_codes(table, problems)
-    if "split" in frame.columns:
-        split = codes(frame["split"], numbered(pl.Series(_USER_SPLITS))).astype(np.int8)
-        problems.rows(
-            split < 0,
-            f"The 'split' of a document must be one of {', '.join(_USER_SPLITS)}, in lower "
-            "case and without spaces",
-            lambda row: f"{shown(frame['split'][row] or '')} for {table.value('id', row)}",
-            "Correct it, or have a random split with --split random",
-        )
-        split[split < 0] = OUTSIDE
-    else:
-        split = random_split(len(table), seed, owners)
-    if "split" in frame.columns and owners is not None and owner_names is not None:
-        sides = np.unique(owners * len(SPLIT_NAMES) + split) // len(SPLIT_NAMES)
-        several = [owner_names[int(at)] for at in np.flatnonzero(np.bincount(sides) > 1)]
-        if several:
-            problems.tell(
-                f"{len(several):,} owners have documents on more than one side of the split",
-                *map(shown, several[:3]),
-                remedy="Unit person needs a split by owner: --split random draws one",
-                stops=False,
-                option=("split", "random"),
-            )
+    owners, owner_names = owner_codes(table, problems)
+    split = _split(table, owners, owner_names, seed, problems)
     names, labels = _labels(table, classes, problems)
     missing = int((labels == NO_LABEL).sum())
     if missing and names:
-        problems.tell(
-            f"{missing:,} documents have no label: they count as units, and teach no class",
-            stops=False,
+        problems.note(
+            f"{missing:,} documents have no label: they count as units, and teach no class"
         )
+    others = [column for column in frame.columns if column not in RESERVED]
     return {
         "ids": Strings.of([ids]),
         "labels": labels,
@@ -92,10 +76,36 @@ def document_fields(
         "split": split,
         "owners": owners,
         "owner_names": owner_names,
-        "columns": {
-            name: Strings.of([frame[name]]) for name in frame.columns if name not in RESERVED
-        },
+        "columns": {name: Strings.of([frame[name]]) for name in others},
     }
+
+
+def _split(
+    table: Table, owners: Any, owner_names: Any, seed: int, problems: Problems
+) -> NDArray[np.int8]:
+    """The split that the documents say, or a random one."""
+    import polars as pl
+
+    if "split" not in table.frame.columns:
+        return random_split(len(table), seed, owners)
+    values = table.frame["split"]
+    split = codes(values, numbered(pl.Series(_USER_SPLITS))).astype(np.int8)
+    problems.rows(
+        split < 0,
+        f"The 'split' of a document must be one of {', '.join(_USER_SPLITS)}, in lower "
+        "case and without spaces",
+        lambda row: f"{shown(values[row] or '')} for {table.value('id', row)}",
+        "Correct it, or have a random split with --split random",
+    )
+    split[split < 0] = OUTSIDE
+    if owners is not None and len(across := owners_on_several_sides(owners, split)):
+        problems.note(
+            f"{len(across):,} owners have documents on more than one side of the split",
+            *(shown(owner_names[int(at)]) for at in across[:3]),
+            remedy="Unit person needs a split by owner: --split random draws one",
+            option=("split", "random"),
+        )
+    return split
 
 
 def numbered(names: pl.Series) -> pl.DataFrame:
@@ -117,16 +127,6 @@ def codes(values: pl.Series, index: pl.DataFrame) -> NDArray[np.int64]:
     return np.array(joined["code"].fill_null(NO_LABEL).to_numpy(), dtype=np.int64)
 
 
-def check_classes(classes: Sequence[Any]) -> tuple[str, ...]:
-    """The declared class set, once it is known to be one."""
-    declared = tuple(str(name) for name in classes)
-    if isinstance(classes, str) or len(declared) < 2 or len(set(declared)) != len(declared):
-        raise DataError(
-            f"The 'classes' must be at least two different names. Got {list(declared)}."
-        )
-    return declared
-
-
 def label_set(labels: Sequence[Any], classes: Sequence[Any] | None = None) -> NDArray[Any]:
     """The class labels with their own type: as declared, else numbers by size, others by name.
 
@@ -135,23 +135,19 @@ def label_set(labels: Sequence[Any], classes: Sequence[Any] | None = None) -> ND
         classes: The declared class set.
     """
     if classes is not None:
-        check_classes(classes)
+        names = [str(name) for name in classes]
+        if isinstance(classes, str) or len(names) < 2 or len(set(names)) != len(names):
+            raise DataError(f"The 'classes' must be at least two different names. Got {names}.")
         return np.asarray(list(classes))
     different = list(dict.fromkeys(labels))
-    if not different:
-        return np.asarray([], dtype=str)
-    texts = [isinstance(value, str) for value in different]
-    if any(texts) != all(texts):
-        odd = different[texts.index(not texts[0])]
-        raise DataError(
-            f"Labels must be of one type. Got {shown(different[0])} and {shown(odd)}. Write "
-            "all of them as texts, or all as numbers."
-        )
+    if len({isinstance(value, str) for value in different}) > 1:
+        some = ", ".join(f"{value!r:.40}" for value in different[:5])
+        raise DataError(f"Labels must be of one type, all texts or all numbers. Got {some}.")
     try:
         different.sort(key=lambda value: (float(value), str(value)))
     except ValueError:
         different.sort()
-    return np.asarray(different)
+    return np.asarray(different) if different else np.asarray([], dtype=str)
 
 
 def owner_codes(
@@ -169,6 +165,8 @@ def owner_codes(
     """
     import polars as pl
 
+    if "owner" not in table.frame.columns:
+        return None, None
     values = table.frame["owner"]
     spellings = values.drop_nulls().unique().sort()
     if not len(spellings):
@@ -196,10 +194,9 @@ def owner_codes(
         "Write the name of one person in one way, and those of two in different ways",
     )
     if spelled.height > persons.height:
-        problems.tell(
+        problems.note(
             f"{spelled.height - persons.height:,} names of owners differ from others by spaces "
-            "or Unicode form alone: each counts as one person",
-            stops=False,
+            "or Unicode form alone: each counts as one person"
         )
     sorted_names = persons["name"].sort()
     # By name: an order of appearance would follow how many documents owners have.
@@ -226,9 +223,8 @@ def _labels(
     """The class names, and the place of every document's label among them."""
     import polars as pl
 
-    values = pl.Series("label", [None] * len(table), dtype=pl.String)
-    if "label" in table.frame.columns:
-        values = table.frame["label"]
+    none = pl.repeat(None, len(table), dtype=pl.String, eager=True)
+    values = table.frame.get_column("label", default=none)
     known = values.drop_nulls().unique().sort().to_list()
     names = [str(name) for name in label_set(known, classes).tolist()]
     if classes is None:

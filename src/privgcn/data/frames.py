@@ -55,7 +55,6 @@ def table_of_columns(columns: Mapping[str, Any], name: str) -> Table:
     lists = {column: plain_list(values) for column, values in columns.items()}
     count = len(next((lists[own] for own in ("text", *lists) if own in lists), ()))
     kind = "edges" if set(ENDS) & set(lists) else "documents"
-    made: dict[str, pl.Series] = {}
     for column, values in lists.items():
         if len(values) != count:
             raise DataError(
@@ -63,23 +62,20 @@ def table_of_columns(columns: Mapping[str, Any], name: str) -> Table:
                 f"for each. Got {len(values)}."
             )
         meaning = column.strip().casefold()
-        for row, value in enumerate(values if meaning in ("text", "label") else ()):
-            if meaning == "text" and value is not None and not isinstance(value, str):
+        for row, value in enumerate(values):
+            if (meaning == "text" and not isinstance(value, str | None)) or (
+                meaning == "label" and isinstance(value, list | tuple | dict | set | np.ndarray)
+            ):
                 raise DataError(
-                    f"The 'text' of a document must be a string. Got {shown(value)}, of type "
-                    f"{type(value).__name__}, in row {row}. Write it as one."
+                    f"The '{column}' of a document must be a single value, a text a string. "
+                    f"Got {shown(value)}, of type {type(value).__name__}, in row {row}."
                 )
-            if meaning == "label" and isinstance(value, list | tuple | dict | set | np.ndarray):
-                raise DataError(
-                    "The 'label' of a document must be a single value. Got "
-                    f"{shown(value)}. Give one class for each document."
-                )
-        strings = [None if value is None else str(value) for value in values]
-        try:
-            made[column] = without_empty(pl.Series(column, strings, dtype=pl.String))
-        except UnicodeEncodeError as error:
-            raise DataError(
-                f"The '{column}' must be text that can be written as UTF-8. Got half a "
-                f"character ({reason(error)}). Remove it."
-            ) from None
-    return Table(pl.DataFrame(made), np.arange(count), name)
+    texts = {n: [None if v is None else str(v) for v in own] for n, own in lists.items()}
+    try:
+        frame = pl.DataFrame(texts, schema=dict.fromkeys(texts, pl.String))
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{name} must hold texts that can be written as UTF-8. Got half a character "
+            f"({reason(error)}). Remove it."
+        ) from None
+    return Table(frame.with_columns(map(without_empty, frame)), np.arange(count), name)

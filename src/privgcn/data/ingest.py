@@ -11,50 +11,40 @@ Each file must lie in the folder: none is read through a symbolic link.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from privgcn import progress
-from privgcn.data.corpus import Corpus, CorpusFacts, Strings
+from privgcn.data.corpus import Corpus, CorpusFacts, SplitOrigin, Strings
 from privgcn.data.documents import document_fields
 from privgcn.data.edges import edges_of, gathered
 from privgcn.data.frames import columns_of, table_of_columns
 from privgcn.data.problems import Problems
 from privgcn.data.readers import FORMATS, tables_of_file, vectors_of_file
-from privgcn.data.table import Table, columns_of_meanings, joined
+from privgcn.data.table import RANDOM, Table, columns_of_meanings, joined
 from privgcn.errors import DataError, shown
 
 if TYPE_CHECKING:
     import polars as pl
-
-_OTHER_NAMES = ("edge", "link", "links")
 
 
 def read_documents(
     source: Path,
     problems: Problems,
     *,
-    classes: Sequence[str] | None = None,
-    seed: int = 0,
     edges: str | None = None,
     encoding: str | None = None,
+    classes: Sequence[str] | None = None,
+    seed: int = 0,
     **columns: str | None,
 ) -> dict[str, Any]:
-    """The fields of a ``Corpus`` that a folder or a file of documents has.
-
-    Args:
-        source: The folder or file.
-        problems: Who is told what is wrong.
-        classes: As in ``load_corpus``.
-        seed: Of a random split.
-        edges: A file of edges, instead of that in the folder.
-        encoding: Of text files.
-        columns: The names of columns, by their meaning.
-    """
+    """The fields of a ``Corpus`` that a folder or a file has; options as in ``load_corpus``."""
     path, vectors = source, None
     edge_path = None if edges is None else Path(edges).expanduser()
     if source.is_dir():
@@ -63,14 +53,7 @@ def read_documents(
             names = ", ".join("documents" + suffix for suffix in FORMATS)
             raise DataError(f"The folder {source} must have one of {names}. Got none. Add one.")
         path, vectors = wanted, _one_of(source, "features", (".npy",), problems)
-        if edges is None:
-            edge_path = _one_of(source, "edges", (*FORMATS, ".npy"), problems, _OTHER_NAMES)
-    for file, suffixes in ((path, FORMATS), (edge_path, (*FORMATS, ".npy"))):
-        if file is not None and file.suffix not in suffixes:
-            raise DataError(
-                f"The file {file} must end with one of {', '.join(suffixes)}. Got "
-                f"{shown(file.suffix)}. Save it so; spreadsheets write CSV."
-            )
+        edge_path = edge_path or _one_of(source, "edges", (*FORMATS, ".npy"), problems)
     meanings = {column: meaning for meaning, column in columns.items() if column}
     return corpus_fields(
         tables_of_file(path, problems, encoding, meanings),
@@ -94,18 +77,16 @@ def corpus_of_frame(
     """The documents of a frame; see ``Corpus.from_frame``."""
     columns = columns_of(frame)
     for name, values in {"label": labels, "owner": owners}.items():
-        if values is None:
-            continue
-        if name in columns:
+        if values is not None and name in columns:
             raise DataError(
                 f"The '{name}' must be given once. Got a column and an argument. Leave one of "
                 "them out."
             )
-        columns[name] = values
+        if values is not None:
+            columns[name] = values
     with Problems() as problems:
         table = table_of_columns(columns, "The frame of documents")
         fields = corpus_fields(iter([table]), edges, problems, name="frame", **options)
-    problems.stop()
     return Corpus(**fields)
 
 
@@ -129,7 +110,7 @@ def corpus_fields(
     Args:
         tables: The documents.
         edges: A file, or what ``Corpus.from_frame`` takes.
-        problems: Who is told what is wrong.
+        problems: Gets what is wrong.
         name: Of the corpus.
         source: As the user gave it.
         where: Says in messages where the documents are.
@@ -144,8 +125,11 @@ def corpus_fields(
     if not len(first):
         raise DataError(f"{first.name} must hold at least one document. Got none.")
     chosen = columns_of_meanings(first, named, required, problems)
-    table, texts = _without_texts(chain([first], tables), chosen, problems)
+    # A column "split" that is not meant would be read as if it were.
+    ignored = {*chosen, *chosen.values(), *(["split"] if named.get("split") == RANDOM else [])}
+    table, texts = _without_texts(chain([first], tables), chosen, ignored, problems)
     count, ids = len(table), table.frame["id"] if "id" in chosen else None
+    split_origin: SplitOrigin = "given" if "split" in table.frame.columns else "random"
     if isinstance(vectors, Path):
         vectors = vectors_of_file(vectors, count)
     fields = document_fields(table, problems, classes=classes, seed=seed)
@@ -155,9 +139,8 @@ def corpus_fields(
     pieces = edges_of(edges, count, ids, problems, documents=where, encoding=encoding)
     listed, left_out = gathered(pieces, count)
     if left_out:
-        problems.tell(
-            f"Edges that were left out, repeated or of a document with itself: {left_out:,}",
-            stops=False,
+        problems.note(
+            f"Edges that were left out, repeated or of a document with itself: {left_out:,}"
         )
     return {
         **fields,
@@ -168,14 +151,14 @@ def corpus_fields(
         "facts": CorpusFacts(
             source=source,
             classes_declared=classes is not None,
-            split_origin="given" if "split" in chosen else "random",
+            split_origin=split_origin,
         ),
         "remarks": problems.remarks,
     }
 
 
 def _without_texts(
-    tables: Iterator[Table], chosen: Mapping[str, str], problems: Problems
+    tables: Iterator[Table], chosen: Mapping[str, str], ignored: set[str], problems: Problems
 ) -> tuple[Table, Strings | None]:
     """The tables as one, whose columns are called by their meaning, and the texts beside it."""
     import polars as pl
@@ -185,64 +168,48 @@ def _without_texts(
     def texts() -> Iterator[pl.Series]:
         for table in tables:
             columns = table.frame.columns
-            others = [own for own in columns if own not in {*chosen, *chosen.values()}]
             meant = [pl.col(c).alias(name) for name, c in chosen.items() if c in columns]
-            frame = table.frame.select(*meant, *others)
-            own = replace(table, frame=frame)
+            others = [column for column in columns if column not in ignored]
+            table = replace(table, frame=table.frame.select(*meant, *others))
             if "text" in chosen:
-                if "text" not in frame.columns:
-                    frame = frame.with_columns(text=pl.lit(None, pl.String))
+                none = pl.repeat(None, len(table), dtype=pl.String, eager=True)
+                own = table.frame.get_column("text", default=none)
                 problems.rows(
-                    frame["text"].fill_null("").str.strip_chars() == "",
+                    own.fill_null("").str.strip_chars() == "",
                     "The 'text' of a document must not be empty",
-                    lambda row, own=own: own.value("id", row),  # type: ignore[misc]
+                    partial(table.value, "id"),
                     "Give it a text or remove the document",
                 )
-                yield frame["text"]
-                own = replace(own, frame=frame.drop("text"))
-            rests.append(own)
+                yield own
+                table = replace(table, frame=table.frame.drop("text", strict=False))
+            rests.append(table)
 
     made = Strings.of(texts())
     return joined(rests), made if "text" in chosen else None
 
 
 def _one_of(
-    folder: Path,
-    stem: str,
-    suffixes: tuple[str, ...],
-    problems: Problems,
-    others: tuple[str, ...] = (),
+    folder: Path, stem: str, suffixes: Sequence[str], problems: Problems
 ) -> Path | None:
-    """The file of that name; in no known format, or by another name, it is not ignored."""
+    """The file of that name; one in another format is not ignored."""
     try:
-        names = sorted(path.name for path in folder.iterdir())
+        names = sorted(os.listdir(folder))
     except OSError as error:
         raise DataError(f"The folder {folder} cannot be read: {error.strerror}.") from error
     near = [name for name in names if name.partition(".")[0].casefold() == stem]
     allowed = [stem + suffix for suffix in suffixes]
     exact = [name for name in near if name in allowed]
     if near and len(exact) != 1:
-        problems.tell(
+        problems.add(
             f"The folder {folder} must have one of {', '.join(allowed)}",
             " and ".join(map(shown, (exact or near)[:5])),
             remedy="Remove all but one, or write it again in one of these formats",
         )
-    for name in names if not near else ():
-        bare, _, ending = name.casefold().partition(".")
-        if bare in others and f".{ending}" in suffixes:
-            problems.tell(
-                f"The folder {folder} must call this file {stem}.{ending}",
-                shown(name),
-                remedy="Rename it, or move it away if it holds something else",
-            )
-    if not exact:
-        return None
-    path = folder / exact[0]
-    if path.is_symlink():
-        problems.tell(
-            f"The file {path} must be a regular file of this folder",
+    if exact and (folder / exact[0]).is_symlink():
+        problems.add(
+            f"The file {folder / exact[0]} must be a regular file of this folder",
             "a symbolic link",
             remedy="Copy the file into the folder, or name the folder that it lies in",
         )
         return None
-    return path
+    return folder / exact[0] if exact else None

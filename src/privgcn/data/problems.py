@@ -1,12 +1,11 @@
 """What is wrong with documents: the rule, what breaks it, and the remedy.
 
 Each rule about documents and edges says here what breaks it, and reading goes on. A check
-shows all problems; loading raises the first one.
+lists all problems; loading raises the first one that stops training.
 
 Examples:
     >>> with Problems() as problems:
     ...     problems.rows([False, True], "An id must be given", "line {}".format, "Give one")
-    >>> problems.stop()
     Traceback (most recent call last):
     privgcn.errors.DataError: An id must be given. Got line 1. Give one.
 """
@@ -51,51 +50,53 @@ class Problem:
 
 
 class Problems:
-    """All problems that the rules have met, in their order.
-
-    As a context, it also takes the error that ended the block.
+    """The problems of some documents by their rules; reading is a ``with`` block.
 
     Args:
-        guess: Whether to go on with columns that are likely to be meant.
+        check: Whether to list all problems, the error that ended the block included, and to
+            go on with columns that are likely to be meant. Else the block raises the first.
     """
 
-    def __init__(self, *, guess: bool = False) -> None:
-        self.guess = guess
-        self.found: dict[str, Problem] = {}
+    def __init__(self, *, check: bool = False) -> None:
+        self.check = check
+        self.by_rule: dict[str, Problem] = {}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> bool:
         if isinstance(error, DataError):
-            self.tell(str(error).removesuffix("."))
-        return isinstance(error, DataError)
+            self.add(str(error).removesuffix("."))
+        elif error is not None:
+            return False
+        for problem in self.by_rule.values():
+            if problem.stops and not self.check:
+                raise DataError(str(problem)) from None
+        return True
 
-    def tell(
+    def add(
         self, rule: str, *examples: str, remedy: str = "", count: int = 1, **more: Any
     ) -> None:
         """One problem, or further cases of one that was met before."""
-        known = self.found.get(rule)
+        known = self.by_rule.get(rule)
         if known is None:
-            self.found[rule] = Problem(rule, examples[:_EXAMPLES], remedy, count, **more)
+            self.by_rule[rule] = Problem(rule, examples[:_EXAMPLES], remedy, count, **more)
         elif examples:
             known.examples = (*known.examples, *examples)[:_EXAMPLES]
             known.count += count
+
+    def note(self, sentence: str, *examples: str, **more: Any) -> None:
+        """Something that stops nobody."""
+        self.add(sentence, *examples, stops=False, **more)
 
     def rows(self, broken: Any, rule: str, example: Callable[[int], str], remedy: str) -> None:
         """One problem for all rows that break a rule, if there are any."""
         at = np.flatnonzero(np.asarray(broken))
         if len(at):
             shown = [example(row) for row in at[:_EXAMPLES].tolist()]
-            self.tell(rule, *shown, remedy=remedy, count=len(at))
-
-    def stop(self) -> None:
-        """Raises the first problem that stops, if there is one."""
-        for problem in self.found.values():
-            if problem.stops:
-                raise DataError(str(problem))
+            self.add(rule, *shown, remedy=remedy, count=len(at))
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What stops nobody, in a sentence each."""
-        return tuple(str(problem) for problem in self.found.values() if not problem.stops)
+        return tuple(str(problem) for problem in self.by_rule.values() if not problem.stops)

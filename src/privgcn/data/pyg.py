@@ -66,7 +66,6 @@ def corpus_of_data(data: Any) -> Corpus:
         fields = corpus_fields(
             iter([table]), data.edge_index, problems, name="pyg", required=(), vectors=vectors
         )
-    problems.stop()
     fields["labels"], fields["split"] = labels.astype(np.int64), _split(data, count)
     # A class that no document has keeps its number.
     fields["classes"] = tuple(map(str, range(int(labels.max(initial=NO_LABEL)) + 1)))

@@ -14,9 +14,10 @@ import csv
 import io
 import json
 import mmap
+import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
@@ -68,23 +69,26 @@ def tables_of_file(
 
     Args:
         path: The file.
-        problems: Who is told what is wrong.
+        problems: Gets what is wrong.
         encoding: Of a text file, if it is not UTF-8.
         meanings: What columns mean whose own names do not say it.
     """
+    if path.suffix not in FORMATS:
+        raise DataError(
+            f"The file {path} must end with one of {', '.join(FORMATS)}. Got "
+            f"{shown(path.suffix)}. Save it so; spreadsheets write CSV."
+        )
     with open_bounded(path, most=MOST_BYTES) as file:
         if path.suffix == ".parquet":
             tables = _parquet_tables(path, file, meanings or {})
         else:
-            size, columns = file.seek(0, io.SEEK_END), list[str]()
-            file.seek(0)
+            size = os.fstat(file.fileno()).st_size
             lines = _lines(path, file, size, encoding, problems)
             if path.suffix == ".jsonl":
                 records = _json_records(path, lines, meanings or {}, problems)
             else:
                 records = _csv_records(path, lines, problems)
-                columns = list(next(records)[1])
-            tables = _text_tables(path, size, columns, records)
+            tables = _text_tables(path, size, records)
         # A block has to be worth a search among all ids.
         held, size = list[Table](), 0
         for table in tables:
@@ -106,8 +110,8 @@ def _lines(
     Where no encoding was named, a line that is not UTF-8 is read as Windows writes it.
     """
 
-    def tell(example: str, likely: str) -> None:
-        problems.tell(
+    def refuse(example: str, likely: str) -> None:
+        problems.add(
             f"The file {path} must be UTF-8 text, unless its encoding is named",
             example,
             remedy=f"It looks like {likely}: --encoding {likely}, in Python "
@@ -130,10 +134,10 @@ def _lines(
                     )
                 if "\0" in line:
                     # Of two bytes for each letter, one is often zero.
-                    tell(f"a zero byte in line {number}", "utf-16")
+                    refuse(f"a zero byte in line {number}", "utf-16")
                     return
                 if encoding is None and (bad := _BAD_BYTE.search(line)):
-                    tell(f"the byte 0x{ord(bad[0]) - 0xDC00:02x} in line {number}", "cp1252")
+                    refuse(f"the byte 0x{ord(bad[0]) - 0xDC00:02x} in line {number}", "cp1252")
                     line = line.encode("utf-8", errors).decode("cp1252", "replace")
                 yield number, line.removeprefix("\ufeff") if number == 1 else line
     except (LookupError, UnicodeError) as error:
@@ -143,32 +147,26 @@ def _lines(
         ) from None
 
 
-def _text_tables(
-    path: Path, size: int, columns: list[str], records: Records
-) -> Iterator[Table]:
+def _text_tables(path: Path, size: int, records: Records) -> Iterator[Table]:
     """Records as tables of some thousand each: Python strings take much memory."""
     import polars as pl
 
-    def table(records: list[tuple[int, dict[str, str | None]]], names: Iterable[str]) -> Table:
-        fields = {own: [values.get(own) or None for _, values in records] for own in names}
-        numbers = np.array([line for line, _ in records], dtype=np.int64)
-        frame = pl.DataFrame(fields, schema=dict.fromkeys(names, pl.String))
-        return Table(frame, numbers, f"The file {path}", "line")
-
-    names, count = dict.fromkeys(columns), 0
-    yield table([], columns)
+    names, count, name = dict[str, None](), 0, f"The file {path}"
     while some := list(_some(records)):
-        present = dict.fromkeys(chain.from_iterable(values for _, values in some))
-        names |= present
+        columns = dict.fromkeys(chain.from_iterable(values for _, values in some))
+        names, count = names | columns, count + len(some)
         _check_columns(path, list(names))
-        count += len(some)
         # Absent fields cost memory too: a file of empty records and one wide one is small.
         if count * len(names) > 2 * size + _FREE_CELLS:
             raise DataError(
                 f"The file {path} must not leave most of its fields out. Got {len(names)} "
                 f"columns for {count} records that are almost empty. Remove rare columns."
             )
-        yield table(some, present)
+        fields = {own: [values.get(own) or None for _, values in some] for own in columns}
+        frame = pl.DataFrame(fields, schema=dict.fromkeys(columns, pl.String))
+        yield Table(frame, np.array([line for line, _ in some]), name, "line")
+    if not count:
+        yield Table(pl.DataFrame(), np.empty(0, dtype=np.int64), name, "line")
 
 
 def _some(records: Records) -> Records:
@@ -219,7 +217,7 @@ def _json_records(
                     continue
                 meaning = meanings.get(name, name.strip().casefold())
                 if rule := _broken_rule(value, meaning):
-                    problems.tell(
+                    problems.add(
                         f"The '{meaning}' must be {rule}",
                         f"{shown(json.dumps(value))} in line {number} of {path}",
                         remedy="Write one string, in quotes",
@@ -228,7 +226,7 @@ def _json_records(
         except (ValueError, RecursionError) as error:
             deep = isinstance(error, RecursionError)
             why = "it is nested too deeply" if deep else reason(error)
-            problems.tell(
+            problems.add(
                 f"The file {path} must hold one JSON object on each line",
                 f"line {number}: {why}",
                 remedy="Correct the line; if it is the last one, the file may have been cut: "
@@ -250,38 +248,34 @@ def _broken_rule(value: Any, meaning: str) -> str:
 
 
 def _csv_records(path: Path, lines: Lines, problems: Problems) -> Records:
-    """The header, as a record without values, and then the records."""
-    head: list[str] = []
-    while not head or not head[-1].strip():
-        head.append(next(lines, (0, ""))[1])
-        if not head[-1]:
-            raise DataError(
-                f"The file {path} must not be empty. It may have been cut: write it again, "
-                "with a header line."
-            )
+    above, header = next((line for line in lines if line[1].strip()), (0, ""))
+    if not header:
+        raise DataError(
+            f"The file {path} must not be empty. It may have been cut: write it again, with a "
+            "header line."
+        )
     # Spreadsheets write semicolons where a comma marks decimals. A header with one of these
     # marks and no commas, quoted names apart, can mean nothing else.
-    bare = _QUOTED.sub("", head[-1])
+    bare = _QUOTED.sub("", header)
     marks = "".join(_SEPARATORS) if path.suffix == ".csv" else "\t"
     separator = next((mark for mark in marks if mark in bare), marks[0])
     if separator not in (",", "\t"):
-        problems.tell(f"{_SEPARATORS[separator]} separate {shown(path.name)}", stops=False)
+        problems.note(f"{_SEPARATORS[separator]} separate {shown(path.name)}")
     # Long texts exceed the module's default limit of 128 KiB for a field.
     csv.field_size_limit(_MOST_RECORD)
-    pieces = chain(head, (line for _, line in lines))
+    pieces = chain([header], (line for _, line in lines))
     reader = csv.reader(pieces, strict=True, delimiter=separator)
-    names, line = list[str](), 1
+    begin, after, names = above, above, list[str]()
     try:
         for record in reader:
-            begin, line = line, reader.line_num + 1
-            if record and not names:
+            begin, after = after, above + reader.line_num
+            if not names:
                 names = [name.strip() for name in record]
                 _check_columns(path, names)
-                yield begin, dict.fromkeys(names)
             elif len(record) == len(names):
                 yield begin, dict(zip(names, record, strict=True))
             elif record:
-                problems.tell(
+                problems.add(
                     f"The file {path} must have {len(names)} fields in each record",
                     f"{len(record)} in line {begin}",
                     remedy="Put a text that contains the separator "
@@ -290,7 +284,7 @@ def _csv_records(path: Path, lines: Lines, problems: Problems) -> Records:
                 )
     except csv.Error as error:
         raise DataError(
-            f"The file {path} must be a well-formed CSV file. The record at line {line} is "
+            f"The file {path} must be a well-formed CSV file. The record at line {after} is "
             f"not ({error}). Close its quotes, doubling those inside a text; if it is the last "
             "one, the file may have been cut: write it again."
         ) from error

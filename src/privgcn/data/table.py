@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,10 +69,11 @@ class Table:
         return f"{self.unit} {self.numbers[row]}{where}"
 
     def value(self, column: str, row: int) -> str:
-        """A value and where it stands, in words; where it is missing, only that."""
-        given = self.frame[column][row] if column in self.frame.columns else None
-        place = self.place(row)
-        return f"the one in {place}" if given is None else f"{shown(given)} in {place}"
+        """A value and where it stands, in words."""
+        if column not in self.frame.columns:
+            return f"the one in {self.place(row)}"
+        given = self.frame[column][row]
+        return f"{'nothing' if given is None else shown(given)} in {self.place(row)}"
 
     def got(self) -> str:
         """Its columns, in words, with what is odd about them."""
@@ -93,11 +94,9 @@ def joined(tables: Sequence[Table]) -> Table:
 
 
 def without_empty(values: pl.Series) -> pl.Series:
-    """Strings with null where one is empty: a CSV file cannot tell them apart."""
-    import polars as pl
-
+    """Strings with null where one is empty."""
     empty = values == ""
-    return values.set(empty, None) if empty.any() else values.cast(pl.String)
+    return values.set(empty, None) if empty.any() else values
 
 
 def columns_of_meanings(
@@ -105,54 +104,51 @@ def columns_of_meanings(
 ) -> dict[str, str]:
     """The column of each meaning that has one: the one that was named, or that is called so.
 
-    ``problems`` is told which others are likely, and says whether to go on with those.
+    ``problems`` gets the ones that are likely instead, and a check goes on with those.
     """
-    columns, the_table = table.frame.columns, f"t{table.name[1:]}"
+    columns = table.frame.columns
     given = {meaning: name for meaning, name in named.items() if name is not None}
-    meanings = list(RESERVED)
     if given.get("split") == RANDOM and RANDOM not in columns:
-        meanings.remove("split")
+        columns = [column for column in columns if column.strip().casefold() != "split"]
+        del given["split"]
     chosen: dict[str, str] = {}
-    for meaning in meanings:
+    for meaning in RESERVED:
         own = [column for column in columns if column.strip().casefold() == meaning]
         if given.get(meaning) in columns:
             own = [given[meaning]]
         elif meaning in own:
             own = [meaning]
         if len(own) > 1:
-            problems.tell(
+            problems.add(
                 f"{table.name} must have one column '{meaning}'",
                 " and ".join(map(shown, own)),
                 remedy=_remedy(table, meaning, own[0]),
             )
         if own:
             chosen[meaning] = own[0]
+    wrong = {meaning for meaning, name in given.items() if name not in columns}
+    missing = {meaning for meaning in required if meaning not in chosen} - wrong
+    # Owners are no must, but a check names who they may be.
+    wanted = {*wrong, *missing, *(("label", "owner") if problems.check else ())}
     likely = _likely_columns(table.frame.head(_HEAD), chosen)
-
-    def tell(meaning: str, rule: str, *got: str, stops: bool = True) -> None:
+    for meaning in (own for own in RESERVED if own in wanted):
         column = chosen.get(meaning, likely.get(meaning))
-        option = None if column is None else (meaning, column)
-        remedy = _remedy(table, meaning, column)
-        problems.tell(rule, *got, remedy=remedy, option=option, stops=stops)
-
-    wrong = [name for name in meanings if name in given and given[name] not in columns]
-    for meaning in wrong:
-        got = f"{shown(given[meaning])}; the columns are {table.got()}"
-        tell(meaning, f"The column of --{meaning} must be one of {the_table}", got)
-    missing = [name for name in required if name not in chosen and name not in wrong]
-    for meaning in missing:
-        tell(meaning, f"{table.name} must have the column '{meaning}'", table.got())
-    if problems.guess:
-        # What else is wrong shall come to light at once. Owners are no must.
-        used = [*wrong, *missing, "label", *["owner"] * bool(wrong or missing)]
-        for meaning in ("label", "owner"):
-            if meaning in likely and meaning not in wrong:
-                tell(meaning, f"No column is the {meaning} of the documents", stops=False)
-        chosen |= {meaning: likely[meaning] for meaning in used if meaning in likely}
-    unused = [own for own in columns if own in chosen and own not in chosen.values()]
-    if unused:
-        some = ", ".join(map(shown, unused))
-        problems.tell(f"Nothing uses the column {some} of {the_table}", stops=False)
+        more: dict[str, Any] = {
+            "remedy": _remedy(table, meaning, column),
+            "option": None if column is None else (meaning, column),
+        }
+        if meaning in wrong:
+            problems.add(
+                f"The column of --{meaning} must be one of t{table.name[1:]}",
+                f"{shown(given[meaning])}; the columns are {table.got()}",
+                **more,
+            )
+        elif meaning in missing:
+            problems.add(f"{table.name} must have the column '{meaning}'", table.got(), **more)
+        elif meaning in likely:
+            problems.note(f"No column is the {meaning} of the documents", **more)
+        if problems.check and meaning in likely and (meaning != "owner" or wrong | missing):
+            chosen[meaning] = likely[meaning]
     return chosen
 
 
@@ -169,25 +165,21 @@ def _remedy(table: Table, meaning: str, column: str | None) -> str:
 
 def _likely_columns(head: pl.DataFrame, chosen: Mapping[str, str]) -> dict[str, str]:
     """The column that each other meaning is likely to have, by name and first values."""
-    different = {column: head[column].n_unique() for column in head.columns}
     length = {column: head[column].str.len_chars().sum() for column in head.columns}
+    different = {column: head[column].n_unique() for column in head.columns}
+    most = max(2, len(head) / 5)
     guesses: dict[str, str] = {}
     for meaning, words in _LIKELY.items():
         taken = {*chosen.values(), *guesses.values()}
         rest = [column for column in head.columns if column not in taken]
-        fits = [column for column in rest if re.search(words, column.casefold())]
-        by_name = set(fits)
-        if meaning == "text":
-            longest = max((length[column] for column in rest), default=0)
-            fits = [column for column in rest if length[column] >= longest / 2]
-            fits.sort(key=lambda column: -length[column])
-        elif meaning == "id":
-            fits = [column for column in rest if different[column] > 0.9 * len(head)]
-        elif meaning == "label":
-            most = max(2, len(head) / 5)
-            fits = [column for column in rest if 1 < different[column] <= most]
-            fits.sort(key=lambda column: different[column])
-        fits.sort(key=lambda column: column not in by_name)
+        by_name = {column for column in rest if re.search(words, column.casefold())}
+        longest = max((length[column] for column in rest), default=0)
+        fits = {
+            "text": [column for column in rest if length[column] >= longest / 2],
+            "id": [column for column in rest if different[column] > 0.9 * len(head)],
+            "label": [column for column in rest if 1 < different[column] <= most],
+            "owner": [column for column in rest if column in by_name],
+        }[meaning]
         if fits and meaning not in chosen:
-            guesses[meaning] = fits[0]
+            guesses[meaning] = next((column for column in fits if column in by_name), fits[0])
     return guesses
