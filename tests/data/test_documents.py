@@ -207,12 +207,10 @@ def test_values_in_memory_have_a_type(arguments: dict[str, Any], words: str) -> 
         Corpus.from_texts(**{"texts": GOOD["text"], **arguments})
 
 
-def test_labels_and_owners_are_given_once() -> None:
-    with pytest.raises(DataError, match="given once"):
-        Corpus.from_frame(GOOD, labels=["a"] * 4)
-    corpus = Corpus.from_frame({"text": ["a", "b"]}, labels=[1, 2], owners=[3, 3])
+def test_labels_and_owners_of_their_own_count_more_than_columns() -> None:
+    corpus = Corpus.from_frame(GOOD, labels=[1, 2, 1, 2], owners=[3, 3, 4, 4])
     assert corpus.classes == ("1", "2")
-    assert corpus.owner_names == ("3",)
+    assert corpus.owner_names == ("3", "4")
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 1000])

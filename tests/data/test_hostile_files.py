@@ -79,7 +79,7 @@ HOSTILE: dict[str, tuple[str, Trick, str]] = {
     "a long name": (CSV, text(f"{DIGITS},text\n1,a\n"), "'id'"),
     "deep nesting": (JSONL, text(f'{{"id": {DEEP}\n'), "nested too deeply"),
     "half a character": (JSONL, text(record(text="\ud800")), "Line 1"),
-    "not a number": (JSONL, text('{"id": 1, "label": NaN}\n'), "null"),
+    "not a number": (JSONL, text('{"id": 1, "label": NaN}\n'), "Line 1"),
     "terminal codes": (CSV, text("id,text\n\x1b[2J,a\n\x1b[2J,b\n"), "again"),
     "codes in owners": (CSV, text("id,text,owner\n1,a,\x1b[2Jx\n2,b,\x1b[2JX\n"), "and lower"),
     "many columns": (CSV, text(",".join(map(str, range(10**5)))), "columns"),

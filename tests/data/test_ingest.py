@@ -251,10 +251,10 @@ BAD: dict[str, tuple[str, str, list[str]]] = {
     "semicolons and commas": (
         CSV,
         "id;text,label\n1;a,x\n",
-        ["'id;text', 'label'", "by commas"],
+        ["'id;text', 'label'", "'id'"],
     ),
     "semicolons in some lines": (CSV, "id;text\n1;a\n2,b\n", ["2 fields", "Line 3", "';'"]),
-    "edges with commas": ("edges.csv", "source;target,a\n1;2,1\n", ["'source;target', 'a'"]),
+    "edges with commas": ("edges.csv", "source;target,a\n1;2,1\n", ["'source'", "'1;2'"]),
 }
 
 

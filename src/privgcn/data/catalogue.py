@@ -50,19 +50,13 @@ class RawFile:
     url: str | None = None
 
     def read(self, folder: Path) -> bytes:
-        """The content, once its checksum is known to be right.
-
-        Raises:
-            DataError: The file was cut or changed.
-        """
+        """The content, once its checksum is known to be right."""
         path = folder / self.path
         data = read_bounded(path, most=_MOST_CHECKED_BYTES)
         if self.sha256 not in (None, hashlib.sha256(data).hexdigest()):
-            expected = "" if self.size is None else f", {self.size} bytes expected"
             raise DataError(
-                f"The file {path} must have the sha256 {self.sha256}. Got another one "
-                f"({len(data)} bytes{expected}): the file was cut or changed. Delete it and "
-                "fetch it again."
+                f"The file {path} must have the sha256 {self.sha256}. It was cut or changed "
+                f"({len(data)} bytes, {self.size} expected). Delete it and fetch it again."
             )
         return data
 

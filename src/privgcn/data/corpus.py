@@ -94,11 +94,6 @@ class Strings(Sequence[str]):
     Ten million ids or texts stay in a few blocks of memory, and a selection shares them. Bytes
     beyond a quarter of a GiB lie in a temporary file without a name: nobody else can open it,
     and it goes with the last selection.
-
-    Args:
-        data: The bytes, or the file that has them.
-        begins: Where each string begins.
-        ends: Where each one ends.
     """
 
     def __init__(
@@ -127,11 +122,9 @@ class Strings(Sequence[str]):
 
     def __getitem__(self, index: Any) -> Any:
         begins, ends = self.begins[index], self.ends[index]
-        return (
-            Strings(self.data, begins, ends)
-            if np.ndim(begins)
-            else self.data[begins:ends].decode()
-        )
+        if np.ndim(begins):
+            return Strings(self.data, begins, ends)
+        return self.data[begins:ends].decode()
 
     def __iter__(self) -> Iterator[str]:
         for begin in range(0, len(self), _AT_ONCE):
@@ -242,18 +235,8 @@ class Corpus:
                     f"The '{name}' of Corpus must have one entry for each of the {count} ids. "
                     f"Got {length}."
                 )
-        if (
-            edges.ndim != 2
-            or edges.shape[0] != 2
-            or (
-                edges.size
-                and not (
-                    edges[0].min() >= 0
-                    and edges[1].max() < count
-                    and (edges[0] < edges[1]).all()
-                )
-            )
-        ):
+        inside = edges.ndim == 2 and len(edges) == 2 and (edges[0] < edges[1]).all()
+        if not inside or (edges.size and not 0 <= edges[0].min() <= edges[1].max() < count):
             raise DataError(
                 f"The 'edges' of Corpus must be rows of its {count} documents in the shape "
                 "[2, edges], the smaller first. Use canonical_edges to make them so."
@@ -261,8 +244,7 @@ class Corpus:
         if count and not -1 <= labels.min() <= labels.max() < len(self.classes):
             raise DataError(
                 "The 'labels' of Corpus must be -1 or an index into its "
-                f"{len(self.classes)} classes. Got values from {labels.min()} to "
-                f"{labels.max()}."
+                f"{len(self.classes)} classes. Got values from {labels.min()} to {labels.max()}."
             )
 
     @classmethod
@@ -312,11 +294,17 @@ class Corpus:
         Raises:
             DataError: Something is missing or breaks a rule.
         """
-        from privgcn.data.ingest import corpus_of_frame
+        from privgcn.data.frames import columns_of, table_of_columns
+        from privgcn.data.ingest import corpus_fields
 
-        return corpus_of_frame(
-            frame, labels=labels, edges=edges, owners=owners, classes=classes, seed=seed
-        )
+        given = {"label": labels, "owner": owners}
+        columns = columns_of(frame) | {n: v for n, v in given.items() if v is not None}
+        with Problems() as problems:
+            table = table_of_columns(columns, "The frame of documents")
+            fields = corpus_fields(
+                iter([table]), edges, problems, name="frame", classes=classes, seed=seed
+            )
+        return cls(**fields)
 
     @classmethod
     def from_pyg(cls, data: Any) -> Corpus:
@@ -368,10 +356,8 @@ class Corpus:
         """What was read, in a line for the owner of the documents; as private as they are."""
         documents, owners, classes, edges = self.sizes.values()
         whose = "" if owners is None else f" of {owners:,} owners"
-        read = (
-            f"Read {documents:,} documents{whose} in {classes:,} classes and {edges:,} edges."
-        )
-        return one_line(" ".join([read, *(self.remarks or ())]))
+        what = f"{documents:,} documents{whose} in {classes:,} classes and {edges:,} edges"
+        return one_line(" ".join([f"Read {what}.", *(self.remarks or ())]))
 
     @property
     def vector_length(self) -> int | None:
@@ -416,8 +402,7 @@ class Corpus:
     def select(self, rows: ArrayLike) -> Corpus:
         """A view of some documents with the edges among them, in the order of ``rows``.
 
-        Args:
-            rows: Row numbers, each at most once, or one boolean for each document.
+        These are row numbers, each at most once, or one boolean for each document.
         """
         everything = np.arange(len(self))
         chosen = everything[np.asarray(rows, dtype=None if np.size(rows) else np.int64)]
@@ -449,18 +434,12 @@ class Corpus:
         )
 
     def with_split(self, codes: ArrayLike) -> Corpus:
-        """The same documents with another split.
-
-        Args:
-            codes: One code for each document, or one for all of them.
-        """
+        """The same documents with another split: a code for each of them, or one for all."""
         split = np.broadcast_to(np.asarray(codes, dtype=np.int8), len(self)).copy()
         return replace(self, split=split)
 
     def check_trainable(self) -> None:
         """Refuses a corpus that nobody could train on.
-
-        Training documents without a label stay: they count as units.
 
         Raises:
             DataError: No training documents, none with a label, or fewer than two classes.
@@ -479,21 +458,23 @@ def training_rules(
 ) -> None:
     """What documents must have for somebody to train on them."""
     training = split == TRAIN
-    if not training.any():
-        problems.add(
-            f"{name} must have training documents. Got none",
-            remedy="Set the 'split' of some documents to 'train'",
-        )
-    elif not (training & (labels != NO_LABEL)).any():
-        problems.add(
-            f"{name} must have a 'label' for training documents. None has one",
-            remedy="Fill in the labels, or name their column with --label",
-        )
-    elif len(classes) < 2:
-        problems.add(
-            f"{name} must have at least two classes. Got {list(classes)}",
-            remedy="Add documents of another class, or declare the classes",
-        )
+    rules = (
+        (training.any(), "training documents", "Set the 'split' of some to 'train'"),
+        (
+            (training & (labels != NO_LABEL)).any(),
+            "a 'label' for training documents",
+            "Fill in the labels, or name their column with --label",
+        ),
+        (
+            len(classes) > 1,
+            f"at least two classes. Got {list(classes)}",
+            "Add documents of another class, or declare the classes",
+        ),
+    )
+    for holds, rule, remedy in rules:
+        if not holds:
+            problems.add(f"{name} must have {rule}", remedy=remedy)
+            return
 
 
 def _taken(values: Any, rows: NDArray[np.int64]) -> Any:

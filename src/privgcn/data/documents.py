@@ -130,9 +130,7 @@ def codes(values: pl.Series, index: pl.DataFrame) -> NDArray[np.int64]:
 def label_set(labels: Sequence[Any], classes: Sequence[Any] | None = None) -> NDArray[Any]:
     """The class labels with their own type: as declared, else numbers by size, others by name.
 
-    Args:
-        labels: The labels, without missing ones; each may occur several times.
-        classes: The declared class set.
+    None of the ``labels`` is a missing one.
     """
     if classes is not None:
         names = [str(name) for name in classes]

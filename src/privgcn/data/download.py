@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,7 @@ def cache_folder() -> Path:
 def fetch(
     card: DatasetCard, folder: Path, *, source: Path | None = None, progressbar: bool = False
 ) -> list[Path]:
-    """Makes sure that the raw files of a dataset are below ``folder``.
+    """Makes sure that the raw files of a dataset are below ``folder``, and names them.
 
     Args:
         card: The dataset.
@@ -44,16 +43,12 @@ def fetch(
         source: A folder that has the files, by their names, instead of a download.
         progressbar: Whether a download shows how far it is.
 
-    Returns:
-        The files. Empty for a dataset that is generated.
-
     Raises:
         DataNotAvailableError: There is no connection, no address to download from, or what
             is found is something else than the published file.
         ConfigError: The folder cannot be written, or the disk is full.
     """
-    by_hand = [file for file in card.missing(folder) if file.url is None]
-    if by_hand and source is None:
+    if source is None and (by_hand := [f for f in card.missing(folder) if f.url is None]):
         raise DataNotAvailableError(
             f"The dataset '{card.name}' cannot be downloaded. Get "
             f"{', '.join(Path(file.path).name for file in by_hand)} by hand ({card.origin}), "
@@ -65,36 +60,36 @@ def fetch(
     # pooch says on a logger what it downloads; the caller shows progress.
     pooch.get_logger().setLevel("ERROR")
     download = pooch.HTTPDownloader(progressbar=progressbar, timeout=30)
+    if source is not None:
+        download = _copied
     for file in card.files:
-        path = folder / file.path
+        path, address = folder / file.path, file.url
+        if source is not None:
+            address = str(next((own for own in sorted(source.rglob(path.name))), source))
         # What was put there by hand is checked when it is read.
-        if source is None and file.url is None:
+        if address is None:
             continue
         with writing(path):
             try:
                 pooch.retrieve(
-                    str(file.url if source is None else source),
+                    address,
                     known_hash=None if file.sha256 is None else f"sha256:{file.sha256}",
                     fname=path.name,
                     path=path.parent,
-                    downloader=download if source is None else partial(_copy, path.name, card),
+                    downloader=download,
                 )
             # Errors of requests are OSErrors, which ``writing`` would call one of the disk.
             except (requests.RequestException, ValueError) as error:
                 raise DataNotAvailableError(
-                    f"The file {path.name} could not be had from {source or file.url}: "
-                    f"{reason(error)}. Check the connection and run the command again, or "
-                    "copy the files by hand and set PRIVGCN_DATA."
+                    f"The file {path.name} could not be had from {address}: {reason(error)}. "
+                    f"Check the connection, or get it from {card.origin or address} by hand "
+                    "and set PRIVGCN_DATA."
                 ) from error
     return [folder / file.path for file in card.files]
 
 
-def _copy(name: str, card: DatasetCard, source: str, target: str, caller: object) -> None:
-    """What pooch calls instead of a download: copies the file of that name."""
-    found = next((path for path in sorted(Path(source).rglob(name)) if path.is_file()), None)
-    if found is None:
-        raise DataNotAvailableError(
-            f"The dataset '{card.name}' needs the file {name}, which is nowhere below "
-            f"{source}. Get it from {card.origin}."
-        )
-    shutil.copyfile(found, target)
+def _copied(source: str, target: str, caller: object) -> None:
+    """What pooch calls instead of a download."""
+    if not Path(source).is_file():
+        raise ValueError("it is nowhere below that folder")
+    shutil.copyfile(source, target)

@@ -83,18 +83,11 @@ def edges_of(
     documents: str = "",
     encoding: str | None = None,
 ) -> Pieces:
-    """Edges as somebody has them, in a file or in memory.
+    """Edges as somebody has them: a file, frame, sparse matrix, tensor, array, pairs, or None.
 
     A matrix, a ``.npy`` file and an ``edge_index`` speak of rows; pairs, tables and frames of
-    ids, where there are ``ids``.
-
-    Args:
-        edges: A file, frame, sparse matrix, tensor, array, pairs, or None.
-        count: How many documents there are.
-        ids: Their ids, if they have some.
-        problems: Gets what is wrong.
-        documents: Says in messages where the documents are.
-        encoding: Of a text file.
+    the ``ids`` of the ``count`` documents, if they have some. ``documents`` says in messages
+    where these are.
     """
     if edges is None:
         return ()
@@ -111,15 +104,13 @@ def edges_of(
             return _of_rows(edges.T, count, "An array of edges")
     if isinstance(edges, Path):
         tables = tables_of_file(edges, problems, encoding)
-    elif is_frame(edges):
-        tables = iter([table_of_columns(columns_of(edges), "The frame of edges")])
     else:
-        tables = iter([table_of_columns(_ends_of_pairs(edges), "The list of edges")])
+        columns = columns_of(edges) if is_frame(edges) else _ends_of_pairs(edges)
+        tables = iter([table_of_columns(columns, "The table of edges")])
     return _of_tables(tables, count, ids, problems, documents)
 
 
-def refuse_weights(given: Sequence[str], name: str, problems: Problems) -> None:
-    """Refuses what would be ignored."""
+def _refuse_weights(given: Sequence[str], name: str, problems: Problems) -> None:
     if given:
         problems.add(
             f"{name} must give edges no weights: every edge counts the same",
@@ -137,7 +128,7 @@ def _ends_of_matrix(matrix: Any, count: int, problems: Problems) -> NDArray[Any]
     entries = matrix.tocoo()
     present = entries.data != 0
     if len(np.unique(entries.data[present])) > 1:
-        refuse_weights(["different values"], "A matrix", problems)
+        _refuse_weights(["different values"], "A matrix", problems)
     return np.stack([entries.row[present], entries.col[present]])
 
 
@@ -216,7 +207,7 @@ def _pair(table: Table, problems: Problems) -> list[str]:
     pair = [folded[name] for name in ENDS if name in folded]
     if len(pair) < 2:
         pair = columns[:2]
-        if len(pair) < 2 or any(mark in name for name in pair for mark in ",;|\t"):
+        if len(pair) < 2:
             raise DataError(
                 f"{table.name} must have the columns 'source' and 'target'. Got "
                 f"{table.got()}. Rename the columns, or add them."
@@ -225,5 +216,5 @@ def _pair(table: Table, problems: Problems) -> list[str]:
             f"Edges lead from {shown(pair[0])} to {shown(pair[1])}, the first two columns of "
             f"t{table.name[1:]}"
         )
-    refuse_weights([folded[name] for name in _WEIGHTS if name in folded], table.name, problems)
+    _refuse_weights([folded[name] for name in _WEIGHTS if name in folded], table.name, problems)
     return pair

@@ -21,10 +21,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from privgcn import progress
-from privgcn.data.corpus import Corpus, CorpusFacts, SplitOrigin, Strings
+from privgcn.data.corpus import CorpusFacts, SplitOrigin, Strings
 from privgcn.data.documents import document_fields
 from privgcn.data.edges import edges_of, gathered
-from privgcn.data.frames import columns_of, table_of_columns
 from privgcn.data.problems import Problems
 from privgcn.data.readers import FORMATS, tables_of_file, vectors_of_file
 from privgcn.data.table import RANDOM, Table, columns_of_meanings, joined
@@ -71,25 +70,6 @@ def read_documents(
     )
 
 
-def corpus_of_frame(
-    frame: Any, *, labels: Any = None, edges: Any = None, owners: Any = None, **options: Any
-) -> Corpus:
-    """The documents of a frame; see ``Corpus.from_frame``."""
-    columns = columns_of(frame)
-    for name, values in {"label": labels, "owner": owners}.items():
-        if values is not None and name in columns:
-            raise DataError(
-                f"The '{name}' must be given once. Got a column and an argument. Leave one of "
-                "them out."
-            )
-        if values is not None:
-            columns[name] = values
-    with Problems() as problems:
-        table = table_of_columns(columns, "The frame of documents")
-        fields = corpus_fields(iter([table]), edges, problems, name="frame", **options)
-    return Corpus(**fields)
-
-
 def corpus_fields(
     tables: Iterator[Table],
     edges: Any,
@@ -100,7 +80,7 @@ def corpus_fields(
     where: str = "",
     named: Mapping[str, str | None] = MappingProxyType({}),
     required: Sequence[str] = ("text",),
-    vectors: Any = None,
+    vectors: Path | None = None,
     classes: Sequence[Any] | None = None,
     seed: int = 0,
     encoding: str | None = None,
@@ -116,7 +96,7 @@ def corpus_fields(
         where: Says in messages where the documents are.
         named: Columns of the tables, by their meaning.
         required: The meanings that must have a column.
-        vectors: One row for each document, or the file of them.
+        vectors: The file of them.
         classes: The class set, where it was declared.
         seed: Of a random split.
         encoding: Of a file of edges.
@@ -128,10 +108,9 @@ def corpus_fields(
     # A column "split" that is not meant would be read as if it were.
     ignored = {*chosen, *chosen.values(), *(["split"] if named.get("split") == RANDOM else [])}
     table, texts = _without_texts(chain([first], tables), chosen, ignored, problems)
+    rows = None if vectors is None else vectors_of_file(vectors, len(table))
     count, ids = len(table), table.frame["id"] if "id" in chosen else None
     split_origin: SplitOrigin = "given" if "split" in table.frame.columns else "random"
-    if isinstance(vectors, Path):
-        vectors = vectors_of_file(vectors, count)
     fields = document_fields(table, problems, classes=classes, seed=seed)
     # Strings that have become numbers need not lie beside the edges.
     del table, first
@@ -146,7 +125,7 @@ def corpus_fields(
         **fields,
         "name": name,
         "texts": texts,
-        "vectors": vectors,
+        "vectors": rows,
         "edges": listed,
         "facts": CorpusFacts(
             source=source,

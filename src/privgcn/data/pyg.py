@@ -5,16 +5,14 @@ torch and the library are imported when something is made with them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privgcn.data.corpus import NO_LABEL, OUTSIDE, TRAIN, Corpus, CorpusFacts
-from privgcn.data.edges import refuse_weights
-from privgcn.data.frames import table_of_columns
-from privgcn.data.ingest import corpus_fields
-from privgcn.data.problems import Problems
 from privgcn.data.table import RESERVED
 from privgcn.errors import DataError, MissingExtraError
 
@@ -25,6 +23,7 @@ MASKS = ("train_mask", "val_mask", "test_mask")
 """In the order of the split's codes."""
 
 _TEXTS = ("text", "texts", "raw_texts")
+_OWNERS = ("owners", "owner")
 _WEIGHTS = ("edge_weight", "edge_attr")
 
 
@@ -35,15 +34,14 @@ def is_pyg(value: Any) -> bool:
 
 def corpus_of_data(data: Any) -> Corpus:
     """The documents of a ``Data``; see ``Corpus.from_pyg``."""
-    texts = next((list(data[name]) for name in _TEXTS if name in data), None)
+    texts, owners = _first(data, _TEXTS), _first(data, _OWNERS)
     vectors = None if data.x is None else _vectors(data.x)
     if (vectors is None and texts is None) or data.edge_index is None:
         raise DataError(
             "A Data must have 'edge_index', and 'x' or 'text'. Got "
             f"{', '.join(sorted(data.keys())) or 'nothing'}."
         )
-    weights = [f"'{name}'" for name in _WEIGHTS if name in data and data[name] is not None]
-    count = len(texts or ()) if vectors is None else int(vectors.shape[0])
+    count = len(texts) if vectors is None else int(vectors.shape[0])
     labels = np.full(count, NO_LABEL) if data.y is None else _array(data.y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -53,44 +51,53 @@ def corpus_of_data(data: Any) -> Corpus:
             f"{labels.dtype} of shape {list(labels.shape)}. Several labels for one document "
             "are not supported."
         )
-    owners = next((data[name] for name in ("owners", "owner") if name in data), None)
-    columns = {
-        "id": np.arange(count),
-        "text": texts,
-        "owner": None if owners is None else _array(owners),
-    }
-    given = {name: values for name, values in columns.items() if values is not None}
-    with Problems() as problems:
-        refuse_weights(weights, "A Data", problems)
-        table = table_of_columns(given, "The Data")
-        fields = corpus_fields(
-            iter([table]), data.edge_index, problems, name="pyg", required=(), vectors=vectors
+    if _first(data, _WEIGHTS) is not None:
+        raise DataError(
+            "A Data must give edges no weights: every edge counts the same. Remove "
+            f"{' and '.join(_WEIGHTS)}, and the edges that are too weak to count."
         )
-    fields["labels"], fields["split"] = labels.astype(np.int64), _split(data, count)
-    # A class that no document has keeps its number.
-    fields["classes"] = tuple(map(str, range(int(labels.max(initial=NO_LABEL)) + 1)))
-    return Corpus(**{**fields, "facts": CorpusFacts(), "remarks": None})
+    # Where vectors stand in for texts, the frame has to have some.
+    frame = {"text": ["-"] * count if texts is None else list(texts)}
+    own = None if owners is None else _array(owners)
+    corpus = Corpus.from_frame(frame, edges=data.edge_index, owners=own)
+    return replace(
+        corpus,
+        name="pyg",
+        texts=None if texts is None else corpus.texts,
+        vectors=vectors,
+        labels=labels.astype(np.int64),
+        # A class that no document has keeps its number.
+        classes=tuple(map(str, range(int(labels.max(initial=NO_LABEL)) + 1))),
+        split=_split(data, count),
+        facts=CorpusFacts(),
+        remarks=None,
+    )
 
 
-def _split(data: Any, count: int) -> NDArray[Any]:
+def _first(data: Any, names: Sequence[str]) -> Any:
+    """The first of these attributes that there is."""
+    return next((data[n] for n in names if n in data and data[n] is not None), None)
+
+
+def _split(data: Any, count: int) -> NDArray[np.int8]:
     """The split that the masks say."""
-    masks = {name: data[name] for name in MASKS if name in data and data[name] is not None}
-    split = np.full(count, OUTSIDE if "train_mask" in masks else TRAIN, dtype=np.int8)
-    taken = np.zeros(count, dtype=bool)
-    for name, values in masks.items() if "train_mask" in masks else ():
-        mask = _array(values).astype(bool)
+    if _first(data, MASKS[:1]) is None:
+        return np.full(count, TRAIN, dtype=np.int8)
+    split = np.full(count, OUTSIDE, dtype=np.int8)
+    for code, name in enumerate(MASKS):
+        values = _first(data, [name])
+        mask = np.zeros(count, bool) if values is None else _array(values).astype(bool)
         if mask.shape != (count,):
             raise DataError(
                 f"The '{name}' of a Data must have one boolean for each of the {count} "
                 f"documents. Got the shape {list(mask.shape)}: choose one of its columns."
             )
-        if bool((taken & mask).any()):
+        if (split[mask] != OUTSIDE).any():
             raise DataError(
                 f"The masks of a Data must not overlap. The '{name}' has a document of "
                 "another mask."
             )
-        taken |= mask
-        split[mask] = MASKS.index(name)
+        split[mask] = code
     return split
 
 

@@ -14,13 +14,12 @@ import csv
 import io
 import json
 import mmap
-import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +50,8 @@ _FREE_CELLS = 1 << 20
 _FREE_BYTES = 128 << 20
 _MOST_GROWTH = 100
 
-# How Python holds a byte that is not UTF-8.
-_BAD_BYTE = re.compile("[\udc80-\udcff]")
+# How Python holds a byte that is not UTF-8, and half of a letter of two bytes.
+_NO_UTF8 = re.compile("[\0\udc80-\udcff]")
 
 # Each with the number of its line, or of the one on which it begins.
 Lines = Iterator[tuple[int, str]]
@@ -65,13 +64,9 @@ def tables_of_file(
     encoding: str | None = None,
     meanings: Mapping[str, str] | None = None,
 ) -> Iterator[Table]:
-    """Reads a file in one of the ``FORMATS``, at least one table of it.
+    """A file in one of the ``FORMATS`` as tables, at least one.
 
-    Args:
-        path: The file.
-        problems: Gets what is wrong.
-        encoding: Of a text file, if it is not UTF-8.
-        meanings: What columns mean whose own names do not say it.
+    ``meanings`` says what columns mean whose own names do not say it.
     """
     if path.suffix not in FORMATS:
         raise DataError(
@@ -82,13 +77,13 @@ def tables_of_file(
         if path.suffix == ".parquet":
             tables = _parquet_tables(path, file, meanings or {})
         else:
-            size = os.fstat(file.fileno()).st_size
-            lines = _lines(path, file, size, encoding, problems)
-            if path.suffix == ".jsonl":
-                records = _json_records(path, lines, meanings or {}, problems)
-            else:
-                records = _csv_records(path, lines, problems)
-            tables = _text_tables(path, size, records)
+            lines = _lines(path, file, encoding, problems)
+            records = (
+                _json_records(path, lines, meanings or {}, problems)
+                if path.suffix == ".jsonl"
+                else _csv_records(path, lines, problems)
+            )
+            tables = _text_tables(path, records)
         # A block has to be worth a search among all ids.
         held, size = list[Table](), 0
         for table in tables:
@@ -102,23 +97,11 @@ def tables_of_file(
             yield joined(held)
 
 
-def _lines(
-    path: Path, file: BinaryIO, size: int, encoding: str | None, problems: Problems
-) -> Lines:
+def _lines(path: Path, file: BinaryIO, encoding: str | None, problems: Problems) -> Lines:
     """The lines with their numbers, without a byte order mark.
 
     Where no encoding was named, a line that is not UTF-8 is read as Windows writes it.
     """
-
-    def refuse(example: str, likely: str) -> None:
-        problems.add(
-            f"The file {path} must be UTF-8 text, unless its encoding is named",
-            example,
-            remedy=f"It looks like {likely}: --encoding {likely}, in Python "
-            f"encoding='{likely}'",
-            option=("encoding", likely),
-        )
-
     errors = "strict" if encoding else "surrogateescape"
     # The csv module takes a carriage return for the end of a line, wherever it stands.
     ends = "\n" if path.suffix == ".jsonl" else ""
@@ -126,18 +109,23 @@ def _lines(
         with io.TextIOWrapper(file, encoding or "utf-8", errors, ends) as text:
             for number, line in enumerate(iter(lambda: text.readline(_MOST_RECORD), ""), 1):
                 if number % _ROWS_AT_ONCE == 0:
-                    progress.advance(file.tell(), size)
+                    progress.advance(file.tell(), path.stat().st_size)
                 if len(line) == _MOST_RECORD:
                     raise DataError(
                         f"The file {path} must have shorter lines. Line {number} is longer "
                         f"than {_MOST_RECORD} characters. It may have been cut, or is no text."
                     )
-                if "\0" in line:
-                    # Of two bytes for each letter, one is often zero.
-                    refuse(f"a zero byte in line {number}", "utf-16")
-                    return
-                if encoding is None and (bad := _BAD_BYTE.search(line)):
-                    refuse(f"the byte 0x{ord(bad[0]) - 0xDC00:02x} in line {number}", "cp1252")
+                if encoding is None and (bad := _NO_UTF8.search(line)):
+                    likely = "utf-16" if "\0" in line else "cp1252"
+                    problems.add(
+                        f"The file {path} must be UTF-8 text, unless its encoding is named",
+                        f"the byte 0x{ord(bad[0]) & 0xFF:02x} in line {number}",
+                        remedy=f"It looks like {likely}: --encoding {likely}, in Python "
+                        f"encoding='{likely}'",
+                        option=("encoding", likely),
+                    )
+                    if likely == "utf-16":
+                        return
                     line = line.encode("utf-8", errors).decode("cp1252", "replace")
                 yield number, line.removeprefix("\ufeff") if number == 1 else line
     except (LookupError, UnicodeError) as error:
@@ -147,26 +135,26 @@ def _lines(
         ) from None
 
 
-def _text_tables(path: Path, size: int, records: Records) -> Iterator[Table]:
+def _text_tables(path: Path, records: Records) -> Iterator[Table]:
     """Records as tables of some thousand each: Python strings take much memory."""
     import polars as pl
 
-    names, count, name = dict[str, None](), 0, f"The file {path}"
+    names, count, most = dict[str, None](), 0, 2 * path.stat().st_size + _FREE_CELLS
     while some := list(_some(records)):
         columns = dict.fromkeys(chain.from_iterable(values for _, values in some))
         names, count = names | columns, count + len(some)
         _check_columns(path, list(names))
         # Absent fields cost memory too: a file of empty records and one wide one is small.
-        if count * len(names) > 2 * size + _FREE_CELLS:
+        if count * len(names) > most:
             raise DataError(
                 f"The file {path} must not leave most of its fields out. Got {len(names)} "
                 f"columns for {count} records that are almost empty. Remove rare columns."
             )
         fields = {own: [values.get(own) or None for _, values in some] for own in columns}
         frame = pl.DataFrame(fields, schema=dict.fromkeys(columns, pl.String))
-        yield Table(frame, np.array([line for line, _ in some]), name, "line")
+        yield Table(frame, np.array([line for line, _ in some]), f"The file {path}", "line")
     if not count:
-        yield Table(pl.DataFrame(), np.empty(0, dtype=np.int64), name, "line")
+        yield Table(pl.DataFrame(), np.empty(0, dtype=np.int64), f"The file {path}")
 
 
 def _some(records: Records) -> Records:
@@ -184,19 +172,11 @@ def _check_columns(path: Path, names: list[str]) -> None:
         raise DataError(
             f"The file {path} must have at most {_MOST_COLUMNS} columns. Got {len(names)}."
         )
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise DataError(
-            f"The file {path} must name each column once. Got {shown(twice[0])} twice. Rename "
-            "one."
-        )
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON value; write null for a missing one")
-
-
-_JSON = json.JSONDecoder(parse_constant=_no_constant)
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(
+                f"The file {path} must name each column once. Got {shown(name)} twice."
+            )
 
 
 def _json_records(
@@ -206,7 +186,7 @@ def _json_records(
         if not line.strip():
             continue
         try:
-            record = _JSON.decode(line)
+            record = json.loads(line)
             if not isinstance(record, dict):
                 raise ValueError(f"it holds a {type(record).__name__}")
             if "\\u" in line:

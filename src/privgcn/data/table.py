@@ -76,11 +76,8 @@ class Table:
         return f"{'nothing' if given is None else shown(given)} in {self.place(row)}"
 
     def got(self) -> str:
-        """Its columns, in words, with what is odd about them."""
-        columns = self.frame.columns
-        odd = any(mark in column for column in columns for mark in ",;|\t")
-        hint = " (fields are separated by commas, or by tabs in a .tsv file)"
-        return ", ".join(map(shown, columns[:_MOST_NAMED])) + hint * odd
+        """Its columns, in words."""
+        return ", ".join(map(shown, self.frame.columns[:_MOST_NAMED]))
 
 
 def joined(tables: Sequence[Table]) -> Table:
@@ -164,22 +161,18 @@ def _remedy(table: Table, meaning: str, column: str | None) -> str:
 
 
 def _likely_columns(head: pl.DataFrame, chosen: Mapping[str, str]) -> dict[str, str]:
-    """The column that each other meaning is likely to have, by name and first values."""
-    length = {column: head[column].str.len_chars().sum() for column in head.columns}
-    different = {column: head[column].n_unique() for column in head.columns}
-    most = max(2, len(head) / 5)
+    """The column that each other meaning is likely to have, by name or else by its values."""
+    rest = [column for column in head.columns if column not in chosen.values()]
     guesses: dict[str, str] = {}
     for meaning, words in _LIKELY.items():
-        taken = {*chosen.values(), *guesses.values()}
-        rest = [column for column in head.columns if column not in taken]
-        by_name = {column for column in rest if re.search(words, column.casefold())}
-        longest = max((length[column] for column in rest), default=0)
-        fits = {
-            "text": [column for column in rest if length[column] >= longest / 2],
-            "id": [column for column in rest if different[column] > 0.9 * len(head)],
-            "label": [column for column in rest if 1 < different[column] <= most],
-            "owner": [column for column in rest if column in by_name],
-        }[meaning]
-        if fits and meaning not in chosen:
-            guesses[meaning] = next((column for column in fits if column in by_name), fits[0])
+        if meaning in chosen:
+            continue
+        fits = [column for column in rest if re.search(words, column.casefold())]
+        if meaning == "text":
+            fits += sorted(rest, key=lambda column: -head[column].str.len_chars().sum())
+        if meaning == "id":
+            fits += [column for column in rest if head[column].n_unique() > 0.9 * len(head)]
+        if fits:
+            guesses[meaning] = fits[0]
+            rest.remove(fits[0])
     return guesses
