@@ -126,25 +126,3 @@ def test_numbered_edges_of_a_file(tmp_path: Path, order: Any) -> None:
     corpus = load_corpus(tmp_path)
     assert corpus.edges.tolist() == [[0, 1], [2, 3]]
     assert "of a document with itself: 1" in corpus.summary
-
-
-@pytest.mark.parametrize(
-    ("array", "words"),
-    [
-        (np.zeros((3, 2), dtype=int), "shape"),
-        (np.array([[0, 1], [1, 4]]), "from 0. Got 4"),
-        (np.array([[0, 1], [1, -1]]), "Got -1"),
-        (np.array([[0.0], [1.0]]), "numeric array"),
-    ],
-)
-def test_bad_numbered_edges(tmp_path: Path, array: np.ndarray, words: str) -> None:
-    np.save(folder(tmp_path) / "edges.npy", array)
-    with pytest.raises(DataError, match=words) as caught:
-        load_corpus(tmp_path)
-    assert str(tmp_path / "edges.npy") in str(caught.value)
-
-
-def test_the_last_edge_may_have_been_cut(tmp_path: Path) -> None:
-    (folder(tmp_path) / "edges.csv").write_text("source,target\n007,8\n8,1")
-    with pytest.raises(DataError, match="a last line may have been cut"):
-        load_corpus(tmp_path)

@@ -21,13 +21,17 @@ WAYS = (*FILES, *FRAMES)
 Columns = dict[str, list[Any]]
 
 
-def write(folder: Path, stem: str, way: str, columns: Columns) -> Path:
+def write(
+    folder: Path, stem: str, way: str, columns: Columns, row_group_size: int | None = None
+) -> Path:
     """A file of a folder, with nothing where a value is None."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{stem}.{way}"
     rows = list(zip(*columns.values(), strict=True))
     if way == "parquet":
-        pl.DataFrame(columns).write_parquet(path)
+        pl.DataFrame(columns).write_parquet(
+            path, compression="uncompressed", row_group_size=row_group_size
+        )
     elif way == "jsonl":
         lines = [json.dumps(dict(zip(columns, row, strict=True))) for row in rows]
         path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
@@ -39,16 +43,21 @@ def write(folder: Path, stem: str, way: str, columns: Columns) -> Path:
 
 
 def read(
-    way: str, folder: Path, columns: Columns, edges: Columns | None = None, **options: Any
+    way: str,
+    folder: Path,
+    columns: Columns,
+    edges: Columns | None = None,
+    row_group_size: int | None = None,
+    **options: Any,
 ) -> Corpus:
     """The corpus of the columns, whichever way they come."""
     if way in FRAMES:
         make = FRAMES[way]
         own = None if edges is None else make(edges)
         return Corpus.from_frame(make(columns), edges=own, **options)
-    write(folder, "documents", way, columns)
+    write(folder, "documents", way, columns, row_group_size)
     if edges is not None:
-        write(folder, "edges", way, edges)
+        write(folder, "edges", way, edges, row_group_size)
     return load_corpus(folder, **options)
 
 

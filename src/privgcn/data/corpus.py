@@ -243,8 +243,8 @@ class Corpus:
             )
         if count and not -1 <= labels.min() <= labels.max() < len(self.classes):
             raise DataError(
-                "The 'labels' of Corpus must be -1 or an index into its "
-                f"{len(self.classes)} classes. Got values from {labels.min()} to {labels.max()}."
+                f"The 'labels' of Corpus must be -1 or an index into its {len(self.classes)} "
+                f"classes. Got values from {labels.min()} to {labels.max()}."
             )
 
     @classmethod

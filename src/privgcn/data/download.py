@@ -65,7 +65,8 @@ def fetch(
     for file in card.files:
         path, address = folder / file.path, file.url
         if source is not None:
-            address = str(next((own for own in sorted(source.rglob(path.name))), source))
+            copies = (own for own in sorted(source.rglob(path.name)) if own.is_file())
+            address = str(next(copies, source))
         # What was put there by hand is checked when it is read.
         if address is None:
             continue
