@@ -258,9 +258,6 @@ class Corpus:
             labels: One for each document, None or NaN where it has none.
             ids: One for each document; by default its row.
             more: ``edges``, ``owners``, ``classes`` and ``seed``, as in ``from_frame``.
-
-        Raises:
-            DataError: Something is missing or breaks a rule.
         """
         frame = {"text": texts} if ids is None else {"text": texts, "id": ids}
         return replace(cls.from_frame(frame, labels=labels, **more), name="texts")
@@ -313,9 +310,6 @@ class Corpus:
         ``x`` are the vectors, ``text`` or ``raw_texts`` the texts, and the masks the split;
         without a ``train_mask`` every document trains. Edges have no direction; repeated ones
         and self-loops are dropped. ``owners`` is one number or name for each document.
-
-        Raises:
-            DataError: Something is missing or breaks a rule.
         """
         from privgcn.data.pyg import corpus_of_data
 

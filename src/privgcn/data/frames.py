@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from privgcn.data.table import ENDS, Table, without_empty
+from privgcn.data.table import ENDS, Table
 from privgcn.errors import DataError, reason, shown
 
 
@@ -78,4 +78,4 @@ def table_of_columns(columns: Mapping[str, Any], name: str) -> Table:
             f"{name} must hold texts that can be written as UTF-8. Got half a character "
             f"({reason(error)}). Remove it."
         ) from None
-    return Table(frame.with_columns(map(without_empty, frame)), np.arange(count), name)
+    return Table(frame, np.arange(count), name)

@@ -147,9 +147,11 @@ def _without_texts(
     def texts() -> Iterator[pl.Series]:
         for table in tables:
             columns = table.frame.columns
-            meant = [pl.col(c).alias(name) for name, c in chosen.items() if c in columns]
-            others = [column for column in columns if column not in ignored]
-            table = replace(table, frame=table.frame.select(*meant, *others))
+            names = {column: column for column in columns if column not in ignored}
+            names |= {meaning: own for meaning, own in chosen.items() if own in columns}
+            # A CSV file cannot tell what is missing from what is empty.
+            given = [pl.col(own).replace("", None).alias(n) for n, own in names.items()]
+            table = replace(table, frame=table.frame.select(given))
             if "text" in chosen:
                 none = pl.repeat(None, len(table), dtype=pl.String, eager=True)
                 own = table.frame.get_column("text", default=none)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from privgcn import progress
 from privgcn.data.parquet import row_groups
 from privgcn.data.problems import Problems
-from privgcn.data.table import ENDS, RESERVED, Table, joined, without_empty
+from privgcn.data.table import ENDS, RESERVED, Table, joined
 from privgcn.errors import DataError, reason, shown
 from privgcn.files import open_bounded
 
@@ -150,7 +150,7 @@ def _text_tables(path: Path, records: Records) -> Iterator[Table]:
                 f"The file {path} must not leave most of its fields out. Got {len(names)} "
                 f"columns for {count} records that are almost empty. Remove rare columns."
             )
-        fields = {own: [values.get(own) or None for _, values in some] for own in columns}
+        fields = {own: [values.get(own) for _, values in some] for own in columns}
         frame = pl.DataFrame(fields, schema=dict.fromkeys(columns, pl.String))
         yield Table(frame, np.array([line for line, _ in some]), f"The file {path}", "line")
     if not count:
@@ -307,7 +307,7 @@ def _strings(path: Path, values: pl.Series, meanings: Mapping[str, str]) -> pl.S
     import polars as pl
 
     if not values.dtype.is_nested() and values.dtype not in (pl.Object, pl.Binary):
-        return without_empty(values.cast(pl.String))
+        return values.cast(pl.String)
     if meanings.get(values.name, values.name.strip().casefold()) in (*RESERVED, *ENDS):
         raise DataError(
             f"The column '{values.name}' of {path} must hold strings, single values. Got "

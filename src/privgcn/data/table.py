@@ -44,7 +44,7 @@ class Table:
     is a sequence of such tables.
 
     Attributes:
-        frame: A column of strings for each name, null where a value is missing.
+        frame: A column of strings for each name, null or empty where a value is missing.
         numbers: The number of each row.
         name: What it is, to begin a sentence about it: "The file letters.csv".
         unit: What its rows are called there: "row" or "line".
@@ -73,7 +73,7 @@ class Table:
         if column not in self.frame.columns:
             return f"the one in {self.place(row)}"
         given = self.frame[column][row]
-        return f"{'nothing' if given is None else shown(given)} in {self.place(row)}"
+        return f"{shown(given) if given else 'nothing'} in {self.place(row)}"
 
     def got(self) -> str:
         """Its columns, in words."""
@@ -88,12 +88,6 @@ def joined(tables: Sequence[Table]) -> Table:
     return replace(
         tables[0], frame=frame, numbers=np.concatenate([own.numbers for own in tables])
     )
-
-
-def without_empty(values: pl.Series) -> pl.Series:
-    """Strings with null where one is empty."""
-    empty = values == ""
-    return values.set(empty, None) if empty.any() else values
 
 
 def columns_of_meanings(
