@@ -97,7 +97,6 @@ class DatasetCard:
 
         Raises:
             DataNotAvailableError: A raw file is missing.
-            DataError: A raw file is broken.
         """
         missing = self.missing(folder)
         if missing:
@@ -185,24 +184,25 @@ def load_corpus(
         DataNotAvailableError: The dataset is known but not on this machine.
     """
     progress.begin("reading")
-    columns = {"id": id, "text": text, "label": label, "owner": owner, "split": split}
-    own_edges = None if edges is None else os.fspath(edges)
-    reading = {**columns, "edges": own_edges, "encoding": encoding}
     name = os.fspath(source)
-    if name not in dataset_names():
-        from privgcn.data.ingest import read_documents
+    reading: dict[str, Any] = {
+        **{"id": id, "text": text, "label": label, "owner": owner, "split": split},
+        **{"edges": edges, "encoding": encoding, "classes": classes},
+    }
+    if name in dataset_names():
+        for option, value in reading.items():
+            if value is not None:
+                raise DataError(
+                    f"The '{option}' is for documents of your own. Got the dataset '{name}', "
+                    "which has its own. Leave it out."
+                )
+        return dataset(name).load(data_folder(data_dir), seed)
+    from privgcn.data.ingest import read_documents
 
-        path = documents_path(name)
-        with Problems() as problems:
-            fields = read_documents(path, problems, classes=classes, seed=seed, **reading)
-        return Corpus(**fields)
-    for option, value in {"classes": classes, **reading}.items():
-        if value is not None:
-            raise DataError(
-                f"The '{option}' is for documents of your own. Got the dataset '{name}', which "
-                "has its own. Leave it out."
-            )
-    return dataset(name).load(data_folder(data_dir), seed)
+    path = documents_path(name)
+    with Problems() as problems:
+        fields = read_documents(path, problems, seed=seed, **reading)
+    return Corpus(**fields)
 
 
 def documents_path(name: str) -> Path:
@@ -215,9 +215,8 @@ def documents_path(name: str) -> Path:
     path = os.path.expanduser(name)
     if not os.path.isdir(path) and not os.path.isfile(path):
         raise DataError(
-            f"The source {shown(name)} must be a folder or a file of documents, or the name of "
-            f"a dataset. Got neither.{_did_you_mean(name)} Known datasets: "
-            f"{', '.join(sorted(dataset_names()))}."
+            f"The source {shown(name)} must be a folder or a file of documents, or a dataset. "
+            f"Got neither.{_did_you_mean(name)} Datasets: {', '.join(dataset_names())}."
         )
     return Path(path)
 

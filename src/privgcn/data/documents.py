@@ -55,7 +55,7 @@ def document_fields(
             ~ids.is_first_distinct() & ids.is_not_null(),
             "The 'id' of a document must be its own",
             lambda row: (
-                f"{shown(ids[row])} in {table.place(int((ids == ids[row]).arg_max()))} "
+                f"{shown(ids[row])} in {table.place((ids == ids[row]).arg_max() or 0)} "
                 f"and again in {table.place(row)}"
             ),
             "Rename or remove one of them",
@@ -186,7 +186,7 @@ def owner_codes(
         "The names of two owners must differ by more than upper and lower case "
         "or invisible characters",
         lambda row: " and ".join(
-            f"{shown(name)} in {table.place(int((values == name).arg_max() or 0))}"
+            f"{shown(name)} in {table.place((values == name).arg_max() or 0)}"
             for name in pairs[row]
         ),
         "Write the name of one person in one way, and those of two in different ways",

@@ -37,7 +37,7 @@ def read_documents(
     source: Path,
     problems: Problems,
     *,
-    edges: str | None = None,
+    edges: str | os.PathLike[str] | None = None,
     encoding: str | None = None,
     classes: Sequence[str] | None = None,
     seed: int = 0,

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgcn.data.corpus import NO_LABEL, OUTSIDE, TRAIN, Corpus, CorpusFacts
-from privgcn.data.table import RESERVED
 from privgcn.errors import DataError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -109,17 +108,12 @@ def data_of(corpus: Corpus) -> Any:
     except ImportError:
         raise MissingExtraError("Corpus.to_pyg", "graph") from None
 
-    vectors = corpus.vectors
-    if vectors is not None:
-        dense = vectors.toarray() if hasattr(vectors, "toarray") else vectors
-        vectors = torch.as_tensor(np.asarray(dense, dtype=np.float32))
-    edges = torch.as_tensor(corpus.edges)
-    data = Data(
-        x=vectors,
-        edge_index=torch.cat([edges, edges.flip(0)], dim=1),
-        y=torch.as_tensor(corpus.labels),
-        num_nodes=len(corpus.ids),
-    )
+    x = corpus.vectors
+    if x is not None:
+        dense = x.toarray() if hasattr(x, "toarray") else x
+        x = torch.as_tensor(np.asarray(dense, dtype=np.float32))
+    edges = torch.as_tensor(np.concatenate([corpus.edges, corpus.edges[::-1]], axis=1))
+    data = Data(x=x, edge_index=edges, y=torch.as_tensor(corpus.labels), num_nodes=len(corpus))
     for code, name in enumerate(MASKS):
         data[name] = torch.as_tensor(corpus.split == code)
     if corpus.texts is not None:
@@ -127,7 +121,7 @@ def data_of(corpus: Corpus) -> Any:
     if corpus.owners is not None:
         data.owners = torch.as_tensor(corpus.owners)
     for name, values in corpus.columns.items():
-        if name not in data and name not in RESERVED:
+        if name not in data:
             data[name] = list(values)
     return data
 
