@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from privgcn.data.table import ENDS, Table
+from privgcn.data.table import ENDS, Table, must_be
 from privgcn.errors import DataError, reason, shown
 
 
@@ -63,12 +63,10 @@ def table_of_columns(columns: Mapping[str, Any], name: str) -> Table:
             )
         meaning = column.strip().casefold()
         for row, value in enumerate(values):
-            if (meaning == "text" and not isinstance(value, str | None)) or (
-                meaning == "label" and isinstance(value, list | tuple | dict | set | np.ndarray)
-            ):
+            if must := must_be(meaning, value):
                 raise DataError(
-                    f"The '{column}' of a document must be a single value, a text a string. "
-                    f"Got {shown(value)}, of type {type(value).__name__}, in row {row}."
+                    f"The '{meaning}' must be {must}. Got {shown(value)}, of type "
+                    f"{type(value).__name__}, in row {row}."
                 )
     texts = {n: [None if v is None else str(v) for v in own] for n, own in lists.items()}
     try:

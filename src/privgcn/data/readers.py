@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from privgcn import progress
 from privgcn.data.parquet import row_groups
 from privgcn.data.problems import Problems
-from privgcn.data.table import ENDS, RESERVED, Table, joined
+from privgcn.data.table import ENDS, RESERVED, Table, joined, must_be
 from privgcn.errors import DataError, reason, shown
 from privgcn.files import open_bounded
 
@@ -193,12 +193,12 @@ def _json_records(
                 # JSON can spell half a character, which nothing could write again.
                 json.dumps(record, ensure_ascii=False).encode()
             for name, value in record.items():
-                if type(value) is str:
+                if isinstance(value, str):
                     continue
                 meaning = meanings.get(name, name.strip().casefold())
-                if rule := _broken_rule(value, meaning):
+                if must := must_be(meaning, value):
                     problems.add(
-                        f"The '{meaning}' must be {rule}",
+                        f"The '{meaning}' must be {must}",
                         f"{shown(json.dumps(value))} in line {number} of {path}",
                         remedy="Write one string, in quotes",
                     )
@@ -214,17 +214,6 @@ def _json_records(
             )
         else:
             yield number, record
-
-
-def _broken_rule(value: Any, meaning: str) -> str:
-    """What a JSON value that is no string must be: ids and texts must not be guessed."""
-    if value is None:
-        return ""
-    if meaning == "text":
-        return "a string"
-    if meaning in ("id", "owner", *ENDS) and type(value) is not int:
-        return "a string or an integer"
-    return "a single value" * (meaning in ("label", "split") and isinstance(value, list | dict))
 
 
 def _csv_records(path: Path, lines: Lines, problems: Problems) -> Records:

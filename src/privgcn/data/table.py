@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,6 +89,18 @@ def joined(tables: Sequence[Table]) -> Table:
     return replace(
         tables[0], frame=frame, numbers=np.concatenate([own.numbers for own in tables])
     )
+
+
+def must_be(meaning: str, value: Any) -> str:
+    """What a value with that meaning must be that is something else; nothing is guessed."""
+    if value is None or isinstance(value, str):
+        return ""
+    if meaning == "text":
+        return "a string"
+    if meaning in ("id", "owner", *ENDS) and not isinstance(value, Integral):
+        return "a string or a whole number"
+    several = isinstance(value, list | tuple | dict | set | np.ndarray)
+    return "a single value" * (meaning in ("label", "split") and several)
 
 
 def columns_of_meanings(
