@@ -28,18 +28,13 @@ def test_a_name_that_no_file_could_have(name: str) -> None:
         load_corpus(name)
 
 
-def test_a_file_in_place_of_its_folder(tmp_path: Path) -> None:
-    (tmp_path / "documents.csv").write_text("id,text\n1,a\n")
-    (tmp_path / "edges.csv").write_text("source,target\n1,1\n")
-    assert load_corpus(tmp_path / "documents.csv").remarks == ()
-
-
-def test_columns_are_what_they_are_said_to_be(tmp_path: Path) -> None:
-    path = tmp_path / "letters.csv"
+def test_a_file_in_place_of_its_folder_with_columns_as_they_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "documents.csv"
     path.write_text("id,text,label\nan a,1,x\na b,2,y\n")
+    (tmp_path / "edges.csv").write_text("source,target\n1,1\n")
     corpus = load_corpus(path, id="text", text="id", owner="text")
     assert (corpus.texts, list(corpus.ids)) == (("an a", "a b"), ["1", "2"])
-    assert corpus.owner_names == ("1", "2")
+    assert (corpus.owner_names, corpus.remarks) == (("1", "2"), ())
 
 
 def test_a_known_dataset_that_is_not_here_names_the_command(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every rule about edges, for files, frames and whatever else holds pairs."""
+"""Edges in every form that somebody has them in; the rules are in ``test_documents``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import coo_matrix, csr_array
 
-from data.ways import WAYS, Columns, place, read, refused
 from privgcn.data import Corpus, load_corpus
 from privgcn.data.edges import canonical_edges
 from privgcn.errors import DataError
 
-DOCUMENTS: Columns = {"id": ["007", "8", "ä", "10"], "text": list("abcd")}
 TEXTS = list("abcd")
 
 
@@ -37,38 +35,6 @@ def test_canonical_edges_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = canonical_edges(ends[0], ends[1], 50)
     monkeypatch.setattr("privgcn.data.edges._AT_ONCE", 7)
     np.testing.assert_array_equal(canonical_edges(ends[0], ends[1], 50), expected)
-
-
-BAD: dict[str, tuple[Columns, int | None, list[str]]] = {
-    "unknown target": (
-        {"source": ["8"], "target": ["7"]},
-        0,
-        ["'target'", "'7'", "remove the edge"],
-    ),
-    "missing": ({"source": ["007", "8"], "target": ["8", None]}, 1, ["'target'", "nothing in"]),
-    "spaces": ({"source": ["007"], "target": ["8 "]}, 0, ["'8 '", "the same way"]),
-    "floats": ({"source": ["10.0"], "target": ["8"]}, 0, ["'10.0'", "the same way"]),
-    "weight": (
-        {"source": ["007"], "target": ["8"], "weight": ["1"]},
-        None,
-        ["weight", "every edge counts the same", "remove"],
-    ),
-    "one column": ({"source": ["007"]}, None, ["'source' and 'target'", "Got 'source'"]),
-}
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("case", BAD)
-def test_a_broken_rule_is_one_clear_error(way: str, case: str, tmp_path: Path) -> None:
-    edges, row, words = BAD[case]
-    where = [] if row is None else [place(way, row)]
-    refused(way, tmp_path, *words, *where, columns=DOCUMENTS, edges=edges)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_there_may_be_no_edges(way: str, tmp_path: Path) -> None:
-    empty: Columns = {"source": [], "target": []}
-    assert read(way, tmp_path, DOCUMENTS, empty).edges.shape == (2, 0)
 
 
 @pytest.mark.parametrize(
@@ -91,38 +57,35 @@ def test_edges_come_in_every_form(edges: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("edges", "words"),
     [
-        ({"edges": [(0, 4)]}, "row of the 4 documents, counted from 0. Got '4'"),
-        ({"edges": [(0, -1)]}, "Got '-1'"),
-        ({"edges": np.array([[0, 1, 2], [1, 2, 9]])}, "4 documents, counted from 0. Got 9"),
-        ({"edges": np.array([[0, 1, 2], [1, 2, -9]])}, "Got -9"),
-        ({"edges": [("a", "b")]}, "give them ids"),
-        ({"edges": [(0, 1, 0.5)]}, r"without a weight. Got \(0, 1, 0.5\) as edge 0"),
-        ({"edges": [(0, 1), (0,)]}, r"Got \(0,\) as edge 1"),
-        ({"edges": [0, 1]}, "Got 0 as edge 0"),
-        ({"edges": {"source": [0], "target": [1, 2]}}, "each of the 1 edges"),
-        ({"edges": [("a", "x")], "ids": list("abcd")}, "id of a document. Got 'x' in row 0"),
-        ({"edges": coo_matrix(([1, 2], ([0, 1], [1, 2])), shape=(4, 4))}, "no weights"),
-        ({"edges": coo_matrix((3, 3))}, "each of the 4 documents"),
-        ({"edges": torch.tensor([0, 1])}, r"shape \[2, edges\]"),
+        ([(0, 4)], "row of the 4 documents, counted from 0. Got '4'"),
+        ([(0, -1)], "Got '-1'"),
+        (np.array([[0, 1, 2], [1, 2, 9]]), "4 documents, counted from 0. Got 9"),
+        (np.array([[0, 1, 2], [1, 2, -9]]), "Got -9"),
+        ([("a", "b")], "give them ids"),
+        ([(0, 1, 0.5)], r"without a weight. Got \(0, 1, 0.5\) as edge 0"),
+        ([(0, 1), (0,)], r"Got \(0,\) as edge 1"),
+        ([0, 1], "Got 0 as edge 0"),
+        ({"source": [0], "target": [1, 2]}, "each of the 1 edges"),
+        (coo_matrix(([1, 2], ([0, 1], [1, 2])), shape=(4, 4)), "no weights"),
+        (coo_matrix((3, 3)), "each of the 4 documents"),
+        (torch.tensor([0, 1]), r"shape \[2, edges\]"),
+        (torch.tensor([[0.0], [1.0]]), "whole numbers"),
     ],
 )
-def test_what_is_no_edge_is_refused(arguments: dict[str, Any], words: str) -> None:
+def test_what_is_no_edge_is_refused(edges: Any, words: str) -> None:
     with pytest.raises(DataError, match=words):
-        Corpus.from_texts(TEXTS, **arguments)
-
-
-def folder(path: Path) -> Path:
-    path.mkdir(exist_ok=True)
-    (path / "documents.csv").write_text("id,text\n007,a\n8,b\nä,c\n10,d\n", "utf-8")
-    return path
+        Corpus.from_texts(TEXTS, edges=edges)
+    with pytest.raises(DataError, match=r"id of a document\. Got 'x'"):
+        Corpus.from_texts(TEXTS, edges=[("a", "x")], ids=TEXTS)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_numbered_edges_of_a_file(tmp_path: Path, order: Any) -> None:
+    (tmp_path / "documents.csv").write_text("id,text\n007,a\n8,b\n9,c\n10,d\n")
     ends = np.array([[0, 3, 1], [2, 1, 1]], dtype=np.int32, order=order)
-    np.save(folder(tmp_path) / "edges.npy", ends)
+    np.save(tmp_path / "edges.npy", ends)
     corpus = load_corpus(tmp_path)
     assert corpus.edges.tolist() == [[0, 1], [2, 3]]
     assert "of a document with itself: 1" in corpus.summary
