@@ -12,16 +12,11 @@ from privgcn.data import load_corpus
 from privgcn.data.check import Check, check_documents
 from privgcn.errors import DataError
 
+LABELS = ["Cardiology", "Surgery"]
 ROWS: list[list[str]] = [
-    [
-        f"L{row:02}",
-        f"Café letter {row} \u2013 5 €",
-        "Surgery" if row % 2 else "Cardiology",
-        f"P{row}",
-    ]
+    [f"L{row:02}", f"Café letter {row} \u2013 5 €", LABELS[row % 2], f"P{row}", "train"]
     for row in range(40)
 ]
-SPLITS = ["train", "validation", "test"]
 # The row and column that is spoilt, what stands there then, and what a check says of it.
 MISTAKES: list[tuple[int, int, str, str, int]] = [
     (1, 0, "", "'id' of a document must not be empty", 1),
@@ -48,7 +43,7 @@ NAMED = {"id": "Letter", "text": "BODY", "label": "Department", "owner": "Patien
 def export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What a spreadsheet program of a clinic writes, with everything wrong that can be."""
     monkeypatch.chdir(tmp_path)
-    rows = [[*row, "train"] for row in ROWS]
+    rows = [list(row) for row in ROWS]
     rows[16][4] = "test"
     for at, column, value, _, _ in MISTAKES:
         rows[at][column] = value
@@ -100,7 +95,7 @@ def test_two_checks_find_all_that_is_wrong_with_an_export(export: Path) -> None:
 def test_loading_stops_at_the_first_and_a_mended_export_trains(export: Path) -> None:
     with pytest.raises(DataError, match="UTF-8"):
         load_corpus(export)
-    rows = [[*row, "train"] for row in ROWS]
+    rows = [list(row) for row in ROWS]
     rows[9][2] = ""
     with export.open("w", encoding="cp1252", newline="") as file:
         csv.writer(file, delimiter=";").writerows([[*NAMED.values(), "Split"], *rows])

@@ -77,7 +77,7 @@ def test_edges_come_in_every_form(edges: Any) -> None:
 def test_what_is_no_edge_is_refused(edges: Any, words: str) -> None:
     with pytest.raises(DataError, match=words):
         Corpus.from_texts(TEXTS, edges=edges)
-    with pytest.raises(DataError, match=r"id of a document\. Got 'x'"):
+    with pytest.raises(DataError, match=r"id of a document\. Got 'x' in row 0"):
         Corpus.from_texts(TEXTS, edges=[("a", "x")], ids=TEXTS)
 
 

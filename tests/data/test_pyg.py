@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ import pytest
 from privgcn.data import Corpus
 from privgcn.errors import DataError, MissingExtraError
 
-pytest.importorskip("torch_geometric")
-
+torch = pytest.importorskip("torch")
+Data = pytest.importorskip("torch_geometric.data").Data
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -39,9 +40,6 @@ def test_there_and_back_again() -> None:
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_vectors_come_dense_or_sparse(sparse: bool) -> None:
-    import torch
-    from torch_geometric.data import Data
-
     x = torch.eye(3)
     data = Data(x=x.to_sparse() if sparse else x, edge_index=torch.tensor([[0], [2]]))
     corpus = Corpus.from_pyg(data)
@@ -52,33 +50,27 @@ def test_vectors_come_dense_or_sparse(sparse: bool) -> None:
     np.testing.assert_array_equal(corpus.to_pyg().x, x)
 
 
+ONES, ROWS, ALL = torch.ones(1), torch.ones(3, 2).bool(), torch.ones(3).bool()
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"edge_attr": "ones"}, "no weights"),
-        ({"edge_weight": "ones"}, "no weights"),
-        ({"y": "rows"}, "Several labels"),
-        ({"train_mask": "all", "test_mask": "all"}, "must not overlap"),
-        ({"train_mask": "rows"}, "choose one of its columns"),
+        ({"edge_attr": ONES}, "no weights"),
+        ({"edge_weight": ONES}, "no weights"),
+        ({"y": ROWS}, "Several labels"),
+        ({"train_mask": ALL, "test_mask": ALL}, "must not overlap"),
+        ({"train_mask": ROWS}, "choose one of its columns"),
     ],
 )
-def test_what_cannot_be_kept_is_refused(changes: dict[str, str], words: str) -> None:
-    import torch
-    from torch_geometric.data import Data
-
-    made = {"ones": torch.ones(1), "rows": torch.ones(3, 2).bool(), "all": torch.ones(3).bool()}
-    data = Data(x=torch.eye(3), edge_index=torch.tensor([[0], [2]]))
-    for name, kind in changes.items():
-        data[name] = made[kind]
+def test_what_cannot_be_kept_is_refused(changes: dict[str, Any], words: str) -> None:
+    data = Data(x=torch.eye(3), edge_index=torch.tensor([[0], [2]]), **changes)
     with pytest.raises(DataError, match=words):
         Corpus.from_pyg(data)
 
 
 # hazard 23
 def test_owners_of_a_data_may_be_names_or_numbers() -> None:
-    import torch
-    from torch_geometric.data import Data
-
     data = Data(x=torch.eye(3), edge_index=torch.tensor([[0], [2]]))
     data.owners = torch.tensor([10, 9, 10])
     corpus = Corpus.from_pyg(data)

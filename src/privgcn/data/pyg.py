@@ -131,7 +131,7 @@ def _array(values: Any) -> NDArray[Any]:
 
 
 def _vectors(x: Any) -> csr_matrix | NDArray[np.float32]:
-    if getattr(x, "is_sparse", False) or str(getattr(x, "layout", "")) == "torch.sparse_csr":
+    if "sparse" in str(getattr(x, "layout", "")):
         from scipy.sparse import csr_matrix
 
         entries = x.to_sparse_coo().coalesce()
