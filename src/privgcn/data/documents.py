@@ -1,7 +1,7 @@
 """The rules for documents: ids, texts, labels, owners, splits.
 
 Files and frames alike become one ``Table``; here is what its columns must hold, each rule
-once. What breaks a rule is told to ``Problems``.
+once. What breaks a rule goes to ``Problems``.
 """
 
 from __future__ import annotations

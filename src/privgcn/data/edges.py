@@ -171,7 +171,8 @@ def _of_tables(
     import polars as pl
 
     known = None if ids is None else numbered(ids)
-    end, remedy = f"a row of the {count} documents, counted from 0", "give them ids"
+    end = f"a row of the {count} documents, counted from 0"
+    remedy = "To name documents by id, give them ids"
     if known is not None:
         end = f"the id of a document{documents}"
         remedy = "Write ids the same way in both, remove the edge or add the document"

@@ -1,4 +1,4 @@
-"""How much memory a Parquet file asks for, told from its page headers before it is read.
+"""How much memory a Parquet file asks for, by its page headers and before it is read.
 
 A page of a few bytes may promise gigabytes. Every reader believes it, so the promises are
 summed here first. Only the headers are parsed (Thrift, compact protocol); no page is opened.
