@@ -117,40 +117,36 @@ def columns_of_meanings(
         del given["split"]
     chosen: dict[str, str] = {}
     for meaning in RESERVED:
-        own = [column for column in columns if column.strip().casefold() == meaning]
-        if given.get(meaning) in columns:
-            own = [given[meaning]]
-        elif meaning in own:
-            own = [meaning]
-        if len(own) > 1:
+        exact = [name for name in (given.get(meaning), meaning) if name in columns]
+        alike = [column for column in columns if column.strip().casefold() == meaning]
+        if exact or alike:
+            chosen[meaning] = (exact or alike)[0]
+        if len(alike) > 1 and not exact:
             problems.add(
                 f"{table.name} must have one column '{meaning}'",
-                " and ".join(map(shown, own)),
-                remedy=_remedy(table, meaning, own[0]),
+                " and ".join(map(shown, alike)),
+                remedy=_remedy(table, meaning, alike[0]),
             )
-        if own:
-            chosen[meaning] = own[0]
     wrong = {meaning for meaning, name in given.items() if name not in columns}
     missing = {meaning for meaning in required if meaning not in chosen} - wrong
-    # Owners are no must, but a check names who they may be.
-    wanted = {*wrong, *missing, *(("label", "owner") if problems.check else ())}
     likely = _likely_columns(table.frame.head(_HEAD), chosen)
-    for meaning in (own for own in RESERVED if own in wanted):
+    # Labels and owners are no must, but a check names which they may be.
+    optional = {"label", "owner"} & set(likely) if problems.check else set()
+    for meaning in (own for own in RESERVED if own in wrong | missing | optional):
         column = chosen.get(meaning, likely.get(meaning))
-        more: dict[str, Any] = {
-            "remedy": _remedy(table, meaning, column),
-            "option": None if column is None else (meaning, column),
-        }
+        rule, got = f"No column is the {meaning} of the documents", list[str]()
         if meaning in wrong:
-            problems.add(
-                f"The column of --{meaning} must be one of t{table.name[1:]}",
-                f"{shown(given[meaning])}; the columns are {table.got()}",
-                **more,
-            )
+            rule = f"The column of --{meaning} must be one of t{table.name[1:]}"
+            got = [f"{shown(given[meaning])}; the columns are {table.got()}"]
         elif meaning in missing:
-            problems.add(f"{table.name} must have the column '{meaning}'", table.got(), **more)
-        elif meaning in likely:
-            problems.note(f"No column is the {meaning} of the documents", **more)
+            rule, got = f"{table.name} must have the column '{meaning}'", [table.got()]
+        problems.add(
+            rule,
+            *got,
+            remedy=_remedy(table, meaning, column),
+            option=None if column is None else (meaning, column),
+            stops=meaning in wrong | missing,
+        )
         if problems.check and meaning in likely and (meaning != "owner" or wrong | missing):
             chosen[meaning] = likely[meaning]
     return chosen
