@@ -35,21 +35,25 @@ _OWN_HISTORY = 0.2
 _REFERRALS = 2_000
 _REFERRAL_WITHIN = 0.85
 
+_WORDS: dict[str, Any] = tomllib.loads(
+    files(__package__).joinpath("clinic.toml").read_text("utf-8")
+)
+_CLASSES = tuple(_WORDS["departments"])
+
 
 @cache
 def make_clinic() -> Corpus:
     """Generates the corpus; the same one every time."""
     random = np.random.default_rng(_SEED)
-    classes = tuple(_words()["departments"])
     # At least one letter for each patient; a patient's letters are spread over the corpus.
     rest = random.integers(0, PATIENTS, LETTERS - PATIENTS)
     owners = random.permutation(np.concatenate([np.arange(PATIENTS), rest]))
-    home = random.integers(0, len(classes), PATIENTS)
+    home = random.integers(0, len(_CLASSES), PATIENTS)
     stays = random.random(LETTERS) < _HOME_DEPARTMENT
-    labels = np.where(stays, home[owners], random.integers(0, len(classes), LETTERS))
+    labels = np.where(stays, home[owners], random.integers(0, len(_CLASSES), LETTERS))
     ages = random.integers(18, 93, PATIENTS)
     texts = tuple(
-        _letter(random, classes, int(label), int(ages[owner]))
+        _letter(random, int(label), int(ages[owner]))
         for label, owner in zip(labels, owners, strict=True)
     )
     practice = random.integers(1, _PRACTICES + 1, PATIENTS)
@@ -58,7 +62,7 @@ def make_clinic() -> Corpus:
         ids=np.array([f"letter-{row:04d}" for row in range(LETTERS)], dtype=object),
         texts=texts,
         labels=labels.astype(np.int64),
-        classes=classes,
+        classes=_CLASSES,
         edges=_edges(random, owners, labels),
         split=random_split(LETTERS, _SEED, owners),
         owners=owners,
@@ -96,18 +100,14 @@ def _edges(
     )
 
 
-def _letter(
-    random: np.random.Generator, classes: tuple[str, ...], department: int, age: int
-) -> str:
-    words = _words()
-
+def _letter(random: np.random.Generator, department: int, age: int) -> str:
     def phrases(own: float) -> Any:
         draw = random.random()
         if draw < own:
-            return words["departments"][classes[department]]
+            return _WORDS["departments"][_CLASSES[department]]
         if draw < own + _OTHER_PHRASE:
-            return words["departments"][_pick(random, classes)]
-        return words["anywhere"]
+            return _WORDS["departments"][_pick(random, _CLASSES)]
+        return _WORDS["anywhere"]
 
     own = 0.0 if random.random() < _VAGUE_LETTER else _OWN_PHRASE
     finding = phrases(own)
@@ -118,17 +118,12 @@ def _letter(
         "finding": _pick(random, finding["findings"]),
         "diagnosis": _pick(random, phrases(_OWN_HISTORY)["diagnoses"]),
         "treatment": _pick(random, phrases(own)["treatments"]),
-        "duration": _pick(random, words["durations"]),
+        "duration": _pick(random, _WORDS["durations"]),
     }
     values["Examination"] = values["examination"][:1].upper() + values["examination"][1:]
     return " ".join(
-        _pick(random, frames).format(**values) for frames in words["sentences"].values()
+        _pick(random, frames).format(**values) for frames in _WORDS["sentences"].values()
     )
-
-
-@cache
-def _words() -> dict[str, Any]:
-    return tomllib.loads(files(__package__).joinpath("clinic.toml").read_text("utf-8"))
 
 
 def _pick(random: np.random.Generator, choices: Sequence[str]) -> str:

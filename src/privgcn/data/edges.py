@@ -79,15 +79,12 @@ def edges_of(
     count: int,
     ids: pl.Series | None,
     problems: Problems,
-    *,
-    documents: str = "",
     encoding: str | None = None,
 ) -> Pieces:
     """Edges as somebody has them: a file, frame, sparse matrix, tensor, array, pairs, or None.
 
     A matrix, a ``.npy`` file and an ``edge_index`` speak of rows; pairs, tables and frames of
-    the ``ids`` of the ``count`` documents, if they have some. ``documents`` says in messages
-    where these are.
+    the ``ids`` of the ``count`` documents, if they have some.
     """
     if edges is None:
         return ()
@@ -107,7 +104,7 @@ def edges_of(
     else:
         columns = columns_of(edges) if is_frame(edges) else _ends_of_pairs(edges)
         tables = iter([table_of_columns(columns, "The table of edges")])
-    return _of_tables(tables, count, ids, problems, documents)
+    return _of_tables(tables, count, ids, problems)
 
 
 def _refuse_weights(given: Sequence[str], name: str, problems: Problems) -> None:
@@ -161,11 +158,7 @@ def _of_rows(ends: Any, count: int, name: str) -> Iterator[NDArray[Any]]:
 
 
 def _of_tables(
-    tables: Iterable[Table],
-    count: int,
-    ids: pl.Series | None,
-    problems: Problems,
-    documents: str,
+    tables: Iterable[Table], count: int, ids: pl.Series | None, problems: Problems
 ) -> Iterator[NDArray[np.int64]]:
     """Edges that tables list, by id, or by row where there are no ids."""
     import polars as pl
@@ -174,7 +167,7 @@ def _of_tables(
     end = f"a row of the {count} documents, counted from 0"
     remedy = "To name documents by id, give them ids"
     if known is not None:
-        end = f"the id of a document{documents}"
+        end = "the id of a document"
         remedy = "Write ids the same way in both, remove the edge or add the document"
     for table in tables:
         if not len(table):

@@ -60,9 +60,7 @@ def read_documents(
         problems,
         name=source.resolve().name if source.is_dir() else source.stem,
         source=str(source),
-        where=f" in {path.name}",
         named=columns,
-        required=["id", "text"] if vectors is None else ["id"],
         vectors=vectors,
         classes=classes,
         seed=seed,
@@ -77,9 +75,7 @@ def corpus_fields(
     *,
     name: str,
     source: str = "",
-    where: str = "",
     named: Mapping[str, str | None] = MappingProxyType({}),
-    required: Sequence[str] = ("text",),
     vectors: Path | None = None,
     classes: Sequence[Any] | None = None,
     seed: int = 0,
@@ -93,9 +89,7 @@ def corpus_fields(
         problems: Gets what is wrong.
         name: Of the corpus.
         source: As the user gave it.
-        where: Says in messages where the documents are.
         named: Columns of the tables, by their meaning.
-        required: The meanings that must have a column.
         vectors: The file of them.
         classes: The class set, where it was declared.
         seed: Of a random split.
@@ -104,6 +98,8 @@ def corpus_fields(
     first = next(tables)
     if not len(first):
         raise DataError(f"{first.name} must hold at least one document. Got none.")
+    # Rows can stand in for the ids of a frame, and vectors for texts.
+    required = ["id"] * first.from_file + ["text"] * (vectors is None)
     chosen = columns_of_meanings(first, named, required, problems)
     # A column "split" that is not meant would be read as if it were.
     ignored = {*chosen, *chosen.values(), *(["split"] if named.get("split") == RANDOM else [])}
@@ -115,7 +111,7 @@ def corpus_fields(
     # Strings that have become numbers need not lie beside the edges.
     del table, first
     progress.begin("reading edges")
-    pieces = edges_of(edges, count, ids, problems, documents=where, encoding=encoding)
+    pieces = edges_of(edges, count, ids, problems, encoding)
     listed, left_out = gathered(pieces, count)
     if left_out:
         problems.note(
