@@ -41,8 +41,6 @@ def test_a_known_dataset_that_is_not_here_names_the_command(tmp_path: Path) -> N
     with pytest.raises(DataNotAvailableError, match="privgcn fetch cora") as caught:
         load_corpus("cora", data_dir=tmp_path)
     assert caught.value.exit_code == 3
-    with pytest.raises(DataNotAvailableError, match="cannot be downloaded"):
-        load_corpus("cora-text", data_dir=tmp_path)
 
 
 def test_a_name_wins_over_a_folder_unless_it_is_a_path(

@@ -98,14 +98,10 @@ class DatasetCard:
         Raises:
             DataNotAvailableError: A raw file is missing.
         """
-        missing = self.missing(folder)
-        if missing:
-            remedy = f"It cannot be downloaded: put it there by hand ({self.origin})"
-            if all(file.url for file in missing):
-                remedy = f"Download the dataset with: privgcn fetch {self.name}"
+        for file in self.missing(folder):
             raise DataNotAvailableError(
-                f"The dataset '{self.name}' is not on this machine: "
-                f"{folder / missing[0].path} is missing. {remedy}, or set PRIVGCN_DATA to a "
+                f"The dataset '{self.name}' is not on this machine: {folder / file.path} is "
+                f"missing. Get it with: privgcn fetch {self.name}, or set PRIVGCN_DATA to a "
                 "folder that holds it."
             )
         return self.loader(self, folder, seed)

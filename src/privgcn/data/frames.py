@@ -66,7 +66,7 @@ def table_of_columns(columns: Mapping[str, Any], name: str) -> Table:
             if must := must_be(meaning, value):
                 raise DataError(
                     f"The '{meaning}' must be {must}. Got {shown(value)}, of type "
-                    f"{type(value).__name__}, in row {row}."
+                    f"{type(value).__name__}, in row {row}. Convert the column."
                 )
     texts = {n: [None if v is None else str(v) for v in own] for n, own in lists.items()}
     try:
