@@ -181,11 +181,6 @@ def test_two_clip_norms() -> None:
             use(**given, **common, sensitivity=2, accountant="moments")  # type: ignore[operator]
 
 
-def test_never_sampled_but_with_probability_delta_is_epsilon_zero() -> None:
-    assert epsilon_of(noise_multiplier=0.01, steps=10, sampling_probability=1e-6) == 0.0
-    assert epsilon_of(noise_multiplier=0.01, steps=11, sampling_probability=1e-6) > 0.0
-
-
 @pytest.mark.parametrize(
     ("noise", "steps", "rate", "delta"),
     [
@@ -321,14 +316,11 @@ def test_calibration_never_returns_too_little_noise(
     target: float, steps: int, rate: float, delta: float
 ) -> None:
     common: dict[str, Any] = {"steps": steps, "sampling_probability": rate, "delta": delta}
-    try:
-        found = calibrate(epsilon=target, **common)
-    except NotCalibratedError:
-        # Only where even almost no noise would do: delta covers being sampled at all.
-        assert steps * rate <= 4 * delta
-        return
+    found = calibrate(epsilon=target, **common)
     assert epsilon_of(noise_multiplier=found.noise_multiplier, **common) == found.epsilon
-    assert target * 0.99 <= found.epsilon <= target
+    # Where delta nearly covers being sampled at all, epsilon jumps to 0.
+    assert found.epsilon <= target
+    assert target * 0.99 <= found.epsilon or steps * rate <= 4 * delta
 
 
 # hazard 13
@@ -339,11 +331,7 @@ def test_a_jump_of_epsilon_still_gives_enough_noise(target: float) -> None:
     assert found.epsilon <= target
 
 
-def test_targets_that_no_noise_reaches_or_that_need_none() -> None:
-    for fields, match in (
-        ({"epsilon": 0.1, "steps": 100, "accountant": "moments"}, "larger epsilon or delta"),
-        ({"epsilon": 1.0, "steps": 1, "sampling_probability": 1e-6}, "protects nobody"),
-        ({"epsilon": 1e6, "steps": 1}, "must need noise"),
-    ):
-        with pytest.raises(NotCalibratedError, match=match):
-            calibrate(**fields)  # type: ignore[arg-type]
+def test_a_target_that_no_noise_reaches_and_one_that_needs_none() -> None:
+    with pytest.raises(NotCalibratedError, match="larger epsilon or delta"):
+        calibrate(epsilon=0.1, steps=100, accountant="moments")
+    assert calibrate(epsilon=1e6, steps=1).noise_multiplier == 0.01

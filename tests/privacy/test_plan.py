@@ -1,5 +1,6 @@
 """A plan binds what runs to what is claimed."""
 
+import json
 import math
 from dataclasses import FrozenInstanceError, replace
 from typing import Any
@@ -215,7 +216,7 @@ def test_delta_is_weak_above_a_tenth_over_the_units() -> None:
 )
 def test_a_plan_survives_the_way_through_plain_values(changes: dict[str, Any]) -> None:
     made = plan(**changes)
-    again = read_strictly(PrivacyPlan, in_plain_values(made), "a plan")
+    again = read_strictly(PrivacyPlan, json.dumps(in_plain_values(made)), "a plan")
     assert again == made
     assert again.epsilon == made.epsilon <= made.epsilon_without_amplification * (1 + 1e-8)
 
@@ -236,7 +237,7 @@ def test_reading_a_plan_is_strict_and_no_default_fills_a_gap() -> None:
         [],
     ):
         with pytest.raises((ConfigError, PrivacyContractError)):
-            read_strictly(PrivacyPlan, broken, "a plan")
+            read_strictly(PrivacyPlan, json.dumps(broken), "a plan")
 
 
 # --- from settings --------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Strict values: nothing is converted, and JSON means what everyone reads in it."""
 
+import json
 from dataclasses import FrozenInstanceError, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pytest
@@ -50,17 +51,10 @@ def test_they_read_back_in_full_or_not_at_all() -> None:
     point = Point(1.5, 2, ("a",))
     record = in_plain_values(point)
     assert record == {"x": 1.5, "count": 2, "names": ["a"]}
-    assert read_strictly(Point, record, "a point") == point
-    broken: list[Any] = [
-        {**record, "x": "1"},
-        {"x": 1.5},
-        {**record, "z": 1},
-        [],
-        {1: object()},
-    ]
-    for bad in broken:
+    assert read_strictly(Point, json.dumps(record), "a point") == point
+    for bad in ({**record, "x": "1"}, {"x": 1.5}, {**record, "z": 1}, []):
         with pytest.raises(ConfigError):
-            read_strictly(Point, bad, "a point")
+            read_strictly(Point, json.dumps(bad), "a point")
 
 
 @pytest.mark.parametrize("text", ["NaN", "[Infinity]", '{"a": 1, "a": 1}', "[" * 100_000, "{"])

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from privgcn.errors import ConfigError, NotCalibratedError, PrivacyContractError, shown
+from privgcn.errors import NotCalibratedError, PrivacyContractError
 from privgcn.privacy.values import Count, Real, Whole, checked, strict
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def epsilon_of(
         An upper bound on the true epsilon, finite.
 
     Raises:
-        ConfigError: A value outside its range, or no finite bound.
+        ConfigError: A value outside its range.
         PrivacyContractError: ``moments`` with sensitivity 2 under sampling.
     """
     event = GaussianEvent(noise_multiplier, steps, sampling_probability, sensitivity)
@@ -135,29 +135,41 @@ def epsilon_of_events(
     """The epsilon of several events about the same units together.
 
     Raises:
-        PrivacyContractError: A search with another accountant than ``rdp``; its bound is one
-            on Renyi divergences.
+        ConfigError, PrivacyContractError: See ``epsilon_of`` and ``check_accountant``.
+    """
+    delta = checked(delta, Delta, "delta", _OWNER)
+    check_accountant(accountant, events)
+    return _epsilon(tuple(events), delta, accountant) if events else 0.0
+
+
+def check_accountant(accountant: str, events: Sequence[Event]) -> None:
+    """Refuses an accountant that has no bound for some of the events.
+
+    Raises:
+        ConfigError: There is no such accountant.
+        PrivacyContractError: A search without ``rdp``, or two clip norms by ``moments``.
     """
     checked(accountant, Accountant, "accountant", _OWNER)
-    delta = checked(delta, Delta, "delta", _OWNER)
-    if accountant != "rdp" and not all(isinstance(event, GaussianEvent) for event in events):
-        raise PrivacyContractError(
-            f"The 'accountant' of a search must be rdp. Got {accountant}: what a search costs "
-            "is known as a bound on Renyi divergences."
-        )
-    return _epsilon(tuple(events), delta, accountant) if events else 0.0
+    for event in events:
+        if not isinstance(event, GaussianEvent):
+            if accountant != "rdp":
+                raise PrivacyContractError(
+                    f"The 'accountant' of a search must be rdp. Got {accountant}: what a "
+                    "search costs is known as a bound on Renyi divergences."
+                )
+        elif accountant == "moments" and event.sampling_probability < 1 < event.sensitivity:
+            raise PrivacyContractError(
+                "The 'accountant' of Poisson sampling with a sensitivity of two clip norms "
+                "must be pld or rdp. Got moments, whose bound covers one clip norm only."
+            )
 
 
 # Events are values: a plan, its statement and its calibration ask for the same epsilon.
 @lru_cache(maxsize=1024)
 def _epsilon(events: _Events, delta: float, accountant: str) -> float:
     epsilon = ACCOUNTANTS[accountant](events, delta)
-    if not math.isfinite(epsilon) or epsilon < 0.0:
-        raise ConfigError(
-            "The 'noise_multiplier' of an account must be large enough for a finite epsilon. "
-            f"Got {shown(events)} with accountant '{accountant}'. Use more noise, fewer steps "
-            "or a larger delta."
-        )
+    if not 0.0 <= epsilon < math.inf:
+        raise ArithmeticError(f"an epsilon of {epsilon} for {events}")
     return rounded_up(epsilon)
 
 
@@ -215,8 +227,6 @@ def _pld(events: _Gaussians, delta: float) -> float:
     ratio, sampled = merged(events)
     if not sampled:
         return gaussian_epsilon(ratio, delta)
-    if ratio == 0.0 and _ever_sampled(sampled) <= delta:
-        return 0.0
     rough, composed, reserve = _composed(events, delta)
     epsilon = composed and float(composed.get_epsilon_for_delta(delta - reserve))
     return rough if epsilon is None or math.isnan(epsilon) else min(rough, epsilon)
@@ -227,37 +237,21 @@ def ratio_of(events: _Gaussians) -> float:
     return merged(tuple(event.without_amplification() for event in events))[0]
 
 
-def deltas_of(events: _Events, epsilons: Array, delta: float) -> Array:
-    """Upper bounds on the deltas of events about the same units at some epsilons.
+def deltas_of(event: Event, epsilons: Array, delta: float) -> Array:
+    """Upper bounds on the deltas of one event at some epsilons of at least 0.
 
-    Exact without sampling; else the least of the three bounds of ``pld``, and the Renyi bound
-    alone where a search is among the events.
+    The least of the three bounds of ``pld``; of a search, the Renyi bound.
 
-    Args:
-        events: What was released.
-        epsilons: At least 0.
-        delta: The scale at which a distribution is to be fine enough.
+    ``delta`` is the scale at which a distribution is to be fine enough.
     """
-    gaussians = tuple(event for event in events if isinstance(event, GaussianEvent))
-    bounds = [curve_deltas(renyi_curve(events), epsilons)]
-    if len(gaussians) == len(events):
-        ratio, sampled = merged(gaussians)
-        known = [log_gaussian_delta(ratio_of(gaussians), epsilon) for epsilon in epsilons]
-        bounds.append(np.exp(known) + 1e-15)
-        if not sampled:
-            return np.asarray(np.minimum(bounds[-1], 1.0))
-        if ratio == 0.0:
-            bounds.append(np.full(len(epsilons), _ever_sampled(sampled)))
-        _, composed, reserve = _composed(gaussians, delta)
-        if composed is not None:
-            at = [composed.get_delta_for_epsilon(float(epsilon)) for epsilon in epsilons]
-            bounds.append(np.array(at) + reserve)
-    return np.asarray(np.minimum(np.min(bounds, axis=0), 1.0))
-
-
-def _ever_sampled(sampled: _Gaussians) -> float:
-    """A bound on the chance that a unit joins any of these releases."""
-    return sum(event.count * event.sampling_probability for event in sampled)
+    deltas = curve_deltas(renyi_curve((event,)), epsilons)
+    if isinstance(event, GaussianEvent):
+        ratio, (_, composed, reserve) = ratio_of((event,)), _composed((event,), delta)
+        for at, epsilon in enumerate(epsilons):
+            known = math.exp(log_gaussian_delta(ratio, epsilon)) + 1e-15
+            own = 1.0 if composed is None else composed.get_delta_for_epsilon(float(epsilon))
+            deltas[at] = min(deltas[at], known, own + reserve)
+    return np.minimum(deltas, 1.0)
 
 
 def gaussian_epsilon(ratio: float, delta: float) -> float:
@@ -453,12 +447,6 @@ def _moments(events: _Gaussians, delta: float) -> float:
     the classical conversion is not the tightest.
     """
     ratio, sampled = merged(events)
-    if any(event.sensitivity != 1 for event in sampled):
-        raise PrivacyContractError(
-            "The 'accountant' of a plan with Poisson sampling and a sensitivity of two clip "
-            "norms must be pld or rdp. Got moments, whose bound covers a sensitivity of one "
-            "clip norm only. Use accountant 'pld'."
-        )
     orders = np.arange(1, 33)
     totals = 0.5 * ratio * ratio * orders * (orders + 1.0)
     for event in sampled:
@@ -503,10 +491,10 @@ def calibrate(
 
     Guarantees:
         The resulting epsilon, computed by the same accountant, is at most the target, and
-        within 0.001 % of it wherever epsilon does not jump.
+        within 0.001 % of it wherever epsilon does not jump and noise is needed at all.
 
     Raises:
-        NotCalibratedError: Too small for any noise, or so large that none is needed.
+        NotCalibratedError: Too small for any noise.
     """
     return calibrate_event(
         epsilon,
@@ -521,22 +509,15 @@ def calibrate_event(
 ) -> Calibration:
     """The same for any event of a noise multiplier; more noise must cost less."""
     target = checked(epsilon, _Target, "epsilon", "a calibration")
-    delta = checked(delta, Delta, "delta", "a calibration")
-    checked(accountant, Accountant, "accountant", "a calibration")
     # Just below the target, so that the root may lie on either side of the aim.
     aim = target * (1.0 - 0.5 * _CLOSE)
 
     def cost(log_noise: float, by: str = accountant) -> float:
-        """Epsilon; infinite where so little noise has none."""
-        made = event(_noise(log_noise))
-        try:
-            return epsilon_of_events([made], delta=delta, accountant=by)
-        except ConfigError:
-            return math.inf
+        return epsilon_of_events([event(_noise(log_noise))], delta=delta, accountant=by)
 
     def gap(log_noise: float, by: str) -> float:
         paid = cost(log_noise, by)
-        return min(math.log(paid / aim), 1e3) if paid > 0.0 else -1e3
+        return math.log(paid / aim) if paid > 0.0 else -1e3
 
     def least(by: str, low: float, high: float) -> float:
         """About the least noise within these logarithms that costs no more than the aim."""
@@ -565,12 +546,6 @@ def calibrate_event(
             "The 'epsilon' of a calibration must be reachable by some noise multiplier up to "
             f"{MOST_NOISE:g}. Got {target:g}, but the least epsilon is {reached:.4g}. "
             "Use a larger epsilon or delta, fewer steps, or accountant 'pld'."
-        )
-    if here == _LOG_LEAST and reached < target * (1.0 - _CLOSE):
-        raise NotCalibratedError(
-            f"The 'epsilon' of a calibration must need noise. Got {target:g}, but noise "
-            f"multiplier {LEAST_NOISE:g} already gives {reached:.4g}. Use a smaller epsilon, "
-            "or a smaller delta: one above the chance of ever being sampled protects nobody."
         )
     return Calibration(_noise(here), reached)
 

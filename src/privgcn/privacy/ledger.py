@@ -32,7 +32,6 @@ from privgcn.privacy.values import (
     Real,
     Sha256,
     in_plain_values,
-    read_json,
     read_strictly,
     strict,
 )
@@ -124,30 +123,28 @@ class Ledger:
         delta = statement.delta if budget is None else budget.delta
         entry = LedgerEntry(statement.digest, statement.model_sha256, statement.plan)
         with self._locked():
-            content, entries = self._read()
-            known = entry.model_sha256 is not None and entry.digest in {
-                other.digest for other in entries
-            }
-            plans = [other.plan for other in (entries if known else (*entries, entry))]
-            total = self._composed(plans, delta)
+            before, entries = self._read()
+            content = before
+            if entry.model_sha256 is None or entry not in entries:
+                entries = (*entries, entry)
+                line = json.dumps(in_plain_values(entry), sort_keys=True)
+                content += line.encode("ascii") + b"\n"
+            total = self._composed([each.plan for each in entries], delta)
             if budget is not None and total > budget.epsilon:
                 raise PrivacyContractError(
                     f"The budget of {self.path} must cover all releases: epsilon "
                     f"{budget.epsilon:g} at delta {budget.delta:g}. With this one they cost "
                     f"{total:.4g}. Train with a smaller epsilon, or do not release it."
                 )
+            if len(content) > MOST_BYTES:
+                raise DataError(
+                    f"The ledger {self.path} must have at most {MOST_BYTES} bytes. It would "
+                    "have more. Name another file."
+                )
             # The head may be one line behind, never two.
+            write_atomically(self._head, _hash(before))
+            write_atomically(self.path, content)
             write_atomically(self._head, _hash(content))
-            if not known:
-                line = json.dumps(in_plain_values(entry), sort_keys=True)
-                content += line.encode("ascii") + b"\n"
-                if len(content) > MOST_BYTES:
-                    raise DataError(
-                        f"The ledger {self.path} must have at most {MOST_BYTES} bytes. It "
-                        "would have more. Name another file."
-                    )
-                write_atomically(self.path, content)
-                write_atomically(self._head, _hash(content))
         return total
 
     @contextmanager
@@ -167,26 +164,22 @@ class Ledger:
     def _read(self) -> tuple[bytes, tuple[LedgerEntry, ...]]:
         """All lines, once they are what the head remembers, and what they say."""
         begun, head = os.path.lexists(self.path), self._head.exists()
-        if begun and not head:
-            raise DataError(
-                f"The ledger {self.path} must have its head beside it, {self._head.name}, "
-                "which is missing. Restore both files from one copy that holds every release."
-            )
         content = read_bounded(self.path, most=MOST_BYTES) if begun else b""
-        remembered = read_bounded(self._head, most=100) if head else _hash(b"")
+        remembered = b"" if begun else _hash(b"")
+        if head:
+            remembered = read_bounded(self._head, most=100)
         before_last = content[: content[:-1].rfind(b"\n") + 1]
         whole = not content or content.endswith(b"\n")
         if not whole or remembered not in (_hash(content), _hash(before_last)):
             raise DataError(
-                f"The ledger {self.path} must hold what {self._head.name} remembers, and does "
-                "not: lines were changed, cut off or deleted. Restore both files from one copy "
-                "that holds every release."
+                f"The ledger {self.path} must hold what {self._head.name} beside it remembers, "
+                "and does not: lines were changed, cut off or deleted, or the head was. "
+                "Restore both files from one copy that holds every release."
             )
         entries = []
-        for number, line in enumerate(content.split(b"\n")[:-1], start=1):
+        for number, line in enumerate(content.splitlines(), start=1):
             try:
-                record = read_json(line.decode("utf-8"))
-                entries.append(read_strictly(LedgerEntry, record, "a ledger line"))
+                entries.append(read_strictly(LedgerEntry, line.decode(), "a ledger line"))
             except (ValueError, PrivGCNError) as error:
                 raise DataError(
                     f"Line {number} of the ledger {self.path} cannot be read. "
@@ -211,12 +204,12 @@ class Ledger:
             if not listed or (plan.partition, plan.units) != (first.partition, first.units):
                 raise PrivacyContractError(
                     f"The releases for unit '{plan.unit}' in {self.path} must come from one "
-                    "and the same partition, known from its seed. Got "
-                    f"{plan.units} documents in groups: {groups_in_words(plan)} after "
-                    f"{first.units} in groups: {groups_in_words(first)}. A group of one "
-                    "partition overlaps several of another, so their guarantees do not add up. "
-                    "Train with the documents, parts and seed of the first release, or protect "
-                    "unit 'document' or 'person', which add up over all partitions."
+                    "and the same partition, known from its seed. Got groups "
+                    f"{groups_in_words(plan)} after {groups_in_words(first)}, of {plan.units} "
+                    f"and {first.units} documents. A group of one partition overlaps several "
+                    "of another, so their guarantees do not add up. Train with the documents, "
+                    "parts and seed of the first release, or protect unit 'document' or "
+                    "'person', which add up over all partitions."
                 )
         # What a search costs is known in Renyi divergences, so all must be added up in these.
         searched = any(plan.selection is not None for plan in plans)

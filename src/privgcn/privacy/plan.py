@@ -22,7 +22,7 @@ account for random ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -39,6 +39,7 @@ from privgcn.privacy.accounting import (
     Noise,
     Probability,
     calibrate_event,
+    check_accountant,
     epsilon_of_events,
 )
 from privgcn.privacy.selection import Selection
@@ -205,63 +206,50 @@ class PrivacyPlan:
     selection: Selection | None = None
 
     def __post_init__(self) -> None:
-        # Whatever an accountant would refuse is refused before any data are touched.
-        for broken, rule in self._rules():
+        facts, search, units = self.partition, self.selection, self.units
+        # Validation documents are whole units of these two alone.
+        scored = search is not None and search.score is not None
+        most = 1.0 / self.protected_units
+        for broken, rule in (
+            (
+                self.unit == "person" and facts.by != "owner",
+                "The 'partition' of a plan for unit 'person' must keep each owner's documents "
+                f"in one group (by 'owner'). Got by '{facts.by}'. Partition by owner, or "
+                "protect unit 'document'.",
+            ),
+            (
+                self.unit == "graph" and facts.groups != 1,
+                "The 'partition' of a plan for unit 'graph' must have one group. "
+                f"Got {facts.groups}. Use unit 'part' to protect one of several groups.",
+            ),
+            (
+                facts.groups > units or (self.group_is_unit and facts.groups != units),
+                f"The 'partition' of a plan over {units} units must have at most as many "
+                f"groups, and as many if each unit is a group. Got {facts.groups}. Use parts "
+                "'each' for the finest partition.",
+            ),
+            (
+                self.schedule.groups != facts.groups,
+                f"The 'schedule' of {_OWNER} must have as many groups as the partition. "
+                f"Got {self.schedule.groups} and {facts.groups}.",
+            ),
+            (
+                scored and self.unit not in ("document", "person"),
+                "A search that scores on private validation documents must protect unit "
+                f"document or person. Got '{self.unit}', of which validation documents are no "
+                "part. Declare them public with --public-validation.",
+            ),
+            (
+                self.delta > most,
+                f"The 'delta' of {_OWNER} must be at most one over the number of units, "
+                f"1/{self.protected_units} = {most:.3g}. Got {self.delta:g}: that allows "
+                f"publishing a unit outright. Use {0.1 * most:.1g} or less.",
+            ),
+        ):
             if broken:
                 raise PrivacyContractError(rule)
-        _ = self.event
-
-    def _rules(self) -> Iterator[tuple[bool, str]]:
-        """Which fields together break the guarantee, and the sentence that says so."""
-        facts, search, units = self.partition, self.selection, self.units
-        yield (
-            self.unit == "person" and facts.by != "owner",
-            "The 'partition' of a plan for unit 'person' must keep each owner's documents "
-            f"in one group (by 'owner'). Got by '{facts.by}'. Partition by owner, or "
-            "protect unit 'document'.",
-        )
-        yield (
-            self.unit == "graph" and facts.groups != 1,
-            "The 'partition' of a plan for unit 'graph' must have one group. "
-            f"Got {facts.groups}. Use unit 'part' to protect one of several groups.",
-        )
-        yield (
-            facts.groups > units or (self.group_is_unit and facts.groups != units),
-            f"The 'partition' of a plan over {units} units must have at most as many groups, "
-            f"and as many if each unit is a group. Got {facts.groups}. Use parts 'each' for "
-            "the finest partition.",
-        )
-        yield (
-            self.schedule.groups != facts.groups,
-            f"The 'schedule' of {_OWNER} must have as many groups as the partition. "
-            f"Got {self.schedule.groups} and {facts.groups}.",
-        )
-        sampled = self.schedule.rate < 1.0
-        yield (
-            self.accountant == "moments" and sampled and self.sensitivity != 1,
-            "The 'accountant' of a plan with Poisson sampling and a sensitivity of two clip "
-            f"norms (unit '{self.unit}', relation '{self.relation}') must be pld or rdp. Got "
-            "moments, whose bound covers one clip norm only.",
-        )
-        yield (
-            search is not None and self.accountant != "rdp",
-            f"The 'accountant' of a plan with a search must be rdp. Got {self.accountant}.",
-        )
-        # Validation documents are whole units for these only.
-        scored = search is not None and search.score is not None
-        yield (
-            scored and self.unit not in ("document", "person"),
-            "A search that scores on private validation documents must protect unit document "
-            f"or person. Got '{self.unit}', of which validation documents are no part. Declare "
-            "them public with --public-validation.",
-        )
-        units = self.protected_units
-        yield (
-            self.delta_times_units > 1.0,
-            f"The 'delta' of {_OWNER} must be at most one over the number of units, "
-            f"1/{units} = {1.0 / units:.3g}. Got {self.delta:g}: that allows publishing "
-            f"a unit outright. Use {0.1 / units:.1g} or less.",
-        )
+        # Whatever an accountant would refuse is refused before any data are touched.
+        check_accountant(self.accountant, [self.event])
 
     @property
     def group_is_unit(self) -> bool:
@@ -311,15 +299,13 @@ class PrivacyPlan:
     @property
     def epsilon(self) -> float:
         """The epsilon of the guarantee; computed once, as accounting remembers events."""
-        return self._cost_of(self.event)
+        return epsilon_of_events([self.event], delta=self.delta, accountant=self.accountant)
 
     @property
     def epsilon_without_amplification(self) -> float:
         """The epsilon against someone who knows which groups every step used."""
-        return self._cost_of(self.event.without_amplification())
-
-    def _cost_of(self, event: Event) -> float:
-        return epsilon_of_events([event], delta=self.delta, accountant=self.accountant)
+        known = self.event.without_amplification()
+        return epsilon_of_events([known], delta=self.delta, accountant=self.accountant)
 
     @property
     def delta_times_units(self) -> float:
@@ -339,11 +325,11 @@ class PrivacyPlan:
         if draft.selection is not None:
             raise ValueError("A plan with a search has its noise already.")
 
-        def training(noise: float) -> Event:
-            return replace(draft.training, noise_multiplier=noise)
-
         made = calibrate_event(
-            epsilon, training, delta=draft.delta, accountant=draft.accountant
+            epsilon,
+            lambda noise: replace(draft.training, noise_multiplier=noise),
+            delta=draft.delta,
+            accountant=draft.accountant,
         )
         return replace(draft, noise_multiplier=made.noise_multiplier)
 

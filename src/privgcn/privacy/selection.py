@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -140,22 +141,16 @@ class Selection:
                 "scored with noise, or declared public."
             )
 
-    @property
-    def alternatives(self) -> tuple[GaussianEvent, ...]:
-        """What one unit may be touched by in one run, each kind once.
-
-        The training of one candidate (a run trains one), or a score on validation documents
-        (a unit trains or validates, never both). The worst of them counts at every order.
-        """
-        score = () if self.score is None else (self.score,)
-        return tuple(dict.fromkeys((*self.candidates, *score)))
-
     def curve(self) -> Array:
-        """Upper bounds on the Renyi divergences of the winner at ``ORDERS``."""
+        """Upper bounds on the Renyi divergences of the winner at ``ORDERS``.
+
+        One run touches a unit by the training of one candidate or by a score (a unit trains
+        or validates, never both). The worst of them counts at every order.
+        """
         # One run's deltas at these epsilons are what the bound needs.
         epsilons = np.log1p(1.0 / (ORDERS - 1.0))
         curves, deltas = [], []
-        for event in self.alternatives:
+        for event in (*self.candidates, *([self.score] if self.score else [])):
             curves.append(renyi_curve((event,)))
             ratio, sampled = merged((event,))
             if sampled:
@@ -194,21 +189,14 @@ def calibrated_search(
             they were declared public.
         delta: Of the guarantee.
     """
+    calibrated = partial(calibrate_event, epsilon, delta=delta, accountant="rdp")
     shapes = (*trainings, GaussianEvent(1.0))
-
-    def alone(shape: GaussianEvent) -> float:
-        """The noise of one release like this, were it the only one."""
-
-        def event(noise: float) -> GaussianEvent:
-            return replace(shape, noise_multiplier=noise)
-
-        return calibrate_event(epsilon, event, delta=delta, accountant="rdp").noise_multiplier
-
-    noises = [alone(shape) for shape in shapes]
+    # Of one release like this, were it the only one.
+    noises = [calibrated(partial(_noisy, shape)).noise_multiplier for shape in shapes]
 
     def scaled(noise: float) -> tuple[Selection, tuple[GaussianEvent, ...]]:
         *events, score = (
-            replace(one, noise_multiplier=max(noise * own / max(noises), LEAST_NOISE))
+            _noisy(one, max(noise * own / max(noises), LEAST_NOISE))
             for one, own in zip(shapes, noises, strict=True)
         )
         search = Selection(
@@ -219,7 +207,8 @@ def calibrated_search(
         )
         return search, tuple(events)
 
-    made = calibrate_event(
-        epsilon, lambda noise: scaled(noise)[0], delta=delta, accountant="rdp"
-    )
-    return scaled(made.noise_multiplier)
+    return scaled(calibrated(lambda noise: scaled(noise)[0]).noise_multiplier)
+
+
+def _noisy(event: GaussianEvent, noise: float) -> GaussianEvent:
+    return replace(event, noise_multiplier=noise)

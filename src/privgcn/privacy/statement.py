@@ -30,7 +30,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib import metadata
 from operator import attrgetter
-from string import Formatter
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_serializer
@@ -45,7 +44,6 @@ from privgcn.privacy.values import (
     Real,
     Sha256,
     in_plain_values,
-    read_json,
     read_strictly,
     strict,
 )
@@ -99,8 +97,8 @@ class Fact:
     def __post_init__(self) -> None:
         if self.code not in wording.SENTENCES:
             raise ConfigError(f"The 'code' of a fact must be known. Got {self.code!r}.")
-        named = {field for _, field, _, _ in Formatter().parse(wording.SENTENCES[self.code])}
-        needed = [name for name in ("count", "kind", "detail") if name in named]
+        sentence = wording.SENTENCES[self.code]
+        needed = [name for name in ("count", "kind", "detail") if f"{{{name}}}" in sentence]
         given = [name for name, value in vars(self).items() if value is not None][1:]
         if given != needed:
             raise ConfigError(
@@ -237,12 +235,8 @@ class PrivacyStatement(_PlanFields):
         """Whether the claim holds only if the model was not chosen by looking: likewise."""
         return Fact("one_of_several") in self.not_covered
 
-    def with_gap(self, gap: Fact) -> PrivacyStatement:
-        """The same statement, which leaves one thing more uncovered."""
-        return self if gap in self.not_covered else self._again(gap)
-
-    def _again(self, *gaps: Fact) -> PrivacyStatement:
-        """What :meth:`of` states about the same run, beside more gaps."""
+    def with_gap(self, *gaps: Fact) -> PrivacyStatement:
+        """What :meth:`of` states about the same run, which leaves something more uncovered."""
         return PrivacyStatement.of(
             self.plan,
             releasable=self.releasable,
@@ -265,7 +259,7 @@ class PrivacyStatement(_PlanFields):
             PrivacyContractError: A field was edited, or the fields contradict each other.
         """
         try:
-            again = self._again()
+            again = self.with_gap()
         except PrivGCNError as error:
             raise PrivacyContractError(f"The statement contradicts itself. {error}") from error
         for name in _FIGURES:
@@ -293,15 +287,10 @@ class PrivacyStatement(_PlanFields):
     def from_json(cls, text: str) -> PrivacyStatement:
         """Reads a statement; unknown, missing, doubled and mistyped fields raise."""
         try:
-            return read_strictly(cls, read_json(text), _OWNER)
-        except ConfigError as error:
-            raise PrivacyContractError(
-                f"{error} A statement holds exactly the fields that 'train' writes."
-            ) from None
+            return read_strictly(cls, text, _OWNER)
         except ValueError as error:
             raise PrivacyContractError(
-                f"The statement must be one JSON object. {error}. Statements are written by "
-                "'train' and 'release', never by hand."
+                f"A statement must be one JSON object, as 'train' writes it. {error}"
             ) from None
 
     def text(self) -> str:

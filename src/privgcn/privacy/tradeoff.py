@@ -59,39 +59,34 @@ class Strength(NamedTuple):
 def strength_of(event: Event, delta: float) -> Strength:
     """Bounds on what any attack can do, from what was released; see the module.
 
-    Args:
-        event: What was released.
-        delta: Of the guarantee.
-
     Guarantees:
         Upper bounds, computed from the same event as epsilon, by whatever accountant that is
         claimed: exact for a Gaussian without sampling, else from upper bounds on delta.
     """
-    mu = ratio_of((event,)) if isinstance(event, GaussianEvent) else None
-    if mu is not None and event.without_amplification() == event:
+    mu, accountant = math.inf, "rdp"
+    if isinstance(event, GaussianEvent):
+        mu, accountant = ratio_of((event,)), "pld"
+    if event == event.without_amplification() and mu < math.inf:
         missed = NormalDist().cdf(NormalDist().inv_cdf(1.0 - FALSE_ALARMS) - mu)
     else:
-        accountant = "rdp" if mu is None else "pld"
         epsilon = epsilon_of_events([event], delta=delta, accountant=accountant)
         epsilons = np.linspace(0.0, epsilon, _POINTS)
-        deltas = deltas_of((event,), epsilons, delta)
+        deltas = deltas_of(event, epsilons, delta)
         factors = np.exp(np.minimum(epsilons, 700.0))
         by_alarms = 1.0 - deltas - FALSE_ALARMS * factors
         missed = float(np.maximum(by_alarms, (1.0 - FALSE_ALARMS - deltas) / factors).max())
-        mu = min((one for one in (mu, _mu(epsilons, deltas)) if one is not None), default=None)
+        mu = min(mu, _mu(epsilons, deltas))
     detections = min(1.0, rounded_up(1.0 - max(0.0, missed)))
-    return Strength(None if mu is None else rounded_up(mu), detections)
+    return Strength(rounded_up(mu) if mu < math.inf else None, detections)
 
 
-def _mu(epsilons: Array, deltas: Array) -> float | None:
+def _mu(epsilons: Array, deltas: Array) -> float:
     """The least mu whose Gaussian has no smaller delta at any epsilon from first to last.
 
     As functions of exp(epsilon), deltas are convex: between two points they lie below the
     chord, and those of the Gaussian above their tangent in the middle. So it is enough that
     the tangent lies above the chord at both ends.
     """
-    if epsilons[-1] > 700.0:
-        return None
     middles = 0.5 * (epsilons[1:] + epsilons[:-1])
 
     def too_small(mu: float) -> bool:
@@ -99,9 +94,11 @@ def _mu(epsilons: Array, deltas: Array) -> float | None:
             slope = -NormalDist().cdf(-middle / mu - mu / 2.0)
             here = math.exp(log_gaussian_delta(mu, middle))
             for end in (left, left + 1):
-                beside = math.exp(epsilons[end]) - math.exp(middle)
-                if here + slope * beside < deltas[end]:
+                step = math.exp(epsilons[end]) - math.exp(middle)
+                if here + slope * step < deltas[end]:
                     return True
         return False
 
-    return None if too_small(_MOST_MU) else root(too_small, 1e-9, _MOST_MU)
+    if epsilons[-1] > 700.0 or too_small(_MOST_MU):
+        return math.inf
+    return root(too_small, 1e-9, _MOST_MU)

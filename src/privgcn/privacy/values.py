@@ -89,15 +89,13 @@ def in_plain_values(value: Any) -> Any:
     return TypeAdapter(type(value)).dump_python(value, mode="json", by_alias=True)
 
 
-def read_strictly(kind: type[_T], record: Any, owner: str) -> _T:
-    """Reads what :func:`in_plain_values` gives, in full: no default fills a gap."""
+def read_strictly(kind: type[_T], text: str, owner: str) -> _T:
+    """Reads what :func:`in_plain_values` gives, as JSON, in full: no default fills a gap."""
+    record = read_json(text)
     try:
-        # The JSON mode of pydantic reads lists as tuples, and is as strict otherwise.
-        made = TypeAdapter(kind).validate_json(json.dumps(record))
+        made = TypeAdapter(kind).validate_json(text)
     except ValidationError as error:
         raise refusal(error, owner) from None
-    except (TypeError, RecursionError) as error:
-        raise ConfigError(f"The fields of {owner} must be plain values. {error}.") from None
     if in_plain_values(made) != record:
         raise ConfigError(f"Every field of {owner} must be given. Got {shown(record)}.")
     return made

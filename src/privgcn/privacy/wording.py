@@ -1,7 +1,8 @@
 """The one wording of a claim: statement text, report page, card and terminal all take it.
 
 Nothing here is computed anew: the statement says what may be claimed, and this module says it
-so that a review board understands it. Numbers are rounded against the claim, never for it.
+so that a review board understands it, in the sentences of ``words.toml``. Numbers are rounded
+against the claim, never for it.
 
     >>> guarantee_line(None)
     'No privacy guarantee: trained without --epsilon.'
@@ -13,8 +14,10 @@ from __future__ import annotations
 
 import math
 import textwrap
+import tomllib
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context, Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privgcn.config import MODES
@@ -23,112 +26,13 @@ if TYPE_CHECKING:
     from privgcn.privacy.plan import PrivacyPlan
     from privgcn.privacy.statement import Fact, PrivacyStatement
 
-UNIT_WORDS: dict[str, str] = {
-    "document": "one document: its text, its label and all its edges",
-    "person": "one person: all documents of one owner, with their labels and edges",
-    "part": "one part: all documents of one group of the training graph, with their edges",
-    "graph": "the whole training graph: all documents and edges, as one group",
-}
-SHORT_UNIT: dict[str, str] = {
-    "document": "one document",
-    "person": "one person",
-    "part": "one part of the graph",
-    "graph": "the whole graph",
-}
-_RELATION: dict[str, str] = {
-    "remove": "the data as they are, and the same data with that content removed",
-    "replace": "the data as they are, and the same data with any other content in its place",
-}
+_WORDS: dict[str, Any] = tomllib.loads(
+    Path(__file__).with_name("words.toml").read_text(encoding="utf-8")
+)
+SHORT_UNIT: dict[str, str] = _WORDS["short_unit"]
 #: What a statement assumes to be public, and what it does not cover: sentences by code. The
 #: braces that a fact fills in itself (``count``, ``kind``, ``detail``) are its parameters.
-PUBLIC: dict[str, str] = {
-    "index_set": "Which documents (or owners) are in the collection, and in which order, as if "
-    "a list of them were published; not what they say.",
-    "partition": "How they are divided into groups, and which of them are used for training.",
-    "unit_count": "The number of training {members}: {units:,}.",
-    "feature_count": "The number of features.",
-    "partition_column": "The column '{column}', declared public by the user.",
-    "public_validation": "The validation documents and their edges, declared public.",
-    "features": "Features: {count} of kind '{kind}'.",
-    "classes_declared": "The set of classes: {count}, declared.",
-    "vectors_made": "How the vectors were made: {detail}.",
-    "search_candidates": "The candidates of the search, all equally likely: {detail}.",
-    "own_module": "The user's own module {detail}: its code, its first weights and its "
-    "buffers. That its scores for a group, and their gradients, depend on that group alone is "
-    "the promise of whoever wrote it.",
-    "other": "{detail}",
-}
-GAPS: dict[str, str] = {
-    "new_documents": "New documents that are classified: they have no guarantee.",
-    "test_scores": "Test scores of private documents: they are computed from the texts and "
-    "labels of test documents without noise, and protect none of these.",
-    "full_graph_predictions": "Predictions and scores with inference 'full-graph': training "
-    "documents enter them without noise.",
-    "training_documents_in_context": "Predictions made with training documents as context: "
-    "these documents enter without noise, whatever the inference mode is called.",
-    "logs": "Counts, timings, error messages and logs of the run: they are not part of a "
-    "release.",
-    "told_by_other_documents": "What other documents say about a document or repeat from it.",
-    "told_by_other_people": "A person's words in documents of other people.",
-    "documents_of_a_part": "Single documents: each is protected only as far as its whole part "
-    "is.",
-    "classes_from_labels": "The set of classes: {count}, taken from the labels. Declare it "
-    "with --classes to make it a public fact.",
-    "split_by_label": "The split: it was stratified by label.",
-    "learned_features": "Features: {detail}.",
-    "unpaid_search": "The choice of this model among several that were trained on the same "
-    "private documents: no epsilon counts it, and the claim is VOID. Use 'privgcn tune', whose "
-    "epsilon covers the whole search.",
-    "one_of_several": "The choice of this model, if it was one: other private models were "
-    "trained on the same documents. Whoever keeps the best of several by looking at scores or "
-    "documents reveals more than the epsilon of one.",
-    "other": "{detail}",
-}
-SENTENCES = {**PUBLIC, **GAPS}
-_PROMISE = (
-    "The guarantee protects {unit}. It compares two cases: {relation}. Whatever anyone can "
-    "learn from the trained model, by any method and with any other knowledge, differs between "
-    "the two cases only as far as epsilon and delta allow."
-)
-_MEANING = (
-    "Epsilon {epsilon} bounds how much: up to delta, any outcome of the training is {factor} "
-    "as likely in one case as in the other. Smaller is stronger; 0 would be perfect.",
-    "In other words, suppose someone knows all the other data and has to tell from the model "
-    "which of the two cases is true, when both are equally likely. They are right with a "
-    "probability of at most {guess}. A coin toss is right half the time.",
-    "The best attack that raises a false alarm in 1% of cases raises a true one in at most "
-    "{detected} of them; without a look at the model that would be 1%.",
-    "Delta {delta} is the slack of that bound. Over all {protected} {counted} it adds up to "
-    "{slack}, which must stay far below 1.",
-)
-_REMEMBER = (
-    "Releases add up: two models trained on the same documents cost more "
-    "than either of them. Record every release in one ledger.",
-    "A step releases a noisy sum of clipped vectors, one from each group: "
-    "gradients, or in the first step of recipe 'auto' statistics: a group's mean feature row "
-    "(where rows are dense) and its class priors.",
-    "Sums and noise are multiples of one step size, so the bits of a release "
-    "reveal no more than its value does.",
-    "Noise is drawn exactly from the law that the accounting is about, a real Gaussian "
-    "rounded down to a step, as far as the random words of the source are independent and "
-    "uniform.",
-)
-_WARNINGS: dict[str, str] = {
-    "void": "The claim is VOID: {void}",
-    "one_of_several": "The claim holds only if this model was NOT chosen among several trained "
-    "on the same documents by looking at scores or documents. To choose, use 'privgcn tune', "
-    "whose epsilon covers the whole search.",
-    "weak_delta": "Delta is weak: delta times the number of units is {slack}, the expected "
-    "number of units that delta alone would allow to be exposed. It should be well below 0.1.",
-    "large_epsilon": "Epsilon is large: by itself, a bound of {epsilon} rules out little of "
-    "what a determined attacker could learn.",
-    "whole_graph": "The protected unit is everything at once: the guarantee says no more about "
-    "one document than about all of them together.",
-    "moments": "The moments accountant is meant for comparison with published figures; 'pld' "
-    "is tighter and equally valid.",
-    "seeded": "MUST NOT BE RELEASED: the noise of this run came from a seed. Anyone who knows "
-    "the seed can remove the noise. This is an experiment, not a protected model.",
-}
+SENTENCES: dict[str, str] = {**_WORDS["public"], **_WORDS["gaps"]}
 #: Above this, the bound lets a determined guesser be right nearly always.
 _LARGE_EPSILON = 8.0
 
@@ -166,11 +70,13 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
         "whole_graph": statement.unit == "graph" or whole,
         "moments": statement.accountant == "moments",
     }
-    page = {
+    page: dict[str, Any] = {
         "claim": guarantee_line(statement),
-        "promise": _PROMISE.format(**values),
-        "meaning": [line.format(**values) for line in _MEANING],
-        "warnings": [_WARNINGS[name].format(**values) for name in applies if applies[name]],
+        "promise": _WORDS["promise"].format(**values),
+        "meaning": [line.format(**values) for line in _WORDS["meaning"]],
+        "warnings": [
+            _WORDS["warnings"][name].format(**values) for name in applies if applies[name]
+        ],
         "facts": _rows(statement, values),
         "modes": [
             {
@@ -183,46 +89,40 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
         ],
         "assumed_public": in_words(statement, statement.assumed_public),
         "not_covered": in_words(statement, statement.not_covered),
-        "notes": list(_REMEMBER),
+        "notes": _WORDS["remember"],
         "digest": statement.digest,
         "package": statement.package_version,
     }
-    printable: dict[str, Any] = _printable(page)
-    return printable
+    return {name: _printable(value) for name, value in page.items()}
 
 
 def text(statement: PrivacyStatement) -> str:
     """The same as a page of plain text, the claim first."""
-    words = explained(statement)
-    listed = {
-        "What it means": words["meaning"],
-        "Predictions": [f"{m['mode']}: {m['verdict']}. {m['sees']}" for m in words["modes"]],
-        "Assumed to be public": words["assumed_public"],
-        "Not covered": words["not_covered"],
-        "Remember": words["notes"],
-    }
-    sections = {
-        title: "\n".join([title, *(_filled(line, "- ", "  ") for line in lines)])
-        for title, lines in listed.items()
-    }
-    facts = (_filled(f"{name:<31}{value}", "", " " * 31) for name, value in words["facts"])
-    model = statement.model_sha256
+
+    def filled(line: str, first: str = "", further: str = "") -> str:
+        return textwrap.fill(line, 80, initial_indent=first, subsequent_indent=further)
+
+    def section(title: str, lines: Sequence[str]) -> str:
+        return "\n".join([title, *(filled(line, "- ", "  ") for line in lines)])
+
+    words, model = explained(statement), statement.model_sha256
+    modes = [f"{m['mode']}: {m['verdict']}. {m['sees']}" for m in words["modes"]]
+    facts = (filled(f"{name:<31}{value}", "", " " * 31) for name, value in words["facts"])
     blocks = [
         "PRIVACY STATEMENT",
         words["claim"],
-        *(_filled(line) for line in (*words["warnings"], words["promise"])),
-        sections.pop("What it means"),
+        *(filled(line) for line in (*words["warnings"], words["promise"])),
+        section("What it means", words["meaning"]),
         "\n".join(facts),
-        *sections.values(),
+        section("Predictions", modes),
+        section("Assumed to be public", words["assumed_public"]),
+        section("Not covered", words["not_covered"]),
+        section("Remember", words["notes"]),
         f"Computed by {words['package']}. Check it: privgcn verify FOLDER"
         + ("" if model is None else f"\nmodel    {model}")
         + f"\ndigest   {words['digest']}",
     ]
     return "\n\n".join(blocks) + "\n"
-
-
-def _filled(line: str, first: str = "", further: str = "") -> str:
-    return textwrap.fill(line, 80, initial_indent=first, subsequent_indent=further)
 
 
 def in_words(statement: PrivacyStatement, facts: Sequence[Fact]) -> list[str]:
@@ -307,8 +207,8 @@ def _values(statement: PrivacyStatement) -> dict[str, Any]:
     people = statement.unit == "person"
     times = f"at most {round_up(factor, 3)} times"
     return {
-        "unit": UNIT_WORDS[statement.unit],
-        "relation": _RELATION[statement.relation],
+        "unit": _WORDS["unit"][statement.unit],
+        "relation": _WORDS["relation"][statement.relation],
         "counted": "people with training documents" if people else "training documents",
         "members": "people" if people else "documents",
         # Those that train, and those that score.
@@ -347,6 +247,7 @@ def _printable(value: Any) -> Any:
 
 
 def _short(value: float) -> str:
-    """A number with up to four significant digits, without a needless exponent."""
-    mantissa, _, exponent = f"{value:.4g}".partition("e")
+    """Up to four significant digits, never smaller, without a needless exponent."""
+    rounded = Context(prec=4, rounding=ROUND_CEILING).create_decimal(str(value))
+    mantissa, _, exponent = f"{float(rounded):.4g}".partition("e")
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
