@@ -15,7 +15,7 @@ from privgcn.config import (
     parse_settings,
     read_settings,
 )
-from privgcn.errors import ConfigError, PrivacyContractError
+from privgcn.errors import ConfigError, DataError, PrivacyContractError
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_settings_file_becomes_dotted_names_given_once(tmp_path: Path) -> None
         path.write_text(text)
         with pytest.raises(ConfigError, match=words):
             read_settings(path)
-    with pytest.raises(ConfigError, match="does not exist"):
+    with pytest.raises(DataError, match="does not exist"):
         read_settings(tmp_path / "none.toml")
     # What was given stays as it was.
     options = {"dimension": 64}

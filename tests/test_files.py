@@ -92,7 +92,7 @@ def test_only_a_file_of_ours_or_an_empty_one_is_replaced(tmp_path: Path) -> None
     check_output(path, lambda file: file.read_text() == "mine")
     for target, ours, words in (
         (path, False, "holds something else, and will not be replaced"),
-        (tmp_path, True, "must not be a folder"),
+        (tmp_path, True, "regular file"),
         (Path("/dev/null"), True, "regular file"),
         (path / "below", True, "cannot be written"),
     ):

@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from privgcn.errors import ConfigError, DataError, PrivacyContractError, reason, refusal, shown
+from privgcn.errors import ConfigError, PrivacyContractError, reason, refusal, shown
 from privgcn.files import read_bounded
 
 Mode = Literal["alone", "own-graph", "full-graph"]
@@ -31,15 +31,13 @@ _MOST_BYTES = 1 << 20
 
 
 class ModeFacts(NamedTuple):
-    """What a prediction of one inference mode sees, in words, and whether it is covered.
-
-    Covered is what looks at nothing but the released model and new documents: post-processing.
-    """
+    """What a prediction of one inference mode sees, in words, and whether it is covered."""
 
     sees: str
     covered: bool
 
 
+#: Covered is what looks at nothing but the released model and new documents: post-processing.
 MODES: dict[Mode, ModeFacts] = {
     "alone": ModeFacts("the new document only", covered=True),
     "own-graph": ModeFacts("the new documents and the edges among them", covered=True),
@@ -230,30 +228,21 @@ class Settings(_Section):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Settings:
-        training = self.training
+        training, matched = self.training, self.prediction.method == "matched"
         linear = training.optimizer == "sgd" and self.model.kind == "linear"
-        needs = "needs training.noise_scale, as recipe auto has it"
-        for broken, rule in (
-            (
-                training.large_steps and training.learning_rate is not None,
-                "'training.noise_scale' sets the learning rate; leave one of them out",
-            ),
-            (
-                training.large_steps and not (linear and self.privacy),
-                "'training.noise_scale' needs privacy, optimizer sgd and model.kind linear",
-            ),
-            (training.balanced and not training.large_steps, f"'training.balanced' {needs}"),
-            (
-                training.balanced and training.epochs == 1,
-                "'training.balanced' needs two steps or more in training.epochs",
-            ),
-            (
-                self.prediction.method == "matched" and not training.large_steps,
-                f"'prediction.method' matched {needs}",
-            ),
-        ):
-            if broken:
-                raise ValueError(rule)
+        if training.large_steps and training.learning_rate is not None:
+            raise ValueError("'training.noise_scale' sets the learning rate; leave one out")
+        if training.large_steps and not (linear and self.privacy):
+            raise ValueError(
+                "'training.noise_scale' needs privacy, optimizer sgd and model.kind linear"
+            )
+        if (training.balanced or matched) and not training.large_steps:
+            raise ValueError(
+                "'training.balanced' and 'prediction.method' matched need training.noise_scale, "
+                "as recipe auto has it"
+            )
+        if training.balanced and training.epochs == 1:
+            raise ValueError("'training.balanced' needs two steps or more in training.epochs")
         return self
 
     def changed(self, changes: Mapping[str, Any]) -> Settings:
@@ -297,8 +286,6 @@ def read_settings(path: Path) -> dict[str, Any]:
     """Reads a settings file (TOML) into dotted names, for ``Settings.changed``."""
     try:
         tree = tomllib.loads(read_bounded(path, most=_MOST_BYTES).decode("utf-8"))
-    except DataError as error:
-        raise ConfigError(f"The settings cannot be read. {error}") from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"The settings file {path} is not valid TOML: {reason(error)}."
@@ -348,16 +335,11 @@ def to_toml(tree: Mapping[str, Any]) -> str:
     return tomli_w.dumps(without_none(tree))
 
 
-PAPER_RATE = 0.01
-"""Learning rate of the paper, but for Adam-DP."""
-
+#: Learning rate of the paper, but for Adam-DP, and the range in which it tuned that one:
+#: choosing among them costs privacy.
+PAPER_RATE, PAPER_LEARNING_RATES = 0.01, (0.1, 1.0, 10.0, 50.0, 100.0)
+#: Epochs of the paper, for private and non-private runs alike.
 PAPER_EPOCHS: dict[OptimizerName, int] = {"sgd": 2000, "adam": 500}
-"""Epochs of the paper, for private and non-private runs alike."""
-
-PAPER_LEARNING_RATES = (0.1, 1.0, 10.0, 50.0, 100.0)
-"""The range in which the paper tuned Adam-DP; choosing among them costs privacy."""
-
-Pace: TypeAlias = tuple[float | None, int]
 
 
 class Recipe(NamedTuple):
@@ -368,12 +350,12 @@ class Recipe(NamedTuple):
         values: All that differs from the defaults, by dotted name.
     """
 
-    paces: Mapping[OptimizerName, Pace]
+    paces: Mapping[OptimizerName, tuple[float | None, int]]
     values: Mapping[str, Any]
 
 
-_PAPER_SGD: Pace = (PAPER_RATE, PAPER_EPOCHS["sgd"])
-_PAPER_PRIVATE: dict[OptimizerName, Pace] = {
+_PAPER_SGD = (PAPER_RATE, PAPER_EPOCHS["sgd"])
+_PAPER_PRIVATE: dict[OptimizerName, tuple[float, int]] = {
     "adam": (10.0, PAPER_EPOCHS["adam"]),
     "sgd": _PAPER_SGD,
 }
@@ -427,22 +409,18 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
-def recipe_settings(name: str, optimizer: str | None = None) -> Settings:
+def recipe_settings(name: str, optimizer: Any = None) -> Settings:
     """The settings of a recipe, without an epsilon; ``None`` takes its own optimizer."""
     if name not in RECIPES:
         raise ConfigError(f"The 'recipe' must be one of {', '.join(RECIPES)}. Got {name!r}.")
     paces, values = RECIPES[name]
-    if optimizer not in (None, "sgd", "adam"):
-        raise ConfigError(f"The 'training.optimizer' must be sgd or adam. Got {optimizer!r}.")
-    for known, (rate, epochs) in paces.items():
-        if optimizer in (None, known):
-            pace = {"optimizer": known, "learning_rate": rate, "epochs": epochs}
-            chosen = {f"training.{key}": value for key, value in pace.items()}
-            return Settings().changed({"recipe": name, **chosen, **values})
-    raise ConfigError(
-        f"Recipe '{name}' takes plain steps, from which its predictions are computed. "
-        f"Got optimizer {optimizer!r}. Use recipe 'paper-split' for Adam-DP."
-    )
+    if optimizer is None:
+        optimizer = next(iter(paces))
+    # One that the recipe does not know fits no rule of its other settings.
+    rate, epochs = next((paces[known] for known in paces if known == optimizer), (None, 1))
+    pace = {"optimizer": optimizer, "learning_rate": rate, "epochs": epochs}
+    chosen = {f"training.{key}": value for key, value in pace.items()}
+    return Settings().changed({"recipe": name, **chosen, **values})
 
 
 Overrides: TypeAlias = tuple[str, Mapping[str, Any]]
@@ -476,10 +454,12 @@ def resolve(*overrides: Overrides) -> Settings:
     for source, values in overrides:
         for name, value in flattened(values).items():
             stronger, where = known.setdefault(name, (value, source))
-            if not name.startswith("privacy.") or stronger == value:
-                continue
             # As they will be understood: 10 is "10", and 1e-5 is "0.00001".
-            if Settings().changed({name: stronger}) != Settings().changed({name: value}):
+            if (
+                name.startswith("privacy.")
+                and stronger != value
+                and Settings().changed({name: stronger}) != Settings().changed({name: value})
+            ):
                 raise PrivacyContractError(
                     f"The setting '{name}' must have one value. Got {shown(stronger)} from "
                     f"{where} and {shown(value)} from {source}. Leave one of them out."
@@ -488,8 +468,8 @@ def resolve(*overrides: Overrides) -> Settings:
     chosen = {name: value for name, (value, _) in reversed(known.items())}
     brought = chosen.get("model.kind") == "module"
     recipe = str(chosen.pop("recipe", "module" if brought else "auto"))
-    bounds = (chosen.get(f"privacy.{name}") for name in ("epsilon", "noise_multiplier"))
-    bounded = any(bound is not None for bound in bounds)
+    noise = [chosen.get(f"privacy.{name}") for name in ("epsilon", "noise_multiplier")]
+    bounded = noise != [None, None]
     for name, nothing in (("privacy.epsilon", None), ("privacy.reproducible", False)):
         if not bounded and chosen.get(name, "") is nothing:
             del chosen[name]  # written out, it asks for no privacy

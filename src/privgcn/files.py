@@ -17,8 +17,6 @@ from privgcn.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-_CHUNK = 1 << 16
-
 
 def open_bounded(path: Path, *, most: int) -> BinaryIO:
     """A regular file of at most ``most`` bytes, open for reading.
@@ -37,7 +35,12 @@ def open_bounded(path: Path, *, most: int) -> BinaryIO:
         raise DataError(f"The file {path} cannot be read: {error.strerror}.") from None
     try:
         status = os.fstat(handle)
-        _require_regular(path, status.st_mode, status.st_size, most)
+        if not stat.S_ISREG(status.st_mode):
+            raise DataError(
+                f"The file {path} must be a regular file. Got a folder, a pipe or a device."
+            )
+        if status.st_size > most:
+            raise DataError(f"The file {path} must have at most {most} bytes. It has more.")
         return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)
@@ -50,29 +53,12 @@ def read_bounded(path: Path, *, most: int) -> bytes:
     Raises:
         DataError: There is no such file, or it is not regular, or it is too large.
     """
-    content = b""
     with open_bounded(path, most=most) as file:
-        status = os.fstat(file.fileno())
         try:
-            # A request for ``most`` bytes would take so much memory, whatever the file has.
-            while len(content) <= most and (
-                chunk := file.read(max(_CHUNK, status.st_size + 1))
-            ):
-                content += chunk
+            # Never more than it had when it was opened, whatever is allowed.
+            return file.read(os.fstat(file.fileno()).st_size)
         except OSError as error:
             raise DataError(f"The file {path} cannot be read: {error.strerror}.") from None
-    # It may have grown since its size was asked for.
-    _require_regular(path, status.st_mode, len(content), most)
-    return content
-
-
-def _require_regular(path: Path, mode: int, size: int, most: int) -> None:
-    if not stat.S_ISREG(mode):
-        raise DataError(
-            f"The file {path} must be a regular file. Got a folder, a pipe or a device."
-        )
-    if size > most:
-        raise DataError(f"The file {path} must have at most {most} bytes. It has more.")
 
 
 def array_on_disk(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
@@ -123,21 +109,15 @@ def check_output(path: Path, is_ours: Callable[[Path], bool]) -> None:
             cannot be written.
     """
     with writing(path):
-        if path.is_dir():
+        if path.exists() and not path.is_file():
             raise ConfigError(
-                f"The output file must not be a folder. Got {path}. Name a file in it."
+                f"The output file must be a regular file, or - for standard output. Got {path}. "
+                "Name another."
             )
-        if path.exists():
-            if not path.is_file():
-                raise ConfigError(
-                    f"The output file must be a regular file. Got {path}. Name another; - is "
-                    "standard output."
-                )
-            if path.stat().st_size and not is_ours(path):
-                raise ConfigError(
-                    f"The file {path} holds something else, and will not be replaced. Name "
-                    "another file."
-                )
+        if path.exists() and path.stat().st_size and not is_ours(path):
+            raise ConfigError(
+                f"The file {path} holds something else, and will not be replaced. Name another."
+            )
         check_room(path.resolve())
 
 

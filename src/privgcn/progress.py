@@ -51,7 +51,7 @@ def watched(watcher: Watcher | None) -> Iterator[None]:
 
 
 class Printed:
-    """A watcher that prints now and then how much of a stage is done, and the time left.
+    """A watcher that prints now and then how much of a stage is done.
 
     Args:
         seconds: From one line to the next.
@@ -63,32 +63,20 @@ class Printed:
         self, seconds: float = 5.0, file: TextIO | None = None, *, stages: bool = True
     ) -> None:
         self._every, self._file, self._stages = seconds, file, stages
-        self._name, self._begun = "", (0.0, 0)
-        self._next = time.monotonic() + seconds
+        self._name, self._next = "", time.monotonic() + seconds
 
     def begin(self, name: str) -> None:
         """A line for the stage, unless there was one a moment ago."""
-        self._name, self._begun = name, (0.0, 0)
-        if name and self._due(always=self._stages):
-            print(f"{name} ...", file=self._file, flush=True)
+        self._name = name
+        if name:
+            self._print(f"{name} ...", always=self._stages)
 
     def advance(self, done: int, total: int) -> None:
         """A line, unless there was one a moment ago."""
-        now = time.monotonic()
-        if not self._begun[0]:
-            # What was done at once, such as texts that were encoded before, tells no speed.
-            self._begun = now, done
-        if self._due():
-            begun, before = self._begun
-            line = f"{self._name}: {done:,} of {total:,}"
-            if done > before:
-                left = (total - done) * (now - begun) / (done - before)
-                line += f", about {round(left):,} s left"
-            print(line, file=self._file, flush=True)
+        self._print(f"{self._name}: {done:,} of {total:,}")
 
-    def _due(self, *, always: bool = False) -> bool:
+    def _print(self, line: str, *, always: bool = False) -> None:
         now = time.monotonic()
-        due = always or now >= self._next
-        if due:
+        if always or now >= self._next:
             self._next = now + self._every
-        return due
+            print(line, file=self._file, flush=True)

@@ -111,7 +111,7 @@ def test_assignments_change_files_and_the_last_of_them_counts(tmp_path: Path) ->
     assert resolve(*command_line({"recipe": "plain"}, ["training.optimizer=sgd"], None)) == flag
     with pytest.raises(ConfigError, match=r"Did you mean 'training\.epochs'\?"):
         resolve(*command_line({}, ["training.epoch=3"], None))
-    with pytest.raises(ConfigError, match="takes plain steps"):
+    with pytest.raises(ConfigError, match="needs privacy, optimizer sgd"):
         make_settings(epsilon=1.0, changes={"training.optimizer": "adam"})
 
 

@@ -46,13 +46,7 @@ def test_a_long_stage_prints_a_line_now_and_then(capsys) -> None:
     with progress.watched(printed):
         progress.begin("encoding")
         progress.advance(900, 1_000)
-        time.sleep(0.1)
-        progress.advance(950, 1_000)
-    # Nothing is inferred from the 900 that were there before.
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "encoding ..."
-    assert lines[1] == "encoding: 900 of 1,000"
-    assert lines[2].startswith("encoding: 950 of 1,000, about 0 s left")
+    assert capsys.readouterr().err.splitlines() == ["encoding ...", "encoding: 900 of 1,000"]
     with progress.watched(progress.Printed(60.0, sys.stderr, stages=False)):
         progress.begin("encoding")
         progress.advance(1, 2)
