@@ -238,8 +238,7 @@ class Settings(_Section):
             )
         if (training.balanced or matched) and not training.large_steps:
             raise ValueError(
-                "'training.balanced' and 'prediction.method' matched need training.noise_scale, "
-                "as recipe auto has it"
+                "'training.balanced' and 'prediction.method' matched need training.noise_scale"
             )
         if training.balanced and training.epochs == 1:
             raise ValueError("'training.balanced' needs two steps or more in training.epochs")

@@ -111,8 +111,8 @@ def check_output(path: Path, is_ours: Callable[[Path], bool]) -> None:
     with writing(path):
         if path.exists() and not path.is_file():
             raise ConfigError(
-                f"The output file must be a regular file, or - for standard output. Got {path}. "
-                "Name another."
+                "The output file must be a regular file, or - for standard output. Got "
+                f"{path}. Name another."
             )
         if path.exists() and path.stat().st_size and not is_ours(path):
             raise ConfigError(

@@ -1,6 +1,5 @@
 """What a user waits for: verifying a claim loads neither PyTorch, SciPy nor an accountant."""
 
-import os
 import resource
 import subprocess
 import sys
@@ -23,21 +22,17 @@ epsilon_of(noise_multiplier=4.0, steps=1000, accountant=sys.argv[1],
            sampling_probability=float(sys.argv[2]))
 print(*sorted({name.partition('.')[0] for name in sys.modules}))
 """
+HEAVY = {"torch", "scipy", "dp_accounting", "sklearn", "polars"}
 
 
 def run(program: str, *arguments: str) -> tuple[set[str], float]:
-    """The packages that a program loaded, and its seconds of CPU."""
+    """The heavy packages that a program loaded, and its seconds of CPU."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=dict(os.environ),
-    )
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return set(done.stdout.split()), seconds
+    return HEAVY & set(done.stdout.split()), seconds
 
 
 @pytest.mark.parametrize(
@@ -51,7 +46,7 @@ def run(program: str, *arguments: str) -> tuple[set[str], float]:
 )
 def test_accounting_loads_what_it_needs(accountant: str, rate: str, loads: set[str]) -> None:
     loaded, seconds = run(ACCOUNT, accountant, rate)
-    assert loaded & {"torch", "scipy", "dp_accounting", "sklearn"} == loads
+    assert loaded == loads
     assert loads or seconds < 1.0
 
 
@@ -59,5 +54,5 @@ def test_verifying_a_statement_is_quick(tmp_path: Path) -> None:
     path = tmp_path / "statement.json"
     path.write_text(statement().to_json())
     loaded, seconds = run(VERIFY, str(path))
-    assert not loaded & {"torch", "scipy", "dp_accounting", "sklearn", "polars"}
+    assert not loaded
     assert seconds < 0.8

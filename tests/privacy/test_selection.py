@@ -40,18 +40,11 @@ Array = NDArray[np.float64]
 MEANS = (1.3, 3.0, 10.0, 200.0)
 # Orders at which divergences are computed by brute force.
 TRIED = [int(np.argmin(np.abs(ORDERS - order))) for order in (1.1, 1.5, 2, 4, 8, 16, 32)]
-MOST = 800
 
 
 def search_over(*candidates: GaussianEvent, mean: float) -> Selection:
     """A search with public validation."""
     return Selection(expected_runs=mean, candidates=candidates, score=None, validation_units=0)
-
-
-def chances(runs: RunCount) -> Array:
-    """The chances of 1, 2, ... runs: of a Poisson law, given that it is not zero."""
-    law: Array = poisson(runs.rate).pmf(np.arange(1, MOST + 1))
-    return law / -math.expm1(-runs.rate)
 
 
 def divergences(first: Array, second: Array, grid: Array) -> Array:
@@ -83,17 +76,17 @@ def gaussian_winner(
 # hazard 14
 @pytest.mark.parametrize("mean", MEANS)
 def test_the_number_of_runs_has_the_stated_law(mean: float) -> None:
-    runs = RunCount(mean)
-    exact = chances(runs)
-    assert exact.sum() == pytest.approx(1.0, abs=1e-9)
-    assert (np.arange(1, MOST + 1) * exact).sum() == pytest.approx(mean, rel=1e-6)
+    """Of a Poisson law, given that it is not zero."""
+    runs, numbers = RunCount(mean), np.arange(1, 800)
+    chances = poisson(runs.rate).pmf(numbers) / -math.expm1(-runs.rate)
+    assert (numbers * chances).sum() == pytest.approx(mean, rel=1e-6)
     source = RandomSource.seeded(1, "runs")
     count = 2000 if mean < 100 else 400
     drawn = np.array([runs.draw(source) for _ in range(count)])
     assert drawn.min() >= 1
-    spread = math.sqrt((np.arange(1, MOST + 1) ** 2 * exact).sum() - mean**2)
+    spread = math.sqrt((numbers**2 * chances).sum() - mean**2)
     assert abs(drawn.mean() - mean) < 4 * spread / math.sqrt(count)
-    assert (drawn == 1).mean() == pytest.approx(exact[0], abs=0.04)
+    assert (drawn == 1).mean() == pytest.approx(chances[0], abs=0.04)
     assert drawn.std() == pytest.approx(spread, rel=0.15)
 
 
@@ -185,21 +178,18 @@ def test_a_search_costs_more_than_a_run_and_less_than_without_sampling() -> None
     one = search_over(run, mean=4.0)
     costs = [cost(one), cost(one, run), cost(one, one), cost(one, run, one)]
     assert all(less < more for less, more in pairwise(costs))
-    for accountant in ("pld", "moments"):
-        with pytest.raises(PrivacyContractError, match="must be rdp"):
-            epsilon_of_events([one], delta=1e-5, accountant=accountant)
+    with pytest.raises(PrivacyContractError, match="must be rdp"):
+        epsilon_of_events([one], delta=1e-5)
 
 
 def test_the_worst_alternative_counts_at_every_order() -> None:
     """Rare events are dear at high orders, frequent ones at low orders."""
     rare, frequent = GaussianEvent(1.0, 1, 1e-4), GaussianEvent(8.0)
-    curves = [renyi_curve((one,)) for one in (rare, frequent)]
-    assert curves[0][0] < curves[1][0]
-    assert curves[0][-1] > curves[1][-1]
+    each = [search_over(one, mean=5.0).curve() for one in (rare, frequent)]
+    assert each[0][0] < each[1][0]
+    assert each[0][-1] > each[1][-1]
     both = search_over(rare, frequent, mean=5.0).curve()
-    assert both == pytest.approx(search_over(frequent, rare, mean=5.0).curve())
-    for one in (rare, frequent):
-        assert (both >= search_over(one, mean=5.0).curve() - 1e-12).all()
+    assert (both >= np.maximum(*each) - 1e-12).all()
 
 
 # --- a search in plan, statement and ledger -------------------------------------------------
@@ -243,8 +233,6 @@ def test_the_plan_costs_what_the_search_costs() -> None:
     ("changes", "words"),
     [
         ({"accountant": "pld"}, "must be rdp"),
-        ({"accountant": "moments"}, "must be rdp"),
-        ({"noise_multiplier": 10.0}, "one of the candidates"),
         ({"steps": 11}, "one of the candidates"),
         ({"relation": "replace"}, "one of the candidates"),
         ({"unit": "part", "relation": "remove"}, "document or person"),
@@ -260,16 +248,12 @@ def test_a_plan_refuses_a_search_it_did_not_run(changes: dict[str, Any], words: 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"law": "poisson"},
         {"expected_runs": 1},
-        {"expected_runs": math.nan},
         {"expected_runs": 1e4},
         {"candidates": ()},
         {"candidates": (SHORT, SHORT)},
-        {"candidates": (5,)},
         {"score": None},
         {"validation_units": 0},
-        {"validation_units": True},
     ],
 )
 def test_a_search_refuses_nonsense(changes: dict[str, Any]) -> None:
@@ -331,20 +315,11 @@ def test_the_statement_carries_the_search(statement: PrivacyStatement) -> None:
     text = " ".join(statement.text().split())
     assert "secret number of runs, 5 on average (Poisson)" in text
     assert "30 more documents, protected as well" in text
-    for name, value in (
-        ("expected_runs", 2.0),
-        ("validation_units", 29),
-        ("score", None),
-        ("candidates", []),
-    ):
-        record = json.loads(statement.to_json())
-        record["plan"]["selection"][name] = value
-        with pytest.raises(PrivacyContractError):
-            PrivacyStatement.from_json(json.dumps(record)).verify()
-    # Forgetting the search is noticed even with a new digest.
-    forged = replace(statement, plan=replace(statement.plan, selection=None))
-    with pytest.raises(PrivacyContractError, match="'epsilon'"):
-        replace(forged, digest=forged.computed_digest()).verify()
+    # Forgetting a part of the search is noticed even with a new digest.
+    for changed in (None, selection(expected_runs=2)):
+        forged = replace(statement, plan=replace(statement.plan, selection=changed))
+        with pytest.raises(PrivacyContractError, match="'epsilon'"):
+            replace(forged, digest=forged.computed_digest()).verify()
 
 
 def test_the_ledger_adds_a_search_to_other_releases(
