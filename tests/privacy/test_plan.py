@@ -71,14 +71,12 @@ def test_poisson_samples_vary_in_size_and_need_a_source() -> None:
     assert (sizes == 0).any(), "empty samples must happen, and count as steps"
     with pytest.raises(ValueError, match="random source"):
         schedule.sample(0, None)
-    # The paper's rate is the default.
-    assert Schedule("poisson", 10) == Schedule("poisson", 10, 0.1)
 
 
 def test_the_schedule_decides_what_is_accounted() -> None:
     every, epoch, poisson = (
-        plan(unit="part", partition=RANDOM, schedule=Schedule(name, 10))
-        for name in ("all", "epoch", "poisson")
+        plan(unit="part", partition=RANDOM, schedule=Schedule(name, 10, rate))
+        for name, rate in (("all", None), ("epoch", None), ("poisson", 0.1))
     )
     assert every.training == GaussianEvent(8.0, 30)
     assert epoch.training == GaussianEvent(8.0, 3)
@@ -150,7 +148,7 @@ def test_fields_that_together_break_the_guarantee_are_refused(
         (plan, {"partition": {"kind": "each", "groups": 100}}, "partition"),
         (plan, {"epsilon": 0.1}, "epsilon"),
         (Schedule, {"name": "all", "sampling_probability": 0.5}, "sampling_probability"),
-        (Schedule, {"name": "poisson", "groups": 1}, "sampling_probability"),
+        (Schedule, {"name": "poisson"}, "sampling_probability"),
         (Schedule, {"name": "poisson", "sampling_probability": 1.5}, "sampling_probability"),
         (Schedule, {"name": "shuffle"}, "sampling"),
         (PartitionFacts, {"kind": "random"}, "seed"),
@@ -161,7 +159,7 @@ def test_fields_that_together_break_the_guarantee_are_refused(
 )
 def test_bad_values_are_named(made: Any, fields: dict[str, Any], name: str) -> None:
     needed = {} if made is plan else {"groups": 3}
-    with pytest.raises(ConfigError, match=f"The '{name}' of a"):
+    with pytest.raises(ConfigError, match=f"'{name}'"):
         made(**{**needed, **fields})
 
 
@@ -241,6 +239,9 @@ def test_parts_become_a_partition() -> None:
     assert (epochs.steps, epochs.training.count) == (300, 30)
     poisson = planned(parts=10, sampling="poisson", sampling_probability=0.2)
     assert (poisson.steps, poisson.training.sampling_probability) == (150, 0.2)
+    # The paper's rate is the default.
+    paper = planned(parts=10, sampling="poisson")
+    assert (paper.steps, paper.training.sampling_probability) == (300, 0.1)
     for parts in (0, 101, "some"):
         with pytest.raises(ConfigError, match="'column:NAME' or a number between 1 and 100"):
             planned(parts=parts)

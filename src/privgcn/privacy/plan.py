@@ -79,17 +79,16 @@ class PartitionFacts:
     seed: Annotated[int, Field(ge=0)] | None = None
 
     def __post_init__(self) -> None:
-        if self.kind == "single" and self.groups != 1:
-            raise ConfigError(
-                f"The 'groups' of a partition of kind 'single' must be 1. Got {self.groups}."
-            )
-        for name, kind in (("column", "column"), ("seed", "random")):
-            value = getattr(self, name)
-            if (value is None) == (self.kind == kind):
-                raise ConfigError(
-                    f"The '{name}' of a partition must be given for kind '{kind}' and for no "
-                    f"other. Got {value!r} for kind '{self.kind}'."
-                )
+        for broken, rule in (
+            (self.kind == "single" and self.groups != 1, "'groups' must be 1 for 'single'"),
+            (
+                (self.kind == "column") == (self.column is None),
+                "'column' is for 'column' alone",
+            ),
+            ((self.kind == "random") == (self.seed is None), "'seed' is for 'random' alone"),
+        ):
+            if broken:
+                raise ValueError(f"{rule}, among the kinds of a partition")
 
 
 @strict(_SCHEDULE)
@@ -105,8 +104,7 @@ class Schedule:
     Attributes:
         name: ``all``, ``poisson`` or ``epoch``.
         groups: How many groups there are.
-        sampling_probability: Of ``poisson``, by default one over the groups, as the paper has
-            it; ``None`` for the others.
+        sampling_probability: Of ``poisson``; ``None`` for the others.
     """
 
     name: Annotated[Literal["all", "poisson", "epoch"], Field(title="sampling")]
@@ -114,20 +112,12 @@ class Schedule:
     sampling_probability: Probability | None = None
 
     def __post_init__(self) -> None:
-        probability = self.sampling_probability
-        if self.name != "poisson" and probability is not None:
+        if (self.name == "poisson") == (self.sampling_probability is None):
             raise ConfigError(
-                f"The 'sampling_probability' of {_SCHEDULE} must be left out for sampling "
-                f"'{self.name}'. Got {probability!r}. Use sampling 'poisson' for random groups."
+                f"The 'sampling_probability' of {_SCHEDULE} must be given for sampling "
+                f"'poisson' and for no other. Got {self.sampling_probability} for sampling "
+                f"'{self.name}'."
             )
-        if self.name == "poisson" and probability is None:
-            if self.groups == 1:
-                raise ConfigError(
-                    f"The 'sampling_probability' of {_SCHEDULE} must be given for sampling "
-                    "'poisson' with one group. Got None. Use sampling 'all' to train on "
-                    "everything."
-                )
-            object.__setattr__(self, "sampling_probability", 1.0 / self.groups)
 
     @property
     def rate(self) -> float:
@@ -375,7 +365,10 @@ def plan_for(
             f"between 1 and {units}, the number of training {by}s. Got {parts!r}."
         )
     facts = PartitionFacts(by=by, **divided)
-    schedule = Schedule(privacy.sampling, facts.groups, privacy.sampling_probability)
+    probability = privacy.sampling_probability
+    if privacy.sampling == "poisson" and probability is None:
+        probability = 1.0 / facts.groups  # as the paper has it
+    schedule = Schedule(privacy.sampling, facts.groups, probability)
     fields: dict[str, Any] = {
         "unit": privacy.unit,
         "relation": privacy.relation,

@@ -59,7 +59,12 @@ def guarantee_line(statement: PrivacyStatement | None) -> str:
 
 def explained(statement: PrivacyStatement) -> dict[str, Any]:
     """Everything that a page says about a guarantee, as plain values."""
-    values, plan = _values(statement), statement.plan
+    values, plan, search = _values(statement), statement.plan, statement.selection
+    facts = {
+        **_WORDS["facts"],
+        **(_WORDS["search"] if search else {}),
+        **(_WORDS["search_on_private_documents"] if search and search.score else {}),
+    }
     whole = statement.unit == "part" and statement.partition.groups == 1
     applies = {
         "void": bool(statement.void),
@@ -77,7 +82,7 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
         "warnings": [
             _WORDS["warnings"][name].format(**values) for name in applies if applies[name]
         ],
-        "facts": _rows(statement, values),
+        "facts": [(name, line.format(**values)) for name, line in facts.items()],
         "modes": [
             {
                 "mode": each.mode,
@@ -143,82 +148,40 @@ def sentence(line: str) -> str:
 
 def groups_in_words(plan: PrivacyPlan) -> str:
     """How many groups there are, and how they were made."""
-    partition = plan.partition
-    whose = "owner" if partition.by == "owner" else "document"
-    words = {
-        "each": f"{partition.groups:,}, each {whose} its own group",
-        "random": f"{partition.groups:,}, drawn at random by {whose} (seed {partition.seed})",
-        "column": f"{partition.groups:,}, by the column '{partition.column}', declared public",
-        "single": "1, the whole training graph",
-    }
-    return words[partition.kind]
-
-
-def _rows(statement: PrivacyStatement, values: dict[str, Any]) -> list[tuple[str, str]]:
-    plan, search = statement.plan, statement.selection
-    sampling = {
-        "all": "all: every step uses every group",
-        "poisson": "poisson: each group joins a step with probability "
-        f"{plan.schedule.rate:.6g}",
-        "epoch": "epoch: one group after the other, each once per epoch",
-    }
-    wide = round_up(statement.epsilon_without_amplification)
-    rows = {
-        "Protected unit": values["unit"],
-        "Relation": f"{plan.relation}: it compares {values['relation']}",
-        "Epsilon": f"at most {values['epsilon']}",
-        "Epsilon without amplification": f"at most {wide}, even for someone who knows which "
-        "groups each step used",
-        "Gaussian differential privacy": _mu_in_words(statement),
-        "Delta": f"{values['delta']}, that is 1 in {round(1 / plan.delta):,}",
-        "Delta times units": "{slack} for {protected} {counted}".format(**values),
-        "Training data": f"{plan.units:,} {values['counted']}",
-        "Groups": groups_in_words(plan),
-        "Sampling": sampling[plan.schedule.name],
-        "Clip norm": f"{_short(plan.clip_norm)} for what each group adds to a step",
-        "Sensitivity": f"{plan.sensitivity} times the clip norm",
-        "Noise multiplier": f"{plan.noise_multiplier:.6g} (standard deviation "
-        f"{plan.noise_std:.6g})",
-        "Steps": f"{plan.steps:,} noisy sums, accounted as {plan.training.count:,}",
-        "Accountant": f"{plan.accountant} ({statement.accountant_version})",
-    }
-    if search is not None:
-        rows["Search"] = (
-            f"the best of a secret number of runs, {search.expected_runs:g} on average "
-            "(Poisson); all of them are included in epsilon"
-        )
-        rows["Validation data"] = "declared public, not protected"
-        if search.score is not None:
-            rows["Validation data"] = (
-                f"{search.validation_units:,} more {values['members']}, protected as well; "
-                "each score has noise of standard deviation "
-                f"{search.score.noise_multiplier:.6g}"
-            )
-    return list(rows.items())
+    words: str = _WORDS["groups"][plan.partition.kind]
+    return words.format(partition=plan.partition)
 
 
 def _values(statement: PrivacyStatement) -> dict[str, Any]:
     """What the braces stand for."""
-    factor = math.exp(min(statement.epsilon, 700.0))
+    plan, factor = statement.plan, math.exp(min(statement.epsilon, 700.0))
     # For two equally likely neighbours no test beats 1/2 + TV/2, and an (epsilon, delta)
     # guarantee bounds the total variation by (e^epsilon - 1 + 2 delta) / (e^epsilon + 1).
     inverse = math.exp(-statement.epsilon)
-    guess = min(1.0, (1.0 + statement.delta * inverse) / (1.0 + inverse))
-    people = statement.unit == "person"
+    guess = min(1.0, (1.0 + plan.delta * inverse) / (1.0 + inverse))
+    people = plan.unit == "person"
     times = f"at most {round_up(factor, 3)} times"
     return {
-        "unit": _WORDS["unit"][statement.unit],
-        "relation": _WORDS["relation"][statement.relation],
+        "plan": plan,
+        "unit": _WORDS["unit"][plan.unit],
+        "relation": _WORDS["relation"][plan.relation],
+        "groups": groups_in_words(plan),
+        "sampling": _WORDS["sampling"][plan.schedule.name].format(plan=plan),
         "counted": "people with training documents" if people else "training documents",
         "members": "people" if people else "documents",
         # Those that train, and those that score.
-        "protected": f"{statement.plan.protected_units:,}",
+        "protected": f"{plan.protected_units:,}",
         "epsilon": round_up(statement.epsilon),
+        "unamplified": round_up(statement.epsilon_without_amplification),
         "factor": times if factor < 1e6 else "possibly more than a million times",
         "guess": _percent(guess),
         "detected": _percent(statement.detected_at_1_percent),
-        "delta": _short(statement.delta),
-        "slack": _short(statement.plan.delta_times_units),
+        "mu": _mu_in_words(statement),
+        "delta": _short(plan.delta),
+        "one_in": round(1.0 / plan.delta),
+        "slack": _short(plan.delta_times_units),
+        "clip_norm": _short(plan.clip_norm),
+        "version": statement.accountant_version,
         "void": " ".join(in_words(statement, statement.void)),
     }
 
