@@ -48,11 +48,7 @@ def open_bounded(path: Path, *, most: int) -> BinaryIO:
 
 
 def read_bounded(path: Path, *, most: int) -> bytes:
-    """The bytes of a file as ``open_bounded`` opens it.
-
-    Raises:
-        DataError: There is no such file, or it is not regular, or it is too large.
-    """
+    """The bytes of a file as ``open_bounded`` opens it."""
     with open_bounded(path, most=most) as file:
         try:
             # Never more than it had when it was opened, whatever is allowed.
@@ -99,14 +95,10 @@ def check_room(path: Path) -> None:
 def check_output(path: Path, is_ours: Callable[[Path], bool]) -> None:
     """Refuses a file that cannot or must not be written; to be asked before any work.
 
-    Args:
-        path: The file.
-        is_ours: Whether a file that is there was written for the same purpose. Only such a
-            file, or an empty one, is replaced.
+    A file that is there is replaced if it is empty, or was written for the same purpose.
 
     Raises:
-        ConfigError: It is a folder or no regular file, or holds something else, or it
-            cannot be written.
+        ConfigError: It is no regular file, holds something else, or cannot be written.
     """
     with writing(path):
         if path.exists() and not path.is_file():

@@ -116,40 +116,6 @@ def test_no_gaussian_winner_exceeds_the_bound(mean: float, ratio: float) -> None
     assert (worst > renyi_curve((GaussianEvent(1.0 / ratio),))[TRIED] * 1.05).any()
 
 
-def test_no_pair_of_outcomes_exceeds_the_bound() -> None:
-    # Randomised response with three answers, in every order of preference: the extreme points.
-    runs, high = RunCount(4.0), 0.5
-    here = np.array([high, 0.25, 0.25])
-    there = np.array([0.25, high, 0.25])
-
-    def curve(first: Array, second: Array) -> Array:
-        powers = ORDERS[:, None]
-        logs = powers * np.log(first) + (1 - powers) * np.log(second)
-        result: Array = np.logaddexp.reduce(logs, axis=1) / (ORDERS - 1)
-        return result
-
-    def generating(fractions: Array) -> Array:
-        result: Array = np.expm1(runs.rate * fractions) / math.expm1(runs.rate)
-        return result
-
-    single = np.maximum(curve(here, there), curve(there, here))
-    factors = ORDERS / (ORDERS - 1.0)
-    deltas = np.maximum(here - factors[:, None] * there, 0).sum(axis=1)
-    claimed = runs.bound(single, deltas)
-    worst = np.zeros(len(ORDERS))
-    for order in ([0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]):
-        laws = [
-            np.diff(generating(np.concatenate([[0.0], np.cumsum(law[order])])))
-            for law in (here, there)
-        ]
-        worst = np.maximum(worst, np.maximum(curve(*laws), curve(*laws[::-1])))
-    low = ORDERS < 64
-    assert (worst[low] <= claimed[low] + 1e-9).all()
-    # Wrong on purpose: paying for how many runs there are, but not for what the best shows.
-    naive = single + math.log(4.0) / (ORDERS - 1.0)
-    assert (worst[low] > naive[low] * 1.05).any()
-
-
 def test_it_is_the_librarys_bound_but_for_the_chance_of_no_run() -> None:
     from dp_accounting.rdp import rdp_privacy_accountant as library
 

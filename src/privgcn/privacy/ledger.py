@@ -81,11 +81,7 @@ class Ledger:
         self._head = Path(f"{self.path}.head")
 
     def entries(self) -> tuple[LedgerEntry, ...]:
-        """All releases so far.
-
-        Raises:
-            DataError: The file is not readable, or was changed by somebody else.
-        """
+        """All releases so far."""
         if not os.path.lexists(self.path) and not self._head.exists():
             return ()
         with self._locked():
@@ -102,22 +98,21 @@ class Ledger:
         budget: Budget | None = None,
         not_chosen: bool = False,
     ) -> float:
-        """Records one release and returns the epsilon spent at the budget's delta.
+        """Records one release and returns the epsilon spent, at the budget's delta if any.
 
         The same model counts once, however often it is released; without a hash of it every
         release counts as another model.
 
         Args:
-            statement: A verified, releasable statement.
+            statement: Of the model.
             budget: The most that all releases may cost; ``None`` for no limit.
             not_chosen: The owner's word that a model that is one of several was not chosen
                 among them by looking at scores or documents.
 
         Raises:
             DataError: The file cannot be read or written, or was changed by somebody else.
-            PrivacyContractError: The statement is void, not releasable or not true, it does
-                not add up with those in the ledger, or the budget does not cover it. No
-                release is recorded then.
+            PrivacyContractError: The statement may not be released, it does not add up with
+                those in the ledger, or the budget does not cover it.
         """
         check_releasable(statement, not_chosen=not_chosen)
         delta = statement.delta if budget is None else budget.delta
@@ -219,16 +214,7 @@ class Ledger:
 
 
 def check_releasable(statement: PrivacyStatement, *, not_chosen: bool = False) -> None:
-    """Refuses what must not be released.
-
-    Args:
-        statement: Of the model.
-        not_chosen: See :meth:`Ledger.record`.
-
-    Raises:
-        PrivacyContractError: The statement is not true, void, of a seeded experiment, or holds
-            on a condition that nobody has confirmed.
-    """
+    """Refuses a statement that is not true, is void, or holds on an unconfirmed condition."""
     statement.verify()
     if statement.void:
         raise PrivacyContractError(

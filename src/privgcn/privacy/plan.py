@@ -338,8 +338,8 @@ def plan_for(
         privacy: What is protected, and how strongly.
         units: How many documents train, or owners for unit ``person``.
         epochs: Passes over the training documents.
-        seed: Of the random partition.
-        columns: Further columns of the training documents; one is read, if declared public.
+        seed: Of a random partition.
+        columns: Of the training documents; one is read, if declared public.
     """
     if (privacy.epsilon is None) == (privacy.noise_multiplier is None):
         raise ConfigError(

@@ -87,17 +87,12 @@ class RunCount:
         return runs
 
     def bound(self, curve: Array, deltas: Array) -> Array:
-        """The Renyi divergences of the winner at ``ORDERS``.
+        """Upper bounds on the Renyi divergences of the winner at ``ORDERS``.
 
-        Args:
-            curve: Upper bounds on those of one run.
-            deltas: For each order a, a delta at which one run is private with the epsilon
-                log(1 + 1/(a - 1)).
-
-        Guarantees:
-            An upper bound: theorem 6 of the paper. Leaving out the chance of no run multiplies
-            f' by one constant, which turns the theorem's rate under the logarithm into the
-            mean.
+        From those of one run, and for each order a a delta at which it is private with the
+        epsilon log(1 + 1/(a - 1)): theorem 6 of the paper. Leaving out the chance of no run
+        multiplies f' by one constant, which turns the theorem's rate under the logarithm into
+        the mean.
         """
         result = curve + math.log(self.expected) / (ORDERS - 1.0) + self.rate * deltas
         # A divergence of a lower order is never larger.
@@ -185,8 +180,7 @@ def calibrated_search(
         epsilon: The target for everything together.
         trainings: What each candidate releases; their noise multipliers are replaced.
         runs: The law of the number of runs.
-        validation_units: How many private validation documents (or owners) score a run; 0 if
-            they were declared public.
+        validation_units: As in ``Selection``.
         delta: Of the guarantee.
     """
     calibrated = partial(calibrate_event, epsilon, delta=delta, accountant="rdp")

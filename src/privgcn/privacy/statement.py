@@ -194,7 +194,7 @@ class PrivacyStatement(_PlanFields):
             releasable: Whether noise and samples came from a secret source.
             assumed_public: What this run takes as public, beyond what every run does: facts,
                 or a sentence for what no code says.
-            not_covered: What this run leaves uncovered, beyond what every run does; likewise.
+            not_covered: What this run leaves uncovered, likewise.
             model_sha256: Of the model that the statement is about.
         """
         public, strength = list(_ALWAYS_PUBLIC), strength_of(plan.event, plan.delta)

@@ -28,12 +28,8 @@ DIGEST_KEY = "statement_digest"
 def model_sha256(weights: bytes, record: Mapping[str, Any], settings: Settings) -> str:
     """SHA-256 of a model: its tensors, its whole record, and its settings but for ``data``.
 
-    Args:
-        weights: The tensors in safetensors bytes. Their metadata are left out, as they repeat
-            the statement's digest, and the statement holds this value.
-        record: What ``model.json`` holds.
-        settings: Where the documents came from is no part of a release, so no part of this
-            either.
+    Where the documents came from is no part of a release. The metadata of the safetensors
+    bytes repeat the statement's digest, and the statement holds this value.
 
     Guarantees:
         The same value before and after a model was written and read.
@@ -57,14 +53,7 @@ def check_claim(
     record: Mapping[str, Any],
     where: Path,
 ) -> None:
-    """Computes a claim again and compares it with the model that it is about.
-
-    Args:
-        statement: The claim.
-        settings: Of the run.
-        weights: The content of the model file.
-        record: What the model was saved with.
-        where: The folder, for messages.
+    """Computes a claim again and compares it with the model in ``where`` that it is about.
 
     Raises:
         DataError: The model file is none.
