@@ -157,6 +157,8 @@ def test_rounding_never_takes_the_distribution_below_the_truth(
     truth = gaussian_epsilon(sensitivity * math.sqrt(steps) / noise, delta)
     assert truth - 1e-9 <= epsilon
     assert epsilon <= truth * 1.002 or delta < 1e-6
+    # Nothing is read from a distribution where rounding is not small beside delta.
+    assert accounting._composed((GaussianEvent(noise, steps, 0.5),), 5e-11)[1] is None
 
 
 def test_one_sampled_step_is_exact() -> None:
