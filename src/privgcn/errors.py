@@ -116,11 +116,8 @@ def refusal(
         location = (names[location[0]], *location[1:])
     name = ".".join(str(at) for at in location)
     message = first["msg"].removeprefix("Value error, ")
-    for long, short in (
-        ("greater than or equal to", "at least"),
-        ("less than or equal to", "at most"),
-    ):
-        message = message.replace(long, short)
+    message = message.replace("greater than or equal to", "at least")
+    message = message.replace("less than or equal to", "at most")
     _, should, must = message.partition(" should ")
     rule = {
         "missing": "must be given",
