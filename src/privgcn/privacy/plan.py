@@ -281,8 +281,8 @@ class PrivacyPlan:
             return self.training
         if self.training not in self.selection.candidates:
             raise PrivacyContractError(
-                "The training of a plan with a search must be one of the candidates that "
-                f"the search is accounted with. Got {self.training!r}."
+                f"The training of a plan must be one of the candidates of its search. Got "
+                f"{self.training!r}."
             )
         return self.selection
 

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from pydantic import Field
 
-from privgcn.errors import ConfigError
 from privgcn.privacy.accounting import (
     LEAST_NOISE,
     ORDERS,
@@ -45,7 +44,6 @@ from privgcn.privacy.values import Real, Whole, strict
 if TYPE_CHECKING:
     from privgcn.mechanism import RandomSource
 
-_OWNER = "a search"
 #: So that a claim is computed again in well under a second, whoever wrote it.
 MOST_CANDIDATES = 100
 ExpectedRuns = Annotated[
@@ -54,7 +52,7 @@ ExpectedRuns = Annotated[
 ]
 
 
-@strict(_OWNER)
+@strict("a search")
 class RunCount:
     """The law of the secret number of runs: Poisson, given that there is at least one.
 
@@ -99,7 +97,7 @@ class RunCount:
         return np.minimum.accumulate(result[::-1])[::-1]
 
 
-@strict(_OWNER, kw_only=True)
+@strict("a search", kw_only=True)
 class Selection:
     """How a model was chosen among several private runs of which it is one.
 
@@ -125,16 +123,9 @@ class Selection:
 
     def __post_init__(self) -> None:
         if len(set(self.candidates)) < len(self.candidates):
-            raise ConfigError(
-                f"The 'candidates' of {_OWNER} must name each kind of training once. "
-                f"Got {self.candidates!r}."
-            )
+            raise ValueError("'candidates' must name each kind of training once")
         if (self.score is None) != (self.validation_units == 0):
-            raise ConfigError(
-                f"The 'validation_units' of {_OWNER} must be 0 without a score, and at least 1 "
-                f"with one. Got {self.validation_units}. Validation documents are either "
-                "scored with noise, or declared public."
-            )
+            raise ValueError("'validation_units' must be those that a score protects")
 
     def curve(self) -> Array:
         """Upper bounds on the Renyi divergences of the winner at ``ORDERS``.

@@ -35,7 +35,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_serializer
 
 from privgcn.config import MODES, Mode
-from privgcn.errors import ConfigError, PrivacyContractError, PrivGCNError, shown
+from privgcn.errors import PrivacyContractError, PrivGCNError, shown
 from privgcn.privacy import wording
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.tradeoff import strength_of
@@ -96,14 +96,12 @@ class Fact:
 
     def __post_init__(self) -> None:
         if self.code not in wording.SENTENCES:
-            raise ConfigError(f"The 'code' of a fact must be known. Got {self.code!r}.")
+            raise ValueError("'code' must be known")
         sentence = wording.SENTENCES[self.code]
         needed = [name for name in ("count", "kind", "detail") if f"{{{name}}}" in sentence]
         given = [name for name, value in vars(self).items() if value is not None][1:]
         if given != needed:
-            raise ConfigError(
-                f"The parameters of the fact '{self.code}' must be {needed}. Got {given}."
-            )
+            raise ValueError(f"the parameters of '{self.code}' must be {needed}")
 
     @model_serializer(mode="wrap")
     def _without_gaps(self, handler: Any) -> dict[str, Any]:
