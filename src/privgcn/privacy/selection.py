@@ -127,16 +127,20 @@ class Selection:
         if (self.score is None) != (self.validation_units == 0):
             raise ValueError("'validation_units' must be those that a score protects")
 
+    @property
+    def alternatives(self) -> tuple[GaussianEvent, ...]:
+        """What one run may touch a unit by: one candidate's training, or a score, not both."""
+        return self.candidates if self.score is None else (*self.candidates, self.score)
+
     def curve(self) -> Array:
         """Upper bounds on the Renyi divergences of the winner at ``ORDERS``.
 
-        One run touches a unit by the training of one candidate or by a score (a unit trains
-        or validates, never both). The worst of them counts at every order.
+        The worst of the alternatives counts at every order.
         """
         # One run's deltas at these epsilons are what the bound needs.
         epsilons = np.log1p(1.0 / (ORDERS - 1.0))
         curves, deltas = [], []
-        for event in (*self.candidates, *([self.score] if self.score else [])):
+        for event in self.alternatives:
             curves.append(renyi_curve((event,)))
             ratio, sampled = merged((event,))
             if sampled:
