@@ -267,6 +267,7 @@ def test_numbers_are_rounded_against_the_claim() -> None:
         assert float(round_up(value)) >= value
     assert "at delta 1.235e-5 for" in guarantee_line(statement(delta=1.2341e-5))
     assert "at delta 1e-5 for" in guarantee_line(statement(delta=1e-5))
+    assert "adds up to 0.0011," in explained(statement(delta=1.1e-5))["meaning"][3]
 
 
 # hazard 31

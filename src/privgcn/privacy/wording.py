@@ -210,7 +210,8 @@ def _printable(value: Any) -> Any:
 
 
 def _short(value: float) -> str:
-    """Up to four significant digits, never smaller, without a needless exponent."""
-    rounded = Context(prec=4, rounding=ROUND_CEILING).create_decimal(str(value))
+    """Up to four significant digits, rounded up, without a needless exponent."""
+    # A product such as 0.0011000000000000001 is 0.0011.
+    rounded = Context(prec=4, rounding=ROUND_CEILING).create_decimal(f"{value:.14g}")
     mantissa, _, exponent = f"{float(rounded):.4g}".partition("e")
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
