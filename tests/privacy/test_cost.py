@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from privacy.plans import statement
 
 VERIFY = """
@@ -18,8 +16,10 @@ print(*sorted({name.partition('.')[0] for name in sys.modules}))
 ACCOUNT = """
 import sys
 from privgcn.privacy.accounting import epsilon_of
-epsilon_of(noise_multiplier=4.0, steps=1000, accountant=sys.argv[1],
-           sampling_probability=float(sys.argv[2]))
+for pair in sys.argv[1:]:
+    accountant, rate = pair.split()
+    epsilon_of(noise_multiplier=4.0, steps=1000, accountant=accountant,
+               sampling_probability=float(rate))
 print(*sorted({name.partition('.')[0] for name in sys.modules}))
 """
 HEAVY = {"torch", "scipy", "dp_accounting", "sklearn", "polars"}
@@ -35,19 +35,11 @@ def run(program: str, *arguments: str) -> tuple[set[str], float]:
     return HEAVY & set(done.stdout.split()), seconds
 
 
-@pytest.mark.parametrize(
-    ("accountant", "rate", "loads"),
-    [
-        ("pld", "1.0", set()),
-        ("rdp", "0.1", set()),
-        ("moments", "0.1", set()),
-        ("pld", "0.1", {"scipy", "dp_accounting"}),
-    ],
-)
-def test_accounting_loads_what_it_needs(accountant: str, rate: str, loads: set[str]) -> None:
-    loaded, seconds = run(ACCOUNT, accountant, rate)
-    assert loaded == loads
-    assert loads or seconds < 1.0
+def test_accounting_loads_what_it_needs() -> None:
+    loaded, seconds = run(ACCOUNT, "pld 1.0", "rdp 0.1", "moments 0.1")
+    assert not loaded
+    assert seconds < 1.0
+    assert run(ACCOUNT, "pld 0.1")[0] == {"scipy", "dp_accounting"}
 
 
 def test_verifying_a_statement_is_quick(tmp_path: Path) -> None:
