@@ -12,8 +12,8 @@ import pytest
 
 from privgcn.report.card import privacy_card
 from privgcn.report.comparison import runs_page
-from privgcn.report.page import RunRecord, run_page
-from report.samples import make_scores, make_settings, make_statement
+from privgcn.report.page import run_page
+from report.samples import make_scores, make_settings, make_statement, record
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -96,13 +96,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     scores["dataset"] = HOSTILE[1]
     scores["baselines"][HOSTILE[0]] = {"micro_f1": 0.6}
     many = make_scores(tuple(f"a long class name {i}" for i in range(41)))
-    others = [make_statement(noise_multiplier=8.0 + i) for i in range(3)]
     html = {
         "run": run_page(settings, statement, scores),
         "classes": run_page(make_settings(None), None, many),
-        "runs": runs_page(
-            [RunRecord(settings, each, scores, HOSTILE[i % 2]) for i, each in enumerate(others)]
-        ),
+        "runs": runs_page([record(name, statement, scores) for name in HOSTILE]),
         "card": privacy_card(statement, settings, template="card.html"),
     }
     for name, page in html.items():

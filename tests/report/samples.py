@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from privgcn.config import Settings
@@ -37,6 +38,13 @@ def make_settings(statement: PrivacyStatement | None, **changes: Any) -> Setting
         "training.epochs": statement.steps,
     }
     return Settings(recipe="auto").changed({**privacy, **changes})
+
+
+def record(name: str, statement: PrivacyStatement | None, scores: dict[str, Any]) -> Any:
+    """What a page of several needs of a run."""
+    return SimpleNamespace(
+        folder=name, settings=make_settings(statement), statement=statement, scores=scores
+    )
 
 
 def make_scores(

@@ -2,57 +2,47 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 
-from privgcn.errors import PrivacyContractError
 from privgcn.report.card import privacy_card
 from report.samples import make_settings, make_statement
 
-MARKDOWN = partial(privacy_card, template="card.md")
-HTML = partial(privacy_card, template="card.html")
-BOTH = pytest.mark.parametrize("make", [MARKDOWN, HTML])
+BOTH = pytest.mark.parametrize("template", ["card.md", "card.html"])
 STATEMENT = make_statement()
 SETTINGS = make_settings(STATEMENT)
+HOSTILE = "<script>alert(1)</script>"
 
 
 @BOTH
-def test_a_card_states_the_guarantee(make):
-    card = make(STATEMENT, SETTINGS)
+def test_a_card_states_the_guarantee_and_nothing_uncovered(template):
+    data = {"data.source": "/home/me/letters", "data.classes": ["sick", "well"]}
+    card = privacy_card(STATEMENT, SETTINGS.changed(data), template=template)
 
     for words in ("epsilon at most", "one document", "Assumed to be public", "Not covered"):
         assert words in card
     assert STATEMENT.digest in card
-    assert make(STATEMENT, SETTINGS) == card
-
-
-@BOTH
-def test_nothing_uncovered_gets_in(make):
-    data = {"data.source": "/home/me/letters", "data.classes": ["sick", "well"]}
-    card = make(STATEMENT, SETTINGS.changed(data)).rpartition("</style>")[2]
-
-    assert card == make(STATEMENT, SETTINGS).rpartition("</style>")[2]
-    for word in ("/home/me", "sick", "data.source", "micro-F1", "Confusion", "baseline"):
-        assert word not in card
-    assert "seconds" not in card
+    assert card == privacy_card(STATEMENT, SETTINGS, template=template)
+    body = card.rpartition("</style>")[2]
+    for word in ("/home/me", "sick", "[data]", "micro-F1", "Confusion", "baseline", "seconds"):
+        assert word not in body
 
 
 def test_only_releasable_models_have_a_card():
-    with pytest.raises(PrivacyContractError, match="may be released"):
-        MARKDOWN(make_statement(releasable=False), SETTINGS)
+    with pytest.raises(ValueError, match="may be released"):
+        privacy_card(make_statement(releasable=False), SETTINGS)
 
 
 @BOTH
-def test_a_card_says_what_a_model_card_says(make):
-    bare = make(STATEMENT, SETTINGS)
-    said = make(
+def test_a_card_says_what_a_model_card_says(template):
+    bare = privacy_card(STATEMENT, SETTINGS, template=template)
+    said = privacy_card(
         STATEMENT,
         SETTINGS,
         about="Letters to a clinic",
         classes=("sick", "well"),
         intended_use="For triage",
         contact="ask@example.org",
+        template=template,
     )
 
     for title in ("Intended use", "Training documents", "Classes", "Limits", "Contact"):
@@ -63,8 +53,10 @@ def test_a_card_says_what_a_model_card_says(make):
         assert words not in bare
 
 
-def test_what_the_owner_says_stays_text():
-    hostile = "<script>alert(1)</script>"
-    said = dict.fromkeys(("about", "intended_use", "contact"), hostile)
+def test_a_hub_reads_the_front_matter_and_what_the_owner_says_stays_text():
+    said = {"about": HOSTILE, "intended_use": HOSTILE, "contact": HOSTILE, "classes": [HOSTILE]}
 
-    assert "<script" not in HTML(STATEMENT, SETTINGS, **said, classes=[hostile])
+    assert "<script" not in privacy_card(STATEMENT, SETTINGS, **said, template="card.html")
+    markdown = privacy_card(STATEMENT, SETTINGS, **said)
+    assert markdown.startswith("---\nlibrary_name: privgcn\npipeline_tag: text-class")
+    assert "\\<script\\>" in markdown

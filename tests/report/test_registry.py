@@ -136,12 +136,12 @@ def test_a_hostile_answer_stays_one_text() -> None:
     ("change", "match"),
     [
         ({"colour": ["blue"]}, "'colour' of a registry entry is unknown"),
-        ({"name": ["a", "b"]}, "must be given once"),
-        ({"name": [" "]}, "must say something"),
-        ({"publication_date": ["1.3.2026"]}, "YYYY-MM-DD"),
-        ({"publication_date": ["20260301"]}, "YYYY-MM-DD"),
-        ({"data_product_sector": ["Gardening"]}, "must be one of Technology"),
-        ({"release_type": ["Some"]}, "must be one of One release"),
+        ({"name": ["a", "b"]}, "name.*must be a valid string"),
+        ({"name": [" "]}, "must have at least 1 character"),
+        ({"publication_date": ["1.3.2026"]}, "publication_date"),
+        ({"publication_date": ["20260301"]}, "publication_date"),
+        ({"data_product_sector": ["Gardening"]}, "must be 'Technology', 'Health"),
+        ({"release_type": ["Some"]}, "must be 'One release'"),
     ],
 )
 def test_what_an_entry_cannot_hold_is_refused(change: dict[str, Any], match: str) -> None:

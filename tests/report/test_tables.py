@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from privgcn.report.tables import MeanStd, Table
-from privgcn.report.text import NOTHING, clean, markdown_text, number, score, setting
+from privgcn.report.text import NOTHING, clean, markdown_text, number
 
 
 def test_cells_are_written_for_readers():
-    row = ("a", True, 3, 0.12345, float("nan"), MeanStd(0.5, 0.25), None)
+    row = ("a", 3, 0.12345, float("nan"), MeanStd(0.5, 0.25), None)
 
-    assert Table("t", list("abcdefg"), [row]).texts() == [
-        ["a", "yes", "3", "0.123", NOTHING, "0.500 ± 0.250", NOTHING]
+    assert Table("t", list("abcdef"), [row]).texts() == [
+        ["a", "3", "0.123", NOTHING, "0.500 ± 0.250", NOTHING]
     ]
 
 
@@ -28,17 +28,10 @@ def test_markdown_shows_user_text_as_it_is():
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0, "0"), (136.512, "136.5"), (1e-05, "1e-5"), (2000.0, "2000"), (None, NOTHING),
-     (1e12, "1e12"), (float("inf"), "inf"), (True, "True")],
+     (1e12, "1e12"), (float("inf"), "inf"), (0.0121, "0.0121"), ("each", "each")],
 )  # fmt: skip
 def test_numbers_are_short(value, text):
     assert number(value) == text
-
-
-def test_settings_and_scores_are_words():
-    assert [setting(v) for v in (True, False, [1, "a"], [], 0.5)] == [
-        "yes", "no", "1, a", "none", "0.5",
-    ]  # fmt: skip
-    assert score(float("nan")) == NOTHING
 
 
 def test_no_character_breaks_a_page():

@@ -64,7 +64,7 @@ def attack(source: str, chosen: Chosen, shadows: int = 16, out: Path | None = No
     with shown_progress("attacking"):
         result = attack_target(target, shadows=shadows)
     lines: list[Line] = [
-        table(result.model_dump()),
+        table(result),
         "No guarantee covers inference full-graph.",
     ]
     if out is not None:

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import typer
 from typer import Argument, Option
 
 from privgcn.cli.flags import MODES, READING, RUN_OR_RELEASE, takes
@@ -19,7 +18,6 @@ from privgcn.cli.output import (
     note,
     say,
     shown_progress,
-    watched_by_a_person,
 )
 from privgcn.errors import ConfigError
 
@@ -227,9 +225,7 @@ def _check_registry(registry: Path, *, overwrite: bool) -> None:
 
 
 def _answers(entries: list[str], **own: str | None) -> dict[str, list[str]]:
-    """What only a person knows of a registry entry: from options, or asked at a terminal."""
-    from privgcn.report.registry import REQUIRED
-
+    """What only a person knows of a registry entry, by its field."""
     answers: dict[str, list[str]] = {}
     for text in entries:
         name, separator, value = text.partition("=")
@@ -239,10 +235,6 @@ def _answers(entries: list[str], **own: str | None) -> dict[str, list[str]]:
     for name, said in own.items():
         if said is not None:
             answers.setdefault(name, [said])
-    if sys.stdin.isatty() and watched_by_a_person():
-        for name, meaning in REQUIRED.items():
-            if name not in answers:
-                answers[name] = [typer.prompt(f"{name}: {meaning}", err=True)]
     return answers
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from privgcn.config import DataSettings, Settings
-from privgcn.errors import PrivacyContractError
+from privgcn.config import Settings, to_toml
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.wording import explained, sentence
-from privgcn.report.page import render, shown_settings, texts
+from privgcn.report.text import rendered
 
 #: Encoders by kind of features, as the Hugging Face hub names them.
 _BASE_MODELS = {
@@ -35,44 +34,29 @@ def privacy_card(
     """The card; the same content in both formats. Markdown begins with what a hub reads.
 
     Args:
-        statement: Of the released model.
+        statement: Of a model that may be released.
         settings: Of its training; the ``data`` section stays out of the card.
         about: What the training documents are, where their owner makes it public.
         classes: Names of the classes, where they were declared and not read off the labels.
         intended_use: What the model is for.
         contact: Whom to ask.
         template: ``card.md``, or ``card.html`` for one self-contained page.
-
-    Raises:
-        PrivacyContractError: The model must not be released.
     """
-    if not statement.releasable or statement.void:
-        wrong = "whose claim is void" if statement.void else "whose noise came from a seed"
-        raise PrivacyContractError(
-            "The 'statement' of a privacy card must be of a run that may be released. Got one "
-            f"{wrong}. Train again, once, without --reproducible."
-        )
+    if statement.void or not statement.releasable:
+        raise ValueError("a privacy card is for a model that may be released")
+    words = explained(statement)
     kinds = [fact.kind for fact in statement.assumed_public if fact.code == "features"]
-    base_model = _BASE_MODELS.get(str(kinds[0])) if kinds else None
-    words, usual = explained(statement), texts()["card"]
-    named = usual["classes"]
-    if classes is not None:
-        named = f"{len(classes)} classes: {', '.join(classes)}."
-    trained = f"The model was trained on {dict(words['facts'])['Training data']}."
-    sections = [
-        ("Intended use", [sentence(intended_use or usual["use"]), usual["misuse"]]),
-        ("Training documents", [trained, sentence(about or usual["corpus"])]),
-        ("Classes", [named]),
-        ("Limits", usual["limits"]),
-        ("Contact", [contact or usual["contact"]]),
-    ]
-    public = settings.model_copy(update={"data": DataSettings()})
+    own_encoder = not kinds or "model" in settings.features.options
     card = {
         "title": "Privacy card",
         "synthetic": None,
-        "base_model": None if "model" in settings.features.options else base_model,
+        "base_model": None if own_encoder else _BASE_MODELS.get(str(kinds[0])),
         "statement": words,
-        "about": sections,
-        "settings": shown_settings(public),
+        "trained_on": dict(words["facts"])["Training data"],
+        "about": about and sentence(about),
+        "classes": classes,
+        "intended_use": intended_use and sentence(intended_use),
+        "contact": contact,
+        "toml": to_toml(settings.model_dump(exclude={"data"})),
     }
-    return render(template, card)
+    return rendered(template, page=card)

@@ -9,7 +9,6 @@ Ito, safe for colour-blind readers, and dashes differ too (``chart.css``).
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,24 +30,20 @@ _COLOURS = 6
 
 
 class Point(NamedTuple):
-    """One value of a line or a bar.
+    """One value of a line or a bar, and the ends of its interval, where known.
 
-    Attributes:
-        x: A number or a name; ``None`` for a level that holds everywhere.
-        y: The value.
-        ends: The ends of its interval, where known.
+    The position ``x`` is a number or a name; ``None`` for a level that holds everywhere.
     """
 
     x: float | str | None
     y: float
-    ends: tuple[float, float] | None = None
+    ends: Sequence[float] | None = None
 
     def __str__(self) -> str:
         return score(self.y) + ("" if self.ends is None else f" ({between(self.ends)})")
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(NamedTuple):
     """Points of one name; a reference is grey."""
 
     name: str
@@ -63,16 +58,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Figure:
-    """A line chart, or one of horizontal bars, each under its name.
-
-    Attributes:
-        title: What the figure shows.
-        series: What is drawn.
-        x_label: Name of the horizontal axis of a line chart, of the bars of a bar chart.
-        y_label: Name of the values; those of bars are fractions.
-        bars: Whether these are bars.
-        notes: Sentences below the figure.
-    """
+    """A line chart, or one of horizontal bars, which are fractions, each under its name."""
 
     title: str
     series: Sequence[Series]
@@ -84,7 +70,7 @@ class Figure:
     def svg(self) -> Markup:
         """The drawing; its label is what a screen reader announces."""
         template = "bars.svg" if self.bars else "lines.svg"
-        more = {"height": self.height} if self.bars else self._axes()
+        more = {} if self.bars else self._axes()
         return Markup(rendered(template, figure=self, looks=list(self._looks()), **more))
 
     def values_table(self) -> Table:
@@ -102,24 +88,26 @@ class Figure:
         """Of the drawing, in pixels."""
         if self.bars:
             return _LINE + 6 + _BAR * sum(len(one.points) for one in self.series)
-        return _LINE * len(self.series) + 30 + _HEIGHT + 50
+        return self._bottom + 50
+
+    @property
+    def _bottom(self) -> int:
+        return _LINE * len(self.series) + 30 + _HEIGHT
 
     def _looks(self) -> Iterator[tuple[str, Series]]:
         """The classes of each series: colour, and dashes once all colours are used."""
-        ranks = {False: itertools.count(), True: itertools.count()}
-        for one in self.series:
-            rank = next(ranks[one.reference])
-            colour, dash = f"s{rank % _COLOURS}", rank // _COLOURS
-            if one.reference:
-                colour, dash = "ref", rank + 1
-            yield f"{colour} d{dash % 4}", one
+        for references in (False, True):
+            for rank, one in enumerate(x for x in self.series if x.reference == references):
+                colour, dash = f"s{rank % _COLOURS}", rank // _COLOURS
+                if references:
+                    colour, dash = "ref", rank + 1
+                yield f"{colour} d{dash % 4}", one
 
     def _axes(self) -> dict[str, Any]:
         """Where the values of a line chart lie, and the ticks of its axes."""
         points = [point for one in self.series for point in one.points]
         across = Scale.of_positions([point.x for point in points if point.x is not None])
         upward = Scale.of_values([v for p in points for v in (p.y, *(p.ends or ()))])
-        bottom = _LINE * len(self.series) + 30 + _HEIGHT
         ticks, taken = [], -math.inf
         for fraction, words in across.ticks:
             # A tick that would touch its neighbour on a phone is left out.
@@ -128,12 +116,16 @@ class Figure:
             if fraction * _PHONE - half >= taken + 4:
                 taken = fraction * _PHONE + half
                 ticks.append((f"{100 * fraction:.2f}%", shown))
+
+        def height_of(fraction: float) -> float:
+            return round(self._bottom - fraction * _HEIGHT, 2)
+
         return {
-            "bottom": bottom,
+            "bottom": self._bottom,
             "x": lambda value: f"{100 * across.at(value):.2f}%",
-            "y": lambda value: round(bottom - upward.at(value) * _HEIGHT, 2),
+            "y": lambda value: height_of(upward.at(value)),
             "across": ticks,
-            "upward": [(round(bottom - at * _HEIGHT, 2), words) for at, words in upward.ticks],
+            "upward": [(height_of(fraction), words) for fraction, words in upward.ticks],
             "sorted_points": lambda series: sorted(
                 (p for p in series.points if p.x is not None), key=lambda p: across.at(p.x)
             ),
@@ -184,9 +176,6 @@ class Scale(NamedTuple):
         return cls(at, [(at(value), number(value)) for value in own])
 
 
-def save_svg(figure: Figure, path: Path, *, width: int = 720) -> Path:
+def save_svg(figure: Figure, path: Path) -> None:
     """Writes a drawing to a file of its own, light or dark as the reader's system is."""
-    left, right = (16, 150) if figure.bars else (48, 24)
-    place = {"left": left, "inner": width - left - right, "width": width}
-    write_atomically(path, rendered("figure.svg", figure=figure, **place) + "\n")
-    return path
+    write_atomically(path, rendered("figure.svg", figure=figure) + "\n")

@@ -4,14 +4,6 @@ The registry (https://registry.opendp.org) lists what was released under differe
 in three tiers of detail. Half of an entry follows from the statement. The other half only a
 person knows: it is given by the field names of the registry's schema, and nothing is made up
 for what is missing. The tier is the highest one whose fields are all there.
-
-    >>> fill({"name": ["Letters"], "colour": ["blue"]})
-    Traceback (most recent call last):
-    privgcn.errors.ConfigError: The 'colour' of a registry entry is unknown. Got 'blue'. Known \
-are: actors, data_curators, data_product_region, data_product_sector, data_source_type, \
-data_source_type_details, description, intended_use, justification, name, notes, \
-preprocessing_and_hyperparameter_tuning, publication_date, registry_authors, release_type, \
-release_type_details, sources.
 """
 
 from __future__ import annotations
@@ -19,70 +11,49 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Any
+from decimal import Decimal
+from typing import Annotated, Literal, TypeAlias
 
-from privgcn.errors import ConfigError, shown
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from privgcn.errors import ConfigError, refusal
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.wording import SHORT_UNIT, explained, in_words, round_up
 from privgcn.report.text import rendered
 
-#: What only a person knows, with what it means; the first ones every entry must have.
-REQUIRED = {
-    "name": "name of the model",
-    "data_curators": "who publishes it",
-    "description": "what it is",
-    "intended_use": "what it is for",
-    "data_product_region": "the region that the documents, or the laws on them, are of",
-    "publication_date": "the day of publication, as YYYY-MM-DD",
-    "registry_authors": "who wrote this entry",
-}
-_OPTIONAL = (
-    *("data_product_sector", "release_type", "release_type_details", "data_source_type"),
-    *("data_source_type_details", "actors", "preprocessing_and_hyperparameter_tuning"),
-    *("justification", "sources", "notes"),
-)
+_Text: TypeAlias = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 _LISTS = ("data_curators", "registry_authors")
-_ONE_OF = {
-    "data_product_sector": (
-        *("Technology", "Healthcare", "Education", "Government", "Energy", "Finance"),
-    ),
-    "release_type": ("One release", "Many releases"),
-    "data_source_type": ("Static", "Dynamic"),
-}
-_TIER_2 = ("release_type", "data_source_type")
-_TIER_3 = ("actors", "preprocessing_and_hyperparameter_tuning", "justification")
+_TIER_2 = {"release_type", "data_source_type"}
+_TIER_3 = {"actors", "preprocessing_and_hyperparameter_tuning", "justification"}
 
 
-def fill(answers: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Answers as the registry takes them.
+class Answers(BaseModel):
+    """What only a person knows, by the names of the registry's schema."""
 
-    Raises:
-        ConfigError: A field that is unknown, missing, given twice, or not what it may be.
-    """
-    known = sorted((*REQUIRED, *_OPTIONAL))
-    for name, values in answers.items():
-        if name not in known:
-            rule = f"is unknown. Got {shown(values[0])}. Known are: {', '.join(known)}."
-        elif len(values) > 1 and name not in _LISTS:
-            rule = f"must be given once. Got {len(values)} times."
-        elif not all(value.strip() for value in values):
-            rule = "must say something. Got nothing."
-        elif values[0] not in _ONE_OF.get(name, values):
-            rule = f"must be one of {', '.join(_ONE_OF[name])}. Got {shown(values[0])}."
-        elif name == "publication_date" and not _is_date(values[0]):
-            rule = f"must be a day as YYYY-MM-DD. Got {shown(values[0])}."
-        else:
-            continue
-        raise ConfigError(f"The {shown(name)} of a registry entry {rule}")
-    missing = [f"{name} ({REQUIRED[name]})" for name in REQUIRED if name not in answers]
-    if missing:
-        raise ConfigError(
-            f"A registry entry must say what only you know. Missing: {', '.join(missing)}. Add "
-            f'--entry "{missing[0].partition(" ")[0]}=...", and so on.'
-        )
-    return {
-        name: list(values) if name in _LISTS else values[0] for name, values in answers.items()
-    }
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: _Text = Field(description="name of the model")
+    data_curators: list[_Text] = Field(description="who publishes it")
+    description: _Text = Field(description="what it is")
+    intended_use: _Text = Field(description="what it is for")
+    data_product_region: _Text = Field(
+        description="the region that the documents, or the laws on them, are of"
+    )
+    publication_date: date = Field(description="the day of publication, as YYYY-MM-DD")
+    registry_authors: list[_Text] = Field(description="who wrote this entry")
+    data_product_sector: (
+        Literal["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"]
+        | None
+    ) = None
+    release_type: Literal["One release", "Many releases"] | None = None
+    release_type_details: _Text | None = None
+    data_source_type: Literal["Static", "Dynamic"] | None = None
+    data_source_type_details: _Text | None = None
+    actors: _Text | None = None
+    preprocessing_and_hyperparameter_tuning: _Text | None = None
+    justification: _Text | None = None
+    sources: _Text | None = None
+    notes: _Text | None = None
 
 
 def registry_entry(statement: PrivacyStatement, answers: Mapping[str, Sequence[str]]) -> str:
@@ -93,51 +64,49 @@ def registry_entry(statement: PrivacyStatement, answers: Mapping[str, Sequence[s
         answers: By field of the registry's schema; several values for lists.
 
     Raises:
-        ConfigError: See :func:`fill`.
+        ConfigError: A field is unknown, missing, given twice, or not what it may be.
     """
-    said, words = fill(answers), explained(statement)
+    said = {key: list(v) if key in _LISTS or len(v) > 1 else v[0] for key, v in answers.items()}
+    try:
+        known = Answers.model_validate(said).model_dump(mode="json", exclude_none=True)
+    except ValidationError as error:
+        fields = Answers.model_fields
+        missing = [fault["loc"][0] for fault in error.errors() if fault["type"] == "missing"]
+        if not missing:
+            raise refusal(error, "a registry entry") from None
+        named = ", ".join(f"{name} ({fields[str(name)].description})" for name in missing)
+        raise ConfigError(
+            f"A registry entry must say what only you know. Missing: {named}. Add "
+            f'--entry "{missing[0]}=...", and so on.'
+        ) from None
+    words = explained(statement)
     facts = dict(words["facts"])
     public = in_words(statement, (*statement.assumed_public, *statement.not_covered))
+    tier_2 = known.keys() >= _TIER_2
+    meaning = [
+        *words["meaning"],
+        f"Gaussian DP: {facts['Gaussian differential privacy']}.",
+        *words["warnings"],
+    ]
+    # As the registry makes it.
+    slug = (known["name"], *known["data_curators"], known["publication_date"][:4])
     page = {
-        "said": said,
-        "slug": _slug(said),
-        "tier": 1 + _has(said, _TIER_2) + _has(said, (*_TIER_2, *_TIER_3)),
+        "said": known,
+        "slug": re.sub(r"[\W_]+", "-", "-".join(slug).lower()),
+        "tier": 1 + tier_2 + (tier_2 and known.keys() >= _TIER_3),
         "data": facts["Training data"],
         "unprotected": "\n".join(f"- {line}" for line in public),
         "unit": SHORT_UNIT[statement.unit],
         "promise": words["promise"],
-        "epsilon": float(round_up(statement.epsilon)),
-        "delta": statement.delta,
-        "meaning": " ".join(
-            [
-                *words["meaning"],
-                f"Gaussian DP: {facts['Gaussian differential privacy']}.",
-                *words["warnings"],
-            ]
-        ),
+        # YAML takes 1e-05 for a text.
+        "epsilon": f"{Decimal(round_up(statement.epsilon)):f}",
+        "delta": f"{Decimal(str(statement.delta)):f}",
+        "meaning": " ".join(meaning),
         "composition": f"{facts['Steps']}. Sampling: {facts['Sampling']}. Noise: "
         f"{facts['Noise multiplier']}. Accountant: {facts['Accountant']}. "
         + facts.get("Search", ""),
         "software": f"{words['package']}, accounting by {statement.accountant_version}",
-        "notes": " ".join([said.get("notes", ""), f"Statement digest: {words['digest']}."]),
+        "notes": f"{known.get('notes', '')} Statement digest: {words['digest']}.",
     }
     lines = rendered("registry.yaml", **page).splitlines()
     return "\n".join(line for line in lines if line.strip()) + "\n"
-
-
-def _has(said: Mapping[str, Any], names: Sequence[str]) -> bool:
-    return all(name in said for name in names)
-
-
-def _is_date(text: str) -> bool:
-    try:
-        return date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        return False
-
-
-def _slug(said: Mapping[str, Any]) -> str:
-    """The name of an entry, as the registry makes it."""
-    words = (said["name"], "-".join(said["data_curators"]), said["publication_date"][:4])
-    cleaned = (re.sub(r"\W+", "_", word.lower()) for word in words)
-    return "_".join(cleaned).replace("_", "-")

@@ -25,10 +25,12 @@ COVERAGE = "training documents"
 """What the guarantee covers or does not: the head of the column that says so."""
 
 _MEASURES = {"micro_f1": "micro-F1", "macro_f1": "macro-F1"}
-_GRAPH_BLIND = "graph-blind linear"
+_BLIND = "graph-blind linear"
+# What each baseline sees.
 _BASELINES = {
     "majority": "nothing: always predicts the most frequent class",
     "random": "nothing: predicts a random class",
+    _BLIND: "the new document only",
 }
 # A difference that chance gives less often than this is called one.
 _RARE = 0.05
@@ -54,19 +56,15 @@ def leading(scores: Scores, *, private: bool) -> Mode:
 
 
 def baseline(scores: Scores, lead: Mode) -> tuple[str, float] | None:
-    """What the leading score must beat: the graph-blind model, or else the best guess."""
-    rows = {name: row.get("micro_f1") for name, row in scores.get("baselines", {}).items()}
-    blind = rows.pop(_GRAPH_BLIND, None)
-    if blind is not None and lead != "alone":
-        return "the same model, blind to edges", blind
-    known = {name: value for name, value in rows.items() if value is not None}
-    return max(known.items(), key=lambda row: row[1]) if known else None
+    """What the leading score must beat; in mode ``alone`` the graph-blind model is itself."""
+    rows = [(name, row["micro_f1"]) for name, row in scores.get("baselines", {}).items()]
+    known = [row for row in rows if row[1] is not None and (lead, row[0]) != ("alone", _BLIND)]
+    return max(known, key=lambda row: row[1], default=None)
 
 
 def documents(scores: Scores) -> str:
     """What was scored, with the number where it is known."""
-    counts = {entry.get("documents") for entry in scores["modes"].values()}
-    count = counts.pop() if len(counts) == 1 else None
+    count = next(iter(scores["modes"].values())).get("documents")
     if count is None:
         return "test documents"
     return "1 test document" if count == 1 else f"{count:,} test documents"
@@ -79,21 +77,18 @@ def cells(entry: Mapping[str, Any], measure: str) -> tuple[float | None, str | N
 
 def mode_table(scores: Scores, *, private: bool) -> Table:
     """Modes and baselines, one row each, with what they see and whether that is covered."""
-    rows: list[tuple[Cell, ...]] = []
-    baselines = dict(scores.get("baselines", {}))
-    # The model itself, predicting each document alone.
-    blind = baselines.pop(_GRAPH_BLIND, None)
+    entries: list[tuple[str, str | None, str, Any]] = []
     for mode in modes_of(scores["modes"]):
-        facts, entry = MODES[mode], scores["modes"][mode]
-        covered = COVERED if facts.covered else NOT_COVERED
-        sees = facts.sees
-        if mode == "alone" and blind is not None:
-            sees += ": the graph-blind baseline"
-        rows.append((mode, *([covered] * private), *_measured(entry), sees))
-    for name, entry in baselines.items():
-        sees = _BASELINES.get(name, "")
-        rows.append((f"baseline: {name}", *([None] * private), *_measured(entry), sees))
-    columns = ["mode", *([COVERAGE] * private)]
+        sees, covered = MODES[mode]
+        verdict = COVERED if covered else NOT_COVERED
+        entries.append((mode, verdict, sees, scores["modes"][mode]))
+    for name, row in scores.get("baselines", {}).items():
+        entries.append((f"baseline: {name}", None, _BASELINES.get(name, ""), row))
+    rows = []
+    for name, verdict, sees, entry in entries:
+        measured = [cell for measure in _MEASURES for cell in cells(entry, measure)]
+        rows.append((name, *[verdict] * private, *measured, sees))
+    columns = ["mode", *[COVERAGE] * private]
     columns += [head for name in _MEASURES.values() for head in (name, f"{name}, 95\u00a0%")]
     notes = [
         "The 95 % intervals answer for the test documents, not for the luck of a seed. "
@@ -106,16 +101,8 @@ def mode_table(scores: Scores, *, private: bool) -> Table:
         )
     dataset = f" of {scores['dataset']}" if scores.get("dataset") else ""
     dataset += " (synthetic)" if scores.get("synthetic") else ""
-    return Table(
-        f"Scores on the {documents(scores)}{dataset}, by inference mode, and of the baselines",
-        (*columns, "what is seen"),
-        rows,
-        notes,
-    )
-
-
-def _measured(entry: Mapping[str, Any]) -> list[Cell]:
-    return [cell for measure in _MEASURES for cell in cells(entry, measure)]
+    title = f"Scores on the {documents(scores)}{dataset}, by inference mode and of baselines"
+    return Table(title, (*columns, "what is seen"), rows, notes)
 
 
 def deployment(scores: Scores) -> tuple[str, str] | None:
@@ -124,21 +111,18 @@ def deployment(scores: Scores) -> tuple[str, str] | None:
     if made is None:
         return None
     alone, own, chance = made["alone_only"], made["own_graph_only"], made["p_value"]
-    if not alone and not own:
-        same = f"own-graph and alone get the same of {made['documents']:,} documents right."
-        return f"Edges make no difference: deploy {made['mode']}", f"In inference, {same}"
-    verdict = "Edges help" if chance < _RARE else "Edges seem to help, which may be chance"
-    if own <= alone:
+    if own > alone:
+        verdict = "Edges help" if chance < _RARE else "Edges seem to help, which may be chance"
+    else:
         verdict = "Edges harm" if chance < _RARE else "Edges do not seem to help"
     how = "The test documents had no say."
     if made["decided_by"] == "test":
         how = "The same documents give the scores, so the better mode is a little flattered."
-    p = "p < 0.001" if chance < 0.001 else f"p = {chance:.3f}"
     return (
         f"{verdict}: deploy {made['mode']}",
         f"Of {made['documents']:,} {made['decided_by']} documents, own-graph gets {own:,} "
         f"right that alone gets wrong, and alone {alone:,} that own-graph gets wrong "
-        f"(McNemar's exact test: {p}). {how}",
+        f"(McNemar's exact test: p = {chance:.2g}). {how}",
     )
 
 
@@ -152,12 +136,10 @@ def reference_table(scores: Scores) -> Table | None:
     for name in references[modes[0]]["scores"]:
         scored = [cells(references[mode]["scores"][name], "micro_f1") for mode in modes]
         rows.append((name, *(cell for pair in scored for cell in pair)))
-    columns = [head for mode in modes for head in (mode, f"{mode}, 95\u00a0%")]
+    columns = ("model", *(head for mode in modes for head in (mode, f"{mode}, 95\u00a0%")))
     best = "; ".join(f"{mode}: {references[mode]['best']}" for mode in modes)
     notes = [f"The reference is the best on the validation documents: {best}."]
-    return Table(
-        "Micro-F1 without privacy, by inference mode", ("model", *columns), rows, notes
-    )
+    return Table("Micro-F1 without privacy, by inference mode", columns, rows, notes)
 
 
 def repeat_table(scores: Scores) -> Table | None:
@@ -190,23 +172,18 @@ def score_figure(scores: Scores, *, private: bool) -> Figure | None:
     """Micro-F1 as bars, because it is what the paper reports; ``None`` without any score."""
     series = []
     for name, row in [*scores["modes"].items(), *scores.get("baselines", {}).items()]:
-        ends, mode = row.get("intervals", {}).get("micro_f1"), name in MODES
-        if row.get("micro_f1") is None or name == _GRAPH_BLIND:
+        if row.get("micro_f1") is None:
             continue
+        mode = name in MODES
         outside = private and mode and not MODES[name].covered
         words = f"{name} ({NOT_COVERED})" if outside else name if mode else f"baseline: {name}"
-        point = Point(None, row["micro_f1"], None if ends is None else tuple(ends))
+        point = Point(None, row["micro_f1"], row.get("intervals", {}).get("micro_f1"))
         series.append(Series(words, [point], reference=not mode))
-    if all(one.reference for one in series):
+    if not series:
         return None
-    known = any("intervals" in row for row in scores["modes"].values())
-    return Figure(
-        "Micro-F1 by inference mode, and of the baselines",
-        series,
-        y_label=SCORE_AXIS,
-        bars=True,
-        notes=["Whiskers are 95 % intervals."] if known else [],
-    )
+    title = "Micro-F1 by inference mode, and of the baselines"
+    notes = ["Whiskers are 95 % intervals."]
+    return Figure(title, series, y_label=SCORE_AXIS, bars=True, notes=notes)
 
 
 def probability_table(scores: Scores) -> Table | None:
@@ -217,7 +194,7 @@ def probability_table(scores: Scores) -> Table | None:
         "calibration_error": "calibration error",
         "log_loss": "log loss",
     }
-    rows: list[tuple[Cell, ...]] = [
+    rows = [
         (mode, *(scores["modes"][mode].get(key) for key in names))
         for mode in covered_modes(scores)
         if scores["modes"][mode].get("log_loss") is not None
@@ -229,18 +206,12 @@ def probability_table(scores: Scores) -> Table | None:
     return Table("Probabilities", ("mode", *names.values()), rows, notes) if rows else None
 
 
-def reliability_figure(scores: Scores) -> Figure | None:
-    """Accuracy over confidence in the covered modes; ``None`` where nobody measured it."""
-    series = [
-        Series(
-            mode,
-            [Point(row["confidence"], row["accuracy"]) for row in entry["reliability"]],
-        )
-        for mode in covered_modes(scores)
-        if (entry := scores["modes"][mode]).get("reliability")
-    ]
-    if not series:
-        return None
+def reliability_figure(scores: Scores) -> Figure:
+    """Accuracy over confidence in the covered modes."""
+    series = []
+    for mode in covered_modes(scores):
+        bins = scores["modes"][mode].get("reliability", [])
+        series.append(Series(mode, [Point(row["confidence"], row["accuracy"]) for row in bins]))
     ideal = Series("as sure as right", [Point(0.0, 0.0), Point(1.0, 1.0)], reference=True)
     note = "Below the dashed line a mode is surer than it is right."
     labels = ("confidence", "accuracy of answers that sure")
@@ -252,8 +223,6 @@ def class_table(entry: Mapping[str, Any], mode: str) -> Table | None:
     if not entry.get("per_class"):
         return None
     keys = ("class", "precision", "recall", "f1", "support")
-    return Table(
-        f"Scores by class, inference {mode}",
-        ("class", "precision", "recall", "F1", "test documents"),
-        [tuple(row.get(key) for key in keys) for row in entry["per_class"]],
-    )
+    columns = ("class", "precision", "recall", "F1", "test documents")
+    rows = [tuple(row[key] for key in keys) for row in entry["per_class"]]
+    return Table(f"Scores by class, inference {mode}", columns, rows)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from privgcn.report.text import NOTHING, clean, is_number, markdown_text
+from privgcn.report.text import NOTHING, clean, markdown_text, score
 
 
 class MeanStd(NamedTuple):
@@ -29,12 +29,7 @@ class MeanStd(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> MeanStd:
-        """Mean and sample standard deviation of at least one value.
-
-        Examples:
-            >>> MeanStd.of([0.5, 0.7]).mean, MeanStd.of([0.5]).std
-            (0.6, None)
-        """
+        """Mean and sample standard deviation of at least one value."""
         std = statistics.stdev(values) if len(values) > 1 else None
         return cls(statistics.fmean(values), std)
 
@@ -47,19 +42,12 @@ class MeanStd(NamedTuple):
         return f"{self.mean:.3f}" + ("" if self.std is None else f" ± {self.std:.3f}")
 
 
-Cell = str | bool | int | float | MeanStd | None
+Cell = str | int | float | MeanStd | None
 
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table.
-
-    Attributes:
-        title: What the table shows.
-        columns: Distinct column names; the first column heads the rows.
-        rows: One cell for each column.
-        notes: Sentences below the table.
-    """
+    """A titled table, with sentences below; the first column heads the rows."""
 
     title: str
     columns: Sequence[str]
@@ -73,10 +61,7 @@ class Table:
     def numeric(self, index: int) -> bool:
         """Whether a column holds numbers only."""
         cells = [row[index] for row in self.rows if row[index] is not None]
-        return bool(cells) and all(
-            isinstance(cell, int | float | MeanStd) and not isinstance(cell, bool)
-            for cell in cells
-        )
+        return bool(cells) and all(isinstance(cell, int | float | MeanStd) for cell in cells)
 
     def markdown(self) -> str:
         """GitHub-flavoured Markdown, with user text escaped."""
@@ -88,8 +73,6 @@ class Table:
 
 
 def _text(cell: Cell) -> str:
-    if isinstance(cell, bool):
-        return "yes" if cell else "no"
     if isinstance(cell, float):
-        return f"{cell:.3f}" if is_number(cell) else NOTHING
+        return score(cell)
     return NOTHING if cell is None else clean(cell)
