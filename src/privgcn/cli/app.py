@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import traceback
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +20,7 @@ from privgcn import __version__
 from privgcn.cli.output import leads, print_error, set_manner, verbosity, wants_json
 from privgcn.errors import ConfigError, PrivGCNError, RankLostError
 
-GROUP = "privgcn.commands"
+# Each verb's module, under the headings of the help.
 _GROUPS = {
     "Every day": {
         "check": "data",
@@ -38,6 +39,7 @@ _MODULES = {verb: module for verbs in _GROUPS.values() for verb, module in verbs
 VERBS = tuple(_MODULES)
 """The verbs of this package, in the order of the help."""
 _OTHER_NAMES = {"account": "plan", "calibrate": "plan"}
+_HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class Verbs(TyperGroup):
@@ -45,13 +47,13 @@ class Verbs(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Their names: those of this package first."""
-        return [*VERBS, *sorted(further_verbs())]
+        return [*VERBS, *sorted(_further_verbs())]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One verb with its options; ``None`` where there is none of that name."""
         from privgcn.cli.flags import command
 
-        own, further = _OTHER_NAMES.get(cmd_name, cmd_name), further_verbs()
+        own, further = _OTHER_NAMES.get(cmd_name, cmd_name), _further_verbs()
         if own not in VERBS and own not in further:
             return None
         verb = _own_verb(own) if own in VERBS else further[own].load()
@@ -66,9 +68,7 @@ class Verbs(TyperGroup):
         for title, verbs in _GROUPS.items():
             rows = [(verb, _own_verb(verb).__doc__.partition("\n")[0]) for verb in verbs]
             if title == "Experiments":
-                rows += [
-                    (name, f"See 'privgcn {name} -h'.") for name in sorted(further_verbs())
-                ]
+                rows += [(name, f"See 'privgcn {name} -h'.") for name in _further_verbs()]
             with formatter.section(title):
                 formatter.write_dl(rows)
 
@@ -82,8 +82,6 @@ class Verbs(TyperGroup):
             )
         return super().resolve_command(ctx, args)
 
-
-_HELP = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
     name="privgcn",
@@ -99,12 +97,8 @@ def _own_verb(name: str) -> Any:
     return getattr(import_module(f"privgcn.cli.{_MODULES[name]}"), name)
 
 
-def further_verbs() -> dict[str, Any]:
-    """The verbs of other packages, as entry points."""
-    from importlib.metadata import entry_points
-
-    points = {point.name: point for point in entry_points(group=GROUP)}
-    return {name: point for name, point in points.items() if name not in VERBS}
+def _further_verbs() -> dict[str, Any]:
+    return {point.name: point for point in entry_points(group="privgcn.commands")}
 
 
 def _show_version(wanted: bool) -> None:
@@ -116,13 +110,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _every_verb(
     version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            callback=_show_version,
-            is_eager=True,
-            help="Show the version and exit.",
-        ),
+        bool, typer.Option("--version", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Text classification on graphs of documents, under differential privacy."""
@@ -160,12 +148,11 @@ def run(words: list[str]) -> int:
             # Words that are no command.
             context = getattr(error, "ctx", None)
             where = "privgcn" if context is None else context.command_path
-            print_error("UsageError", f"{said().rstrip('.')}. See '{where} --help'.", 2)
-            return 2
+            message = f"{said().rstrip('.')}. See '{where} --help'."
+            return print_error("UsageError", message, 2)
         if not wants_json():
             raise
         if verbosity() == "verbose":
             traceback.print_exc()
         bug = "a bug of privgcn; --verbose shows where it arose"
-        print_error(name, f"{str(error) or repr(error)} ({bug})", 1)
-        return 1
+        return print_error(name, f"{str(error) or repr(error)} ({bug})", 1)

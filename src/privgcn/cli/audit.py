@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 from typer import Option
@@ -57,23 +58,23 @@ def attack(source: str, chosen: Chosen, shadows: int = 16, out: Path | None = No
 
     if out is not None:
         check_out(out, _holds_attacks)
-    more: dict[str, Any] = {}
-    if chosen.flags["epsilon"] is None and chosen.config is None:
-        more = {} if is_stored(Path(source)) else {"privacy__epsilon": 1.0}
-    target = _target(source, chosen, **more)
+    if (
+        chosen.flags["epsilon"] is None
+        and chosen.config is None
+        and not is_stored(Path(source))
+    ):
+        chosen = chosen._replace(flags={**chosen.flags, "epsilon": 1.0})
+    target = _target(source, chosen)
     with shown_progress("attacking"):
         result = attack_target(target, shadows=shadows)
-    lines: list[Line] = [
-        table(result),
-        "No guarantee covers inference full-graph.",
-    ]
+    lines: list[Line] = [table(result), "No guarantee covers inference full-graph."]
     if out is not None:
         write_atomically(out, result.model_dump_json(indent=1) + "\n")
         lines.append(f"Wrote {out}. Next: privgcn report RUN --evidence {out}")
     return Answer(result.model_dump(mode="json"), lines)
 
 
-def _target(source: str, chosen: Chosen, **more: Any) -> Target:
+def _target(source: str, chosen: Chosen) -> Target:
     """A run, whose settings are its own, or a corpus with the settings that were typed."""
     from privgcn.audit.audit import Target
     from privgcn.config import resolve
@@ -81,7 +82,7 @@ def _target(source: str, chosen: Chosen, **more: Any) -> Target:
     from privgcn.runs.folder import is_stored
 
     if not is_stored(Path(source)):
-        return Target.of_corpus(resolve(*chosen.overrides(data__source=source, **more)))
+        return Target.of_corpus(resolve(*chosen.overrides(source=source)))
     if chosen.options:
         raise ConfigError(
             f"The settings of the run {source} are its own. Got {chosen.options[0]}. Leave it "
@@ -94,11 +95,9 @@ def _holds_attacks(path: Path) -> bool:
     from privgcn.audit.attacks import read_attacks
     from privgcn.errors import DataError
 
-    try:
-        read_attacks(path)
-    except DataError:
-        return False
-    return True
+    with suppress(DataError):
+        return bool(read_attacks(path))
+    return False
 
 
 def _audit_lines(result: Audit) -> list[str]:

@@ -12,13 +12,10 @@ from typer import Argument, Option
 
 from privgcn.cli.flags import READING, Chosen, takes
 from privgcn.cli.output import Answer, shown_progress, watched_by_a_person
-from privgcn.errors import ConfigError, DataError
+from privgcn.errors import ConfigError
 
 if TYPE_CHECKING:
-    from privgcn.data.catalogue import DatasetCard
     from privgcn.data.check import Check
-
-_PLACES = ("generated", "not fetched")
 
 
 @takes("classes", *READING)
@@ -80,36 +77,24 @@ def datasets(data_dir: Path | None = None) -> Answer:
     from privgcn.data.download import data_folder
     from privgcn.report.tables import Table
 
-    folder = data_folder(data_dir)
-    records = [_record(dataset(name), folder) for name in dataset_names()]
-    names = ("name", "kind", "documents", "edges", "classes")
-    rows = [
-        (
-            *(record[name] for name in names),
-            record["where"] if record["where"] in _PLACES else "yes",
-            record["title"],
-        )
-        for record in records
-    ]
-    table = Table(f"Data folder: {folder}", (*names, "here", "title"), rows)
+    folder, records = data_folder(data_dir), []
+    names = (
+        "name",
+        "documents",
+        "edges",
+        "classes",
+        "features",
+        "language",
+        "licence",
+        "title",
+    )
+    for card in map(dataset, dataset_names()):
+        where = "not fetched" if card.missing(folder) else "here" if card.files else "generated"
+        records.append({**{name: getattr(card, name) for name in names}, "where": where})
+    columns = ("name", "documents", "edges", "classes", "where", "title")
+    rows = [tuple(record[name] for name in columns) for record in records]
+    table = Table(f"Data folder: {folder}", columns, rows)
     return Answer({"data_dir": str(folder), "datasets": records}, [table])
-
-
-def _record(card: DatasetCard, folder: Path) -> dict[str, Any]:
-    missing, where = card.missing(folder), _PLACES[0]
-    if card.files:
-        where = _PLACES[1] if missing else str((folder / card.files[0].path).parent)
-    sizes = ("documents", "edges", "classes", "features", "language", "licence")
-    return {
-        "name": card.name,
-        "title": card.title,
-        "kind": "synthetic" if card.synthetic else "real",
-        "synthetic": card.synthetic,
-        "available": not missing,
-        "where": where,
-        "downloadable": bool(card.files) and all(file.url for file in card.files),
-        **{name: getattr(card, name) for name in sizes},
-    }
 
 
 @takes(
@@ -117,7 +102,7 @@ def _record(card: DatasetCard, folder: Path) -> dict[str, Any]:
     data_dir="Where to put it (default: PRIVGCN_DATA or the user cache folder).",
     copy=Option(
         "--from",
-        help="A folder that has the raw files: copy them, prepare the dataset, check it.",
+        help="A folder that has the raw files: copy, check and read them.",
     ),
 )
 def fetch(name: str, data_dir: Path | None = None, copy: Path | None = None) -> Answer:
@@ -126,32 +111,16 @@ def fetch(name: str, data_dir: Path | None = None, copy: Path | None = None) -> 
     from privgcn.data.download import data_folder
     from privgcn.data.download import fetch as download
 
-    card, folder, sizes = dataset(name), data_folder(data_dir), {}
-    if copy is None:
-        files = download(card, folder, progressbar=watched_by_a_person())
-    elif not card.files:
-        raise DataError(
-            f"The dataset '{card.name}' must have raw files to be taken from a folder. It is "
-            "synthetic and generated on this machine. Leave out --from."
-        )
-    else:
-        files = download(card, folder, source=copy)
-        corpus = card.load(folder, 0)
-        # Each size beside the one that is described.
-        sizes = {
-            "documents": (len(corpus), card.documents),
-            "edges": (corpus.edges.shape[1], card.edges),
-            "classes": (corpus.num_classes, card.classes),
-        }
-    record = {"dataset": card.name, "data_dir": str(folder), "files": list(map(str, files))}
-    if not files:
+    card, folder = dataset(name), data_folder(data_dir)
+    record = {"dataset": card.name, "data_dir": str(folder), "files": list[str]()}
+    if not card.files:
         line = f"{card.name} is synthetic and generated on this machine: nothing to download."
         return Answer(record, [line])
+    files = download(card, folder, source=copy, progressbar=watched_by_a_person())
     lines = [f"{card.name}: {len(files)} files, checked, in {files[0].parent}"]
-    for what, (size, described) in sizes.items():
-        same = ", as described" if size == described else f" (!= {described})"
-        lines.append(f"  {what}: {size}{'' if described is None else same}")
-    return Answer({**record, "sizes": sizes} if sizes else record, lines)
+    if copy is not None:
+        lines.append(card.load(folder, 0).summary)
+    return Answer({**record, "files": list(map(str, files))}, lines)
 
 
 @takes(
@@ -172,9 +141,9 @@ def cache(purge: bool = False, cache_dir: Path | None = None) -> Answer:
     size = f"{found.files} files, {found.size / 1e6:.1f} MB, of {found.encoders} encoders"
     lines = [f"Deleted from {folder}: {size}." if purge else f"{folder}: {size}."]
     if found.files and not purge:
-        which = "" if cache_dir is None else f" --cache-dir {shlex.quote(str(cache_dir))}"
+        which = [] if cache_dir is None else ["--cache-dir", str(cache_dir)]
         lines += [
             "Vectors of private texts, not covered by any privacy guarantee.",
-            f"Delete them with: privgcn cache --purge{which}",
+            f"Delete them with: {shlex.join(['privgcn', 'cache', '--purge', *which])}",
         ]
     return Answer({**found._asdict(), "folder": str(folder), "purged": purge}, lines)

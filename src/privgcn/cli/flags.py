@@ -18,12 +18,11 @@ above ``--set`` or ``--config``.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 from typer import Argument, Exit, Option
 
@@ -47,53 +46,32 @@ _SHARED: dict[str, Any] = {
     "out": "Run folder (default: below runs).",
     "overwrite": "Replace the run or release in that folder, and only its own files.",
     "encoder": "Where the encoder of the features lies, if it is not installed.",
-    "as_json": Option("--json", help="Print one JSON object and nothing else."),
     "config": "A TOML file of settings; --set and other options override it.",
     "assignments": Option("--set", help="Change one setting: a.b=c."),
     "no_cache": "Keep no vectors of texts on this machine, and use none that were kept.",
+    "as_json": Option("--json", help="Print one JSON object and nothing else."),
     "quiet": Option("--quiet", "-q", help="Print the result only: no notes, no progress."),
     "verbose": Option("--verbose", "-v", help="Print all settings, and where an error arose."),
 }
-# Of each flag that stands for a setting: the setting, the type, and what it means.
+# Settings with a flag: the setting, its type, and what it means.
 _SETTINGS: dict[str, tuple[str, type, Any]] = {
+    "recipe": ("recipe", str, "auto (default), paper-full or paper-split."),
+    "seed": ("seed", int, Option(help="Of partition and first weights (default: 0).", min=0)),
     "epsilon": ("privacy.epsilon", float, "Privacy budget; without it, no privacy."),
-    "noise_multiplier": (
-        "privacy.noise_multiplier",
-        float,
-        "Noise over the clip norm, as in the paper, instead of --epsilon; epsilon follows.",
-    ),
     "delta": ("privacy.delta", float, "Delta of the guarantee (default: 1e-5)."),
     "unit": ("privacy.unit", str, "What is protected: document, person, part or graph."),
     "relation": ("privacy.relation", str, "How neighbouring data differ: remove or replace."),
     "parts": ("privacy.parts", str, "each, a number, or column:NAME (declared public)."),
     "sampling": ("privacy.sampling", str, "all, poisson or epoch."),
-    "recipe": ("recipe", str, "auto (default), paper-full or paper-split."),
+    "noise_multiplier": ("privacy.noise_multiplier", float, "Noise, instead of --epsilon."),
+    "reproducible": ("privacy.reproducible", bool, "Seed the noise too; not for release."),
     "optimizer": ("training.optimizer", str, "sgd or adam."),
-    "balanced": (
-        "training.balanced",
-        bool,
-        "Let rare classes count as much as frequent ones, for macro F1.",
-    ),
-    "features": (
-        "features.kind",
-        str,
-        "fast, best, or a kind of features, such as both, static, hashing or tfidf.",
-    ),
-    "language": (
-        "features.language",
-        str,
-        "Language of the texts (default: english); the usual encoders know English only.",
-    ),
-    "encoder": (
-        "features.options.model",
-        str,
-        "A Hugging Face encoder on this machine, by folder or name, instead of the usual ones.",
-    ),
-    "classes": (
-        "data.classes",
-        str,
-        "The class set, comma-separated, if it is public knowledge.",
-    ),
+    "balanced": ("training.balanced", bool, "Rare classes count as much as frequent ones."),
+    "device": ("training.device", str, "auto (what is faster), cpu (default) or cuda."),
+    "features": ("features.kind", str, "fast, best, or a kind, such as static or hashing."),
+    "language": ("features.language", str, "Language of the texts (default: english)."),
+    "encoder": ("features.options.model", str, "A Hugging Face encoder, by folder or name."),
+    "classes": ("data.classes", str, "The classes, comma-separated, if they are public."),
     "id": ("data.id", str, "The column with the ids, if it has another name than id."),
     "text": ("data.text", str, "The column with the texts."),
     "label": ("data.label", str, "The column with the labels."),
@@ -101,35 +79,13 @@ _SETTINGS: dict[str, tuple[str, type, Any]] = {
     "split": ("data.split", str, "The column with the split; random draws one."),
     "edges": ("data.edges", str, "A file of edges, instead of that in the folder."),
     "encoding": ("data.encoding", str, "Encoding of text files, such as cp1252."),
-    "seed": (
-        "seed",
-        int,
-        Option(help="Seed of the partition and the initial weights (default: 0).", min=0),
-    ),
-    "device": (
-        "training.device",
-        str,
-        "Where to train: auto (what is faster), cpu or cuda (default: cpu).",
-    ),
-    "reproducible": (
-        "privacy.reproducible",
-        bool,
-        "Seed noise and samples too; the run must not be released.",
-    ),
 }
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """The settings that were typed, in all three ways.
+class Chosen(NamedTuple):
+    """The settings that were typed: by flag (``None`` where left out), ``--set`` and file."""
 
-    Attributes:
-        flags: By flag; ``None`` where it was left out.
-        assignments: Each ``--set a.b=c``.
-        config: The settings file.
-    """
-
-    flags: dict[str, Any]
+    flags: Mapping[str, Any]
     assignments: list[str] | None = None
     config: Path | None = None
 
@@ -140,14 +96,15 @@ class Chosen:
         return [f"--{name}" for name, value in named.items() if value not in (None, [])]
 
     def overrides(self, **more: Any) -> list[Overrides]:
-        """What was typed, the strongest first; ``more`` are settings with ``__`` for a dot."""
+        """What was typed, the strongest first; ``more`` is by flag, or the ``source``."""
         from privgcn.config import command_line
 
-        values = {_SETTINGS[name][0]: value for name, value in self.flags.items()}
-        if values.get("data.classes"):
-            names = map(str.strip, values["data.classes"].split(","))
-            values["data.classes"] = [name for name in names if name]
-        values |= {name.replace("__", "."): value for name, value in more.items()}
+        flags = {**self.flags, **more}
+        if flags.get("classes"):
+            names = map(str.strip, flags["classes"].split(","))
+            flags["classes"] = [name for name in names if name]
+        values = {"data.source": flags.pop("source", None)}
+        values |= {_SETTINGS[name][0]: value for name, value in flags.items()}
         return command_line(values, self.assignments, self.config)
 
 
@@ -172,64 +129,56 @@ def takes(*settings: str, **meanings: Any) -> Callable[[Verb], Verb]:
 def command(verb: Callable[..., Answer | None]) -> Callable[..., None]:
     """A verb as Typer reads it, with the options that all verbs have."""
     names, own_meanings = getattr(verb, "takes", ((), {}))
-    meanings = {**{name: usual for name, (_, _, usual) in _SETTINGS.items()}, **_SHARED}
     # An encoder is a folder to most verbs, and a setting where it is among the flags.
-    meanings |= {name: _SETTINGS[name][2] for name in names} | own_meanings
-    parameters: list[inspect.Parameter] = []
-
-    def add(name: str, kind: Any, default: Any = None) -> None:
-        meaning = meanings.get(name)
-        if isinstance(meaning, str):
-            # A switch has no opposite, but where it stands for a setting.
-            switch = (f"--{name.replace('_', '-')}",) if kind is bool else ()
-            meaning = Option(*switch, help=meaning)
-        annotation = kind if meaning is None else Annotated[kind, meaning]
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        parameters.append(
-            inspect.Parameter(name, keyword, default=default, annotation=annotation)
-        )
-
+    usual = {name: row[2] for name, row in _SETTINGS.items()}
+    meanings = {**usual, **_SHARED, **{name: usual[name] for name in names}, **own_meanings}
     signature = inspect.signature(verb, eval_str=True).parameters
-    for own in signature.values():
-        if own.name not in ("chosen", "reading"):
-            add(own.name, own.annotation, own.default)
+    typed: dict[str, tuple[Any, Any]] = {}
+    for name, own in signature.items():
+        if name not in ("chosen", "reading"):
+            typed[name] = own.annotation, own.default
             continue
-        for name in names:
-            add(name, _SETTINGS[name][1] | None)
-        if own.name == "chosen":
-            add("config", Path | None)
-            add("assignments", list[str] | None)
-    encodes = "features" in names or "encoder" in signature
-    for name in ("as_json", *(("no_cache",) if encodes else ()), "quiet", "verbose"):
-        add(name, bool, default=False)
+        typed |= {flag: (_SETTINGS[flag][1] | None, None) for flag in names}
+        if name == "chosen":
+            typed |= {"config": (Path | None, None), "assignments": (list[str] | None, None)}
+    caches = ["no_cache"] * ("features" in names or "encoder" in signature)
+    typed |= dict.fromkeys(["as_json", *caches, "quiet", "verbose"], (bool, False))
 
     @wraps(verb)
-    def typed(
-        as_json: bool = False,
-        quiet: bool = False,
-        verbose: bool = False,
-        no_cache: bool = False,
-        **options: Any,
-    ) -> None:
+    def run(as_json: bool, quiet: bool, verbose: bool, **options: Any) -> None:
         set_manner("quiet" if quiet else "verbose" if verbose else "usual", as_json=as_json)
+        no_cache = options.pop("no_cache", False)
         flags = {name: options.pop(name) for name in names}
         if "chosen" in signature:
             more = options.pop("assignments"), options.pop("config")
             options["chosen"] = Chosen(flags, *more)
         elif "reading" in signature:
             options["reading"] = {k: v for k, v in flags.items() if v is not None}
-        cache: AbstractContextManager[None] = nullcontext()
-        if no_cache:
-            from privgcn.features.cache import disabled
+        with ExitStack() as stack:
+            if no_cache:
+                from privgcn.features.cache import disabled
 
-            cache = disabled()
-        with cache:
+                stack.enter_context(disabled())
             answer = verb(**options)
         if answer is not None:
             answer.show()
             if answer.code:
                 raise Exit(answer.code)
 
-    typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    typed.__annotations__ = {p.name: p.annotation for p in parameters}
-    return typed
+    parameters = [
+        _parameter(name, kind, default, meanings.get(name))
+        for name, (kind, default) in typed.items()
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run
+
+
+def _parameter(name: str, kind: Any, default: Any, meaning: Any) -> inspect.Parameter:
+    if isinstance(meaning, str):
+        # A switch has no opposite, but where it stands for a setting.
+        switch = (f"--{name.replace('_', '-')}",) if kind is bool else ()
+        meaning = Option(*switch, help=meaning)
+    annotation = kind if meaning is None else Annotated[kind, meaning]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, default=default, annotation=annotation)

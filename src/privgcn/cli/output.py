@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from privgcn.errors import ConfigError, one_line
 
@@ -33,13 +31,11 @@ _WIDE = 1_000
 _verbosity: Verbosity = "usual"
 _as_json = False
 
-
 # A table, or a sentence; nothing where there is nothing to say.
 Line: TypeAlias = "str | Table | None"
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """What a verb has to say in the end.
 
     Attributes:
@@ -55,13 +51,12 @@ class Answer:
     def show(self) -> None:
         """Prints one or the other."""
         if _as_json:
-            print_json(self.record)
+            say(json.dumps(self.record, indent=2, allow_nan=False))
             return
         for line in self.lines:
-            if isinstance(line, str):
-                if line:
-                    say(line)
-            elif line is not None:
+            if isinstance(line, str) and line:
+                say(line)
+            elif line:
                 print_table(line)
 
 
@@ -90,19 +85,13 @@ def leads() -> bool:
 def say(text: str) -> None:
     """Prints a result."""
     if leads():
-        print(_wrapped(text, sys.stdout))
+        print(text)
 
 
 def note(text: str) -> None:
     """Says something beside the result, on stderr, unless ``--quiet`` was given."""
     if _verbosity != "quiet" and leads():
-        print(_wrapped(text, sys.stderr), file=sys.stderr)
-
-
-def print_json(record: dict[str, Any]) -> None:
-    """Prints exactly one JSON object to stdout."""
-    if leads():
-        print(json.dumps(record, indent=2, allow_nan=False))
+        print(text, file=sys.stderr)
 
 
 def print_table(table: Table) -> None:
@@ -124,19 +113,7 @@ def print_table(table: Table) -> None:
         say(line)
 
 
-def _wrapped(text: str, stream: TextIO) -> str:
-    """Lines that a terminal would break within a word are broken between words."""
-    if not stream.isatty():
-        return text
-    width = shutil.get_terminal_size().columns
-    lines = [
-        textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
-        for line in text.split("\n")
-    ]
-    return "\n".join(lines)
-
-
-def print_error(kind: str, message: str, exit_code: int) -> None:
+def print_error(kind: str, message: str, exit_code: int) -> int:
     """One line on stderr, or one JSON object on stdout where ``--json`` was given."""
     line = one_line(message)
     if wants_json():
@@ -144,6 +121,7 @@ def print_error(kind: str, message: str, exit_code: int) -> None:
         print(json.dumps({"error": error}, indent=2))
     else:
         print(f"Error: {line}", file=sys.stderr)
+    return exit_code
 
 
 def check_out(out: Path, is_ours: Callable[[Path], bool]) -> None:
@@ -176,7 +154,7 @@ def check_out(out: Path, is_ours: Callable[[Path], bool]) -> None:
 
 def watched_by_a_person() -> bool:
     """Whether somebody at a terminal wants to see what goes on."""
-    return sys.stderr.isatty() and verbosity() != "quiet" and leads()
+    return sys.stderr.isatty() and _verbosity != "quiet" and leads()
 
 
 @contextmanager
@@ -184,14 +162,11 @@ def shown_progress(stage: str = "") -> Iterator[None]:
     """Shows on stderr what the block is doing, with the time left where it is counted.
 
     At a terminal a bar moves; elsewhere a long stage prints a line now and then.
-
-    Args:
-        stage: What it begins with.
     """
     from privgcn import progress
 
     if not watched_by_a_person():
-        quiet = verbosity() == "quiet" or not leads()
+        quiet = _verbosity == "quiet" or not leads()
         lines = None if quiet else progress.Printed(_SECONDS, sys.stderr, stages=False)
         with progress.watched(lines):
             yield

@@ -45,9 +45,13 @@ def plan(
     With --documents and --classes: noise and steps of recipe auto, and whether they are
     enough. With --steps and --noise-multiplier: epsilon. With --steps and --epsilon: noise.
     """
+    from privgcn.privacy.accounting import calibrate, epsilon_of
+    from privgcn.privacy.wording import round_up
+    from privgcn.report.text import number
+
     if documents is not None and classes is not None and steps is None:
-        more = {"features": features, "kind": kind, "unit": unit, "relation": relation}
         epsilon = 1.0 if epsilon is None else epsilon
+        more = {"features": features, "kind": kind, "unit": unit, "relation": relation}
         return _budget(documents, classes, epsilon, delta=delta, **more)
     if (
         steps is None
@@ -58,18 +62,25 @@ def plan(
             "A plan needs --documents and --classes, or --steps with either "
             "--noise-multiplier or --epsilon. Add what is missing."
         )
-    mechanism = {
+    mechanism: dict[str, Any] = {
         "steps": steps,
         "sampling_probability": sampling_probability,
         "sensitivity": sensitivity,
         "delta": 1e-5 if delta is None else delta,
         "accountant": accountant,
     }
-    return _cost(noise_multiplier, epsilon, mechanism)
+    if epsilon is not None:
+        noise_multiplier = calibrate(epsilon=epsilon, **mechanism).noise_multiplier
+    mechanism["noise_multiplier"] = noise_multiplier
+    spent = epsilon_of(**mechanism)
+    line = (
+        f"noise multiplier {number(noise_multiplier)}: epsilon at most {round_up(spent)} at "
+        f"delta {number(mechanism['delta'])}, accountant {accountant}"
+    )
+    return Answer({"epsilon": spent, **mechanism}, [line])
 
 
 def _budget(documents: int, classes: int, epsilon: float, **more: Any) -> Answer:
-    """Noise and steps of recipe ``auto``, and whether they are enough."""
     from privgcn.auto.budget import Budget
     from privgcn.privacy.wording import round_up
     from privgcn.report.text import number
@@ -98,26 +109,6 @@ def _budget(documents: int, classes: int, epsilon: float, **more: Any) -> Answer
         *(f"advice      {line}" for line in result.advice),
     ]
     return Answer(record, lines)
-
-
-def _cost(noise: float | None, epsilon: float | None, mechanism: dict[str, Any]) -> Answer:
-    """The epsilon of a noise multiplier, or the noise multiplier for an epsilon."""
-    from privgcn.privacy.accounting import calibrate, epsilon_of
-    from privgcn.privacy.wording import round_up
-    from privgcn.report.text import number
-
-    found, reached = "", 0.0
-    if noise is not None:
-        reached = epsilon_of(noise_multiplier=noise, **mechanism)
-    elif epsilon is not None:
-        result = calibrate(epsilon=epsilon, **mechanism)
-        noise, reached = result.noise_multiplier, result.epsilon
-        found = f"noise multiplier {round_up(noise, 6)} gives "
-    line = (
-        f"{found}epsilon at most {round_up(reached)} at delta {number(mechanism['delta'])}, "
-        f"accountant {mechanism['accountant']}"
-    )
-    return Answer({"epsilon": reached, "noise_multiplier": noise, **mechanism}, [line])
 
 
 @takes(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -169,12 +169,10 @@ def release(
     from privgcn.runs.folder import CARD, CARD_PAGE
     from privgcn.runs.run import Run
 
-    if budget is not None and ledger is None:
-        raise ConfigError("The option --budget needs --ledger, which counts what was spent.")
-    if (budget is None) != (delta is None):
+    if (budget, delta) != (None, None) and None in (ledger, budget, delta):
         raise ConfigError(
-            "A budget is an epsilon at a delta. Give --budget and --delta together, and the "
-            "same --delta for every release of a ledger."
+            "A budget is an epsilon at a delta, counted in a ledger. Give --ledger, --budget "
+            "and --delta together, and the same --delta for every release of a ledger."
         )
     if entry and registry is None:
         raise ConfigError("The option --entry needs --registry, a .yaml file to write.")
@@ -185,28 +183,25 @@ def release(
     releases.check_release_target(finished, folder, overwrite=overwrite)
     listed, lines = "", [f"Released to {folder}: model, statement and card."]
     if registry is not None:
-        _check_registry(registry, overwrite=overwrite)
-        known = _answers(entry or [], description=about, intended_use=intended_use)
-        listed = registry_entry(statement, known)
+        check_out(registry, lambda path: overwrite and _is_entry(path))
+        known = {"description": about, "intended_use": intended_use}
+        listed = registry_entry(statement, _answers(entry or [], known))
         lines.append(f"Registry entry, a draft to read before you send it: {registry}")
     spent = None
     if ledger is not None:
         limit = None if budget is None or delta is None else Budget(budget, delta)
         spent = Ledger(ledger).record(statement, budget=limit, not_chosen=not_chosen)
         lines.append(f"All releases in {ledger} together: epsilon {round_up(spent)}.")
-    public = releases.public_settings(finished)
-    pages = {
-        page: privacy_card(
-            statement,
-            public,
-            about=about,
-            classes=finished.settings.data.classes,
-            intended_use=intended_use,
-            contact=contact,
-            template=template,
-        )
-        for page, template in ((CARD, "card.md"), (CARD_PAGE, "card.html"))
-    }
+    card = partial(
+        privacy_card,
+        statement,
+        releases.public_settings(finished),
+        about=about,
+        classes=finished.settings.data.classes,
+        intended_use=intended_use,
+        contact=contact,
+    )
+    pages = {CARD: card(template="card.md"), CARD_PAGE: card(template="card.html")}
     releases.write_release(finished, folder, pages, overwrite=overwrite)
     if registry is not None:
         write_atomically(registry, listed)
@@ -214,28 +209,19 @@ def release(
     return Answer(record, lines)
 
 
-def _check_registry(registry: Path, *, overwrite: bool) -> None:
-    if not re.fullmatch(r"[a-z0-9_]+\.yaml", registry.name):
-        raise ConfigError(
-            "The file of a registry entry must be named in small letters, digits and "
-            f"underscores, with .yaml. Got {registry.name!r}."
-        )
-    if registry.exists() and not overwrite:
-        raise ConfigError(f"The file {registry} exists. Add --overwrite, or name another one.")
+def _is_entry(path: Path) -> bool:
+    return path.read_bytes().startswith(b"url_slug:")
 
 
-def _answers(entries: list[str], **own: str | None) -> dict[str, list[str]]:
+def _answers(entries: list[str], known: dict[str, str | None]) -> dict[str, list[str]]:
     """What only a person knows of a registry entry, by its field."""
     answers: dict[str, list[str]] = {}
     for text in entries:
         name, separator, value = text.partition("=")
         if not separator:
             raise ConfigError(f"An --entry must be FIELD=TEXT. Got {text!r}.")
-        answers.setdefault(name.strip(), []).append(value.strip())
-    for name, said in own.items():
-        if said is not None:
-            answers.setdefault(name, [said])
-    return answers
+        answers.setdefault(name.strip(), []).append(value)
+    return {**{name: [text] for name, text in known.items() if text is not None}, **answers}
 
 
 @takes(

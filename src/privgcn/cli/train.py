@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from typer import Option
 
 from privgcn.cli.flags import READING, Chosen, takes
-from privgcn.cli.output import (
-    Answer,
-    Line,
-    note,
-    shown_progress,
-    verbosity,
-    wants_json,
-    watched_by_a_person,
-)
+from privgcn.cli.output import Answer, Line, note, shown_progress, verbosity
 
 if TYPE_CHECKING:
     from privgcn.config import Settings
@@ -55,33 +45,10 @@ def train(
     dry_run: bool = False,
 ) -> Answer | None:
     """Train a classifier on documents and edges, privately when given an epsilon."""
-    from privgcn.config import flattened, resolve
-    from privgcn.mechanism.ranks import Ranks
+    from privgcn.config import resolve
 
-    begun = time.perf_counter()
-    overrides = chosen.overrides(data__source=source)
-    with Ranks.of_environment() as ranks, shown_progress():
-        shared = ranks if ranks.size > 1 else None
-        said = any("privacy.unit" in flattened(values) for _, values in overrides)
-        asks = not (wants_json() or dry_run or shared or said)
-        prepared, folder = _read(
-            resolve(*overrides),
-            out,
-            overwrite=overwrite,
-            dry_run=dry_run,
-            asks=asks,
-            ranks=shared,
-        )
-        if not dry_run:
-            return _trained(prepared, folder, begun, overwrite=overwrite, seeds=seeds)
-    record = {
-        "dry_run": True,
-        "run": str(folder),
-        "dataset": prepared.corpus.name,
-        "read": {**prepared.corpus.sizes, "remarks": prepared.corpus.remarks or ()},
-        "settings": prepared.settings.model_dump(),
-    }
-    return Answer(record, ["Dry run: nothing was trained or written."])
+    settings = resolve(*chosen.overrides(source=source))
+    return _run(settings, out, overwrite=overwrite, dry_run=dry_run, seeds=seeds)
 
 
 @takes(
@@ -115,14 +82,14 @@ def tune(
     from privgcn.runs.run import write_run
     from privgcn.runs.tune import search, search_space
 
-    resolved = resolve(*chosen.overrides(data__source=resolved_source(source)))
+    resolved = resolve(*chosen.overrides(source=resolved_source(source)))
     candidates = search_space(resolved.recipe, space, tries or [])
     count = RunCount(expected_runs)
     with shown_progress():
         corpus = load_corpus(source, seed=resolved.seed, **resolved.data.reading)
     if corpus.remarks is not None:
         note(corpus.summary)
-    resolved = _noted_unit(corpus, resolved)
+    _note_unit(corpus, resolved)
     folder = out if out is not None else Path("runs") / f"{corpus.name}-tuned"
     check_target(folder, overwrite=overwrite)
     with shown_progress("searching"):
@@ -147,60 +114,63 @@ def demo(epsilon: float = 1.0, out: Path = _DEMO, overwrite: bool = False) -> An
     from privgcn.runs.folder import is_stored
     from privgcn.runs.run import Run
 
-    begun = time.perf_counter()
     if out == _DEMO and is_stored(out):
         overwrite = overwrite or Run(out).settings.data.source == "clinic"
-    named = {
-        "data.source": "clinic",
-        "features.kind": "static",
-        "privacy.unit": "person",
-        "privacy.epsilon": epsilon,
-    }
     note(
         "Synthetic letters of a clinic; no real person is described. Task: which department "
         "does a letter belong to?\nTraining with differential privacy: the guarantee below "
         "holds for each patient."
     )
-    with shown_progress():
-        prepared, folder = _read(make_settings(changes=named), out, overwrite=overwrite)
-        return _trained(prepared, folder, begun, overwrite=overwrite)
+    named = {"features.kind": "static", "privacy.unit": "person", "privacy.epsilon": epsilon}
+    settings = make_settings(changes={"data.source": "clinic", **named})
+    return _run(settings, out, overwrite=overwrite)
 
 
-def _trained(
-    prepared: PreparedRun, folder: Path, begun: float, *, overwrite: bool, seeds: int = 1
-) -> Answer | None:
-    """Trains and writes a run; of several ranks the first has an answer."""
-    from privgcn.report.page import run_page
-    from privgcn.runs.run import write_run
-    from privgcn.runs.train import train as train_model
-
-    first, ranks = prepared.settings.seed, prepared.ranks
-    if seeds > 1:
-        note(
-            f"The model is that of seed {first}, whatever it scores. Seeds up to "
-            f"{first + seeds - 1} only show how far the score varies."
-        )
-    run = train_model(prepared)
-    if ranks is not None and not ranks.leads:
-        return None
-    record = write_run(folder, run, run_page, overwrite=overwrite, seeds=seeds)
-    record["seconds"] = round(time.perf_counter() - begun, 3)
-    return _answer(record, run.model.statement)
-
-
-def _read(
+def _run(
     settings: Settings,
     out: Path | None,
     *,
     overwrite: bool,
     dry_run: bool = False,
-    asks: bool = False,
-    ranks: Ranks | None = None,
-) -> tuple[PreparedRun, Path]:
-    """Reads the documents, says what they are and how they are protected, and decides the run.
+    seeds: int = 1,
+) -> Answer | None:
+    """Trains and writes a run; of several ranks the first has an answer."""
+    from privgcn.mechanism.ranks import Ranks
+    from privgcn.report.page import run_page
+    from privgcn.runs.run import write_run
+    from privgcn.runs.train import train as train_model
 
-    Where nobody said what to protect (``asks``), a person at a terminal is asked.
-    """
+    begun, first = time.perf_counter(), settings.seed
+    with Ranks.of_environment() as ranks, shown_progress():
+        prepared, folder = _read(
+            settings, out, dry_run=dry_run, overwrite=overwrite, ranks=ranks
+        )
+        if dry_run:
+            record = {
+                "dry_run": True,
+                "run": str(folder),
+                "dataset": prepared.corpus.name,
+                "read": {**prepared.corpus.sizes, "remarks": prepared.corpus.remarks or ()},
+                "settings": prepared.settings.model_dump(),
+            }
+            return Answer(record, ["Dry run: nothing was trained or written."])
+        if seeds > 1:
+            note(
+                f"The model is that of seed {first}, whatever it scores. Seeds up to "
+                f"{first + seeds - 1} only show how far the score varies."
+            )
+        run = train_model(prepared)
+        if not ranks.leads:
+            return None
+        record = write_run(folder, run, run_page, overwrite=overwrite, seeds=seeds)
+    record["seconds"] = round(time.perf_counter() - begun, 3)
+    return _answer(record, run.model.statement)
+
+
+def _read(
+    settings: Settings, out: Path | None, *, dry_run: bool, overwrite: bool, ranks: Ranks
+) -> tuple[PreparedRun, Path]:
+    """Says what the documents are and how they are protected, and decides about the run."""
     from privgcn.config import to_toml
     from privgcn.data import load_corpus, resolved_source
     from privgcn.privacy.statement import Fact
@@ -211,17 +181,22 @@ def _read(
     source, edges = resolved_source(str(settings.data.source)), settings.data.edges
     edges = None if edges is None else os.path.realpath(os.path.expanduser(edges))
     settings = settings.changed({"data.source": source, "data.edges": edges})
-    if out is not None and not dry_run:
+    if not (out is None or dry_run):
         check_target(out, overwrite=overwrite)
     corpus = load_corpus(source, seed=settings.seed, **settings.data.reading)
-    if settings.privacy is None:
+    privacy = settings.privacy
+    if privacy is None:
         note("NOT PRIVATE: no --epsilon was given.")
     note(corpus.summary)
-    settings = _noted_unit(corpus, settings, asks=asks)
+    _note_unit(corpus, settings)
     if out is None:
-        out = Path("runs") / _name(corpus, settings)
-        if not dry_run:
-            check_target(out, overwrite=overwrite)
+        words = [corpus.name, settings.recipe]
+        if privacy is not None:
+            words.append(f"epsilon-{privacy.epsilon:g}" if privacy.epsilon else "noise")
+            words.append(privacy.unit)
+        out = Path("runs") / "-".join([*words, f"seed-{settings.seed}"])
+    if not dry_run:
+        check_target(out, overwrite=overwrite)
     beside = runs_beside(out, settings)
     if beside:
         note(
@@ -239,12 +214,22 @@ def _read(
     return prepared, out
 
 
-def _name(corpus: Corpus, settings: Settings) -> str:
-    """Of a run folder that nobody named."""
-    words, privacy = [corpus.name, settings.recipe], settings.privacy
-    if privacy is not None:
-        words += [f"epsilon-{privacy.epsilon:g}" if privacy.epsilon else "noise", privacy.unit]
-    return "-".join([*words, f"seed-{settings.seed}"])
+def _note_unit(corpus: Corpus, settings: Settings) -> None:
+    """Says whom the run protects, where that may be too little."""
+    privacy = settings.privacy
+    if privacy is None or privacy.unit != "document":
+        return
+    if corpus.owners is not None:
+        note(
+            "Each document is protected by itself. Documents have owners: --unit person "
+            "protects all documents of a person together."
+        )
+    elif corpus.remarks is not None and corpus.columns:
+        names = ", ".join(f"'{name}'" for name in corpus.columns)
+        note(
+            f"No column is named 'owner', so no person is protected as a whole. If one of "
+            f"{names} says whose a document is, add --owner with its name and --unit person."
+        )
 
 
 def _note_features(prepared: PreparedRun) -> None:
@@ -253,15 +238,13 @@ def _note_features(prepared: PreparedRun) -> None:
     from privgcn.features import NAMED, cache, choose
     from privgcn.runs.prepare import public_size
 
-    corpus, settings, made = prepared.corpus, prepared.settings, prepared.featurizer
-    features = settings.features
-    if features.kind is None and usual_encodings(corpus.facts.source):
-        note(f"Features: {made.kind}, as the literature encodes {corpus.name}.")
-    elif made.kind == "given":
-        note(f"Features: the {made.dimension:,} numbers given for each document.")
-    elif features.kind in (None, *NAMED) and not features.options:
-        size = public_size(corpus, settings)
+    corpus, made, features = prepared.corpus, prepared.featurizer, prepared.settings.features
+    usual = made.kind == "given" or usual_encodings(corpus.facts.source)
+    if features.kind in (None, *NAMED) and not (usual or features.options):
+        size = public_size(corpus, prepared.settings)
         note(str(choose(size, language=features.language, wanted=features.kind)))
+    else:
+        note(f"Features: {made.kind}, {made.dimension:,} numbers for each document.")
     if cache.enabled() and "cache_dir" in type(made).model_fields:
         folder = features.options.get("cache_dir") or cache.default_cache()
         note(
@@ -270,58 +253,18 @@ def _note_features(prepared: PreparedRun) -> None:
         )
 
 
-def _noted_unit(corpus: Corpus, settings: Settings, *, asks: bool = False) -> Settings:
-    """Says whom the run protects, where that may be too little."""
-    if corpus.owners is not None:
-        return with_unit(settings, asks=asks)
-    if settings.privacy is not None and corpus.remarks is not None and corpus.columns:
-        names = ", ".join(f"'{name}'" for name in corpus.columns)
-        note(
-            f"No column is named 'owner', so no person is protected as a whole. If one of "
-            f"{names} says whose a document is, add --owner with its name and --unit person."
-        )
-    return settings
-
-
-def with_unit(settings: Settings, *, asks: bool) -> Settings:
-    """Asks whom to protect where documents have owners and nobody said it.
-
-    Without anybody at a terminal each document stays protected by itself, and a note says so.
-    """
-    from privgcn import progress
-
-    if settings.privacy is None or settings.privacy.unit != "document":
-        return settings
-    if asks and sys.stdin.isatty() and watched_by_a_person():
-        progress.begin("")
-        together = typer.confirm(
-            "Documents have owners. Protect all documents of a person together? Otherwise each "
-            "document is protected by itself.",
-            err=True,
-        )
-        return settings.changed({"privacy.unit": "person"}) if together else settings
-    note(
-        "Each document is protected by itself. Documents have owners: --unit person "
-        "protects all documents of a person together."
-    )
-    return settings
-
-
 def _answer(record: dict[str, Any], statement: PrivacyStatement | None, *more: str) -> Answer:
     """A finished run: its record, or scores, guarantee and what to do next."""
     from privgcn.privacy.wording import guarantee_line
-    from privgcn.report.scores import (
-        deployment,
-        mode_table,
-        reference_table,
-        repeat_table,
-    )
+    from privgcn.report.scores import deployment, mode_table, reference_table, repeat_table
 
-    lines: list[Line] = ["No document has the split 'test' and a label: nothing was scored."]
     modes, folder = record["scores"], shlex.quote(record["run"])
-    if any(row["documents"] for row in modes.values()):
-        lines = [mode_table({**record, "modes": modes}, private=statement is not None)]
-    lines += [
+    scored = any(row["documents"] for row in modes.values())
+    table = mode_table({**record, "modes": modes}, private=statement is not None)
+    lines: list[Line] = [
+        table
+        if scored
+        else "No document has the split 'test' and a label: nothing was scored.",
         reference_table(record),
         repeat_table(record),
         ". ".join(deployment(record) or ()),

@@ -85,9 +85,9 @@ def mode_table(scores: Scores, *, private: bool) -> Table:
     for name, row in scores.get("baselines", {}).items():
         entries.append((f"baseline: {name}", None, _BASELINES.get(name, ""), row))
     rows = []
-    for name, verdict, sees, entry in entries:
+    for head, coverage, what, entry in entries:
         measured = [cell for measure in _MEASURES for cell in cells(entry, measure)]
-        rows.append((name, *[verdict] * private, *measured, sees))
+        rows.append((head, *[coverage] * private, *measured, what))
     columns = ["mode", *[COVERAGE] * private]
     columns += [head for name in _MEASURES.values() for head in (name, f"{name}, 95\u00a0%")]
     notes = [
