@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -22,25 +21,16 @@ HOSTILE = (
     "{{ 7 * 7 }}",
 )
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-QUIET = (
-    "--no-sandbox",
-    "--headless",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-)
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 
-@dataclass
-class Watched:
+class Watched(NamedTuple):
     """A page and what it did that it should not."""
 
     page: Any
     url: str
-    complaints: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
+    complaints: list[str]
+    requests: list[str]
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +40,7 @@ def chromium() -> Iterator[Any]:
     if path is None:
         pytest.skip("no Chromium path; looked for " + ", ".join(NAMES))
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(QUIET))
+        browser = playwright.chromium.launch(executable_path=path, args=QUIET)
         yield browser
         browser.close()
 
@@ -67,19 +57,18 @@ def look(chromium: Any, pages: dict[str, Path]) -> Iterator[Any]:
             reduced_motion="reduce",
         )
         contexts.append(context)
-        watched = Watched(context.new_page(), pages[name].as_uri())
-        page = watched.page
-        page.on("console", lambda message: watched.complaints.append(message.text))
-        page.on("pageerror", lambda error: watched.complaints.append(str(error)))
-        page.on("request", lambda request: watched.requests.append(request.url))
+        page, complaints, requests = context.new_page(), list[str](), list[str]()
 
         def on_dialog(dialog: Any) -> None:
-            watched.complaints.append(f"dialog: {dialog.message}")
+            complaints.append(f"dialog: {dialog.message}")
             dialog.dismiss()
 
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
         page.on("dialog", on_dialog)
-        page.goto(watched.url)
-        return watched
+        page.goto(pages[name].as_uri())
+        return Watched(page, pages[name].as_uri(), complaints, requests)
 
     yield opened
     for context in contexts:

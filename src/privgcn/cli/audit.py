@@ -13,7 +13,7 @@ from privgcn.cli.flags import RUN_OR_SOURCE, Chosen, takes
 from privgcn.cli.output import Answer, Line, check_out, shown_progress
 
 if TYPE_CHECKING:
-    from privgcn.audit.audit import Audit, Target
+    from privgcn.audit.audit import Target
 
 BROKEN = 5
 """Exit code of an audit that found a claim broken."""
@@ -32,14 +32,35 @@ def audit(
 ) -> Answer:
     """Measure a lower bound on epsilon by attacks on the engine; fail above the claim."""
     from privgcn.audit.audit import audit_target
+    from privgcn.privacy.wording import round_up
+    from privgcn.report.text import number
 
     target = _target(source, chosen)
     with shown_progress("auditing"):
         result = audit_target(target, runs=repeats, confidence=confidence)
     for reason in result.broken:
         typer.echo(f"THE CLAIM IS BROKEN: {reason}.", err=True)
+    lines = [
+        f"Claim: epsilon at most {round_up(result.claim)} at delta {number(result.delta)} (mu "
+        f"{result.claim_mu:.3f}), unit {result.unit}, relation {result.relation}.",
+        f"Measured: epsilon at least {result.epsilon:.3f} (mu {result.mu:.3f}) with "
+        f"{result.confidence:.0%} confidence, {result.share:.0%} of the claim, from "
+        f"{result.correct:,} right guesses of {result.guesses:,}.",
+        f"One unit moved a sum by {result.largest_move:.4f} clip norms at most; the plan "
+        f"accounts for {result.sensitivity}.",
+    ]
+    errors = result.generalisation
+    if errors is not None:
+        lines.append(
+            f"A model of these documents, each seen alone, errs on {errors.seen:.1%} of those "
+            f"that trained it and on {errors.unseen:.1%} of others; the claim allows "
+            f"{errors.allowed:.1%} on documents of the same kind."
+        )
+    sound = "Nothing contradicts the claim. An audit bounds epsilon from below; it is no proof."
     record = {"source": source, "share": result.share, **result.model_dump(mode="json")}
-    return Answer(record, _audit_lines(result), BROKEN if result.broken else 0)
+    if result.broken:
+        return Answer(record, lines, BROKEN)
+    return Answer(record, [*lines, sound])
 
 
 @takes(
@@ -67,10 +88,11 @@ def attack(source: str, chosen: Chosen, shadows: int = 16, out: Path | None = No
     target = _target(source, chosen)
     with shown_progress("attacking"):
         result = attack_target(target, shadows=shadows)
-    lines: list[Line] = [table(result), "No guarantee covers inference full-graph."]
+    written = ""
     if out is not None:
         write_atomically(out, result.model_dump_json(indent=1) + "\n")
-        lines.append(f"Wrote {out}. Next: privgcn report RUN --evidence {out}")
+        written = f"Wrote {out}. Next: privgcn report RUN --evidence {out}"
+    lines: list[Line] = [table(result), "No guarantee covers inference full-graph.", written]
     return Answer(result.model_dump(mode="json"), lines)
 
 
@@ -98,29 +120,3 @@ def _holds_attacks(path: Path) -> bool:
     with suppress(DataError):
         return bool(read_attacks(path))
     return False
-
-
-def _audit_lines(result: Audit) -> list[str]:
-    from privgcn.report.text import number
-
-    lines = [
-        f"Claim: epsilon at most {result.claim:.3f} at delta {number(result.delta)} (mu "
-        f"{result.claim_mu:.3f}), unit {result.unit}, relation {result.relation}.",
-        f"Measured: epsilon at least {result.epsilon:.3f} (mu {result.mu:.3f}) with "
-        f"{result.confidence:.0%} confidence, {result.share:.0%} of the claim, from "
-        f"{result.correct:,} right guesses of {result.guesses:,}.",
-        f"One unit moved a sum by {result.largest_move:.4f} clip norms at most; the plan "
-        f"accounts for {result.sensitivity}.",
-    ]
-    errors = result.generalisation
-    if errors is not None:
-        lines.append(
-            f"A model of these documents, each seen alone, errs on {errors.seen:.1%} of those "
-            f"that trained it and on {errors.unseen:.1%} of others; the claim allows "
-            f"{errors.allowed:.1%} on documents of the same kind."
-        )
-    if not result.broken:
-        lines.append(
-            "Nothing contradicts the claim. An audit bounds epsilon from below; it is no proof."
-        )
-    return lines

@@ -1,18 +1,11 @@
 """The options of verbs: each is declared once, by the name of its parameter.
 
-A verb says what its own parameters mean, and which settings have a flag; those come to it in
-one object:
-
     @takes("epsilon", "delta", epsilon="The claim to audit.", repeats=Option(min=10))
     def audit(source: str, chosen: Chosen, repeats: int | None = None) -> Answer:
-        resolved = resolve(*chosen.overrides())
-        ...
-        return Answer({"broken": []}, ["Nothing contradicts the claim."])
+        settings = resolve(*chosen.overrides(source=source))
 
-What it returns is printed, as JSON if that was asked for.
-
-The flag of a setting is ``None`` unless it was typed, so that no default of an option stands
-above ``--set`` or ``--config``.
+What a verb returns is printed, as JSON if that was asked for. The flag of a setting is ``None``
+unless it was typed, so that no default of an option stands above ``--set`` or ``--config``.
 """
 
 from __future__ import annotations
@@ -109,14 +102,10 @@ class Chosen(NamedTuple):
 
 
 def takes(*settings: str, **meanings: Any) -> Callable[[Verb], Verb]:
-    """Says what a verb's parameters mean, and which settings have flags.
+    """Says which settings have flags, and what a verb's parameters mean.
 
-    Those come in ``chosen``, with ``--set`` and ``--config``; or, where they only say how to
-    read documents, in ``reading``.
-
-    Args:
-        settings: The flags, in the order of the help.
-        meanings: By parameter: the help, or an option or argument of Typer.
+    Settings come in ``chosen``, with ``--set`` and ``--config``; or, where they only say how to
+    read documents, in ``reading``. A meaning is the help, or an option or argument of Typer.
     """
 
     def declared(verb: Verb) -> Verb:

@@ -36,13 +36,7 @@ Line: TypeAlias = "str | Table | None"
 
 
 class Answer(NamedTuple):
-    """What a verb has to say in the end.
-
-    Attributes:
-        record: One object for programs: what ``--json`` prints.
-        lines: Sentences and tables for people; empty ones are left out.
-        code: The exit code.
-    """
+    """What a verb says: one object for ``--json``, or lines for people, but for empty ones."""
 
     record: dict[str, Any]
     lines: Sequence[Line]
@@ -125,15 +119,7 @@ def print_error(kind: str, message: str, exit_code: int) -> int:
 
 
 def check_out(out: Path, is_ours: Callable[[Path], bool]) -> None:
-    """Refuses a file that must not be written; to be called before any work.
-
-    Args:
-        out: The file, or standard output.
-        is_ours: Whether a file that is there already may be replaced.
-
-    Raises:
-        ConfigError: It lies in a run, holds something of the user's, or cannot be written.
-    """
+    """Refuses, before any work, a file in a run, or one that holds something of the user's."""
     from privgcn.files import check_output
     from privgcn.runs.folder import is_stored
 
