@@ -177,7 +177,7 @@ def test_names_of_rows_stay_in_sight(look, name, box, cells):
     page = look(name, width=390).page
     scrolled, *places = page.locator(box).first.evaluate(
         """(box, cells) => {
-          box.scrollTo(200, 100);
+          box.scrollTo(200, 400);
           const at = (node) => node.getBoundingClientRect();
           const [rows, columns] = [cells, '.confusion thead th'].map(
             (names) => [...box.querySelectorAll(names)].map(at));

@@ -74,19 +74,16 @@ def _run_table(runs: Sequence[Run]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for run in runs:
         statement, scores = run.statement, run.scores
-        claim: tuple[Cell, ...] = ("no guarantee", None, None, "no")
+        claim: tuple[Cell, ...] = ("no guarantee", None, None)
         if statement is not None:
-            claim = (
-                f"≤ {round_up(statement.epsilon)}",
-                number(statement.delta),
-                SHORT_UNIT[statement.unit],
-                "yes" if statement.releasable else "no",
-            )
+            unit = SHORT_UNIT[statement.unit]
+            unit += "" if statement.releasable else "; must not be released"
+            claim = (f"≤ {round_up(statement.epsilon)}", number(statement.delta), unit)
         dataset = dataset_of(run.settings, scores)
         dataset += " (synthetic)" if scores.get("synthetic") else ""
         shown = [c for mode in MODES for c in cells(scores["modes"].get(mode, {}), "micro_f1")]
         rows.append((str(run.folder), dataset, run.settings.recipe, *claim, *shown))
-    columns = ["run", "dataset", "recipe", "epsilon", "delta", "protects", "releasable"]
+    columns = ["run", "dataset", "recipe", "epsilon", "delta", "protects"]
     columns += [name for mode in MODES for name in (mode, f"{mode}, 95\u00a0%")]
     note = (
         f"No guarantee of the {COVERAGE} covers the scores of full-graph. The 95 % intervals "
