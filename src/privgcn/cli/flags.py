@@ -46,32 +46,49 @@ _SHARED: dict[str, Any] = {
     "quiet": Option("--quiet", "-q", help="Print the result only: no notes, no progress."),
     "verbose": Option("--verbose", "-v", help="Print all settings, and where an error arose."),
 }
-# Settings with a flag: the setting, its type, and what it means.
-_SETTINGS: dict[str, tuple[str, type, Any]] = {
-    "recipe": ("recipe", str, "auto (default), paper-full or paper-split."),
-    "seed": ("seed", int, Option(help="Of partition and first weights (default: 0).", min=0)),
-    "epsilon": ("privacy.epsilon", float, "Privacy budget; without it, no privacy."),
-    "delta": ("privacy.delta", float, "Delta of the guarantee (default: 1e-5)."),
-    "unit": ("privacy.unit", str, "What is protected: document, person, part or graph."),
-    "relation": ("privacy.relation", str, "How neighbouring data differ: remove or replace."),
-    "parts": ("privacy.parts", str, "each, a number, or column:NAME (declared public)."),
-    "sampling": ("privacy.sampling", str, "all, poisson or epoch."),
-    "noise_multiplier": ("privacy.noise_multiplier", float, "Noise, instead of --epsilon."),
-    "reproducible": ("privacy.reproducible", bool, "Seed the noise too; not for release."),
-    "optimizer": ("training.optimizer", str, "sgd or adam."),
-    "balanced": ("training.balanced", bool, "Rare classes count as much as frequent ones."),
-    "device": ("training.device", str, "auto (what is faster), cpu (default) or cuda."),
-    "features": ("features.kind", str, "fast, best, or a kind, such as static or hashing."),
-    "language": ("features.language", str, "Language of the texts (default: english)."),
-    "encoder": ("features.options.model", str, "A Hugging Face encoder, by folder or name."),
-    "classes": ("data.classes", str, "The classes, comma-separated, if they are public."),
-    "id": ("data.id", str, "The column with the ids, if it has another name than id."),
-    "text": ("data.text", str, "The column with the texts."),
-    "label": ("data.label", str, "The column with the labels."),
-    "owner": ("data.owner", str, "The column that says whose each document is."),
-    "split": ("data.split", str, "The column with the split; random draws one."),
-    "edges": ("data.edges", str, "A file of edges, instead of that in the folder."),
-    "encoding": ("data.encoding", str, "Encoding of text files, such as cp1252."),
+# Settings with a flag, by section: the type and what it means.
+_SECTIONS: dict[str, dict[str, tuple[type, Any]]] = {
+    "": {
+        "recipe": (str, "auto (default), paper-full or paper-split."),
+        "seed": (int, Option(help="Of the partition and first weights (default: 0).", min=0)),
+    },
+    "privacy.": {
+        "epsilon": (float, "Privacy budget; without it, no privacy."),
+        "noise_multiplier": (float, "Noise over the clip norm, instead of --epsilon."),
+        "delta": (float, "Delta of the guarantee (default: 1e-5)."),
+        "unit": (str, "What is protected: document, person, part or graph."),
+        "relation": (str, "How neighbouring data differ: remove or replace."),
+        "parts": (str, "each, a number, or column:NAME (declared public)."),
+        "sampling": (str, "all, poisson or epoch."),
+        "reproducible": (bool, "Seed noise and samples too; the run must not be released."),
+    },
+    "training.": {
+        "optimizer": (str, "sgd or adam."),
+        "balanced": (bool, "Let rare classes count as much as frequent ones, for macro F1."),
+        "device": (str, "Where to train: auto (what is faster), cpu (default) or cuda."),
+    },
+    "features.": {
+        "features": (str, "fast, best, or a kind, such as both, static, hashing or tfidf."),
+        "language": (str, "Language of the texts (default: english)."),
+        "encoder": (str, "A Hugging Face encoder on this machine, by folder or name."),
+    },
+    "data.": {
+        "classes": (str, "The class set, comma-separated, if it is public knowledge."),
+        "id": (str, "The column with the ids, if it has another name than id."),
+        "text": (str, "The column with the texts."),
+        "label": (str, "The column with the labels."),
+        "owner": (str, "The column that says whose each document is."),
+        "split": (str, "The column with the split; random draws one."),
+        "edges": (str, "A file of edges, instead of that in the folder."),
+        "encoding": (str, "Encoding of text files, such as cp1252."),
+    },
+}
+_OTHER_NAMES = {"features": "kind", "encoder": "options.model"}
+# Of each flag: the setting, its type and what it means.
+_SETTINGS = {
+    flag: (section + _OTHER_NAMES.get(flag, flag), kind, meaning)
+    for section, flags in _SECTIONS.items()
+    for flag, (kind, meaning) in flags.items()
 }
 
 
