@@ -85,19 +85,6 @@ def test_a_phone_never_scrolls_sideways(look, name):
     assert outside == []
 
 
-@pytest.mark.parametrize("width", [360, 660, 900, 1280])
-def test_no_word_of_a_tile_is_broken(look, width):
-    page = look("run", width=width).page
-    page.add_style_tag(content=".tiles .value { overflow-wrap: normal !important; }")
-
-    assert "document" in page.locator(".tiles").inner_text()
-    broken = page.evaluate(
-        """[...document.querySelectorAll('.tiles .value')]
-        .filter((n) => n.scrollWidth > n.clientWidth).map((n) => n.textContent)"""
-    )
-    assert broken == []
-
-
 @pytest.mark.parametrize("name", ["run", "classes"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out(look, name, scheme):
@@ -216,12 +203,3 @@ def test_one_drawing_fits_every_width_with_letters_of_one_size(look, name, width
     assert outside == []
     size = page.locator(".chart text").first.evaluate("(n) => getComputedStyle(n).fontSize")
     assert size == "12.5px"
-
-
-def test_the_values_of_a_curve_are_a_table_for_keyboards(look):
-    page = look("runs").page
-    page.locator("#curve summary").focus()
-    page.keyboard.press("Enter")
-
-    assert page.locator("#curve table").is_visible()
-    assert "0.700" in page.locator("#curve table").inner_text()

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -57,7 +56,9 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("words", "code", "said"), TABLE, ids=lambda v: str(v)[:60])
-def test_a_mistake_is_one_line(tmp_path, monkeypatch, capsys, words, code, said) -> None:
+def test_a_mistake_is_one_line_or_one_object(
+    tmp_path, monkeypatch, capsys, words, code, said
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert ended(monkeypatch, *words) == code
     shown = capsys.readouterr()
@@ -69,23 +70,12 @@ def test_a_mistake_is_one_line(tmp_path, monkeypatch, capsys, words, code, said)
     assert len(error[0]) < 2_500
     assert "Traceback" not in shown.err
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
-
-
-@pytest.mark.parametrize(
-    ("words", "kind", "code"),
-    [
-        (["verify", "nowhere"], "DataError", 2),
-        (["account"], "ConfigError", 2),
-        (["no-such-verb"], "UsageError", 2),
-        (["predict", "a", "b", "--out", "-"], "ConfigError", 2),
-    ],
-)
-def test_errors_are_json_where_json_was_asked_for(monkeypatch, capsys, words, kind, code):
     assert ended(monkeypatch, *words, "--json") == code
     shown = capsys.readouterr()
-    error = json.loads(shown.out)["error"]
-
-    assert (error["kind"], error["exit_code"]) == (kind, code)
+    found = json.loads(shown.out)["error"]
+    assert found["exit_code"] == code
+    assert found["kind"].endswith("Error")
+    assert said in found["message"]
     assert "Error" not in shown.err
 
 
@@ -176,24 +166,27 @@ def test_a_hostile_model_is_one_line(shelf, tmp_path, monkeypatch, capsys, name)
 class TestOut:
     """Nothing of others is touched, and nothing is half-written."""
 
-    @pytest.mark.parametrize("verb", ["train", "demo", "tune", "release"])
     @pytest.mark.parametrize("more", [[], ["--overwrite"]], ids=["plain", "overwrite"])
-    def test_a_folder_of_somebody_else_is_not_ours(self, shelf, tmp_path, verb, more):
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["train", "{shelf}/letters", *PRIVATE, "--out", "{thesis}"],
+            ["demo", "--out", "{thesis}"],
+            ["tune", "{shelf}/letters", *PRIVATE, "--out", "{thesis}"],
+            ["release", "{shelf}/run", "{thesis}", "--ledger", "{thesis}.jsonl"],
+        ],
+        ids=lambda words: words[0],
+    )
+    def test_a_folder_of_somebody_else_is_not_ours(self, shelf, tmp_path, words, more):
         thesis = tmp_path / "thesis"
         thesis.mkdir()
         (thesis / "model.json").write_text("{}")
         (thesis / "thesis.tex").write_text("three years of work")
-        words = {
-            "train": ["train", shelf / "letters", *PRIVATE, "--out", thesis],
-            "demo": ["demo", "--out", thesis],
-            "tune": ["tune", shelf / "letters", *PRIVATE, "--out", thesis],
-            "release": ["release", shelf / "run", thesis, "--ledger", tmp_path / "l.jsonl"],
-        }
         with pytest.raises(ConfigError, match="nothing in it will be replaced"):
-            call(*words[verb], *more)
+            call(*(word.format(shelf=shelf, thesis=thesis) for word in words), *more)
         assert (thesis / "thesis.tex").read_text() == "three years of work"
         # Refused before anything was spent.
-        assert not (tmp_path / "l.jsonl").exists()
+        assert list(tmp_path.iterdir()) == [thesis]
 
     def test_an_edited_run_is_not_replaced(self, shelf, tmp_path):
         out = shutil.copytree(shelf / "run", tmp_path / "run")
@@ -235,17 +228,17 @@ class TestOut:
         call("verify", shelf / "run")
 
 
-@pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["train", "dry-run"])
-def test_what_cannot_train_is_told_before_the_features(tmp_path, more) -> None:
+def test_what_cannot_train_is_told_before_the_features(tmp_path) -> None:
     source = letters(tmp_path / "letters")
+    words = ["train", source, *PRIVATE, "--dry-run"]
     with pytest.raises(PrivacyContractError, match="Add a column 'owner'"):
-        call("train", source, *PRIVATE, "--unit", "person", *more)
+        call(*words, "--unit", "person")
     with pytest.raises((ConfigError, PrivacyContractError), match=r"parts|groups"):
-        call("train", source, *PRIVATE, "--parts", "1000", *more)
-    path = Path(source) / "documents.jsonl"
+        call(*words, "--parts", "1000")
+    path = source / "documents.jsonl"
     path.write_text(path.read_text().replace('"label"', '"topic"'))
     with pytest.raises(DataError, match="'label' for training documents"):
-        call("train", source, *PRIVATE, *more)
+        call(*words)
 
 
 @pytest.mark.parametrize("recipe", ["auto", "plain", "paper-split"])

@@ -87,25 +87,25 @@ def assigned(changes: dict[str, Any]) -> list[str]:
 
 
 def start(way: str, field: str, folder: Path, source: Path) -> None:
-    """Starts a run with one override by one entrance, all else by ``--set``."""
-    value, beside = OVERRIDES[field]
-    base = {"privacy.epsilon": 2.0, "features.kind": "hashing", **beside}
+    """Starts a run with one override by one entrance, all else by settings."""
+    value, more = OVERRIDES[field]
+    base = {"privacy.epsilon": 2.0, "features.kind": "hashing", **more}
     base.pop(f"privacy.{field}", None)
-    own = {f"privacy.{field}": value}
     verb, entrance = way.split()
-    if verb == "GraphClassifier":
-        by_parameter = entrance == "parameter"
-        settings = {name: value for name, value in base.items() if value is not None}
-        settings |= {"privacy.unit": "document"} if field != "unit" else {}
-        settings |= {} if by_parameter else own
-        parameters = {"epsilon": settings.get("privacy.epsilon"), "random_state": 0}
-        parameters |= {field: value} if by_parameter else {}
-        GraphClassifier(**parameters, settings=settings).fit(load_corpus(source).train)
-        raise AssertionError("the fit went on")
-    name = "--" + field.replace("_", "-")
-    flag = [name] if value is True else [name, str(value)]
-    words = [*assigned(base), *flag] if entrance == "flag" else assigned({**base, **own})
-    begin(verb, source, *words, "--out", folder / "run")
+    flag, name = [], f"--{field.replace('_', '-')}"
+    if entrance in ("flag", "parameter"):
+        flag = [name] if value is True else [name, str(value)]
+    else:
+        base[f"privacy.{field}"] = value
+    if verb != "GraphClassifier":
+        begin(verb, source, *assigned(base), *flag, "--out", folder / "run")
+    settings = {name: value for name, value in base.items() if value is not None}
+    if field != "unit":
+        settings["privacy.unit"] = "document"
+    parameters = {"epsilon": settings.get("privacy.epsilon"), "random_state": 0}
+    parameters |= {field: value} if flag else {}
+    GraphClassifier(**parameters, settings=settings).fit(load_corpus(source).train)
+    raise AssertionError("the fit went on")
 
 
 def options_of(verb: str) -> set[str]:

@@ -294,6 +294,8 @@ def test_a_report_goes_to_a_file_or_to_standard_output(shelf, tmp_path):
     assert record_of(*both)["report"] == str(out)
     assert call(*both) == f"report: {out}\n"
     assert "2 runs side by side" in out.read_text()
+    with pytest.raises(ConfigError, match="both write to standard output"):
+        record_of("report", shelf / "run", "--out", "-")
 
 
 class TestTune:

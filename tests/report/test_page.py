@@ -13,20 +13,7 @@ from privgcn.report.text import NOTHING
 from report.samples import make_scores, make_settings, make_statement
 
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
-
-
-def page_of(statement, scores, **settings):
-    return run_page(make_settings(statement, **settings), statement, scores)
-
-
-def text_of(html):
-    body = re.sub(r"<style>.*?</style>", "", html, flags=re.DOTALL)
-    return " ".join(re.sub(r"<[^>]*>", " ", body).split())
-
-
-@pytest.fixture(scope="module")
-def statement():
-    return make_statement()
+STATEMENT = make_statement()
 
 
 @pytest.fixture
@@ -34,8 +21,17 @@ def scores():
     return make_scores()
 
 
-def test_a_private_run_says_what_is_guaranteed(statement, scores):
-    text = text_of(page_of(statement, scores))
+def page_of(statement, scores, **settings):
+    return run_page(make_settings(statement, **settings), statement, scores)
+
+
+def text_of(statement, scores):
+    body = re.sub(r"<style>.*?</style>", "", page_of(statement, scores), flags=re.DOTALL)
+    return " ".join(re.sub(r"<[^>]*>", " ", body).split())
+
+
+def test_a_private_run_says_what_is_guaranteed(scores):
+    text = text_of(STATEMENT, scores)
 
     assert "Guarantee: epsilon at most " in text
     assert "The guarantee protects one document: its text, its label and all its edges" in text
@@ -43,22 +39,21 @@ def test_a_private_run_says_what_is_guaranteed(statement, scores):
         assert title in text
     assert "Working copy, not for release" in text
     assert "SYNTHETIC" not in text
-    assert "SYNTHETIC" in text_of(page_of(statement, make_scores(synthetic=True)))
+    assert "SYNTHETIC" in text_of(STATEMENT, make_scores(synthetic=True))
 
 
 # hazard 32
-def test_covered_says_for_whom(statement, scores):
-    html = page_of(statement, scores)
-    text = text_of(html)
+def test_covered_says_for_whom(scores):
+    text = text_of(STATEMENT, scores)
 
-    assert '<th scope="col">training documents</th>' in html
+    assert '<th scope="col">training documents</th>' in page_of(STATEMENT, scores)
     rows = ("alone covered 0.600", "full-graph not covered 0.800")
     assert [text.index(row) for row in rows] == sorted(text.index(row) for row in rows)
     assert "Test, validation and new documents have none: scores and predictions may" in text
 
 
-def test_the_leading_score_is_covered_and_stands_beside_the_best_baseline(statement, scores):
-    text = text_of(page_of(statement, scores))
+def test_the_leading_score_is_covered_and_stands_beside_the_best_baseline(scores):
+    text = text_of(STATEMENT, scores)
 
     assert f"baseline: majority {NOTHING} 0.500" in text
     assert "Score 0.700 micro-F1, inference own-graph; 95 %: 0.550 to 0.800" in text
@@ -75,14 +70,13 @@ def test_the_leading_score_is_covered_and_stands_beside_the_best_baseline(statem
     ],
 )
 def test_the_mode_to_deploy_leads_and_its_rival_is_the_baseline(
-    statement, scores, mode, counts, by, words
+    scores, mode, counts, by, words
 ):
     keys = ("alone_only", "own_graph_only", "p_value")
-    scores["deploy"] = {"mode": mode, "documents": 90, "decided_by": by} | dict(
-        zip(keys, counts, strict=True)
-    )
+    counted = dict(zip(keys, counts, strict=True))
+    scores["deploy"] = {"mode": mode, "documents": 90, "decided_by": by, **counted}
     scores["baselines"]["graph-blind linear"] = scores["modes"]["alone"]
-    text = text_of(page_of(statement, scores))
+    text = text_of(STATEMENT, scores)
 
     assert words in text
     assert f"Of 90 {by} documents, own-graph gets {counts[1]} right" in text
@@ -92,57 +86,52 @@ def test_the_mode_to_deploy_leads_and_its_rival_is_the_baseline(
     assert ("had no say" in text) == (by == "validation")
 
 
-def test_probabilities_of_covered_modes_have_a_table_and_a_diagram(statement, scores):
-    text = text_of(page_of(statement, scores))
+def test_probabilities_of_covered_modes_have_a_table_and_a_diagram(scores):
+    text = text_of(STATEMENT, scores)
 
     assert "own-graph 0.750 0.700 0.200 1.000" in text
     assert "full-graph 0.750" not in text
     assert "own-graph, 0.9: 0.700" in text
 
 
-def test_a_plain_run_stands_beside_the_best_reference(scores):
+def test_a_plain_run_says_so_and_stands_beside_the_best_reference(scores):
     named = {"logistic regression": {"micro_f1": 0.61}}
     scores["references"] = {"own-graph": {"best": "logistic regression", "scores": named}}
     scores["modes"] = {"own-graph": scores["modes"]["own-graph"]}
-    text = text_of(page_of(None, scores))
+    text = text_of(None, scores)
 
+    assert "Nothing: there is no privacy guarantee." in text
+    assert "ε" not in text
+    assert "covered" not in text.replace("not covered", "covered")
     assert "Best without privacy 0.610 micro-F1, logistic regression" in text
-    assert "Micro-F1 without privacy, by inference mode" in text
     assert "own-graph: logistic regression" in text
 
 
-def test_seeds_are_a_table_that_says_what_publishing_costs(statement, scores):
+def test_seeds_are_a_table_that_says_what_publishing_costs(scores):
     row = {"values": [0.31, 0.41, 0.47], "mean": 0.3967, "std": 0.0808, "interval": [0.2, 0.6]}
+    modes = {"own-graph": {"micro_f1": row}}
     scores["repeats"] = {
-        "seeds": [0, 1, 2],
+        "seeds": [0, 1],
         "model": 0,
-        "modes": {"own-graph": {"micro_f1": row}},
+        "modes": modes,
         "composed_epsilon": 1.7301,
     }
-    text = text_of(page_of(statement, scores))
+    text = text_of(STATEMENT, scores)
 
     for words in ("0.397 ± 0.081", "0.200 to 0.600", "would cost epsilon 1.731 together"):
         assert words in text
     assert "The model is that of seed 0, named beforehand" in text
 
 
-def test_a_seeded_or_void_run_must_not_be_released(scores):
-    seeded = text_of(page_of(make_statement(releasable=False), scores))
+def test_a_seeded_run_must_not_be_released(scores):
+    seeded = text_of(make_statement(releasable=False), scores)
 
     assert "The model must not be released" in seeded
     assert "May be released, within what is covered" not in seeded
 
 
-def test_a_run_without_privacy_says_so_plainly(scores):
-    text = text_of(page_of(None, scores))
-
-    assert "Nothing: there is no privacy guarantee." in text
-    assert "ε" not in text
-    assert "covered" not in text.replace("not covered", "covered")
-
-
-def test_nothing_is_loaded_and_no_script_runs(statement, scores, tmp_path):
-    html = page_of(statement, scores)
+def test_nothing_is_loaded_and_no_script_runs(scores, tmp_path):
+    html = page_of(STATEMENT, scores)
 
     assert html.startswith("<!DOCTYPE html>")
     assert "<script" not in html
@@ -152,19 +141,19 @@ def test_nothing_is_loaded_and_no_script_runs(statement, scores, tmp_path):
     ids = re.findall(r'\bid="([^"]+)"', html)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'href="#([^"]+)"', html)) <= set(ids)
-    assert html == page_of(statement, scores)
+    assert html == page_of(STATEMENT, scores)
     (tmp_path / "page.html").write_text(html)
     (tmp_path / "mine.html").write_text("<!DOCTYPE html>")
     assert is_report(tmp_path / "page.html")
     assert not is_report(tmp_path / "mine.html")
 
 
+# hazard 31
 def test_hostile_labels_names_and_paths_stay_text():
-    statement = make_statement()
     scores = make_scores((HOSTILE, "b\x00\ud800"))
     scores["dataset"] = HOSTILE
     scores["baselines"][HOSTILE] = {"micro_f1": 0.1}
-    html = page_of(statement, scores, **{"data.source": HOSTILE, "recipe": HOSTILE})
+    html = page_of(STATEMENT, scores, **{"data.source": HOSTILE, "recipe": HOSTILE})
 
     assert "<script" not in html
     assert "<img" not in html
@@ -172,24 +161,25 @@ def test_hostile_labels_names_and_paths_stay_text():
     html.encode("utf-8")
 
 
-def test_many_classes_are_numbered(statement):
-    html = page_of(statement, make_scores(tuple(f"class {i}" for i in range(41))))
+def test_many_classes_are_numbered():
+    html = page_of(STATEMENT, make_scores(tuple(f"class {i}" for i in range(41))))
 
     assert html.count('class="confusion numbered"') == 3
     assert "Columns are numbered like the rows" in html
 
 
-def test_a_run_scored_in_one_mode_only_has_a_page(statement):
-    empty = page_of(statement, {"modes": {"alone": {"micro_f1": None}}, "dataset": "x"})
-    one = page_of(
-        statement, {"modes": {"alone": {"micro_f1": 1.0, "documents": 1}}, "dataset": "x"}
-    )
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"micro_f1": None}, "no test documents with a label, so nothing was scored"),
+        ({"micro_f1": 1.0, "documents": 1}, "on the 1 test document is 1.000"),
+    ],
+)
+def test_a_run_scored_in_one_mode_or_none_has_a_page(entry, words):
+    assert words in page_of(STATEMENT, {"modes": {"alone": entry}, "dataset": "x"})
 
-    assert "no test documents with a label, so nothing was scored" in empty
-    assert "on the 1 test document is 1.000" in one
 
-
-def test_attacks_stand_beside_the_run_that_they_are_about(statement, scores):
+def test_attacks_stand_beside_the_run_that_they_are_about(scores):
     row = AttackRow(
         attack="document membership",
         model="epsilon 1",
@@ -200,10 +190,10 @@ def test_attacks_stand_beside_the_run_that_they_are_about(statement, scores):
         tpr=((0.1, 0.0, 0.2), (0.2, 0.1, 0.3)),
     )
     attacks = Attacks(source="archive", epsilon=1.0, unit="document", shadows=16, rows=(row,))
-    settings = make_settings(statement)
-    text = text_of(run_page(settings, statement, scores, attacks=attacks))
+    page = run_page(make_settings(STATEMENT), STATEMENT, scores, attacks=attacks)
 
-    assert "document membership epsilon 1 alone covered 0.700 (0.600 to 0.800)" in text
+    assert "0.700 (0.600 to 0.800)" in page
+    assert "epsilon 1, document membership, alone: 0.700" in page
     elsewhere = attacks.model_copy(update={"source": "elsewhere"})
     with pytest.raises(ConfigError, match="Attack the run itself"):
-        run_page(settings, statement, scores, attacks=elsewhere)
+        run_page(make_settings(STATEMENT), STATEMENT, scores, attacks=elsewhere)
