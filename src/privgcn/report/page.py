@@ -12,13 +12,14 @@ The same input gives the same bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from privgcn.config import MODES, Mode, Settings, to_toml
+from privgcn.config import MODES, Settings, to_toml
 from privgcn.errors import ConfigError
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.privacy.wording import SHORT_UNIT, explained, round_up
+from privgcn.privacy.wording import SHORT_UNIT, explained
 from privgcn.report.scores import (
     Scores,
     baseline,
@@ -66,7 +67,7 @@ def run_page(
         ConfigError: The attacks are on other documents.
     """
     private, dataset = statement is not None, dataset_of(settings, scores)
-    shown_attacks: dict[str, Any] | None = None
+    shown_attacks = None
     if attacks is not None:
         from privgcn.report import attacks as attacked
 
@@ -75,54 +76,44 @@ def run_page(
                 f"The evidence of a report must be about the documents of its run, {dataset}. "
                 f"Got {attacks.source}. Attack the run itself."
             )
-        shown_attacks = {"figure": attacked.figure(attacks), "table": attacked.table(attacks)}
-    claim: dict[str, Any] = {}
-    if statement is not None:
-        verdict = "releasable" if statement.releasable else "seeded"
-        claim = {
-            "words": explained(statement),
-            "verdict": "void" if statement.void else verdict,
-            "statement": statement,
-            "epsilon": round_up(statement.epsilon),
-            "short_epsilon": round_up(statement.epsilon, 3),
-            "unit": SHORT_UNIT[statement.unit],
-        }
-    lead, deployed = leading(scores, private=private), deployment(scores)
+        shown_attacks = attacked.figure(attacks), attacked.table(attacks)
+    lead, known = leading(scores, private=private), modes_of(scores["modes"])
     page = {
         "title": f"{dataset}, {'with' if private else 'without'} differential privacy",
         "name": name,
         "dataset": dataset,
         "settings": settings,
+        "toml": to_toml(settings.model_dump()),
+        "statement": statement,
+        "words": statement and explained(statement),
+        "unit": statement and SHORT_UNIT[statement.unit],
+        "checked": checked,
         "synthetic": scores.get("synthetic"),
+        "modes": MODES,
         "lead": lead,
-        "sees": MODES[lead].sees,
+        "scores": scores,
         "score": cells(scores["modes"][lead], "micro_f1"),
         "documents": documents(scores),
         "reference": scores.get("references", {}).get(lead),
         "baseline": baseline(scores, lead),
-        "notices": [
-            "working_copy" if private else "no_guarantee",
-            *["synthetic"] * bool(scores.get("synthetic")),
-        ],
-        "claim": claim,
-        "checked": checked,
-        "tables": [
-            table
-            for table in (
-                mode_table(scores, private=private),
-                repeat_table(scores),
-                reference_table(scores),
-            )
-            if table
-        ],
+        "deployment": deployment(scores),
         "score_figure": score_figure(scores, private=private),
-        "deployment": deployed and {"tone": "info", "title": deployed[0], "text": deployed[1]},
+        "tables": (
+            mode_table(scores, private=private),
+            repeat_table(scores),
+            reference_table(scores),
+        ),
         "probability_table": probability_table(scores),
         "reliability_figure": reliability_figure(scores),
         "class_names": scores.get("classes", []),
-        "classes": _classes(scores, lead, private=private),
+        "class_table": partial(class_table, scores),
+        # The leading mode first.
+        "classes": [
+            mode
+            for mode in sorted(known, key=lambda mode: mode != lead)
+            if scores["modes"][mode].get("per_class")
+        ],
         "attacks": shown_attacks,
-        "toml": to_toml(settings.model_dump()),
     }
     return rendered("run.html", page=page)
 
@@ -136,20 +127,3 @@ def is_report(path: Path) -> bool:
     """Whether a file begins as a page of ours."""
     with path.open("rb") as file:
         return _GENERATOR in file.read(1024)
-
-
-def _classes(scores: Scores, lead: Mode, *, private: bool) -> list[dict[str, Any]]:
-    """How well each class is told, by mode; the leading one first."""
-    modes = scores["modes"]
-    return [
-        {
-            "mode": mode,
-            "words": MODES[mode].sees,
-            "outside": private and not MODES[mode].covered,
-            "lead": mode == lead,
-            "table": class_table(modes[mode], mode),
-            "confusion": modes[mode]["confusion"],
-        }
-        for mode in sorted(modes_of(modes), key=lambda mode: mode != lead)
-        if modes[mode].get("per_class")
-    ]

@@ -218,11 +218,9 @@ def reliability_figure(scores: Scores) -> Figure:
     return Figure("Reliability of the probabilities", [*series, ideal], *labels, notes=[note])
 
 
-def class_table(entry: Mapping[str, Any], mode: str) -> Table | None:
-    """Precision, recall and F1 of each class; ``None`` where they were not stored."""
-    if not entry.get("per_class"):
-        return None
+def class_table(scores: Scores, mode: str) -> Table:
+    """Precision, recall and F1 of each class."""
     keys = ("class", "precision", "recall", "f1", "support")
     columns = ("class", "precision", "recall", "F1", "test documents")
-    rows = [tuple(row[key] for key in keys) for row in entry["per_class"]]
+    rows = [tuple(row[key] for key in keys) for row in scores["modes"][mode]["per_class"]]
     return Table(f"Scores by class, inference {mode}", columns, rows)

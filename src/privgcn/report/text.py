@@ -73,6 +73,8 @@ def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
+    from privgcn.privacy.wording import round_up
+
     made = Environment(
         loader=PackageLoader("privgcn.report"),
         autoescape=lambda name: not str(name).endswith((".md", ".yaml")),
@@ -86,6 +88,7 @@ def _environment() -> Environment:
     made.filters |= {
         "md": markdown_text,
         "number": number,
+        "round_up": round_up,
         "score": score,
         "shortened": shortened,
         # JSON's escapes are YAML's.
