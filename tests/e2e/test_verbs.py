@@ -347,7 +347,9 @@ def test_account_and_calibrate_have_the_promised_fields():
     assert set(record) == set(record_of(*words)) == {"epsilon", "noise_multiplier", *named}
     assert record["epsilon"] <= 1.0
     assert record_of("plan", *words[1:]) == record_of(*words)
-    assert call(*words).startswith("noise multiplier 4: epsilon at most ")
+    assert call(*words).startswith("noise multiplier 4 gives epsilon at most ")
+    printed = float(call("calibrate", "--epsilon", 1, "--steps", 100).split()[2])
+    assert record["noise_multiplier"] <= printed < 1.001 * record["noise_multiplier"]
 
 
 def test_audit_and_attack_measure_a_run(shelf, tmp_path):

@@ -40,6 +40,7 @@ VERBS = tuple(_MODULES)
 """The verbs of this package, in the order of the help."""
 _OTHER_NAMES = {"account": "plan", "calibrate": "plan"}
 _HELP = {"help_option_names": ["-h", "--help"]}
+_VERSION = "Show the version and exit."
 
 
 class Verbs(TyperGroup):
@@ -110,7 +111,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _every_verb(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True)
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help=_VERSION)
     ] = False,
 ) -> None:
     """Text classification on graphs of documents, under differential privacy."""

@@ -73,8 +73,10 @@ def plan(
         noise_multiplier = calibrate(epsilon=epsilon, **mechanism).noise_multiplier
     mechanism["noise_multiplier"] = noise_multiplier
     spent = epsilon_of(**mechanism)
+    # Rounded up, too: less noise would cost more.
+    noise = round_up(mechanism["noise_multiplier"], 6)
     line = (
-        f"noise multiplier {number(noise_multiplier)}: epsilon at most {round_up(spent)} at "
+        f"noise multiplier {noise} gives epsilon at most {round_up(spent)} at "
         f"delta {number(mechanism['delta'])}, accountant {accountant}"
     )
     return Answer({"epsilon": spent, **mechanism}, [line])
@@ -101,8 +103,8 @@ def _budget(documents: int, classes: int, epsilon: float, **more: Any) -> Answer
     lines = [
         f"guarantee   epsilon at most {round_up(made.epsilon)} at delta {number(made.delta)}, "
         f"unit {made.unit}, relation {made.relation}",
-        f"noise       multiplier {made.noise_multiplier:.4g} in each of {made.steps} steps "
-        f"over all {made.units:,} {counted}",
+        f"noise       multiplier {round_up(made.noise_multiplier)} in each of {made.steps} "
+        f"steps over all {made.units:,} {counted}",
         f"            {result.noise_for_each_unit:.2g} clip norms in every coordinate of the "
         "mean gradient over all steps",
         weak if made.weak_delta else "",
