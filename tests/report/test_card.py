@@ -57,6 +57,8 @@ def test_a_hub_reads_the_front_matter_and_what_the_owner_says_stays_text():
     said = {"about": HOSTILE, "intended_use": HOSTILE, "contact": HOSTILE, "classes": [HOSTILE]}
 
     assert "<script" not in privacy_card(STATEMENT, SETTINGS, **said, template="card.html")
-    markdown = privacy_card(STATEMENT, SETTINGS, **said)
+    settings = SETTINGS.changed({"features.options": {"```\n": "\n```\n<script>"}})
+    markdown = privacy_card(STATEMENT, settings, **said)
+    assert len([line for line in markdown.splitlines() if line.startswith("```")]) == 2
     assert markdown.startswith("---\nlibrary_name: privgcn\npipeline_tag: text-class")
     assert "\\<script\\>" in markdown
