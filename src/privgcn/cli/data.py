@@ -78,20 +78,12 @@ def datasets(data_dir: Path | None = None) -> Answer:
     from privgcn.report.tables import Table
 
     folder, records = data_folder(data_dir), []
-    names = (
-        "name",
-        "documents",
-        "edges",
-        "classes",
-        "features",
-        "language",
-        "licence",
-        "title",
-    )
+    columns = ("name", "documents", "edges", "classes", "where", "title")
     for card in map(dataset, dataset_names()):
         where = "not fetched" if card.missing(folder) else "here" if card.files else "generated"
-        records.append({**{name: getattr(card, name) for name in names}, "where": where})
-    columns = ("name", "documents", "edges", "classes", "where", "title")
+        known = {**vars(card), "where": where}
+        more = ("features", "language", "licence")
+        records.append({name: known[name] for name in (*columns, *more)})
     rows = [tuple(record[name] for name in columns) for record in records]
     table = Table(f"Data folder: {folder}", columns, rows)
     return Answer({"data_dir": str(folder), "datasets": records}, [table])
@@ -100,10 +92,7 @@ def datasets(data_dir: Path | None = None) -> Answer:
 @takes(
     name=Argument(help="Name of a dataset; 'privgcn datasets' lists them."),
     data_dir="Where to put it (default: PRIVGCN_DATA or the user cache folder).",
-    copy=Option(
-        "--from",
-        help="A folder that has the raw files: copy, check and read them.",
-    ),
+    copy=Option("--from", help="A folder that has the raw files: copy, check and read them."),
 )
 def fetch(name: str, data_dir: Path | None = None, copy: Path | None = None) -> Answer:
     """Download a dataset and verify its SHA-256."""

@@ -126,16 +126,18 @@ def ledger(path: Path, delta: float | None = None) -> Answer:
 
     if not path.is_file():
         raise DataError(f"There is no ledger {path}. 'privgcn release --ledger' makes one.")
-    book, names = Ledger(path), ("epsilon", "delta", "unit", "relation")
-    releases: list[dict[str, Any]] = [
-        {"digest": entry.digest, **{name: getattr(entry.plan, name) for name in names}}
-        for entry in book.entries()
+    book = Ledger(path)
+    plans = [(entry.digest, entry.plan) for entry in book.entries()]
+    names = ("epsilon", "delta", "unit", "relation")
+    releases = [
+        {"digest": digest, **{name: getattr(plan, name) for name in names}}
+        for digest, plan in plans
     ]
-    at = delta if delta is not None else releases[-1]["delta"] if releases else 1e-5
+    at = delta if delta is not None else plans[-1][1].delta if plans else 1e-5
     spent = book.spent(at)
     rows = [
-        (digest[:12], round_up(epsilon), number(own_delta), *words)
-        for digest, epsilon, own_delta, *words in (one.values() for one in releases)
+        (digest[:12], round_up(plan.epsilon), number(plan.delta), plan.unit, plan.relation)
+        for digest, plan in plans
     ]
     columns = ("statement", "epsilon at most", "delta", "unit", "relation")
     table = Table(f"Releases in {path}", columns, rows)
