@@ -142,8 +142,9 @@ def _run(
 
     begun, first = time.perf_counter(), settings.seed
     with Ranks.of_environment() as ranks, shown_progress():
+        shared = ranks if ranks.size > 1 else None
         prepared, folder = _read(
-            settings, out, dry_run=dry_run, overwrite=overwrite, ranks=ranks
+            settings, out, dry_run=dry_run, overwrite=overwrite, ranks=shared
         )
         if dry_run:
             record = {
@@ -168,7 +169,7 @@ def _run(
 
 
 def _read(
-    settings: Settings, out: Path | None, *, dry_run: bool, overwrite: bool, ranks: Ranks
+    settings: Settings, out: Path | None, *, dry_run: bool, overwrite: bool, ranks: Ranks | None
 ) -> tuple[PreparedRun, Path]:
     """Says what the documents are and how they are protected, and decides about the run."""
     from privgcn.config import to_toml

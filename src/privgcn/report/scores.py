@@ -138,7 +138,7 @@ def reference_table(scores: Scores) -> Table | None:
         rows.append((name, *(cell for pair in scored for cell in pair)))
     columns = ("model", *(head for mode in modes for head in (mode, f"{mode}, 95\u00a0%")))
     best = "; ".join(f"{mode}: {references[mode]['best']}" for mode in modes)
-    notes = [f"The reference is the best on the validation documents: {best}."]
+    notes = [f"The best on the validation documents, or else the training documents: {best}."]
     return Table("Micro-F1 without privacy, by inference mode", columns, rows, notes)
 
 
