@@ -58,11 +58,8 @@ class Method:
 
     Attributes:
         groups: Random groups of documents; as many as documents makes each a group.
-        steps: Of every trial.
         optimizer: ``sgd`` or ``adam``.
         schedule: Groups of a step: ``all`` or a ``poisson`` sample.
-        sampling_probability: Of ``poisson``.
-        clip_norm: How long the gradient of a group may be.
         hidden: Width of the hidden layer.
         dropout: Fraction of hidden values that a step leaves out.
         kind: ``gcn``, or ``mlp``, which is the same without edges.
@@ -82,14 +79,7 @@ class Method:
 def train_batched(
     train: DocumentGraph, method: Method, trials: Sequence[Trial], device: str = "cpu"
 ) -> list[dict[str, NDArray[np.float32]]]:
-    """Trains all trials, and returns the tensors of each by their names in ``Network``.
-
-    Args:
-        train: The training documents.
-        method: What the trials have in common.
-        trials: What each has of its own.
-        device: ``cpu`` or ``cuda``.
-    """
+    """Trains all trials, and returns the tensors of each by their names in ``Network``."""
     place = torch.device(device)
     with seeded(trials[0].seed, place), torch.no_grad():
         batch = _Batch(train, method, trials, place)
@@ -110,11 +100,8 @@ def advance(
 ) -> None:
     """Takes the steps; on a GPU, all but the first few are replays of a captured graph.
 
-    Args:
-        step: Reads and writes tensors of fixed shape alone.
-        steps: How many there are at most.
-        place: Where the tensors are.
-        ended: Whether no further step would change a thing; asked now and then.
+    A step reads and writes tensors of fixed shape alone. ``ended`` says, now and then, whether
+    no further step would change a thing.
     """
     if place.type != "cuda":
         for _ in range(steps):
@@ -139,11 +126,7 @@ def advance(
 
 
 class Descent:
-    """SGD or Adam on parameters ``[trials, ...]``, each trial with a rate of its own.
-
-    Attributes:
-        rates: Of the trials; at 0 one stands still.
-    """
+    """SGD or Adam on parameters ``[trials, ...]``; a trial of rate 0 stands still."""
 
     def __init__(
         self,

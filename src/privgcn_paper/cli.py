@@ -18,7 +18,7 @@ _NAMES = (
 @takes(
     name=typer.Argument(help=f"The experiments, comma-separated: {_NAMES}."),
     datasets="Comma-separated, also folders of your own (default: the paper's, if here).",
-    seeds="Seeds of every run (default: 5; 2 with --quick).",
+    seeds=typer.Option(help="Seeds of every run (default: 5; 2 with --quick).", min=1),
     engine="local (this machine) or ray.",
     address="Address of the Ray cluster, for --engine ray.",
     workers="Processes of --engine local (default: one per core).",
@@ -53,7 +53,7 @@ def reproduce(
     from privgcn.errors import ConfigError
     from privgcn.progress import advance, begin
     from privgcn_paper import page
-    from privgcn_paper.experiments import available, chosen, number_of_seeds
+    from privgcn_paper.experiments import available, chosen
     from privgcn_paper.results import runs_in
     from privgcn_paper.runner import Summary, Task, run_all
 
@@ -65,7 +65,7 @@ def reproduce(
             raise ConfigError(
                 f"The '{option}' of reproduce must be {' or '.join(known)}. Got {value!r}."
             )
-    picked, count = chosen(name).values(), number_of_seeds(seeds, quick=quick)
+    picked, count = chosen(name).values(), seeds or (2 if quick else 5)
     folder = Path("reproduction") / name if out is None else out
     named = None if datasets is None else [one.strip() for one in datasets.split(",")]
     plans = [(one, one.points(named, quick=quick)) for one in picked]

@@ -35,7 +35,6 @@ data without a split. ``clip`` is whether a run of the released code clips, as t
 
 ALL = "all"
 _USUAL: Point = {"parts": 1, "fraction": 1.0, "clip": False}
-_SEEDS, _QUICK_SEEDS = 5, 2
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,10 @@ class View:
 
     Attributes:
         columns: The axis of the columns, or of the width of the figure.
-        rows: None where it is a figure alone.
         measure: ``score``, or ``hard``: the fraction of the hard cases that stay errors.
         mode: The inference mode of the scores of a figure; that of the experiment by default.
         where: Only runs with these values; ``none`` stands for an axis that a run has not.
-        lines: What tells the lines of a figure apart.
+        lines: The axes that tell the lines of a figure apart.
     """
 
     columns: str
@@ -89,12 +87,7 @@ class Experiment:
     def points(
         self, datasets: Sequence[str] | None = None, *, quick: bool = False
     ) -> list[Point]:
-        """Every run, none twice.
-
-        Args:
-            datasets: Instead of the experiment's own.
-            quick: The small size.
-        """
+        """Every run, none twice; on these ``datasets`` instead of the experiment's own."""
         small = self.quick if quick else {}
         names = datasets or small.get("datasets", self.datasets)
         points: dict[str, Point] = {}
@@ -110,13 +103,6 @@ class Experiment:
                 point = {axis: value for axis, value in both if value != _USUAL.get(axis)}
                 points.setdefault(json.dumps(point, sort_keys=True), point)
         return list(points.values())
-
-
-def number_of_seeds(asked: int | None, *, quick: bool) -> int:
-    """As asked; by default the paper's five, and two in the small size."""
-    if asked is not None and asked < 1:
-        raise ConfigError(f"The 'seeds' of an experiment must be at least 1. Got {asked}.")
-    return asked or (_QUICK_SEEDS if quick else _SEEDS)
 
 
 def value_of(point: Mapping[str, Any], axis: str) -> Any:
@@ -159,12 +145,8 @@ def chosen(names: str) -> dict[str, Experiment]:
 def available(names: Sequence[str], *, named: bool) -> tuple[list[str], list[str]]:
     """Which of these datasets are on this machine, and sentences about those that are not.
 
-    Args:
-        names: Of datasets.
-        named: Whether the user named them; then each must be there.
-
     Raises:
-        DataNotAvailableError: A dataset that was named is missing, or all are.
+        DataNotAvailableError: A dataset that the user ``named`` is missing, or all are.
     """
     from privgcn.data import load_corpus
 

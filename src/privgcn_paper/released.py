@@ -54,13 +54,9 @@ class Behaviour:
     """What the trials of a batch have in common.
 
     Attributes:
-        optimizer: ``sgd`` or ``adam``.
         epochs: Visits to every part, at most.
         parts: How many "subgraphs" there are.
         patience: Epochs without a lower validation loss after which a trial stops; 0 never.
-        weight_decay: Of the optimiser.
-        hidden: Width of the hidden layer.
-        dropout: Fraction of hidden values that is left out.
         clip: Whether the gradient of a part is clipped to norm 1, all tensors together.
     """
 
@@ -82,15 +78,7 @@ def released_scores(
 ) -> list[NDArray[np.float32]]:
     """Trains trials as the released code does, and scores all documents in the whole graph.
 
-    Args:
-        graph: All documents, with features as they are.
-        behaviour: What the trials have in common.
-        trials: Each with its seed (of parts, visits and first weights), the standard
-            deviation of its noise, and its learning rate.
-        device: ``cpu`` or ``cuda``.
-
-    Returns:
-        Scores ``[documents, classes]`` of each trial.
+    A trial's seed is that of its parts, visits and first weights.
     """
     place = torch.device(device)
     with seeded(trials[0].seed, place), torch.no_grad():
@@ -241,18 +229,8 @@ def released_mnist(
 ) -> tuple[NDArray[np.float32], int]:
     """Trains as the released code does: scores of the test images, and epochs trained.
 
-    Args:
-        train: Training images, one row each, and their classes.
-        test: Test images and their classes.
-        lot_size: Images of a step.
-        noise_multiplier: Standard deviation of the noise of a step.
-        epochs: Passes over the images, at most.
-        patience: Epochs without a lower loss before training stops; 0 trains to the end.
-        learning_rate: Of plain descent.
-        hidden: Width of both hidden layers.
-        dropout: Fraction of hidden values that the first epoch leaves out.
-        seed: Of first weights, lots, dropout and noise.
-        device: Where to train.
+    ``train`` and ``test`` are images, one row each, and their classes. A lot is the images of a
+    step; a ``patience`` of 0 trains to the end.
     """
     place = torch.device(device)
     (images, classes), (test_images, test_classes) = (

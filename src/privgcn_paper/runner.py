@@ -4,8 +4,9 @@ What has a record is not run again. Tasks are spread over processes by joblib, o
 cluster by joblib's Ray backend. On a GPU one process trains the paper's method
 (:mod:`privgcn_paper.batched`) and the released code (:mod:`privgcn_paper.released`), where runs
 that differ in seed, noise and learning rate alone share a pass; meanwhile the other processes
-make all other runs. Runs of experiments have seeded noise and samples: none of them may be
-released.
+make all other runs. On a processor runs of very many groups share passes as well: a session
+would take one group after the other. Runs of experiments have seeded noise and samples: none
+of them may be released.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from privgcn.errors import ConfigError, DataError, shown
 from privgcn.evaluation import classification_scores
 from privgcn.files import check_room, writing
 from privgcn.report.text import number
+from privgcn_paper.claims import MNIST_IMAGES, published
 from privgcn_paper.experiments import Point
 from privgcn_paper.results import PAPER_MODE, key_of, read_records, write_record
 
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 
 Device = Literal["cpu", "cuda"]
 _WITHIN_A_BATCH = ("epsilon", "noise", "learning_rate")
-MNIST_IMAGES = 60_000
+_MANY_PARTS = (100, "each")
 _MNIST_HIDDEN = 512
 # Of private runs of the released code: SGD's rate is the paper's, Adam's gives the published
 # score on Cora. With several parts so many more steps of Adam at 10 would wander off.
@@ -83,14 +85,7 @@ class Task(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What a call did.
-
-    Attributes:
-        done: Runs that were made.
-        stored: Runs whose records were there.
-        failures: Runs that ended with an error, and why.
-        seconds: Wall time.
-    """
+    """How many runs a call made, how many were there, and which failed and why."""
 
     done: int
     stored: int
@@ -108,19 +103,12 @@ def run_all(
     device: Device = "cpu",
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Summary:
-    """Makes every run that has no record yet.
+    """Makes every run that has no record in the folder yet.
 
-    Args:
-        tasks: The runs.
-        folder: Of the records.
-        workers: Processes on this machine; by default one for each core.
-        engine: ``local`` or ``ray``.
-        address: Of the Ray cluster.
-        device: Where networks are trained.
-        progress: Called with tasks done and tasks in all.
+    ``progress`` is called with tasks done and tasks in all.
 
     Raises:
-        ConfigError: Nothing can be written.
+        ConfigError: Nothing can be written, or the engine is not installed.
     """
     import joblib  # type: ignore[import-untyped]
 
@@ -132,7 +120,7 @@ def run_all(
         check_room(folder.resolve() / "records")
     known = read_records(folder).keys()
     missing = [task for key, task in named.items() if key not in known]
-    together, alone = _batches(missing) if device == "cuda" else ([], missing)
+    together, others = _batches(missing, device)
     failures: list[tuple[Task, str]] = []
     with backend:
         parallel = joblib.Parallel(
@@ -141,15 +129,15 @@ def run_all(
             batch_size=1,
         )
         # Other processes begin here; this one has the GPU meanwhile.
-        others = parallel(joblib.delayed(_recorded)([task], folder, "cpu") for task in alone)
+        made = parallel(joblib.delayed(_recorded)(batch, folder, "cpu") for batch in others)
         own = (_recorded(batch, folder, device) for batch in together)
-        ended = chain.from_iterable(chain(own, others))
+        ended = chain.from_iterable(chain(own, made))
         for finished, (task, why) in enumerate(ended, start=1):
             if why is not None:
                 failures.append((task, why))
             progress(finished, len(missing))
-    made = len(missing) - len(failures)
-    return Summary(made, len(named) - len(missing), failures, time.perf_counter() - begun)
+    done = len(missing) - len(failures)
+    return Summary(done, len(named) - len(missing), failures, time.perf_counter() - begun)
 
 
 def _ray(address: str | None) -> contextlib.AbstractContextManager[Any]:
@@ -185,32 +173,39 @@ def _recorded(
     return [(task, None) for task in batch]
 
 
-def _batches(tasks: Sequence[Task]) -> tuple[list[list[Task]], list[Task]]:
-    """Tasks that share a pass, those of few steps first, and all others, longest first.
-
-    What a call that is stopped leaves is then as much as can be.
-    """
-    together: dict[str, list[Task]] = {}
-    others = []
+def _batches(
+    tasks: Sequence[Task], device: Device
+) -> tuple[list[list[Task]], list[list[Task]]]:
+    """Batches for the GPU and for processors; the short ones are made first."""
+    batches: dict[str, list[Task]] = {}
     for task in tasks:
-        point = task.point
-        if point["recipe"] in ("plain", "auto") or "changes" in point:
-            others.append(task)
-            continue
-        rest = {name: v for name, v in point.items() if name not in _WITHIN_A_BATCH}
-        rest["private"] = "epsilon" in point or "noise" in point
-        together.setdefault(json.dumps(rest, sort_keys=True), []).append(task)
-    long = ({"parts": "each"}.items(), {"dataset": "mnist"}.items())
-    others.sort(key=lambda task: not any(part <= task.point.items() for part in long))
-    return sorted(together.values(), key=lambda batch: _steps(batch[0].point)), others
+        alike: Point = {"point": task.point, "seed": task.seed}
+        if _shares_a_pass(task.point, device):
+            alike = {n: v for n, v in task.point.items() if n not in _WITHIN_A_BATCH}
+            alike["private"] = "epsilon" in task.point or "noise" in task.point
+        batches.setdefault(json.dumps(alike, sort_keys=True), []).append(task)
+    together: list[list[Task]] = []
+    others: list[list[Task]] = []
+    for batch in sorted(batches.values(), key=lambda batch: _steps(batch[0].point)):
+        on_gpu = device == "cuda" and _shares_a_pass(batch[0].point, device)
+        (together if on_gpu else others).append(batch)
+    return together, others
+
+
+def _shares_a_pass(point: Point, device: Device) -> bool:
+    """Whether runs that differ in seed, noise and learning rate alone are made together."""
+    if point["recipe"] in ("plain", "auto") or "changes" in point:
+        return False
+    many = point["recipe"] == "paper-split" and point.get("parts") in _MANY_PARTS
+    return device == "cuda" or many
 
 
 def _steps(point: Point) -> int:
-    """About how many steps a run of the paper's method or the released code takes."""
+    """About how many steps a run takes; one of all documents apart counts as a few."""
     if "lot" in point:
         return int(point["epochs"]) * MNIST_IMAGES // int(point["lot"])
     parts = point.get("parts", 1)
-    return PAPER_EPOCHS[point["optimizer"]] * (1 if parts == "each" else int(parts))
+    return PAPER_EPOCHS.get(point.get("optimizer", ""), 1) * (10 if parts == "each" else parts)
 
 
 Made = Iterator[tuple[Mapping[Any, NDArray[np.int64]], float | None, int | None]]
@@ -226,7 +221,7 @@ def run(batch: Sequence[Task], device: Device = "cpu") -> list[dict[str, Any]]:
     elif "lot" in point:
         make = _mnist
     else:
-        make = _soundly if device == "cuda" else _by_privgcn
+        make = _soundly if _shares_a_pass(point, device) else _by_privgcn
     return [_record(corpus, *made) for made in make(batch, corpus, device)]
 
 
@@ -497,7 +492,6 @@ def claimed_noise(optimizer: str, epsilon: float, parts: int, epochs: int) -> fl
     assumes Poisson samples though every part is visited once per epoch.
     """
     from privgcn.privacy.accounting import calibrate
-    from privgcn_paper.claims import published
 
     if parts == 1:
         for row in published()["noise_to_epsilon"]:

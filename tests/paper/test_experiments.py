@@ -11,7 +11,6 @@ from privgcn_paper.experiments import (
     available,
     chosen,
     experiments,
-    number_of_seeds,
     value_of,
 )
 from privgcn_paper.runner import settings_of
@@ -73,13 +72,6 @@ def test_usual_values_are_left_out_and_no_run_is_made_twice():
     assert points[0] == {"dataset": "cora", "recipe": "plain"}
     assert value_of(points[0], "parts") == 1
     assert len(points) == 3
-
-
-def test_seeds_are_at_least_one():
-    assert number_of_seeds(3, quick=True) == 3
-    assert [number_of_seeds(None, quick=quick) for quick in (True, False)] == [2, 5]
-    with pytest.raises(ConfigError, match=r"'seeds' .* at least 1. Got 0"):
-        number_of_seeds(0, quick=False)
 
 
 def test_a_missing_dataset_is_left_out_and_said_unless_it_was_named(tmp_path, monkeypatch):

@@ -57,15 +57,16 @@ class TestExperiments:
         titles = [f.title for f in part_of("experiment-b", runs)[0] if "Cora" in f.title]
         assert [title.rpartition("; ")[2] for title in titles[:2]] == ["own-graph", PAPER_MODE]
 
-    def test_columns_and_heads_have_an_order(self, runs):
-        table = part_of("experiment-c", runs)[1][0]
-        parts = (*(f"parts {n}" for n in (1, 2, 4, 6, 8, 10, 100)), "parts each")
-        assert table.columns[4:] == parts
-        table = part_of("mnist", runs)[1][0]
-        assert table.columns[4:] == ("usual epochs", "epochs 1", "epochs 100")
-        assert table.title.endswith("; alone")
-        table = part_of("as-released", runs)[1][0]
-        assert table.columns[3:] == ("as released", "clipped")
+    @pytest.mark.parametrize(
+        ("name", "first", "heads"),
+        [
+            ("experiment-c", 4, [f"parts {n}" for n in (1, 2, 4, 6, 8, 10, 100, "each")]),
+            ("mnist", 4, ["usual epochs", "epochs 1", "epochs 100"]),
+            ("as-released", 3, ["as released", "clipped"]),
+        ],
+    )
+    def test_columns_have_an_order(self, runs, name, first, heads):
+        assert [*part_of(name, runs)[1][0].columns[first:]] == heads
 
     def test_figures_have_the_majority_class_of_their_dataset(self, runs):
         figures = {f.title: f for f in part_of("experiment-b", runs)[0]}
@@ -79,22 +80,21 @@ class TestExperiments:
         for figure in part_of("hard-cases", runs)[0]:
             assert not figure.series[-1].reference
             assert figure.y_label == "hard cases that stay errors"
-        assert part_of("table1", runs)[0] == []
 
 
 class TestTables:
     def test_covered_modes_come_first_each_over_its_own_score_without_privacy(self, runs):
         table = page.covered_table(runs)
-        assert [c for c in table.columns if c in ("alone", "own-graph", PAPER_MODE)] == [
-            *("alone", "own-graph", PAPER_MODE)
-        ]
+        heads = ("alone", "own-graph", PAPER_MODE)
+        assert tuple(column for column in table.columns if column in heads) == heads
         (row,) = [row for row in table.rows if row[:2] == ("Cora", 1)]
         auto = {"dataset": "cora", "recipe": "auto", "epsilon": 1}
         plain = {"dataset": "cora", "recipe": "plain"}
         for at, mode in ((3, "own-graph"), (6, PAPER_MODE)):
-            measure = f"micro {mode}"
-            ours = runs.score(measure, **auto)
-            others = [runs.score(measure, **plain, optimizer=o) for o in ("sgd", "adam")]
+            ours = runs.score(f"micro {mode}", **auto)
+            others = [
+                runs.score(f"micro {mode}", **plain, optimizer=o) for o in ("sgd", "adam")
+            ]
             highest = max(others, key=lambda score: score.mean)
             assert row[at : at + 3] == (ours, highest, f"{ours.mean / highest.mean:.0%}")
 
@@ -103,10 +103,9 @@ class TestTables:
         assert len(rows) == 5 * 4 * 2
         assert all(isinstance(cell, MeanStd) for row in rows for cell in row[4:6])
         private = [row for row in rows if "epsilon" in row[1]]
-        near = [abs(row[4].mean - row[3]) <= 0.05 for row in private]
         counts = page.counted(runs)
         assert (counts["private"], counts["emulated"], counts["emulated_sgd"]) == (30, 30, 15)
-        assert counts["given"] == sum(near)
+        assert counts["given"] == sum(abs(row[4].mean - row[3]) <= 0.05 for row in private)
         assert counts["clear"] == sum(row[5].mean > row[6] + 0.05 for row in private)
 
     def test_the_accountant_stands_beside_what_it_should_give(self):
@@ -118,21 +117,16 @@ class TestTables:
         assert [series.name for series in figure.series][1] == "exact"
 
     def test_mnist_has_the_published_rows_of_a_hundred_epochs(self, runs):
-        table = page.mnist_table(runs)
-        assert [row[2] for row in table.rows] == ["1.26", "4.24", "15.13", "0.98", "0.50"]
-        assert all(isinstance(cell, MeanStd) for row in table.rows for cell in row[3:])
+        rows = page.mnist_table(runs).rows
+        assert [row[2] for row in rows] == ["1.26", "4.24", "15.13", "0.98", "0.50"]
+        assert [row[3] for row in rows] == ["1.26", "4.24", "15.13", "0.98", "0.52"]
+        assert all(isinstance(cell, MeanStd) for row in rows for cell in row[4:])
         points = experiments()["mnist"].points(quick=True)
         quick = Runs.of_records(records(p for p in points if p["recipe"] != "auto"))
         assert page.mnist_table(quick).rows == []
 
 
 class TestWholePage:
-    def test_is_made_from_its_table_again_to_the_same_bytes(self, written):
-        files = {f: f.read_bytes() for f in written.rglob("*") if f.is_file()}
-        table = Runs.read(written / "reproduction.csv")
-        page.write_reproduction(written / "reproduction.md", table)
-        assert {f: f.read_bytes() for f in written.rglob("*") if f.is_file()} == files
-
     def test_has_its_figures_beside_it_and_says_first_what_a_guarantee_covers(
         self, written, runs
     ):
@@ -150,17 +144,6 @@ class TestWholePage:
         assert f"{len(runs.rows):,} runs of privgcn 0+test: " in text
         anchors = {re.sub("[^a-z0-9 -]", "", c.lower()).replace(" ", "-") for c in chapters}
         assert {*re.findall(r"\(#([^)]+)\)", text)} <= anchors
-
-    def test_says_where_runs_and_the_written_reason_part(self, runs):
-        outcomes = {row[1]: row[2] for row in page.claims_table(runs).rows}
-        assert [
-            outcome
-            for says, outcome in outcomes.items()
-            if "the note was written for" in outcome
-        ]
-        outcomes = {row[1][:2]: row[2] for row in page.claims_table(Runs(())).rows}
-        assert outcomes["1."] == "not testable (the note was written for: fails)"
-        assert outcomes["3."] == "not testable"
 
     def test_a_dataset_of_another_size_is_kept_apart(self, tmp_path, runs):
         rows = [{**row, "train": 99} if row["dataset"] == "pokec" else row for row in runs.rows]

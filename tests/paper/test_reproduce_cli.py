@@ -59,6 +59,7 @@ def test_documents_of_one_s_own_are_run_shown_and_failures_named(typed, monkeypa
         (["tabel1"], "must be one of table1, .* Got 'tabel1'"),
         (["table1", "--device", "tpu"], "'device' .* must be cpu or cuda. Got 'tpu'"),
         (["table1", "--engine", "slurm"], "'engine' .* must be local or ray. Got 'slurm'"),
+        (["table1", "--seeds", "0"], "'--seeds': Input should be greater than or equal to 1"),
         (["features", "--datasets", "cora"], "some that features has. Got 'cora'"),
         (["table1", "--only-show", "--out", "none"], "without --only-show first"),
         (["mnist", "--datasets", "mnist", "--out", "file/runs"], "file/runs cannot be written"),

@@ -132,36 +132,50 @@ class TestManyRuns:
 class TestBatches:
     def test_runs_that_differ_in_seed_noise_and_rate_alone_share_a_pass(self):
         full = {"dataset": "cora", "recipe": "paper-full", "optimizer": "sgd"}
-        tasks = [Task({**full, "epsilon": e}, s) for e in (1.0, 2.0) for s in (0, 1)]
-        adam = Task({**full, "optimizer": "adam", "epsilon": 1.0}, 0)
-        lot = {"dataset": "mnist", "recipe": "paper-full", "lot": 600, "noise": 4.0}
-        split = Task({**full, "recipe": "paper-split", "parts": 10, "epsilon": 1.0}, 0)
+        full_runs = [Task({**full, "epsilon": e}, s) for e in (1.0, 2.0) for s in (0, 1)]
+        adam = [Task({**full, "optimizer": "adam", "epsilon": 1.0}, 0)]
+        images = {"dataset": "mnist", "recipe": "paper-full", "lot": 600, "noise": 4.0}
+        image_run = [Task({**images, "epochs": 1}, 0)]
         loud = {**full, "recipe": "as-released", "epsilon": 1.0}
         released = [Task(loud, 0), Task({**loud, "learning_rate": 0.1}, 1)]
-        quiet = Task({**full, "recipe": "as-released"}, 0)
-        images = Task({**lot, "epochs": 1}, 0)
-        others = [
-            Task({"dataset": "cora", "recipe": "auto", "epsilon": 1.0}, 0),
-            Task({**full, "epsilon": 1.0, "changes": {}}, 0),
-        ]
-        batches, rest = runner._batches(
-            [split, *tasks, adam, images, *released, quiet, *others]
-        )
+        quiet = [Task({**full, "recipe": "as-released"}, 0)]
+        split = {**full, "recipe": "paper-split", "epsilon": 1.0}
+        ten = [Task({**split, "parts": 10}, 0)]
+        each = [Task({**split, "parts": "each"}, s) for s in (0, 1)]
+        auto_run = [Task({"dataset": "cora", "recipe": "auto", "epsilon": 1.0}, 0)]
+        plain_run = [Task({**full, "recipe": "plain", "parts": "each"}, 0)]
+        changed = [Task({**split, "parts": "each", "changes": {}}, 0)]
+        batches = [image_run, adam, full_runs, released, quiet, ten, each]
+        alone = [auto_run, plain_run, changed]
+        tasks = [task for batch in [*batches[::-1], *alone] for task in batch]
+        on_gpu, others = runner._batches(tasks, "cuda")
         # Those of few steps come first.
-        assert batches == [[images], [adam], tasks, released, [quiet], [split]]
-        assert rest == others
+        assert on_gpu[:2] == [image_run, adam]
+        assert sorted(on_gpu, key=batches.index) == batches
+        assert sorted(others, key=alone.index) == alone
+        # On a processor only where a session would take many groups one by one.
+        on_gpu, others = runner._batches(tasks, "cpu")
+        assert on_gpu == []
+        assert [batch for batch in others if len(batch) > 1] == [each]
+        assert sum(map(len, others)) == len(tasks)
 
-    def test_a_pass_scores_every_trial(self, letters):
+    @pytest.mark.parametrize(
+        ("parts", "steps"), [(4, [8] * 4), ("each", [2] * 4)]
+    )
+    def test_a_pass_scores_every_trial(self, letters, parts, steps, monkeypatch):
+        monkeypatch.setattr(runner, "_MANY_PARTS", (4, "each"))
         point = {"dataset": letters, "recipe": "paper-split", "features": "hashing"}
-        point |= {"optimizer": "sgd", "parts": 4, "epochs": 2}
+        point |= {"optimizer": "sgd", "parts": parts, "epochs": 2}
         tasks = [Task({**point, "epsilon": e}, s) for e in (1.0, 8.0) for s in (0, 1)]
-        corpus = corpus_of(point)
-        made = [runner._record(corpus, *own) for own in runner._soundly(tasks, corpus, "cpu")]
-        assert [m["steps"] for m in made] == [8] * 4
+        made = runner.run(tasks)
+        assert [m["steps"] for m in made] == steps
         noises = [m["noise_multiplier"] for m in made]
         assert noises[0] == noises[1] > noises[2] == noises[3]
         assert all(set(m["scores"]) == {"alone", "own-graph", PAPER_MODE} for m in made)
-        assert one({**point, "epsilon": 1.0})["noise_multiplier"] == noises[0]
+        # As a session has it, which trains one of them.
+        monkeypatch.setattr(runner, "_MANY_PARTS", ())
+        alone = one({**point, "epsilon": 1.0})
+        assert (alone["noise_multiplier"], alone["steps"]) == (noises[0], steps[0])
 
 
 class TestSettings:

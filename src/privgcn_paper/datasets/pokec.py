@@ -74,13 +74,6 @@ def prepare(
 
     Both dumps are read in blocks, so memory does not grow with them.
 
-    Args:
-        profiles: The dump of users.
-        relations: The dump of friendships.
-        out: An empty folder.
-        users_of_a_class: How many are kept.
-        released: Take columns and users as the released code does.
-
     Raises:
         DataError: A dump is broken.
     """

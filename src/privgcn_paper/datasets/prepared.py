@@ -29,11 +29,7 @@ def prepared_folder(
     when it is complete: a failed or killed preparation leaves nothing that could be read, and
     two at once do not disturb each other.
 
-    Args:
-        name: The dataset.
-        raw: The files it is made from; a change of one makes a new folder.
-        options: What else the result depends on.
-        build: Fills an empty folder.
+    A change of a ``raw`` file, or of ``options``, makes a new folder.
 
     Raises:
         ConfigError: The cache cannot be written; ``XDG_CACHE_HOME`` moves it.

@@ -82,29 +82,17 @@ def class_preserving_sample(
 
     On the published files the three splits have exactly the paper's sizes.
     """
-    random = np.random.default_rng([seed, 10])
+    from sklearn.model_selection import train_test_split
+
     chosen = []
     for code, published in _PUBLISHED.items():
         rows = np.flatnonzero(split == code)
-        target = round(len(rows) * _PAPER[code] / published)
-        counts = np.bincount(labels[rows], minlength=int(labels.max()) + 1)
-        quotas = _apportion(counts, target)
-        # Within a shuffled split, the first rows of each class up to its quota.
-        shuffled = random.permutation(rows)
-        order = np.argsort(labels[shuffled], kind="stable")
-        starts = np.cumsum(counts) - counts
-        rank = np.arange(len(rows)) - np.repeat(starts, counts)
-        chosen.append(shuffled[order][rank < np.repeat(quotas, counts)])
+        size = round(len(rows) * _PAPER[code] / published)
+        own, _ = train_test_split(
+            rows, train_size=size, stratify=labels[rows], random_state=seed
+        )
+        chosen.append(own)
     return np.sort(np.concatenate(chosen))
-
-
-def _apportion(counts: NDArray[np.int64], target: int) -> NDArray[np.int64]:
-    """Parts of ``target`` in proportion to ``counts``, by largest remainders."""
-    exact = counts * (target / max(1, int(counts.sum())))
-    quotas: NDArray[np.int64] = np.floor(exact).astype(np.int64)
-    missing = target - int(quotas.sum())
-    quotas[np.argsort(quotas - exact, kind="stable")[:missing]] += 1
-    return quotas
 
 
 def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
