@@ -7,7 +7,6 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
@@ -106,7 +105,6 @@ class _Harmful:
 
 _FOREIGN = {
     "call": pickle.dumps(_Harmful(), protocol=2),
-    "class": pickle.dumps(OrderedDict(a=1), protocol=2),
     "type": pickle.dumps(np.float32, protocol=2),
     # Written out: libraries that replace `print` (Ray does) make it impossible to pickle.
     "builtin": b"cbuiltins\nprint\n.",
@@ -128,9 +126,6 @@ def test_a_pickle_of_any_other_type_is_refused(
     [
         b"",
         pickle.dumps([1, 2, 3], protocol=2)[:-3],
-        b"I1\nI2\nI3\ns.",  # an item of a number
-        b"S'a'\nI1\na.",  # appends to a text
-        b"cnumpy\nndarray\n)R.",  # an array without a shape
         b"cnumpy\ndtype\n(I01\ntR.",  # a type that is none
         b"c" + b"a" * 70_000 + b"\nb\n.",
     ],
@@ -177,6 +172,9 @@ def test_the_same_data_as_pytorch_geometric(raw_data: Path, name: str, tmp_path:
     assert (corpus.split == 2).tolist() == data.test_mask.tolist()
 
 
+IMAGES = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+
+
 def idx(array: np.ndarray, kind: int = 8) -> bytes:
     head = struct.pack(">HBB", 0, kind, array.ndim) + struct.pack(
         f">{array.ndim}I", *array.shape
@@ -184,24 +182,18 @@ def idx(array: np.ndarray, kind: int = 8) -> bytes:
     return gzip.compress(head + array.tobytes())
 
 
-def test_an_idx_file() -> None:
-    array = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
-    assert (read_idx(idx(array), "x") == array).all()
-
-
 @pytest.mark.parametrize(
     "data",
     [
-        b"",
         b"no gzip",
-        gzip.compress(b""),
         gzip.compress(b"\0\0\x08\x03\0\0"),
-        idx(np.zeros((2, 2), dtype=np.uint8), kind=13),
-        idx(np.zeros((2, 2), dtype=np.uint8))[:-9],
-        gzip.compress(gzip.decompress(idx(np.zeros((2, 2), dtype=np.uint8)))[:-1]),
+        idx(IMAGES, kind=13),
+        idx(IMAGES)[:-9],
+        gzip.compress(gzip.decompress(idx(IMAGES))[:-1]),
     ],
-    ids=["empty", "no gzip", "empty gzip", "short head", "kind", "cut gzip", "short body"],
+    ids=["no gzip", "short head", "kind", "cut gzip", "short body"],
 )
-def test_a_broken_idx_file(data: bytes) -> None:
+def test_an_idx_file_is_whole_or_refused(data: bytes) -> None:
+    assert (read_idx(idx(IMAGES), "x") == IMAGES).all()
     with pytest.raises(DataError, match=r"some\.gz must be a complete idx file"):
         read_idx(data, "some.gz")

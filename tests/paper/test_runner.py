@@ -159,9 +159,7 @@ class TestBatches:
         assert [batch for batch in others if len(batch) > 1] == [each]
         assert sum(map(len, others)) == len(tasks)
 
-    @pytest.mark.parametrize(
-        ("parts", "steps"), [(4, [8] * 4), ("each", [2] * 4)]
-    )
+    @pytest.mark.parametrize(("parts", "steps"), [(4, [8] * 4), ("each", [2] * 4)])
     def test_a_pass_scores_every_trial(self, letters, parts, steps, monkeypatch):
         monkeypatch.setattr(runner, "_MANY_PARTS", (4, "each"))
         point = {"dataset": letters, "recipe": "paper-split", "features": "hashing"}
