@@ -4,11 +4,10 @@ A folder of texts and edges is generated: ten classes with words of their own ov
 background, 70/10/20 splits, five edges for each document, most of them within a class. Then
 ``privgcn train`` and scikit-learn's ``HashingVectorizer`` with ``LogisticRegression`` read
 and learn it, each in a process of its own, in turns. CPU seconds and peak memory are those of
-the process; on a busy machine the ratios are what counts. ``--stages`` shows where our time
-goes instead.
+the process; on a busy machine the ratios are what counts.
 
 Run: python benchmarks/end_to_end.py [20000 100000] [--features hashing] [--rounds 3]
-     [--folder DIR] [--stages] [--json FILE]
+     [--folder DIR] [--json FILE]
 """
 
 from __future__ import annotations
@@ -17,12 +16,9 @@ import argparse
 import itertools
 import json
 import math
-import resource
 import statistics
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -127,53 +123,12 @@ def baseline(folder: Path) -> None:
     print(json.dumps({"accuracy": float((rows == test["label"].to_numpy()).mean())}))
 
 
-def stages(folder: Path, features: str) -> list[dict[str, Any]]:
-    """CPU seconds of each stage, and the peak of memory after it, in this process."""
-    rows: list[dict[str, Any]] = []
-
-    @contextmanager
-    def stage(name: str) -> Iterator[None]:
-        before, begun = time.process_time(), time.monotonic()
-        yield
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        rows.append(
-            {
-                "stage": name,
-                "cpu": time.process_time() - before,
-                "wall": time.monotonic() - begun,
-                "gigabytes": peak,
-            }
-        )
-
-    with stage("start-up"):
-        from privgcn.config import MODES, make_settings
-        from privgcn.data import load_corpus
-        from privgcn.runs.prepare import prepare
-        from privgcn.runs.train import graph_of, train
-    delta = delta_for(int(folder.name.partition("-")[2]))
-    changes = {"features.kind": features, "privacy.delta": delta}
-    settings = make_settings(epsilon=1.0, changes=changes)
-    with stage("reading"):
-        corpus = load_corpus(str(folder))
-    with stage("plan"):
-        prepared = prepare(corpus, settings)
-    with stage("features"):
-        graph = graph_of(corpus, prepared.featurizer, settings)
-    with stage("training and statement"):
-        trained = train(prepared, graph)
-    for mode in MODES:
-        with stage(f"prediction {mode}"):
-            trained.predictions(mode)
-    return rows
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("documents", nargs="*", type=int, default=[20_000, 100_000])
     parser.add_argument("--features", default="hashing")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "privgcn")
-    parser.add_argument("--stages", action="store_true")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--baseline", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -182,11 +137,6 @@ def main() -> None:
     results: list[dict[str, Any]] = []
     for documents in asked.documents:
         folder = generate(asked.folder, documents)
-        if asked.stages:
-            for row in stages(folder, asked.features):
-                results.append({"documents": documents, **row})
-                print(line(results[-1]), flush=True)
-            continue
         contestants: dict[str, Callable[[Path, str], dict[str, float]]] = {
             "scikit-learn": theirs,
             "privgcn": ours,

@@ -3,7 +3,7 @@
 All contestants take turns in one process, so that a busy machine slows all of them alike; what
 counts are the ratios.
 
-    PRIVGCN_DATA=... python benchmarks/steps.py [cora citeseer pubmed] [--quick] [--json FILE]
+    PRIVGCN_DATA=... python benchmarks/steps.py [cora citeseer pubmed] [--json FILE]
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def opacus_step(graph: DocumentGraph, *, ghost: bool) -> Step:
     return ghosts
 
 
-def contestants(name: str, *, quick: bool) -> tuple[int, dict[str, Callable[[], Step]]]:
+def contestants(name: str) -> tuple[int, dict[str, Callable[[], Step]]]:
     """How many training documents a dataset has, and who can take a step on them."""
     corpus = load_corpus(name)
     whole = DocumentGraph(
@@ -176,9 +176,8 @@ def contestants(name: str, *, quick: bool) -> tuple[int, dict[str, Callable[[], 
             graph, 100, sampled=True
         ),
         GHOST: lambda: opacus_step(graph, ghost=True),
+        HOOKS: lambda: opacus_step(graph, ghost=False),
     }
-    if not quick:
-        makers[HOOKS] = lambda: opacus_step(graph, ghost=False)
     return len(graph), makers
 
 
@@ -190,9 +189,9 @@ def torch_threads(count: int) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def step_times(name: str, rounds: int, *, quick: bool) -> dict[str, Any]:
+def step_times(name: str, rounds: int) -> dict[str, Any]:
     """Times of all contestants on one dataset; each gets the better of one thread and all."""
-    documents, makers = contestants(name, quick=quick)
+    documents, makers = contestants(name)
     steps = {label: make() for label, make in makers.items()}
     best: dict[str, Any] = {}
     for threads in sorted({1, torch.get_num_threads()}):
@@ -223,7 +222,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("datasets", nargs="*", default=("cora", "citeseer", "pubmed"))
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="three rounds, no hooks")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     make_settings("plain")
@@ -231,7 +229,7 @@ def main() -> None:
     print(record["machine"])
     print(json.dumps(record["start_up"]))
     for name in asked.datasets:
-        times = step_times(name, 3 if asked.quick else asked.rounds, quick=asked.quick)
+        times = step_times(name, asked.rounds)
         record[name] = times
         rows = [
             [

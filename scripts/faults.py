@@ -1,4 +1,4 @@
-"""Kills commands at random moments, takes disk and clock away, and looks at what is left.
+"""Kills commands at random moments, takes the disk away, and looks at what is left.
 
     python scripts/faults.py [--times 50] [--minutes 60] [--commands train tune ...] [--seed 0]
 
@@ -6,9 +6,8 @@ Every command is killed as often as the others, until the times or the minutes a
 four ranks, all at once or one of them. After each kill the target is absent or whole, an
 earlier run is as it was, a release lies there only if the ledger has it, and the same command
 run again ends well with one line in the ledger. On a full or read-only disk a command ends well
-or in one line and leaves nothing; it does not care what time it is; and two processes at once
-do not harm each other. Needs Linux, root or user namespaces, and a C compiler for the clock.
-Exits with 1 if anything else happens.
+or in one line and leaves nothing, and two processes at once do not harm each other. Needs
+Linux, and root or user namespaces. Exits with 1 if anything else happens.
 """
 
 from __future__ import annotations
@@ -46,24 +45,6 @@ COMMANDS: dict[str, list[str]] = {
         *("--workers", "2", "--out", "made/run"),
     ],
 }
-CLOCK = """#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdlib.h>
-#include <time.h>
-int clock_gettime(clockid_t id, struct timespec *now) {
-    int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
-    int code = real(id, now);
-    if (id == CLOCK_REALTIME) now->tv_sec += atol(getenv("CLOCK_MOVED"));
-    return code;
-}
-time_t time(time_t *out) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (out) *out = now.tv_sec;
-    return now.tv_sec;
-}
-"""
-YEARS = 30 * 365 * 86_400
 
 
 def prepare(folder: Path) -> None:
@@ -86,12 +67,11 @@ def run(
     kill_after: float | None = None,
     *,
     one: bool = False,
-    **environment: str,
 ) -> tuple[int, str]:
     """Runs a command, or kills it and all (or ``one``) that it started; exit code, errors."""
     process = subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     try:
         _, errors = process.communicate(timeout=kill_after or 900)
@@ -180,23 +160,6 @@ def on_disk(name: str, folder: Path, options: str) -> tuple[str, list[str]]:
     ]
 
 
-def at_another_time(folder: Path) -> tuple[str, list[str]]:
-    """Trains thirty years ago, releases in thirty years, and releases again now."""
-    (folder / "clock.c").write_text(CLOCK)
-    library = folder / "clock.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, "clock.c", "-ldl"], cwd=folder,
-                   check=True)  # fmt: skip
-    problems = []
-    for name, moved in (("train", -YEARS), ("release", YEARS), ("release", 0)):
-        again = ["--overwrite"] if moved == 0 else []
-        environment = {"LD_PRELOAD": str(library), "CLOCK_MOVED": str(moved)}
-        code, errors = run([*COMMANDS[name], *again], folder, **environment)
-        if code != 0:
-            problems.append(f"{name}, clock moved by {moved} s: {code}: {errors[-300:]}")
-    problems += wrong(folder)
-    return "clock moved by thirty years", problems
-
-
 def twice_at_once(name: str, folder: Path) -> tuple[str, list[str]]:
     """Two processes with the same target: one at least ends well, the other in one line."""
     with ThreadPoolExecutor(2) as both:
@@ -240,7 +203,6 @@ def main() -> int:
             for options in ("ro", *(f"size={size}k" for size in (4, 16, 64, 256, 1024, 4096))):
                 found.append(on_disk(name, fresh(), options))
         if not asked.only_kills:
-            found.append(at_another_time(fresh()))
             found += [twice_at_once(n, fresh()) for n in ("train", "release", "reproduce")]
     for what, count in sorted(Counter(what for what, _ in found).items()):
         print(f"{what}: {count}")

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from privgcn.config import MODES
 from privgcn.report.tables import MeanStd, Table
-from privgcn_paper.claims import OPTIMIZERS, published
+from privgcn_paper.claims import published
 from privgcn_paper.experiments import Point
 from privgcn_paper.results import Runs, read_records
-from privgcn_paper.runner import corpus_of, run_all, settings_of
+from privgcn_paper.runner import Task, corpus_of, run_all, settings_of
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS: dict[str, Point] = {
@@ -56,31 +56,22 @@ def auto(title: str, epsilon: float, changes: Mapping[str, Any] | None = None) -
     }
 
 
-def elsewhere() -> Iterator[tuple[str, str, float, float, Point]]:
-    """Dataset, delta, epsilon, published score and run."""
-    for name, (delta, theirs) in ELSEWHERE.items():
-        for epsilon, score in theirs.items():
-            point = {
-                "dataset": name,
-                "recipe": "auto",
-                "epsilon": epsilon,
-                "split": [0.75, 0.10],
-            }
-            yield (
-                name,
-                f"{delta:g}",
-                epsilon,
-                score,
-                {**point, "changes": {"privacy.delta": delta}},
-            )
+def elsewhere(dataset: str, delta: float, epsilon: float) -> Point:
+    """The run beside a score that was published elsewhere."""
+    point = {"dataset": dataset, "recipe": "auto", "epsilon": epsilon, "split": [0.75, 0.10]}
+    return {**point, "changes": {"privacy.delta": delta}}
 
 
-def points(rows: Sequence[str], epsilons: Sequence[float], *, more: bool) -> list[Point]:
-    made = [auto(title, epsilon) for title in rows for epsilon in epsilons]
-    if more:
-        made += [auto(title, epsilon, REPLACE) for title in rows for epsilon in SHORT_EPSILONS]
-        made += [row[-1] for row in elsewhere()]
-    return made
+def points() -> list[Point]:
+    return [
+        *(auto(title, epsilon) for title in ROWS for epsilon in EPSILONS),
+        *(auto(title, epsilon, REPLACE) for title in ROWS for epsilon in SHORT_EPSILONS),
+        *(
+            elsewhere(name, delta, epsilon)
+            for name, (delta, theirs) in ELSEWHERE.items()
+            for epsilon in theirs
+        ),
+    ]
 
 
 def best_without_privacy(title: str) -> dict[str, float]:
@@ -92,92 +83,68 @@ def best_without_privacy(title: str) -> dict[str, float]:
     return {mode: one["scores"][one["best"]]["micro_f1"] for mode, one in table.items()}
 
 
-def tables(
-    runs: Runs,
-    rows: Sequence[str],
-    epsilons: Sequence[float],
-    best: Mapping[str, Mapping[str, float]],
-    *,
-    more: bool,
-) -> dict[str, Table]:
+def tables(runs: Runs, best: Mapping[str, Mapping[str, float]]) -> dict[str, Table]:
     """The tables of docs/results.md by heading."""
 
-    def score(mode: str, point: Point) -> MeanStd | None:
-        return runs.score(f"micro {mode}", **point)
+    def scores(mode: str, *points: Point) -> list[MeanStd | None]:
+        return [runs.score(f"micro {mode}", **point) for point in points]
 
     by_budget = [
-        (
-            title,
-            mode,
-            *(score(mode, auto(title, e)) for e in epsilons),
-            best.get(title, {}).get(mode),
-        )
-        for title in rows
+        (title, mode, *scores(mode, *(auto(title, e) for e in EPSILONS)), best[title][mode])
+        for title in ROWS
         for mode in MODES
     ]
-    heads = ("corpus", "prediction sees", *(f"epsilon {e:g}" for e in epsilons), BEST)
-    made = {"By budget, relation remove": Table("Test micro F1", heads, by_budget)}
-    if more:
-        relations: tuple[tuple[str, Mapping[str, Any] | None], ...] = (
-            ("remove", None),
-            ("replace", REPLACE),
+    covered, relations = ("own-graph", "full-graph"), (None, REPLACE)
+    replaced = [
+        (
+            *(title, f"{e:g}"),
+            *(one for mode in covered for one in scores(mode, *pair)),
         )
-        replaced = [
-            (
-                title,
-                f"{e:g}",
-                *(
-                    score(mode, auto(title, e, changes))
-                    for mode in ("own-graph", "full-graph")
-                    for _, changes in relations
-                ),
-            )
-            for title in rows
-            for e in SHORT_EPSILONS
-        ]
-        names = [
-            f"{mode}, {name}" for mode in ("own-graph", "full-graph") for name, _ in relations
-        ]
-        made["Relation replace beside remove"] = Table(
-            "Test micro F1", ("corpus", "epsilon", *names), replaced
+        for title in ROWS
+        for e in SHORT_EPSILONS
+        for pair in [[auto(title, e, changes) for changes in relations]]
+    ]
+    others = [
+        (
+            *(name, f"{delta:g}", f"{e:g}", theirs),
+            *(scores(mode, elsewhere(name, delta, e))[0] for mode in MODES),
         )
-        others = [
-            (*labels[:2], f"{labels[2]:g}", labels[3], *(score(mode, point) for mode in MODES))
-            for *labels, point in elsewhere()
-        ]
-        heads = ("corpus", "delta", "epsilon", "DP-MLP, published", *MODES)
-        made["Random splits of 75/10/15, beside DP-MLP as published elsewhere"] = Table(
-            "Test micro F1", heads, others
-        )
-    return made
+        for name, (delta, known) in ELSEWHERE.items()
+        for e, theirs in known.items()
+    ]
+    budgets = (f"epsilon {e:g}" for e in EPSILONS)
+    pairs = (f"{mode}, {name}" for mode in covered for name in ("remove", "replace"))
+    title = "Test micro F1"
+    return {
+        "By budget, relation remove": Table(
+            title, ("corpus", "prediction sees", *budgets, BEST), by_budget
+        ),
+        "Relation replace beside remove": Table(title, ("corpus", "epsilon", *pairs), replaced),
+        "Random splits of 75/10/15, beside DP-MLP as published elsewhere": Table(
+            title, ("corpus", "delta", "epsilon", "DP-MLP, published", *MODES), others
+        ),
+    }
 
 
-def short_table(
-    runs: Runs, rows: Sequence[str], best: Mapping[str, Mapping[str, float]]
-) -> Table:
+def short_table(runs: Runs, best: Mapping[str, Mapping[str, float]]) -> Table:
     """The table of the README: means alone, to two decimals; covered modes first."""
-    shown = ("alone", "own-graph", "full-graph")
     made = []
-    for title in rows:
-        means = [
-            _two(runs.score(f"micro {mode}", **auto(title, e)))
+    for title in ROWS:
+        scores = [
+            runs.score(f"micro {mode}", **auto(title, e))
             for e in SHORT_EPSILONS
-            for mode in shown
+            for mode in MODES
         ]
-        told = published()["table1"].get(ROWS[title]["dataset"], {}).get("dp_split_eps1", {})
-        known = [told[name] for name in OPTIMIZERS if name in told]
-        plain = best.get(title, {}).get("own-graph")
-        last = (_two(plain), f"{max(known):.2f}" if known else "-")
-        made.append((title, *means, *last))
-    heads = [f"ε {e:g}: {mode}" for e in SHORT_EPSILONS for mode in shown]
+        theirs = published()["table1"].get(ROWS[title]["dataset"], {}).get("dp_split_eps1", {})
+        numbers = [
+            *(score and score.mean for score in scores),
+            best[title]["own-graph"],
+            max(theirs.values(), default=None),
+        ]
+        made.append((title, *("-" if n is None else f"{n:.2f}" for n in numbers)))
+    heads = [f"ε {e:g}: {mode}" for e in SHORT_EPSILONS for mode in MODES]
     last_heads = (f"{BEST}, own-graph", "published at ε 1 (no valid guarantee)")
     return Table("Test micro F1", ("corpus", *heads, *last_heads), made)
-
-
-def _two(score: MeanStd | float | None) -> str:
-    if score is None:
-        return "-"
-    return f"{score.mean if isinstance(score, MeanStd) else score:.2f}"
 
 
 def write_between(path: Path, text: str) -> None:
@@ -193,40 +160,32 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--workers", type=int, default=None, help="default: one per core")
     parser.add_argument("--records", type=Path, default=ROOT / "results" / "scores")
-    parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
-    parser.add_argument("--epsilons", nargs="*", type=float, default=list(EPSILONS))
-    parser.add_argument("--short", action="store_true", help="only the table by budget")
-    parser.add_argument("--no-best", action="store_true", help="no non-private references")
     parser.add_argument("--write", action="store_true")
-    asked = parser.parse_args()
-    wanted = points(asked.rows, asked.epsilons, more=not asked.short)
+    chosen = parser.parse_args()
 
     def report(done: int, total: int) -> None:
         print(f"\r{done} of {total}", end="", file=sys.stderr)
 
-    summary = run_all(
-        wanted, asked.seeds, asked.records, workers=asked.workers, progress=report
-    )
+    tasks = [Task(point, seed) for point in points() for seed in range(chosen.seeds)]
+    summary = run_all(tasks, chosen.records, workers=chosen.workers, progress=report)
     for task, why in summary.failures:
         print(f"Failed: {task.label}, seed {task.seed}: {why}", file=sys.stderr)
-    runs = Runs.of_records(read_records(asked.records).values())
-    best = {} if asked.no_best else {title: best_without_privacy(title) for title in asked.rows}
+    runs = Runs.of_records(read_records(chosen.records).values())
+    best = {title: best_without_privacy(title) for title in ROWS}
     blocks = [
         "Made by `python scripts/scores.py --write`. Test micro F1, mean and sample standard "
-        f"deviation over {asked.seeds} seeds, delta 1e-5, unit document (`clinic`: person). "
+        f"deviation over {chosen.seeds} seeds, delta 1e-5, unit document (`clinic`: person). "
         "Only `alone` and `own-graph` are covered by the guarantee. The best "
         "non-private score is that of GCN, propagated regression or logistic regression, in "
         "the same mode, whichever does best on the validation documents."
     ]
-    for heading, table in tables(
-        runs, asked.rows, asked.epsilons, best, more=not asked.short
-    ).items():
+    for heading, table in tables(runs, best).items():
         blocks += [f"## {heading}", table.markdown()]
     text = "\n\n".join(block.rstrip() for block in blocks)
     print(text)
-    if asked.write:
+    if chosen.write:
         write_between(ROOT / "docs" / "results.md", text)
-        _, _, body = short_table(runs, asked.rows, best).markdown().partition("\n\n")
+        _, _, body = short_table(runs, best).markdown().partition("\n\n")
         write_between(ROOT / "README.md", body)
     return 1 if summary.failures else 0
 
