@@ -62,7 +62,6 @@ class Method:
         schedule: Groups of a step: ``all`` or a ``poisson`` sample.
         hidden: Width of the hidden layer.
         dropout: Fraction of hidden values that a step leaves out.
-        kind: ``gcn``, or ``mlp``, which is the same without edges.
     """
 
     groups: int
@@ -73,7 +72,6 @@ class Method:
     clip_norm: float = 1.0
     hidden: int = 32
     dropout: float = 0.5
-    kind: str = "gcn"
 
 
 def train_batched(
@@ -192,7 +190,7 @@ class _Batch:
         self.each = method.groups == len(train)
         self.samples = torch.from_numpy(_samples(method, trials, self.each)).to(place)
         self.taken = torch.zeros(1, dtype=torch.int64, device=place)
-        if method.kind == "mlp" or self.each:
+        if self.each:
             train = replace(train, edges=np.empty((2, 0), np.int64))
         # One group is the same for all seeds; so are documents of which all are taken.
         self.shared = method.groups == 1 or (self.each and method.schedule == "all")

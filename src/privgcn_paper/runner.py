@@ -305,7 +305,6 @@ def _mnist(batch: Sequence[Task], corpus: Corpus, device: Device) -> Made:
         schedule="all" if lot == MNIST_IMAGES else "poisson",
         sampling_probability=lot / MNIST_IMAGES,
         hidden=_MNIST_HIDDEN,
-        kind="mlp",
     )
     trials = [Trial(own.seed, float(own.point["noise"]), PAPER_RATE) for own in batch]
     for own, trial in zip(train_batched(graph, method, trials, device), trials, strict=True):

@@ -59,7 +59,7 @@ def by_session(
     settings = Settings().changed(
         {
             "seed": seed,
-            "model.kind": method.kind,
+            "model.kind": "gcn",
             "model.hidden": method.hidden,
             "model.dropout": method.dropout,
             "training.optimizer": method.optimizer,
@@ -93,7 +93,6 @@ def test_without_noise_every_trial_goes_where_its_session_goes(
         optimizer=optimizer,
         schedule=schedule,
         sampling_probability=0.4 if schedule == "poisson" else 1.0,
-        kind="gcn" if groups < DOCUMENTS else "mlp",
     )
     made = train_batched(graph, method, [Trial(3, 0.0, RATE), Trial(8, 0.0, RATE)])
     for own, seed in zip(made, (3, 8), strict=True):
