@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import csr_array
 
+from builders import seeded_session, small_graph
 from privgcn.config import Settings
 from privgcn.graph import DocumentGraph
-from privgcn.mechanism import Groups, RandomSource, Session
 from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, Schedule
 from privgcn.sgd.train import train_private
 from privgcn_paper import batched
@@ -22,18 +21,13 @@ METHOD = Method(5, 6, "sgd", clip_norm=0.3, hidden=5, dropout=0.0)
 RATE = 0.02
 
 
-def graph_of(*, sparse: bool, seed: int = 0) -> DocumentGraph:
-    draw = np.random.default_rng(seed)
-    labels = draw.integers(0, 3, DOCUMENTS)
-    rows = (draw.normal(size=(DOCUMENTS, 7)) * (draw.random((DOCUMENTS, 7)) < 0.6)) + np.eye(7)[
-        labels
-    ]
-    labels[:4] = -1
-    pairs = np.sort(draw.integers(0, DOCUMENTS, (2, 60)), axis=0)
-    edges = np.unique(pairs[:, pairs[0] != pairs[1]], axis=1)
-    rows = rows.astype(np.float32)
-    split = np.zeros(DOCUMENTS, np.int8)
-    return DocumentGraph(csr_array(rows) if sparse else rows, edges, labels, 3, split)
+def graph_of(*, sparse: bool) -> DocumentGraph:
+    graph: DocumentGraph = small_graph(DOCUMENTS, features=7, sparse=sparse)
+    return replace(
+        graph,
+        features=graph.features * np.float32(3),
+        labels=np.where(np.arange(DOCUMENTS) < 4, -1, graph.labels),
+    )
 
 
 def by_session(
@@ -73,8 +67,7 @@ def by_session(
         if samples is not None:
             sampled = lambda self, step, source: samples[step]  # noqa: E731
             patch.setattr(type(schedule), "sample", sampled)
-        session = Session(plan, Groups.of_plan(plan, graph), RandomSource.seeded(0, "quiet"))
-        return dict(train_private(session, settings).tensors)
+        return dict(train_private(seeded_session(plan, graph), settings).tensors)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from builders import small_graph
 from privgcn.graph import DocumentGraph
 from privgcn.sgd.gcn import Network, seeded
 from privgcn_paper import released
@@ -28,16 +29,12 @@ from privgcn_paper.released import (
 QUIET = Behaviour("sgd", epochs=5, dropout=0.0)
 
 
-def small_graph(documents: int = 40, seed: int = 0, scale: float = 1.0) -> DocumentGraph:
-    draw = np.random.default_rng(seed)
-    labels = draw.integers(0, 2, documents)
-    features = draw.normal(size=(documents, 6)).astype(np.float32)
-    features[:, 0] += 3 * labels
-    features *= np.float32(scale)
-    pairs = np.sort(draw.integers(0, documents, (2, 60)), axis=0)
-    edges = np.unique(pairs[:, pairs[0] != pairs[1]], axis=1)
-    split = draw.choice([0, 0, 1, 2], documents).astype(np.int8)
-    return DocumentGraph(features, edges, labels, 2, split)
+def split_graph(documents: int = 40, scale: float = 1.0) -> DocumentGraph:
+    """Documents of two classes; training, validation and test documents."""
+    graph: DocumentGraph = small_graph(documents, features=6, classes=2)
+    rows = 2 * graph.features + 3 * np.eye(6, dtype=np.float32)[graph.labels]
+    split = np.random.default_rng(0).choice([0, 0, 1, 2], documents).astype(np.int8)
+    return replace(graph, features=rows * np.float32(scale), split=split)
 
 
 def one_run(
@@ -87,7 +84,7 @@ def test_without_noise_every_trial_goes_where_it_goes_alone(
     """In the whole graph, every part once an epoch, clipped only where that is asked for."""
     behaviour = replace(QUIET, optimizer=optimizer, parts=parts, weight_decay=0.01, clip=clip)
     trials = [Trial(3, 0.0, 0.05), Trial(8, 0.0, 0.1), Trial(8, 0.0, 0.02)]
-    graph = small_graph(scale=2.0)
+    graph = split_graph(scale=2.0)
     together = released_scores(graph, behaviour, trials)
     otherwise = released_scores(graph, replace(behaviour, clip=not clip), trials)
     assert not np.allclose(together, otherwise, atol=1e-2), "gradients are longer than 1"
@@ -98,7 +95,7 @@ def test_without_noise_every_trial_goes_where_it_goes_alone(
 
 
 def test_each_trial_stops_by_itself_and_keeps_the_iterate_at_which_it_stopped() -> None:
-    graph, behaviour = small_graph(60, seed=1), replace(QUIET, epochs=120, patience=2)
+    graph, behaviour = split_graph(60), replace(QUIET, epochs=120, patience=2)
     rates = (2.0, 0.5, 0.1)
     together = released_scores(graph, behaviour, [Trial(0, 0.0, rate) for rate in rates])
     epochs = []
@@ -112,7 +109,7 @@ def test_each_trial_stops_by_itself_and_keeps_the_iterate_at_which_it_stopped() 
 
 
 def test_the_noise_of_a_step_has_each_trials_deviation() -> None:
-    graph, noises = small_graph(), (0.0, 7.0, 3.0)
+    graph, noises = split_graph(), (0.0, 7.0, 3.0)
     behaviour = replace(QUIET, epochs=1, hidden=3000)
     moved = []
     with pytest.MonkeyPatch.context() as patch:
@@ -142,7 +139,7 @@ def test_a_captured_epoch_does_what_an_epoch_does(parts: int) -> None:
         pytest.skip("no CUDA device")
     behaviour = replace(QUIET, epochs=200, parts=parts, patience=3, weight_decay=0.01)
     trials = [Trial(0, 0.0, 0.5), Trial(1, 0.0, 0.1)]
-    made = [released_scores(small_graph(), behaviour, trials, at) for at in ("cpu", "cuda")]
+    made = [released_scores(split_graph(), behaviour, trials, at) for at in ("cpu", "cuda")]
     for one, other in zip(*made, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
 
@@ -215,7 +212,7 @@ def test_the_test_images_stop_the_training() -> None:
 
 def on_documents(seed: int) -> np.ndarray:
     behaviour = replace(QUIET, epochs=3, parts=2, dropout=0.5)
-    return released_scores(small_graph(), behaviour, [Trial(seed, 0.5, 0.5)])[0]
+    return released_scores(split_graph(), behaviour, [Trial(seed, 0.5, 0.5)])[0]
 
 
 def on_images(seed: int) -> np.ndarray:

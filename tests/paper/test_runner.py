@@ -61,24 +61,17 @@ class TestOneRun:
         assert one(plain(letters))["noise_multiplier"] is None
 
     @pytest.mark.parametrize(
-        "axes", [{"epsilon": 4.0}, {}, {"epsilon": 4.0, "parts": 2, "clip": True}]
+        "axes",
+        [{"epsilon": 4.0}, {"fraction": 0.5}, {"epsilon": 4.0, "parts": 2, "clip": True}],
     )
     def test_of_the_released_code_has_the_paper_s_mode_alone(self, letters, axes, monkeypatch):
         monkeypatch.setattr(runner, "PAPER_EPOCHS", {"adam": 2})
         point = {"dataset": letters, "recipe": "as-released", "features": "hashing"}
         made = one({**point, "optimizer": "adam", **axes})
         assert set(made["scores"]) == {PAPER_MODE}
-        assert (made["noise_multiplier"] > 0) == bool(axes)
+        assert (made["noise_multiplier"] > 0) == ("epsilon" in axes)
+        assert made["train"] < 22 or "fraction" not in axes
         assert made["steps"] == 2 * axes.get("parts", 1)
-
-    def test_fractions_and_splits_are_those_of_the_released_graph_too(
-        self, letters, monkeypatch
-    ):
-        monkeypatch.setattr(runner, "PAPER_EPOCHS", {"sgd": 1})
-        point = {"dataset": letters, "recipe": "as-released", "features": "hashing"}
-        made = one({**point, "optimizer": "sgd", "split": [0.5, 0.1], "fraction": 0.5})
-        assert made["test"] == 24
-        assert made["train"] == pytest.approx(15, abs=2)
 
 
 class TestManyRuns:
@@ -103,26 +96,16 @@ class TestManyRuns:
         monkeypatch.setattr(runner, "run", None)
         assert make_all(points, tmp_path / "out", 2).done == 0
 
-    @pytest.mark.parametrize("error", [DataError("no"), KeyError("y"), KeyboardInterrupt()])
-    def test_a_run_that_fails_is_named_and_an_interrupt_leaves_what_was_done(
-        self, letters, tmp_path, monkeypatch, error
-    ):
-        def fails(batch, device):
+    def test_an_interrupt_leaves_what_was_done(self, letters, tmp_path, monkeypatch):
+        def interrupted(batch, device):
             if batch[0].seed == 1:
-                raise error
+                raise KeyboardInterrupt
             return real(batch, device)
 
         real = runner.run
-        monkeypatch.setattr(runner, "run", fails)
-        if isinstance(error, KeyboardInterrupt):
-            with pytest.raises(KeyboardInterrupt):
-                make_all([plain(letters)], tmp_path / "out", 2)
-        else:
-            summary = make_all([plain(letters)], tmp_path / "out", 2)
-            ((task, why),) = summary.failures
-            assert (task.seed, task.point) == (1, plain(letters))
-            assert type(error).__name__ in why
-            assert "recipe plain" in task.label
+        monkeypatch.setattr(runner, "run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            make_all([plain(letters)], tmp_path / "out", 2)
         assert len(read_records(tmp_path / "out")) == 1
         monkeypatch.setattr(runner, "run", real)
         summary = make_all([plain(letters)], tmp_path / "out", 2)
