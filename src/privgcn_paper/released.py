@@ -216,10 +216,10 @@ def clipped(gradients: Sequence[Tensor], clip_norm: float = 1.0) -> tuple[Tensor
 def released_mnist(
     train: tuple[NDArray[np.float32], NDArray[np.int64]],
     test: tuple[NDArray[np.float32], NDArray[np.int64]],
-    *,
     lot_size: int,
     noise_multiplier: float,
     epochs: int,
+    *,
     patience: int = PATIENCE,
     learning_rate: float = 0.01,
     hidden: int = 512,

@@ -175,13 +175,8 @@ def _frozen(point: Mapping[str, Any]) -> str:
     )
 
 
-def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    keys = []
-    for name in (*AXES, "seed"):
-        value = row.get(name)
-        number = isinstance(value, int | float)
-        keys.append((value is not None, not number, value if number else 0.0, str(value)))
-    return tuple(keys)
+def _order(row: Mapping[str, Any]) -> list[str]:
+    return [_text(row.get(name)) for name in (*AXES, "seed")]
 
 
 def _text(value: Any) -> str:

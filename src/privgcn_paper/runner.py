@@ -349,13 +349,9 @@ def _released_mnist(batch: Sequence[Task], corpus: Corpus, device: Device) -> Ma
 
     for point, seed, _ in batch:
         noise, lot, epochs = float(point["noise"]), int(point["lot"]), int(point["epochs"])
+        train, test = _images(corpus)
         scores, trained = released_mnist(
-            *_images(corpus),
-            lot_size=lot,
-            noise_multiplier=noise,
-            epochs=epochs,
-            seed=seed,
-            device=device,
+            train, test, lot, noise, epochs, seed=seed, device=device
         )
         yield {"alone": scores.argmax(-1)}, noise, trained * MNIST_IMAGES // lot
 
@@ -406,11 +402,6 @@ def corpus_of(point: Point) -> Corpus:
 def _corpus(dataset: str, fraction: float, split: tuple[float, ...]) -> Corpus:
     corpus = load_corpus(dataset)
     if split:
-        if sum(split) >= 1.0:
-            raise ConfigError(
-                "The 'split' of the data must be two fractions, of training and validation "
-                f"documents, that leave some for tests. Got {list(split)}."
-            )
         ends = np.cumsum(split) * len(corpus)
         codes = np.empty(len(corpus), dtype=np.int8)
         order = np.random.default_rng(0).permutation(len(corpus))

@@ -11,7 +11,7 @@ import pytest
 from builders import corpus_folder
 from privgcn.config import make_settings
 from privgcn.data import TEST, TRAIN
-from privgcn.errors import ConfigError, DataError
+from privgcn.errors import DataError
 from privgcn_paper import runner
 from privgcn_paper.results import PAPER_MODE, Runs, read_records
 from privgcn_paper.runner import Task, claimed_noise, corpus_of, run_all, settings_of
@@ -218,8 +218,6 @@ class TestCorpus:
 
         corpus = corpus_of(plain(letters, split=[0.6, 0.2]))
         assert np.bincount(corpus.split).tolist() == [36, 12, 12]
-        with pytest.raises(ConfigError, match="leave some for tests"):
-            corpus_of(plain(letters, split=[0.6, 0.4]))
         frame = small_frame(30)
         frame["split"] = ["train"] * 30
         folder = write_corpus(Path(tmp_path) / "train-only", frame)
