@@ -7,14 +7,12 @@ from importlib import import_module
 
 import pytest
 
-from paper.fake_runs import all_points, all_runs, record
+from paper.fake_runs import all_runs, record
 from privgcn.report.tables import MeanStd
 from privgcn_paper.claims import (
     Compared,
-    best,
     claims,
     compared,
-    mnist_point,
     moments_epsilon,
     published,
     released_epsilon,
@@ -64,14 +62,6 @@ class TestPublishedNumbers:
         assert (row.published, row.ours) == (number, runs.score(**point))
         assert row.released == runs.score(**{**point, "recipe": "as-released"})
 
-    def test_mnist_is_answered_by_a_hundred_epochs(self, runs):
-        (row,) = [row for row in compared(runs) if row.setting == "lot 60000, noise 4"]
-        points = [
-            mnist_point(published()["mnist"][2], r) for r in ("paper-full", "as-released")
-        ]
-        assert all(point in all_points() for point in points)
-        assert [row.ours, row.released] == [runs.score("micro alone", **p) for p in points]
-
     @pytest.mark.parametrize(
         ("ours", "released", "verdict"),
         [
@@ -85,12 +75,6 @@ class TestPublishedNumbers:
     )
     def test_verdict(self, ours, released, verdict):
         assert Compared("a", "cora", "", 0.5, ours, released).verdict == verdict
-
-    def test_the_better_optimiser(self, runs):
-        point = {"dataset": "cora", "recipe": "paper-full", "epsilon": 2}
-        scores = [runs.score(**point, optimizer=name).mean for name in ("sgd", "adam")]
-        assert best(runs, **point).mean == max(scores)
-        assert best(Runs(()), **point) is None
 
 
 class TestClaims:

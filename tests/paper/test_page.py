@@ -57,17 +57,6 @@ class TestExperiments:
         titles = [f.title for f in part_of("experiment-b", runs)[0] if "Cora" in f.title]
         assert [title.rpartition("; ")[2] for title in titles[:2]] == ["own-graph", PAPER_MODE]
 
-    @pytest.mark.parametrize(
-        ("name", "first", "heads"),
-        [
-            ("experiment-c", 4, [f"parts {n}" for n in (1, 2, 4, 6, 8, 10, 100, "each")]),
-            ("mnist", 4, ["usual epochs", "epochs 1", "epochs 100"]),
-            ("as-released", 3, ["as released", "clipped"]),
-        ],
-    )
-    def test_columns_have_an_order(self, runs, name, first, heads):
-        assert [*part_of(name, runs)[1][0].columns[first:]] == heads
-
     def test_figures_have_the_majority_class_of_their_dataset(self, runs):
         figures = {f.title: f for f in part_of("experiment-b", runs)[0]}
         figure = figures["Experiment B: privacy budget and training data, Cora; full-graph"]
