@@ -278,7 +278,7 @@ class Claim(BaseModel):
     """A claim of the paper.
 
     Attributes:
-        says: The claim, in our words.
+        says: The claim, in our words; of a take-away, in the paper's.
         outcome: What became of it.
         code: Where it stands in the code, as ``module:name``.
         note: Why, in a sentence or two.
