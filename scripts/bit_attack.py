@@ -72,10 +72,13 @@ class Attacker:
     """Someone with the released tensors of a run, all documents and the source code."""
 
     def __init__(self, prepared: PreparedRun, released: bytes) -> None:
+        noise_scale = prepared.settings.training.noise_scale
+        assert prepared.plan is not None
+        assert noise_scale is not None
         self.prepared, self.plan, self.tensors = prepared, prepared.plan, load(released)
         if "label_direction" in self.tensors:
             raise ValueError("The attack reads steps of one rate: use classes without names.")
-        self.rate = learning_rate(self.plan, prepared.settings.training.noise_scale)
+        self.rate = learning_rate(self.plan, noise_scale)
         self.iterates = self.tensors["iterates"]
 
     def sums(self, graph: DocumentGraph) -> Floats:

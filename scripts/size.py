@@ -42,7 +42,7 @@ def size_of(path: Path) -> Size:
     for node in ast.walk(tree):
         value = node.value if isinstance(node, ast.Expr) else None
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
-            code -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+            code -= set(range(value.lineno, (value.end_lineno or value.lineno) + 1))
     lines = text.count("\n")
     return Size(1, lines, len([line for line in code if line <= lines]), functions)
 
