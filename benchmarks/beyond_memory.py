@@ -5,46 +5,35 @@ measurement is a process of its own, so that its peak of resident memory is its 
 releases, the statistics and a step, of the linear model with every document a group.
 
 Run: python benchmarks/beyond_memory.py [--documents 10000000] [--features 128] [--folder DIR]
-     [--json FILE] [--keep]
+     [--json FILE]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from measuring import in_own_process, line, write_json
 
-CLASSES, AT_ONCE = 10, 1 << 20
+CLASSES, AT_ONCE = 10, 1 << 18
 
 
 def generate(folder: Path, documents: int, features: int) -> None:
-    """Writes the files, the same bytes each time; does nothing where they are there."""
-    if (folder / "done").exists():
-        return
-    folder.mkdir(parents=True, exist_ok=True)
+    """Writes labels and rows, the rows in chunks."""
     rng = np.random.default_rng(documents)
     labels = rng.integers(0, CLASSES, documents)
     np.save(folder / "labels.npy", labels)
     means = rng.normal(size=(CLASSES, features)).astype(np.float32)
-
-    def create(name: str, shape: tuple[int, int], dtype: type) -> Any:
-        path = folder / name
-        return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
-
-    rows = create("features.npy", (documents, features), np.float32)
-    for begin in range(0, documents, AT_ONCE // 4):
-        own = labels[begin : begin + AT_ONCE // 4]
+    shape, path = (documents, features), folder / "features.npy"
+    rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+    for begin in range(0, documents, AT_ONCE):
+        own = labels[begin : begin + AT_ONCE]
         noise = rng.standard_normal((len(own), features), dtype=np.float32)
         rows[begin : begin + len(own)] = noise + 0.2 * means[own] + 0.5
-    del rows
-    (folder / "done").touch()
 
 
 def measure(folder: Path) -> dict[str, float]:
@@ -73,27 +62,22 @@ def measure(folder: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=10_000_000)
     parser.add_argument("--features", type=int, default=128)
-    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--folder", type=Path, help="where the files lie for a while")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--keep", action="store_true", help="Keep the generated files.")
-    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
-        print(json.dumps(measure(given.folder)))
+        print(json.dumps(measure(given.measure)))
         return
-    folder = given.folder or Path(tempfile.mkdtemp())
-    try:
-        generate(folder, given.documents, given.features)
-        took, text = in_own_process([__file__, "--measure", "--folder", str(folder)])
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        generate(Path(folder), given.documents, given.features)
+        took, text = in_own_process([__file__, "--measure", folder])
         row = {"documents": given.documents, "gigabytes": took["gigabytes"], **json.loads(text)}
         print(line(row))
         write_json(given.json, row)
-    finally:
-        if not given.keep:
-            shutil.rmtree(folder)
 
 
 if __name__ == "__main__":
