@@ -383,7 +383,10 @@ def write_reproduction(path: Path, runs: Runs) -> None:
             chapters.append(f"## {experiment.title}\n\n{experiment.question}\n")
             # The first table has scores that a guarantee covers, if there are such.
             chapters.append(_shown(path, name, [*tables[: 1 if figures else None], *figures]))
-    rows = compared(runs)
+    covered, rows = covered_table(runs), compared(runs)
+    shares = [int(str(row[5]).rstrip("%")) for row in covered.rows if row[1] == 1 and row[5]]
+    kept = ": at epsilon 1 its scores in mode own-graph, which the guarantee covers, are "
+    kept += f"{min(shares, default=0)} to {max(shares, default=0)} % of those without privacy"
     text = data_file("reproduction.md").format(
         command=f"privgcn reproduce all --only-show --out {table} --write-docs {path}",
         csv=table.name,
@@ -391,7 +394,8 @@ def write_reproduction(path: Path, runs: Runs) -> None:
         other="".join(
             f"\n{shown(name)} is left out: its size is not the paper's.\n" for name in other
         ),
-        covered=_shown(path, "covered", [covered_table(runs)]),
+        covered=_shown(path, "covered", [covered]),
+        kept=kept if shares else "",
         takeaways="\n".join(lessons),
         table_1=_shown(path, "table1", [table_1(runs)]),
         accountant=_shown(path, "accountant", accountant()),

@@ -131,6 +131,8 @@ class TestWholePage:
         assert len(re.findall(r"^\d\. .* \*\*.*\*\*", text, re.MULTILINE)) == 5
         assert "{" not in re.sub(r"`[^`]*`", "", text).replace("{}", "")
         assert f"{len(runs.rows):,} runs of privgcn 0+test: " in text
+        shares = [int(row[5][:-1]) for row in page.covered_table(runs).rows if row[1] == 1]
+        assert f"are {min(shares)} to {max(shares)} % of those without privacy." in text
         anchors = {re.sub("[^a-z0-9 -]", "", c.lower()).replace(" ", "-") for c in chapters}
         assert {*re.findall(r"\(#([^)]+)\)", text)} <= anchors
 
