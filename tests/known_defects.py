@@ -117,7 +117,8 @@ releases_add_up = suite(
     "privacy/test_ledger.py::test_what_may_not_be_released",
 )
 secrets_come_from_the_system = suite(
-    "mechanism/test_noise.py::test_only_secret_sources_are_releasable",
+    "mechanism/test_noise.py::"
+    "test_secret_sources_never_repeat_and_seeded_ones_may_not_be_released",
     "mechanism/test_noise.py::test_a_secret_key_is_what_the_system_gives",
     "mechanism/test_noise.py::test_nothing_is_drawn_after_a_fork",
 )

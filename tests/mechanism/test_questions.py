@@ -418,15 +418,6 @@ def test_weights_of_every_type_are_cut_alike(kind: str) -> None:
     assert WIDTH * 2**14 * np.abs(made).max() / smallest <= 2.0**53
 
 
-# hazard 33
-@pytest.mark.parametrize("form", ["dense", "sparse"])
-def test_residuals_that_are_not_finite_count_as_zero(form: str) -> None:
-    graph = random_graph(60, WIDTH, CLASSES)
-    graph = replace(graph, features=stored(graph.features, form))
-    question = SoftmaxGradient(np.zeros((WIDTH, CLASSES)), np.full(CLASSES, np.nan))
-    assert not Case(graph, plan_of(graph), question).sum().any()
-
-
 # hazard 6
 @pytest.mark.parametrize("noise", [0.01, 1.0, 112.0, 1e9])
 @pytest.mark.parametrize("count", [1, 3, 1000, 10**7])

@@ -37,16 +37,22 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+def session_of(ranks: Ranks, graph: Any, *, secret: bool = False, **fields: Any) -> Session:
+    plan = plan_of(graph, **fields)
+    source = RandomSource.secret() if secret else RandomSource.seeded(1, "ranks")
+    groups = Groups.of_plan(plan, graph, ranks=ranks)
+    return Session(plan, groups, source if ranks.leads else None)
+
+
 def linear(ranks: Ranks, sparse: bool, fields: dict[str, Any]) -> list[NDArray[Any]]:
     """A few steps of a linear model; each rank has its own documents' features only."""
     graph = random_graph(101, 9, 3, sparse=sparse, owners=20)
-    plan = plan_of(graph, noise=0.05, steps=5, **fields)
+    fields = {"noise": 0.05, "steps": 5, **fields}
     if not sparse:
-        group = partition(plan.partition, 101, graph.owners, {})
+        group = partition(plan_of(graph, **fields).partition, 101, graph.owners, {})
         rows = np.where(ranks.holds(group)[:, None], graph.features, np.nan)
         graph = replace(graph, features=rows)
-    source = RandomSource.seeded(1, "ranks") if ranks.leads else None
-    session = Session(plan, Groups.of_plan(plan, graph, ranks=ranks), source)
+    session = session_of(ranks, graph, **fields)
     assert not session.releasable
     made, weights = [session.query(Statistics())], np.zeros((9, 3))
     if session.dense:
@@ -68,9 +74,7 @@ def network(ranks: Ranks, fields: dict[str, Any]) -> list[NDArray[Any]]:
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(9, 8), nn.ReLU(), nn.Dropout(), nn.Linear(8, 3))
     graph = random_graph(101, 9, 3, owners=20)
-    plan = plan_of(graph, noise=0.05, steps=4, **fields)
-    source = RandomSource.seeded(1, "ranks") if ranks.leads else None
-    session = Session(plan, Groups.of_plan(plan, graph, ranks=ranks), source)
+    session = session_of(ranks, graph, noise=0.05, steps=4, **fields)
     question = ModuleGradient(module, lambda own: (torch.from_numpy(own.features),))
     return [session.query(question) for _ in range(4)]
 
@@ -78,23 +82,16 @@ def network(ranks: Ranks, fields: dict[str, Any]) -> list[NDArray[Any]]:
 def everything(ranks: Ranks) -> dict[str, NDArray[Any]]:
     made = {}
     for name, fields in CASES.items():
-        made[f"{name}, dense"] = np.concatenate(
-            [a.ravel() for a in linear(ranks, False, fields)]
-        )
-        made[f"{name}, sparse"] = np.concatenate(
-            [a.ravel() for a in linear(ranks, True, fields)]
-        )
+        made[f"{name}, dense"] = linear(ranks, False, fields)
+        made[f"{name}, sparse"] = linear(ranks, True, fields)
         if name != "documents":
-            made[f"{name}, network"] = np.concatenate(network(ranks, fields))
-    return made
+            made[f"{name}, network"] = network(ranks, fields)
+    return {name: np.concatenate([a.ravel() for a in own]) for name, own in made.items()}
 
 
 def secret(ranks: Ranks) -> dict[str, NDArray[Any]]:
     """Secret noise is one for all ranks, and another in every run."""
-    graph = random_graph(20, 9, 3)
-    plan = plan_of(graph)
-    source = RandomSource.secret() if ranks.leads else None
-    session = Session(plan, Groups.of_plan(plan, graph, ranks=ranks), source)
+    session = session_of(ranks, random_graph(20, 9, 3), secret=True)
     assert session.releasable, "all ranks know"
     return {"secret": session.query(Statistics())}
 
@@ -188,13 +185,10 @@ def test_ranks_give_the_bits_of_one_process(size: int, tmp_path: Path) -> None:
     assert not np.array_equal(made[0]["secret"], secret(Ranks())["secret"])
 
 
-@pytest.mark.parametrize(
-    "way",
-    [
-        "killed",
-        *(pytest.param(way, marks=pytest.mark.slow) for way in ("silent", "told to end")),
-    ],
-)
+SLOW = [pytest.param(way, marks=pytest.mark.slow) for way in ("silent", "told to end")]
+
+
+@pytest.mark.parametrize("way", ["killed", *SLOW])
 def test_a_lost_rank_ends_the_run_with_one_clear_line(way: str, tmp_path: Path) -> None:
     seconds = 3 if way == "silent" else 120
     with started("lose one", 2, tmp_path, seconds) as (leader, other):
@@ -228,7 +222,7 @@ def say(environment: pytest.MonkeyPatch, *values: str) -> None:
         environment.setenv(name, value)
 
 
-@pytest.mark.parametrize("values", [(), ("1",), ("1", "2"), ("0", "1", "here")])
+@pytest.mark.parametrize("values", [(), ("1", "2"), ("0", "1", "here")])
 def test_without_all_of_torchruns_words_or_with_one_process_nobody_joins(
     environment: pytest.MonkeyPatch, values: tuple[str, ...]
 ) -> None:
@@ -247,12 +241,11 @@ def test_torchruns_words_are_taken_and_ranks_hold_whole_groups(
     ranks = Ranks.of_environment()
     assert (ranks.number, ranks.size, ranks.leads) == (3, 4, False)
     group = np.random.default_rng(0).integers(0, 30, 500)
-    held = [Ranks(number, 4).holds(group) for number in range(4)]
-    assert (np.sum(held, axis=0) == 1).all()
-    assert len({*zip(group.tolist(), np.argmax(held, axis=0).tolist(), strict=True)}) == 30
+    held = [set(group[Ranks(number, 4).holds(group)]) for number in range(4)]
+    assert sum(map(len, held)) == len(set.union(*held)) == 30
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "nan", "long", "1.5", "100000"])
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "1.5", "100000"])
 def test_the_time_to_wait_is_checked_before_anything_is_joined(
     environment: pytest.MonkeyPatch, text: str
 ) -> None:

@@ -82,7 +82,7 @@ def test_scores_and_gradients_are_plain_pytorchs(make_graph: Any, kind: str, hop
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("dropout", [0.001, 0.1, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("dropout", [0.001, 0.5, 0.999])
 def test_dropout_passes_its_fraction_keeps_the_mean_and_drops_in_both_directions(
     make_graph: Any, dropout: float
 ) -> None:
@@ -141,16 +141,14 @@ def test_rows_that_may_only_be_read_are_scored(make_graph: Any, tmp_path: Path) 
 
 def test_first_weights_come_from_the_seed() -> None:
     model = ModelSettings(hidden=5)
-    made = [
+    first, same, other = (
         Network.of(model, features=8, classes=4, seed=seed).state_dict() for seed in (4, 4, 9)
-    ]
-    assert all(torch.equal(made[0][name], made[1][name]) for name in made[0])
-    assert not torch.equal(made[0]["layers.0.weight"], made[2]["layers.0.weight"])
-    assert list(made[0]) == [
-        f"layers.{n}.{kind}" for n in (0, 1) for kind in ("weight", "bias")
-    ]
-    assert float(made[0]["layers.0.weight"].abs().max()) < (6 / 13) ** 0.5
-    assert not made[0]["layers.0.bias"].any()
+    )
+    assert all(torch.equal(first[name], same[name]) for name in first)
+    assert not torch.equal(first["layers.0.weight"], other["layers.0.weight"])
+    assert [*first] == [f"layers.{n}.{kind}" for n in (0, 1) for kind in ("weight", "bias")]
+    assert float(first["layers.0.weight"].abs().max()) < (6 / 13) ** 0.5
+    assert not first["layers.0.bias"].any()
     linear = Network.of(ModelSettings(kind="linear"), features=8, classes=4, seed=0)
     assert {n: p.any().item() for n, p in linear.named_parameters()} == {
         "layers.0.weight": False

@@ -41,8 +41,8 @@ from privgcn.released import Released
 from privgcn.runs.prepare import prepare
 from privgcn.runs.train import fit
 
-NO_MODEL = "no model"
-"""Name of what can be told without any model, from texts alone."""
+NO_PRIVACY, NO_MODEL = "without privacy", "no model"
+"""Names of a model without privacy, and of what texts alone tell without any model."""
 
 _MOST_BYTES = 1 << 20
 # Pairs of each kind, at most, and shadow models, at least.
@@ -54,7 +54,7 @@ class _Record(BaseModel):
 
 
 class Members(NamedTuple):
-    """Scores of an attack on members and on others; larger for likelier members."""
+    """Scores of members and of others; larger for likelier members."""
 
     inside: Floats
     outside: Floats
@@ -124,16 +124,8 @@ def attack(target: Target, *, shadows: int = 16) -> Attacks:
     """
     corpus, given, graph = target.prepared.corpus, target.prepared.settings, target.graph
     connected = bool((graph.split[graph.edges] == TRAIN).all(0).any())
-    # What a model without privacy takes over.
-    shared = {
-        "seed": given.seed,
-        "data.source": given.data.source,
-        "data.classes": given.data.classes,
-        "features.kind": given.features.kind,
-        "features.language": given.features.language,
-        "features.options": given.features.options,
-    }
-    kinds = {"without privacy": make_settings("plain", changes=shared)}
+    shared = {"seed": given.seed, "data": given.data, "features": given.features}
+    kinds = {NO_PRIVACY: make_settings("plain").model_copy(update=shared)}
     claim = None if given.privacy is None else target.claim
     if claim is not None:
         kinds[f"epsilon {claim:.3g}"] = given
@@ -145,7 +137,7 @@ def attack(target: Target, *, shadows: int = 16) -> Attacks:
         scores = membership(graph, settings, plan, shadows=shadows, seed=settings.seed)
         rows += [
             # Of each pair of models, one had the target.
-            _row(f"{kind} membership", name, mode, settings, members, copies=shadows // 2)
+            _row(f"{kind} membership", name, mode, members, copies=shadows // 2)
             for (kind, mode), members in scores.items()
         ]
         if connected:
@@ -153,15 +145,13 @@ def attack(target: Target, *, shadows: int = 16) -> Attacks:
             same = own or (given.privacy is None and target.run is not None)
             released = target.released if same else fit(prepare(corpus, settings), graph)
             rows += [
-                _row(
-                    "edges", name, m, settings, stolen_edges(graph, answers(released, graph, m))
-                )
-                for m in MODES
+                _row("edges", name, mode, stolen_edges(graph, answers(released, graph, mode)))
+                for mode in MODES
             ]
     if connected:
         texts = graph.features.toarray() if issparse(graph.features) else graph.features
         alike = stolen_edges(graph, np.asarray(texts, np.float64))
-        rows.append(_row("edges", NO_MODEL, None, given, alike))
+        rows.append(_row("edges", NO_MODEL, None, alike))
     return Attacks(
         source=corpus.name,
         epsilon=claim,
@@ -172,19 +162,14 @@ def attack(target: Target, *, shadows: int = 16) -> Attacks:
 
 
 def _row(
-    attack: Any,
-    model: str,
-    mode: Mode | None,
-    settings: Settings,
-    scores: Members,
-    *,
-    copies: int = 1,
+    attack: Any, model: str, mode: Mode | None, scores: Members, *, copies: int = 1
 ) -> AttackRow:
+    private = model not in (NO_PRIVACY, NO_MODEL)
     return AttackRow(
         attack=attack,
         model=model,
         inference=mode,
-        covered=mode is not None and settings.privacy is not None and MODES[mode].covered,
+        covered=private and mode is not None and MODES[mode].covered,
         positives=len(scores.inside),
         auc=auc(*scores, copies),
         tpr=tuple(true_positives(*scores, rate, copies) for rate in FALSE_POSITIVES),
@@ -214,10 +199,10 @@ def membership(
         plan: Of a model of all training documents, whose noise the others have too; ``None``
             without privacy.
         shadows: How many models; an even number.
-        seed: Of the halves.
+        seed: Of the halves that they train on.
 
     Returns:
-        Scores for ``document`` and, where documents have owners, ``person``, by mode.
+        Scores of ``document`` and, where there are owners, ``person``, by mode.
     """
     if shadows < _FEWEST or shadows % 2:
         raise ConfigError(
@@ -227,7 +212,9 @@ def membership(
     document = owner = np.arange(len(pool))
     if graph.owners is not None:
         owner = np.unique(graph.owners[pool], return_inverse=True)[1]
-    inside = _halves(int(owner.max()) + 1, shadows, seed)
+    # Whether each unit is in each model: in one of each two.
+    coins = np.random.default_rng(seed).random((shadows // 2, int(owner.max()) + 1)) < 0.5
+    inside = np.stack([coins, ~coins], 1).reshape(shadows, -1)
     answers: dict[Mode, list[Floats]] = {mode: [] for mode in MODES}
     for number, chosen in enumerate(inside[:, owner]):
         rows = pool[chosen]
@@ -246,10 +233,7 @@ def membership(
 
 
 def trained_on(
-    graph: DocumentGraph,
-    rows: NDArray[np.int64],
-    settings: Settings,
-    plan: PrivacyPlan | None,
+    graph: DocumentGraph, rows: NDArray[np.int64], settings: Settings, plan: PrivacyPlan | None
 ) -> Released:
     """A model of some training documents: with the noise of ``plan``, or without privacy."""
     train = graph.induced(rows)
@@ -267,20 +251,10 @@ def trained_on(
     return trained(session, settings)
 
 
-def _halves(units: int, models: int, seed: int) -> NDArray[np.bool_]:
-    """Whether each unit is in each model ``[models, units]``: in one of each two."""
-    coins = np.random.default_rng(seed).random((models // 2, units)) < 0.5
-    return np.stack([coins, ~coins], 1).reshape(models, units)
-
-
 def _answers(
-    released: Released,
-    graph: DocumentGraph,
-    pool: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    mode: Mode,
+    released: Released, graph: DocumentGraph, pool: Any, rows: Any, mode: Mode
 ) -> Floats:
-    """How sure the model is of each target's label; not a number where nothing is asked."""
+    """How sure a model of ``rows`` is of the label of each target; NaN without a question."""
     if mode != "full-graph":
         return sureness(scores_in_mode(released, graph, pool, mode), graph.labels[pool])
     test = np.flatnonzero(graph.split == TEST)
@@ -294,10 +268,8 @@ def _answers(
     ends = np.concatenate([graph.edges, graph.edges[::-1]], axis=1)
     ends = ends[:, (position[ends[0]] >= 0) & (graph.split[ends[1]] == TEST)]
     sure = sureness(scores[ends[1]], graph.labels[ends[0]])
-    sums, counts = (
-        np.bincount(position[ends[0]], weights=w, minlength=len(pool))
-        for w in (sure, np.ones_like(sure))
-    )
+    sums = np.bincount(position[ends[0]], sure, len(pool))
+    counts = np.bincount(position[ends[0]], minlength=len(pool))
     with np.errstate(invalid="ignore"):
         return np.asarray(sums / counts)
 

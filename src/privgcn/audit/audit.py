@@ -4,7 +4,7 @@
          -> the least advantage (Clopper-Pearson) -> epsilon, with as much noise as it allows
 
 A bound above the claim shows a defect. A bound below it proves nothing but that this
-adversary, with so many runs, learned no more. Beside guesses, an auditor sees the engine
+adversary, with so many runs, learned no more. Beside guesses, an auditor observes the engine
 itself: how far a unit moves a sum, and whether noise and samples are what the plan says. And
 what a claim says of everybody it says of the model's own errors (:func:`generalisation`).
 """
@@ -12,13 +12,12 @@ what a claim says of everybody it says of the model's own errors (:func:`general
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from privgcn.audit.bounds import (
     epsilon_of_advantage,
@@ -40,26 +39,23 @@ from privgcn.runs.prepare import PreparedRun, graph_of, prepare
 from privgcn.runs.run import Run
 from privgcn.runs.train import fit
 
-# How the chance of a wrong bound is divided: between guesses and what an auditor sees.
+# How the chance of a wrong bound is divided: between guesses and what an auditor observes.
 _GUESSES, _ENGINE = 0.95, 0.05
 # A false alarm is this many times rarer than a bound above the true epsilon.
 _ALARM = 50.0
 # Sums are on a grid and clip norms pay for it: one unit moves a sum by this much at most.
 _ROUNDING = 1.0 + 1e-6
-# Targets with a column each in one training, and seconds that all trainings may take.
-_COLUMNS, _SECONDS = 500, 60.0
-_USUAL_RUNS, _FEWEST_RUNS, _AT_LEAST = 20_000, 100, 10
+# Targets with a column each in one training, and releases of all trainings: those of a network
+# take longer. About a minute's.
+_COLUMNS, _RELEASES, _RELEASES_OF_NETWORKS = 500, 100_000, 40_000
+_MOST_RUNS, _FEWEST_RUNS, _AT_LEAST = 20_000, 100, 10
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Generalisation(_Record):
+class Generalisation(NamedTuple):
     """Errors of a private model on documents that trained it and on others.
 
     Attributes:
-        seen: Fraction of training documents that it gets wrong, each seen alone.
+        seen: Fraction of training documents that it gets wrong, each alone.
         unseen: The same of test documents.
         allowed: The largest error on documents like the training documents that the claim and
             ``seen`` leave possible: e^epsilon times ``seen``, plus delta.
@@ -72,50 +68,43 @@ class Generalisation(_Record):
     least: float
 
 
-class Audit(_Record):
+class Audit(NamedTuple):
     """A claim and what was measured of it.
 
     Attributes:
-        claim: The epsilon that is claimed.
+        claim: The epsilon that is claimed at ``delta``.
         claim_mu: The mu of Gaussian differential privacy with that epsilon at ``delta``.
+        noise_multiplier: Of the plan.
+        sensitivity: How many clip norms the plan lets one unit move a sum.
         confidence: With which the bound holds.
         runs: On each of two neighbours.
         guesses: About which of two neighbours a run was trained on, from all its releases.
         correct: How many were right.
         epsilon: The lower bound that they prove.
         mu: Of Gaussian differential privacy, likewise.
-        sensitivity: How many clip norms the plan lets one unit move a sum.
-        largest_move: How many it did.
+        largest_move: How many clip norms one unit moved a sum.
         usual_move: The root of the mean square over steps and runs.
-        usual_noise: The root of the mean square of noise, in clip norms.
-        sampled: The fraction of groups that steps used; ``None`` where they use all of them.
-        generalisation: Errors of a model; ``None`` where none was trained.
         broken: Why the claim does not hold, in words; empty where nothing contradicts it.
+        generalisation: Errors of a model; ``None`` where none was trained.
     """
 
-    recipe: str
-    unit: str
-    relation: str
-    sampling: str
-    steps: int
-    noise_multiplier: float
-    delta: float
-    dense: bool
     claim: float
     claim_mu: float
+    delta: float
+    unit: str
+    relation: str
+    noise_multiplier: float
+    sensitivity: int
     confidence: float
     runs: int
     guesses: int
     correct: int
     epsilon: float
     mu: float
-    sensitivity: int
     largest_move: float
     usual_move: float
-    usual_noise: float
-    sampled: float | None
-    generalisation: Generalisation | None = None
     broken: tuple[str, ...]
+    generalisation: Generalisation | None = None
 
     @property
     def share(self) -> float:
@@ -139,8 +128,8 @@ def audit(
         plan: Of the run.
         dense: Whether its features are dense.
         claim: The claimed epsilon; default the plan's.
-        runs: On each of two neighbours; default as many as a minute allows, of networks with
-            fewer steps than the plan has.
+        runs: On each of two neighbours; default about a minute's, of networks with fewer steps
+            than the plan has.
         confidence: With which the bound holds.
 
     Raises:
@@ -174,27 +163,21 @@ def audit(
     if surely > allowed:
         broken.insert(0, f"epsilon is at least {surely:.3g}, not {allowed:.3g}")
     return Audit(
-        recipe=settings.recipe,
-        unit=plan.unit,
-        relation=plan.relation,
-        sampling=plan.schedule.name,
-        steps=plan.steps,
-        noise_multiplier=plan.noise_multiplier,
-        delta=plan.delta,
-        dense=dense,
         claim=claimed,
         claim_mu=gaussian_mu(claimed, plan.delta),
+        delta=plan.delta,
+        unit=plan.unit,
+        relation=plan.relation,
+        noise_multiplier=plan.noise_multiplier,
+        sensitivity=plan.sensitivity,
         confidence=confidence,
         runs=guesses // 2,
         guesses=guesses,
         correct=correct,
         epsilon=epsilon,
         mu=gaussian_mu(epsilon, plan.delta),
-        sensitivity=plan.sensitivity,
         largest_move=trainings.largest_move,
         usual_move=math.sqrt(float(np.mean(trainings.moves))),
-        usual_noise=trainings.noise.usual,
-        sampled=trainings.sampled / trainings.could if trainings.could else None,
         broken=tuple(broken),
     )
 
@@ -202,23 +185,20 @@ def audit(
 def _trainings(
     settings: Settings, plan: PrivacyPlan, dense: bool, runs: int | None
 ) -> Trainings:
-    """Half of all targets there, half not, as many as time allows."""
+    """Half of all targets there, half not."""
     count, columns = 1, holds_columns(settings, plan)
     if columns:
-        count = min(_COLUMNS, 2 * (runs or _USUAL_RUNS), int(0.5 / plan.delta)) // 2 * 2
+        count = min(_COLUMNS, 2 * (runs or _MOST_RUNS), int(0.5 / plan.delta)) // 2 * 2
         case = column_case(settings, plan, dense=dense, count=count)
     else:
         case = single_case(settings, plan, dense=dense)
     if runs is None:
-        brief, seconds = replace(case, plan=_shortened(case.plan, 8)), 0.0
-        for _ in range(2):  # the first time, much is imported and prepared
-            begun = time.perf_counter()
-            Trainings(brief).train(np.arange(count) % 2 == 0)
-            seconds = time.perf_counter() - begun
-        steps = _SECONDS * count / (2.0 * seconds / brief.plan.steps)  # of all runs
-        runs = max(_FEWEST_RUNS, min(_USUAL_RUNS, round(steps / case.plan.steps)))
-        if steps / runs < case.plan.steps:
-            case = replace(case, plan=_shortened(case.plan, int(steps / runs)))
+        linear = settings.model.kind == "linear"
+        releases = (_RELEASES if linear else _RELEASES_OF_NETWORKS) * count // 2
+        runs = max(_FEWEST_RUNS, min(_MOST_RUNS, releases // case.plan.steps))
+        groups = case.plan.partition.groups if plan.schedule.name == "epoch" else 1
+        steps = groups * max(1, releases // runs // groups)
+        case = replace(case, plan=replace(case.plan, steps=min(case.plan.steps, steps)))
     trainings = Trainings(case)
     for number in range(math.ceil(2 * runs / count)):
         there = np.array([number % 2 == 0])
@@ -228,13 +208,8 @@ def _trainings(
     return trainings
 
 
-def _shortened(plan: PrivacyPlan, steps: int) -> PrivacyPlan:
-    groups = plan.partition.groups if plan.schedule.name == "epoch" else 1
-    return replace(plan, steps=min(plan.steps, groups * max(1, steps // groups)))
-
-
 def _defects(trainings: Trainings, plan: PrivacyPlan, level: float) -> list[str]:
-    """What an auditor sees of the engine that contradicts its plan."""
+    """What an auditor observes of the engine that contradicts its plan."""
     reasons = []
     if trainings.largest_move > plan.sensitivity * _ROUNDING:
         reasons.append(
@@ -297,12 +272,7 @@ def generalisation(
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A finished run, or a corpus with settings for one.
-
-    Attributes:
-        prepared: Documents, settings and plan.
-        run: The finished run; ``None`` where there is none yet.
-    """
+    """A finished run, or a corpus with settings for one: then ``run`` is ``None``."""
 
     prepared: PreparedRun
     run: Run | None = None
@@ -331,17 +301,11 @@ class Target:
     @cached_property
     def released(self) -> Released:
         """The run's model; of a corpus, one that is trained now."""
-        if self.run is not None:
-            return self.run.model().released
-        return fit(self.prepared, self.graph)
+        return fit(self.prepared, self.graph) if self.run is None else self.run.model().released
 
     @cached_property
     def plan(self) -> PrivacyPlan:
-        """The plan of the run.
-
-        Raises:
-            ConfigError: It was trained without privacy.
-        """
+        """The plan of the run; a ``ConfigError`` if it was trained without privacy."""
         plan = self.prepared.plan if self.run is None else self.released.plan
         if plan is None:
             raise ConfigError(
@@ -362,7 +326,7 @@ def audit_target(target: Target, *, runs: int | None = None, confidence: float =
 
     Args:
         target: What is audited.
-        runs: On each of two neighbours; default as many as a minute allows.
+        runs: As for :func:`audit`.
         confidence: With which the bound holds.
     """
     plan, graph = target.plan, target.graph
@@ -376,11 +340,11 @@ def audit_target(target: Target, *, runs: int | None = None, confidence: float =
     )
     sure = 1.0 - (1.0 - confidence) / _ALARM
     errors = generalisation(target.released, graph, target.claim, plan.delta, sure)
-    broken = list(made.broken)
+    broken = made.broken
     alike = target.prepared.corpus.facts.split_origin == "random"
     if errors is not None and alike and errors.least > errors.allowed:
-        broken.append(
+        broken += (
             f"the model errs on at least {errors.least:.1%} of unseen documents, the claim "
-            f"allows {errors.allowed:.1%}"
+            f"allows {errors.allowed:.1%}",
         )
-    return made.model_copy(update={"generalisation": errors, "broken": tuple(broken)})
+    return made._replace(generalisation=errors, broken=broken)

@@ -27,10 +27,9 @@ FALSE_POSITIVES = (0.01, 0.001)
 
 # Of losses; what rounding adds to an advantage makes a bound smaller.
 _GRID = 1e-3
-# Between these lies the mu of any claim.
+# Halvings of the factor of two within which a noise multiplier is searched for.
+_HALVINGS = 9
 _LEAST_MU, _MOST_MU = 1e-9, 1e6
-# Doublings of the noise multiplier within which it is searched for.
-_CLOSE = 2e-3
 _NORMAL_95, _TWO_SIDED_95 = 1.959964, 0.975
 
 
@@ -84,7 +83,6 @@ def epsilon_of_advantage(
         delta: Of the claim.
         count: Releases of the claim, where fewer were observed.
     """
-    from scipy.optimize import brentq
     from scipy.special import ndtri
 
     if advantage <= 0.0:
@@ -94,24 +92,22 @@ def epsilon_of_advantage(
         mu = 2.0 * float(ndtri((1.0 + advantage) / 2.0))
         return gaussian_epsilon(mu * math.sqrt(count / event.count), delta)
 
-    def lacking(doublings: float) -> float:
-        noise = max(LEAST_NOISE, event.noise_multiplier * 2.0**doublings)
-        return advantage - _sampled(replace(event, noise_multiplier=noise), delta)[0]
+    def explained(noise: float) -> bool:
+        return _sampled(replace(event, noise_multiplier=noise), delta)[0] >= advantage
 
     # From the claim's own noise: the composition of far less takes long. Of far more, what is
     # left of an advantage is rounding.
-    step = -1 if lacking(0) > 0.0 else 1
-    hidden = 100.0 * math.sqrt(event.count) * event.sensitivity
-    limit = math.log2((LEAST_NOISE if step < 0 else hidden) / event.noise_multiplier)
-    end = step
-    while step * lacking(end) < 0.0 and step * end < step * limit:
-        end += step
-    most = float(end)
-    if step * lacking(end) >= 0.0:
-        # Beside the root by its tolerance: less noise would be a larger bound.
-        most = _CLOSE + float(brentq(lacking, *sorted((end - step, end)), xtol=_CLOSE))
-    noise = max(LEAST_NOISE, event.noise_multiplier * 2.0**most)
-    return _sampled(replace(event, noise_multiplier=noise, count=count), delta)[1]
+    most, hidden = event.noise_multiplier, 100.0 * math.sqrt(event.count) * event.sensitivity
+    while most < hidden and explained(most):
+        most *= 2.0
+    while most / 2.0 > LEAST_NOISE and not explained(most / 2.0):
+        most /= 2.0
+    least = max(LEAST_NOISE, most / 2.0)
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(least * most)
+        least, most = (middle, most) if explained(middle) else (least, middle)
+    # The larger noise: less would be a larger bound.
+    return _sampled(replace(event, noise_multiplier=most, count=count), delta)[1]
 
 
 @lru_cache(maxsize=256)

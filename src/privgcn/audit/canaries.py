@@ -85,13 +85,9 @@ def holds_columns(settings: Settings, plan: PrivacyPlan) -> bool:
 
 
 def column_case(settings: Settings, plan: PrivacyPlan, *, dense: bool, count: int) -> Case:
-    """So many targets with a column each.
+    """So many targets with a column each, for a plan that ``holds_columns``.
 
-    Args:
-        settings: Of the audited run.
-        plan: Of the audited run; it ``holds_columns``.
-        dense: Whether its features are dense: then the first release may be their mean.
-        count: How many targets.
+    Where features are ``dense``, the first release may be their mean.
     """
     letters = _LETTERS if plan.unit == "person" else 1
     target_of = np.repeat(np.arange(count), letters)
@@ -105,23 +101,13 @@ def column_case(settings: Settings, plan: PrivacyPlan, *, dense: bool, count: in
         split=np.zeros(documents, np.int8),
         owners=target_of if plan.partition.by == "owner" else None,
     )
-    return Case(
-        settings=_on_processor(settings),
-        plan=plan_like(plan, count, count),
-        present=present,
-        absent=without(present, np.ones(documents, bool), plan.relation),
-        target_of=target_of,
-    )
+    absent = without(present, np.ones(documents, bool), plan.relation)
+    small = plan_like(plan, count, count)
+    return Case(_on_processor(settings), small, present, absent, target_of)
 
 
 def single_case(settings: Settings, plan: PrivacyPlan, *, dense: bool) -> Case:
-    """A unit in a small graph with few others, for any plan.
-
-    Args:
-        settings: Of the audited run.
-        plan: Of the audited run.
-        dense: Whether its features are dense: then the first release may be their mean.
-    """
+    """A unit in a small graph with few others, for any plan; ``dense`` as above."""
     groups = min(plan.partition.groups, _MOST_GROUPS)
     units = max(_UNITS, 2 * groups)
     small = plan_like(plan, units, units if plan.group_is_unit else groups)
@@ -154,22 +140,16 @@ def single_case(settings: Settings, plan: PrivacyPlan, *, dense: bool) -> Case:
     edges = np.sort(np.stack([np.full_like(others, first), others]), axis=0)
     split = np.zeros(len(owners), np.int8)
     classes = 2 if hidden and opposed else CLASSES
-    rows = rows.astype(np.float32)
-    features = rows if dense else csr_array(rows)
+    stored: Any = np.asarray if dense else csr_array
+    features = stored(rows.astype(np.float32))
     present = DocumentGraph(features, edges, labels, classes, split, owners)
     if plan.relation == "remove":
         absent = without(present, members)
     else:
-        turned = np.where(members[:, None], sign * rows, rows)
-        labels = np.where(members, label, labels)
-        turned = turned if dense else csr_array(turned)
-        absent = replace(present, features=turned, labels=labels)
-    return Case(
-        settings=_on_processor(settings),
-        plan=small,
-        present=present,
-        absent=absent,
-    )
+        rows[members] *= sign
+        turned, other = stored(rows.astype(np.float32)), np.where(members, label, labels)
+        absent = replace(present, features=turned, labels=other)
+    return Case(_on_processor(settings), small, present, absent)
 
 
 def without(
@@ -202,21 +182,20 @@ def plan_like(plan: PrivacyPlan, units: int, groups: int) -> PrivacyPlan:
         accountant="pld",
         selection=None,
     )
-    # What is audited must be accounted as what was asked about.
-    alike = like.training == plan.training
-    if not alike:
+    if like.training != plan.training:  # what is audited must be accounted as what was asked
         raise ValueError(f"The releases of {like} are not those of {plan}.")
     return like
 
 
 def _on_processor(settings: Settings) -> Settings:
     """Settings of a small training; who does not know the masks of dropout knows less."""
-    changes: dict[str, Any] = {
-        "training.device": "cpu",
-        "model.hidden": min(settings.model.hidden, _HIDDEN),
-        "model.dropout": 0.0,
-    }
-    if settings.model.kind == "module":
-        # Whose clipping is that of any other network.
-        changes["model.kind"] = "gcn"
-    return settings.changed(changes)
+    kind = settings.model.kind
+    return settings.changed(
+        {
+            "training.device": "cpu",
+            "model.hidden": min(settings.model.hidden, _HIDDEN),
+            "model.dropout": 0.0,
+            # A user's module is clipped as any other network.
+            "model.kind": "gcn" if kind == "module" else kind,
+        }
+    )

@@ -136,9 +136,8 @@ class _WatchedSession(Session):
         seen.moves.append(float(moves.mean()))
         twice = 2.0 * self.plan.noise_multiplier**2
         # Logarithms of the likelihoods, up to a number that is common to all of them.
-        near, far, off = (
-            -np.square(released - each).sum(1) / twice for each in (present, absent, 0.0)
-        )
+        worlds = present, absent, 0.0
+        near, far, off = (-np.square(released - each).sum(1) / twice for each in worlds)
         own = np.where(self._there[:, None], present, absent)
         equal = (np.abs(used - own) < _EQUAL).all(1)
         rate = self.plan.training.sampling_probability
@@ -176,27 +175,19 @@ def trained(session: Session, settings: Settings) -> Released:
 
 @dataclass(eq=False)
 class NoiseTests:
-    """Noise of many releases.
-
-    Args:
-        noise_multiplier: What is accounted for.
-        grid: On which sums and noise must lie.
-
-    Attributes:
-        again: Releases with noise, or its negative, that was sampled before.
-        alike: Coordinates that got the noise of another one.
-        off_grid: Released numbers that do not lie on the grid.
-        squares: Sum of squared samples, in clip norms.
-        samples: How many there were.
-    """
+    """Noise of many releases: what is accounted for, and on which grid it must lie."""
 
     noise_multiplier: float
     grid: Grid
-    again: int = 0
-    alike: int = 0
-    off_grid: int = 0
-    squares: float = 0.0
-    samples: int = 0
+
+    # Releases whose noise was sampled before, coordinates that got the noise of another one,
+    # numbers that are not on the grid; then how many samples there were, the sum of their
+    # squares in clip norms, and how many of their lowest bits are ones.
+    _again: int = 0
+    _alike: int = 0
+    _off_grid: int = 0
+    _samples: int = 0
+    _squares: float = 0.0
     _ones: int = 0
     _before: set[int] = field(default_factory=set)
     _values: list[Floats] = field(default_factory=list)
@@ -205,37 +196,28 @@ class NoiseTests:
         """Takes the noise of a release into account."""
         steps = noise * self.grid.unit
         whole = np.rint(steps)
-        self.off_grid += int((np.abs(steps - whole) > 0.25).sum())
+        self._off_grid += int((np.abs(steps - whole) > 0.25).sum())
         sizes = np.abs(whole)
         key = hash(sizes.tobytes())
-        self.again += key in self._before
+        self._again += key in self._before
         self._before.add(key)
-        self.alike += len(sizes) - len(np.unique(sizes))
+        self._alike += len(sizes) - len(np.unique(sizes))
         low = whole.astype(np.int64) & ((1 << _BITS) - 1)
         self._ones += int(np.bitwise_count(low).sum())
         self._values.append(noise[:_VALUES])
-        self.squares += float(np.square(noise).sum())
-        self.samples += len(noise)
-
-    @property
-    def usual(self) -> float:
-        """The root of the mean square, in clip norms."""
-        return math.sqrt(self.squares / self.samples)
+        self._squares += float(np.square(noise).sum())
+        self._samples += len(noise)
 
     def reasons(self, confidence: float) -> list[str]:
-        """Why this is not the noise that is accounted for, in words; none if it may be.
-
-        Args:
-            confidence: Of the size, the shape and the bits, each.
-        """
+        """Why this is not the noise that is accounted for, each reason with this confidence."""
         from scipy.stats import binomtest, chi2, kstest
 
         # The largest standard deviation that the samples leave plausible.
-        most = math.sqrt(self.squares / float(chi2.ppf(1.0 - confidence, self.samples)))
+        most = math.sqrt(self._squares / float(chi2.ppf(1.0 - confidence, self._samples)))
         reasons = {
-            f"{self.again} releases had noise that was sampled before": self.again > 0,
-            f"{self.alike} coordinates got the noise of another one": self.alike > _BY_CHANCE,
-            f"{self.off_grid} released numbers do not lie on the grid": self.off_grid > 0,
+            f"{self._again} releases had noise that was sampled before": self._again > 0,
+            f"{self._alike} coordinates got the noise of another one": self._alike > _BY_CHANCE,
+            f"{self._off_grid} released numbers do not lie on the grid": self._off_grid > 0,
             f"noise has a standard deviation of at most {most:.4g} clip norms, the plan "
             f"accounts for {self.noise_multiplier:.4g}": most < self.noise_multiplier,
         }
@@ -243,7 +225,7 @@ class NoiseTests:
             values = np.concatenate(self._values)
             # By its own deviation: too much noise breaks no claim.
             values /= math.sqrt(float(np.square(values).mean()))
-            coins = binomtest(self._ones, _BITS * self.samples).pvalue
+            coins = binomtest(self._ones, _BITS * self._samples).pvalue
             reasons = {
                 "the lowest bits of noise are no coins": coins < 1.0 - confidence,
                 "noise is not Gaussian": kstest(values, "norm").pvalue < 1.0 - confidence,

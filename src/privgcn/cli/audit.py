@@ -57,7 +57,9 @@ def audit(
             f"{errors.allowed:.1%} on documents of the same kind."
         )
     sound = "Nothing contradicts the claim. An audit bounds epsilon from below; it is no proof."
-    record = {"source": source, "share": result.share, **result.model_dump(mode="json")}
+    record = {"source": source, "share": result.share, **result._asdict()}
+    if errors is not None:
+        record["generalisation"] = errors._asdict()
     if result.broken:
         return Answer(record, lines, BROKEN)
     return Answer(record, [*lines, sound])

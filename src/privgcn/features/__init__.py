@@ -5,10 +5,8 @@ Examples:
     >>> from privgcn.data import Corpus
     >>> letters = Corpus.from_texts(["Heart attack.", "A sonata."], labels=["a", "b"])
     >>> words = make_featurizer("hashing", {"dimension": 64}, letters).fit(letters)
-    >>> words.transform(letters).shape
-    (2, 64)
-    >>> words.learned is None
-    True
+    >>> words.transform(letters).shape, words.learned
+    ((2, 64), None)
     >>> featurizer_from_state(words.state()).state() == words.state()
     True
 """
@@ -16,7 +14,6 @@ Examples:
 from privgcn.features.base import Featurizer, PublicVectors
 from privgcn.features.choose import (
     NAMED,
-    Choice,
     choose,
     feature_kinds,
     featurizer_from_state,
@@ -27,7 +24,6 @@ from privgcn.features.choose import (
 
 __all__ = [
     "NAMED",
-    "Choice",
     "Featurizer",
     "PublicVectors",
     "choose",

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
 
@@ -20,7 +19,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from privgcn import progress
-from privgcn.errors import ConfigError, DataError, refusal
+from privgcn.errors import ConfigError, DataError, refusal, shown
 from privgcn.features import bert
 from privgcn.features.packages import Weights
 from privgcn.files import array_on_disk
@@ -64,8 +63,7 @@ class Featurizer(BaseModel, ABC):
     kind: ClassVar[str]
     learns: ClassVar[bool]
 
-    # Whether this was read from a model file, and what the reader named beside it.
-    _stored: bool = False
+    # Where the encoder lies, as whoever calls says it; None: it is looked up by its name.
     _path: Path | None = None
 
     if TYPE_CHECKING:  # a field or a property, as the kind has it
@@ -100,16 +98,12 @@ class Featurizer(BaseModel, ABC):
             ConfigError: An option is unknown or breaks its rule.
         """
         known = cls.fields_without(FITTED)
-        for option in options:
-            if option not in known:
-                rest = f"Its options are {', '.join(known)}." if known else "It has none."
-                raise ConfigError(
-                    f"The features '{cls.kind}' have no option '{option}'. {rest}"
-                )
-        try:
-            return cls.model_validate(dict(options))
-        except ValidationError as error:
-            raise refusal(error, f"the features '{cls.kind}'") from None
+        if unknown := options.keys() - known:
+            rest = f"Its options are {', '.join(known)}." if known else "It has none."
+            raise ConfigError(
+                f"The features '{cls.kind}' have no option '{min(unknown)}'. {rest}"
+            )
+        return cls._validated(dict(options))
 
     def state(self) -> dict[str, Any]:
         """Everything needed to transform again, as JSON, without where things lie."""
@@ -120,24 +114,26 @@ class Featurizer(BaseModel, ABC):
         """The featurizer that ``state`` describes; no default fills a gap.
 
         Raises:
-            DataError: A value is missing, or says where something lies.
+            DataError: A value is missing, is unknown, or says where something lies.
             ConfigError: A value breaks its rule.
         """
-        kept = cls.fields_without(LOCAL)
-        for name in cls.model_fields:
-            if name in kept and name not in state:
-                raise DataError(f"The saved features must have '{name}'. It is missing.")
-            if name not in kept and name in state:
-                raise DataError(
-                    f"The saved features must not say where something lies. Got '{name}'. "
-                    "Do not use this model unless you trust who made it."
-                )
+        fields = ["kind", *cls.fields_without(LOCAL)]
+        if odd := state.keys() ^ set(fields):
+            raise DataError(
+                f"Saved features '{cls.kind}' must have exactly the fields "
+                f"{', '.join(fields)}: none says where a file lies. They differ in "
+                f"{shown(min(odd))}. Do not use this model unless you trust who made it."
+            )
+        made = cls._validated({name: state[name] for name in fields[1:]})
+        made._path = path
+        return made
+
+    @classmethod
+    def _validated(cls, values: dict[str, Any]) -> Self:
         try:
-            made = cls.model_validate({name: state[name] for name in state if name != "kind"})
+            return cls.model_validate(values)
         except ValidationError as error:
             raise refusal(error, f"the features '{cls.kind}'") from None
-        made._stored, made._path = True, path
-        return made
 
 
 class PublicVectors(Featurizer):
@@ -145,18 +141,17 @@ class PublicVectors(Featurizer):
 
     Attributes:
         identity: What tells these vectors from all others: a checksum.
-        what: The vectors by name.
-        weights: Their files, where a Python package has them.
-        width: Length of a row then.
+        what: The vectors by name, where a Python package has them.
+        weights: Their files.
+        width: Length of a row.
     """
 
     learns = False
     what: ClassVar[str]
     weights: ClassVar[Weights]
     width: ClassVar[int]
-    # Texts that are encoded at once: what a stopped run loses.
+    # Texts that are encoded at once, which is what a stopped run loses; more on a GPU.
     _chunk: ClassVar[int] = 512
-    # Whether a GPU, if there is one, encodes them, and wants more at once.
     _by_device: ClassVar[bool] = False
 
     dimension: Annotated[int, FITTED] = 0
@@ -193,11 +188,9 @@ class PublicVectors(Featurizer):
         shape = len(texts), self.dimension
         made = np.empty if 4 * len(texts) * self.dimension < ON_DISK else array_on_disk
         rows: npt.NDArray[np.float32] = made(shape, np.float32)
-        done, at_once = 0, self._chunk * (bert.wider() if self._by_device else 1)
-        for chunk in chunks(texts, at_once):
-            rows[done : done + len(chunk)] = self._encode(chunk)
-            done += len(chunk)
-            progress.advance(done, len(texts))
+        at_once = self._chunk * (bert.wider() if self._by_device else 1)
+        for begin, chunk in in_chunks(texts, at_once):
+            rows[begin : begin + len(chunk)] = self._encode(chunk)
         return rows
 
     def names_encoded(self, names: Sequence[str]) -> npt.NDArray[np.float32]:
@@ -267,7 +260,7 @@ class GivenVectors(Featurizer):
 
 
 def texts_of(corpus: Corpus, kind: str) -> Sequence[str]:
-    """The texts of a corpus."""
+    """The texts of a corpus, which features of this kind need."""
     if corpus.texts is None:
         raise DataError(
             f"The features '{kind}' need texts. The corpus '{corpus.name}' has vectors only. "
@@ -276,11 +269,11 @@ def texts_of(corpus: Corpus, kind: str) -> Sequence[str]:
     return corpus.texts
 
 
-def chunks(texts: Sequence[str], size: int) -> Iterator[list[str]]:
-    """The texts in lists of ``size``, the last one shorter, none of them empty."""
-    rest = iter(texts)
-    while chunk := list(islice(rest, size)):
-        yield chunk
+def in_chunks(texts: Sequence[str], size: int) -> Iterator[tuple[int, list[str]]]:
+    """Where each list of ``size`` texts begins, and the list; says how much is done."""
+    for begin in range(0, len(texts), size):
+        yield begin, list(texts[begin : begin + size])
+        progress.advance(min(begin + size, len(texts)), len(texts))
 
 
 def bare_name(source: str) -> str:
@@ -293,9 +286,3 @@ def in_folder(name: str, folder: Path) -> Path | None:
     """Where the folder has something of this name; never anything outside it."""
     there = _HUB_NAME.fullmatch(name) and (folder / name).exists()
     return folder / name if there else None
-
-
-def unit_rows(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Each row scaled to length one; a row of zeros stays."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.maximum(lengths, 1e-12), dtype=np.float32)

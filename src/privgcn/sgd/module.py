@@ -9,7 +9,7 @@ statistics or cache edges; not for malice.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,7 +52,7 @@ def checked_copy(module: nn.Module, features: int, classes: int) -> nn.Module:
     chain = torch.arange(_PROBED - 1)
     edges = torch.stack([torch.cat([chain, chain + 1]), torch.cat([chain + 1, chain])])
     with torch.random.fork_rng(devices=[]):
-        if any(is_lazy(parameter) for parameter in own.parameters()):
+        if any(map(is_lazy, own.parameters())):
             with torch.no_grad():
                 _called(own, rows, edges, title)
         if not any(parameter.requires_grad for parameter in own.parameters()):
@@ -94,16 +94,13 @@ def brought_module(
     own = checked_copy(module, features, classes)
     if (title := type(module).__qualname__) != released.title:
         raise ConfigError(f"The module must be of the class '{released.title}'. Got '{title}'.")
-    expected = {name: tuple(value.shape) for name, value in own.state_dict().items()}
-    given = {name: tuple(value.shape) for name, value in released.tensors.items()}
-    if expected != given:
-        names = expected.keys() | given.keys()
-        odd = min(n for n in names if expected.get(n) != given.get(n))
+    try:
+        own.load_state_dict({n: torch.tensor(value) for n, value in released.tensors.items()})
+    except RuntimeError as error:
         raise DataError(
-            "The module must have the tensors that were saved, in number and shape. They "
-            f"differ in '{odd}'. Make it with the arguments of the first time."
-        )
-    own.load_state_dict({n: torch.tensor(value) for n, value in released.tensors.items()})
+            "The module must have the tensors that were saved, in number and shape. "
+            f"{' '.join(str(error).split())} Make it with the arguments of the first time."
+        ) from None
     return own.eval()
 
 
@@ -120,7 +117,7 @@ def _check_layers(module: nn.Module) -> None:
                 "LayerNorm instead of batch normalisation."
             )
         for attribute, value in vars(child).items():
-            if attribute not in _OWN and any(_documents_in(value)):
+            if attribute not in _OWN and _could_be_documents(value):
                 raise PrivacyContractError(
                     f"The layer '{layer}' holds tensors in its attribute '{attribute}', which "
                     "could be documents or edges: they would reach every group. Set it to None "
@@ -129,18 +126,13 @@ def _check_layers(module: nn.Module) -> None:
                 )
 
 
-def _documents_in(value: Any) -> Iterator[bool]:
-    if (
-        isinstance(value, Tensor | np.ndarray)
-        or type(value).__name__ in _GRAPHS
-        or type(value).__module__.startswith("scipy.sparse")
-    ):
-        yield True
-    elif isinstance(value, Mapping):
-        yield from _documents_in(list(value.values()))
-    elif isinstance(value, list | tuple):
-        for own in value:
-            yield from _documents_in(own)
+def _could_be_documents(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return any(map(_could_be_documents, value))
+    graph = type(value).__name__ in _GRAPHS
+    return graph or issparse(value) or isinstance(value, Tensor | np.ndarray)
 
 
 def _called(module: nn.Module, rows: Tensor, edges: Tensor, title: str) -> Any:

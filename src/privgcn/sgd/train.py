@@ -48,10 +48,6 @@ def train_private(
         session: The training documents and the plan.
         settings: Model, optimiser, learning rate, device, and the seed of the first weights.
         module: A module of the user's own, where ``model.kind`` is ``module``.
-
-    Raises:
-        ConfigError: Settings and module do not fit together.
-        PrivacyContractError: The module keeps statistics.
     """
     device = training_device(settings.training)
     network, inputs = _network(settings, session.width, session.classes, module)
@@ -185,10 +181,10 @@ def _optimiser(network: nn.Module, training: TrainingSettings) -> torch.optim.Op
 def _released(
     network: nn.Module, settings: Settings, module: nn.Module | None, **private: Any
 ) -> Released:
-    tensors = {}
-    for name, value in network.state_dict().items():
-        # A copy, as the network's own memory is not what leaves. Whole numbers stay so.
-        value = value.detach().cpu()
-        tensors[name] = (value.float() if value.is_floating_point() else value).numpy().copy()
+    # Copies, as the network's own memory is not what leaves. Whole numbers stay so.
+    tensors = {
+        name: (value.float() if value.is_floating_point() else value).cpu().numpy().copy()
+        for name, value in network.state_dict().items()
+    }
     title = None if module is None else type(module).__qualname__
     return Released(settings.model.kind, tensors, settings, title=title, **private)
