@@ -5,17 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from auto.planted import CLASSES, NO_EDGES, auto_settings, planted, trained
 from privgcn import inference
 from privgcn.auto.train import text_scores
 from privgcn.config import MODES, Mode, make_settings
+from privgcn.evaluation import probability_scores
 from privgcn.graph import DocumentGraph
-from privgcn.inference import scores_in_mode
+from privgcn.inference import FEWEST, scores_in_mode
 from privgcn.released import Released
 
 
@@ -32,6 +35,11 @@ def model(request: pytest.FixtureRequest) -> Released:
     if request.param in ("gcn", "linear"):
         return network(request.param)
     return trained(planted(400, 0), auto_settings(prediction__method=request.param))
+
+
+@cache
+def trained_on_many(epsilon: float) -> Released:
+    return trained(planted(4000, 0), auto_settings(epsilon))
 
 
 def spoiled(graph: DocumentGraph, rows: slice) -> DocumentGraph:
@@ -94,6 +102,31 @@ def test_direct_prediction_is_that_of_the_weights_in_every_mode() -> None:
     expected = text_scores(model, graph.features[rows])
     for mode in MODES:
         np.testing.assert_array_equal(scores_in_mode(model, graph, rows, mode), expected)
+
+
+@pytest.mark.parametrize("edges", [0, 3])
+@pytest.mark.parametrize("count", [1, 10, FEWEST - 1, FEWEST])
+def test_few_documents_are_answered_as_each_alone(edges: int, count: int) -> None:
+    model, new = trained_on_many(1.0), planted(count, 2, edges=edges)
+    modes = [scores_in_mode(model, new, np.arange(count), mode) for mode in MODES]
+    for scores in modes[1:]:
+        assert np.array_equal(scores, modes[0]) == (count < FEWEST)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+@pytest.mark.parametrize("count", [1, 10, 50, 600])
+def test_probabilities_are_hardly_surer_than_right(epsilon: float, count: int) -> None:
+    """However many documents are asked together; and they are no worse than those alone."""
+    model, new, scores = trained_on_many(epsilon), planted(600, 7), {}
+    for mode in ("alone", "own-graph"):
+        asked = (np.arange(begin, begin + count) for begin in range(0, 600, count))
+        answers = [scores_in_mode(model, new, rows, mode) for rows in asked]
+        likely = softmax(np.concatenate(answers).astype(np.float64), axis=1)
+        scores[mode] = probability_scores(new.labels, likely)
+        right = float((likely.argmax(axis=1) == new.labels).mean())
+        assert scores[mode]["confidence"] < right + 0.1
+    losses = [scores[mode]["log_loss"] for mode in ("alone", "own-graph")]
+    assert losses[1] < losses[0] + 0.03
 
 
 def test_features_on_disk_stay_there_and_are_read_a_few_at_a_time(

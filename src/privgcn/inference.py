@@ -6,6 +6,9 @@
 
 ``full-graph``, the paper's protocol, lets texts of and edges to training documents flow into
 predictions without noise: it is **not** covered by the guarantee.
+
+Fewer than ``FEWEST`` documents tell nothing about each other that is worth its risk: recipe
+``auto`` answers about them as it does about each one alone, in every mode.
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ from privgcn.released import Released
 
 if TYPE_CHECKING:
     from torch import nn
+
+FEWEST = 40
+"""Documents that must be there for recipe ``auto`` to look at them together."""
 
 
 def scores_in_mode(
@@ -56,7 +62,9 @@ def scores_in_mode(
         if mode != "full-graph":
             graph, rows = graph.induced(rows), np.arange(len(rows))
         return network_scores(released, graph, module=module, alone=mode == "alone")[rows]
-    if mode == "alone" or released.settings.prediction.method == "direct":
+    there = len(graph) if mode == "full-graph" else len(rows)
+    direct = released.settings.prediction.method == "direct"
+    if mode == "alone" or direct or there < FEWEST:
         # A linear model sees no edges. Few rows at a time: features may lie on disk.
         own = (graph.features[rows[some]] for some in blocks(len(rows)))
         return np.concatenate([text_scores(released, features) for features in own])

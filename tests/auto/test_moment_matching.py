@@ -145,7 +145,9 @@ def test_matching_takes_the_names_out_of_the_released_sum() -> None:
 
 
 def test_agreement_tells_edges_from_chance() -> None:
-    constants = MatchingConstants(rate=1, signal=1, clip_norm=1, prior_variance=1)
+    constants = MatchingConstants(
+        rate=1, signal=1, clip_norm=1, prior_variance=1, own_strength=1
+    )
     likely = (np.eye(4)[np.arange(400) % 4] * 0.7 + 0.075).astype(np.float32)
     same = np.stack([np.arange(0, 390), np.arange(4, 394)])
     order = np.random.default_rng(1).permutation(390)
@@ -247,13 +249,13 @@ def test_features_on_disk_are_read_in_blocks(
 
 
 def own_fraction(released: Released, graph: DocumentGraph, **changes: float) -> float:
-    """How much of the trained weights' scores is in an answer."""
-    model = with_constants(released, **changes)
-    moved = matched(model, graph) - matched(with_constants(model, blend=0.0), graph)
-    alone = text_scores(model, graph.features)
-    length = float(np.linalg.norm(moved) / np.linalg.norm(alone))
-    np.testing.assert_allclose(moved, length * alone, atol=1e-3)
-    return length
+    """How much the trained weights' scores count beside the match, in a mean of both."""
+    model, constants = with_constants(released, **changes), MatchingConstants.of(released)
+    bare = matched(with_constants(model, blend=0.0), graph)
+    moved, apart = matched(model, graph) - bare, text_scores(model, graph.features) - bare
+    share = float(np.linalg.norm(moved) / np.linalg.norm(apart))
+    np.testing.assert_allclose(moved, share * apart, atol=1e-3)
+    return share / (1 - share) * constants.match_strength / constants.own_strength
 
 
 def test_own_scores_count_more_with_signal_and_agreement(released: Released) -> None:
@@ -297,18 +299,17 @@ def test_own_scores_are_propagated_less_among_many_documents(
     strong: Released, documents: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There the match itself has learned most of what edges tell."""
-    new, model = planted(documents, 9), with_constants(strong, blend=0.005)
+    new, constants = planted(documents, 9), MatchingConstants.of(strong)
+    model, prediction = with_constants(strong, blend=0.005), strong.settings.prediction
     scores, bare = matched(model, new), matched(with_constants(model, blend=0.0), new)
     monkeypatch.setattr(moment_matching, "_edges_inform", lambda *_: False)
-    stayed = matched(model, new)
-    alone = text_scores(model, new.features).astype(np.float32)
-    blend = float(np.linalg.norm(stayed - bare) / np.linalg.norm(alone))
-    prediction = model.settings.prediction
+    stayed, alone = matched(model, new), text_scores(model, new.features).astype(np.float32)
+    share = float(np.linalg.norm(stayed - bare) / np.linalg.norm(alone - bare))
+    blend = share / (1 - share) * constants.match_strength / constants.own_strength
     along = personalised_pagerank(new.propagation, alone, prediction.restart, prediction.hops)
-    moved = float(np.linalg.norm(scores - stayed) / np.linalg.norm(along - alone)) / blend
-    fraction = MatchingConstants.of(model).propagated_fraction
-    expected = fraction * blend * 4000 / (4000 + documents)
-    assert 0.05 < expected < fraction
+    moved = float(np.linalg.norm(scores - stayed) / np.linalg.norm(along - alone)) / share
+    expected = constants.propagated_fraction * blend * 4000 / (4000 + documents)
+    assert 0.05 < expected < constants.propagated_fraction
     assert moved == pytest.approx(expected, rel=2e-2)
 
 
@@ -405,7 +406,8 @@ def test_the_match_has_as_much_of_the_bias_as_its_constant_says(released: Releas
     new, usual = planted(100, 7, edges=0), with_constants(released, blend=0.0)
     taken_off = matched(usual, new) - matched(with_constants(usual, matched_bias=-1.0), new)
     bias = released.tensors["class_bias"]
-    np.testing.assert_allclose(taken_off, np.tile(bias, (100, 1)), atol=1e-5)
+    strength = MatchingConstants.of(released).match_strength
+    np.testing.assert_allclose(strength * taken_off, np.tile(bias, (100, 1)), atol=1e-5)
 
 
 def test_documents_without_text_lie_at_zero(released: Released) -> None:

@@ -307,6 +307,7 @@ def test_documents_alone_have_the_same_bits_in_any_company(
     weights = model.tensors["weight"].astype(float)
     expected = text_rows(given, model.tensors.get("mean")) @ weights
     expected = np.asarray(expected) + 0.5 * model.tensors["class_bias"]
+    expected /= MatchingConstants.of(model).own_strength
     np.testing.assert_allclose(together, expected, atol=1e-4)
     for chosen in ([0], [3, 9], range(5), range(100, 200)):
         index = np.array(list(chosen))

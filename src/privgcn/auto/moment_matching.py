@@ -8,7 +8,8 @@
     prior      p_i = softmax(v_i A + a + prior scores), A and a Gaussian,
                v_i the embedding of document i along the main axes of all
     estimate   the most likely A and a, by L-BFGS
-    score      v_i A + a + prior scores, and a little of the weights' own score of x_i
+    score      (m_i + b o_i) / (match strength + b own strength),
+               m_i = v_i A + a + prior scores, o_i the weights' own score of x_i
 
 The query documents come from the same source as the training documents, so their sum, with the
 right classes put in, should be about the same, up to the known noise. That is a maximum a
@@ -109,7 +110,9 @@ def matched_scores(released: Released, graph: DocumentGraph, rows: Rows) -> Tabl
         # where there are many query documents.
         fraction = min(1.0, blend * moments.units / (moments.units + len(graph)))
         own += np.float32(constants.propagated_fraction * fraction) * (moved - own)
-    return matched + np.float32(blend) * own
+    # Both estimate the same log odds, so their mean counts and not their sum.
+    strength = constants.match_strength + blend * constants.own_strength
+    return (matched + np.float32(blend) * own) / np.float32(strength)
 
 
 def edges_help(probabilities: Table, edges: Rows, constants: MatchingConstants) -> bool:

@@ -8,6 +8,7 @@
                      first weights are 4 D, and a step moves by  rate (g + <g, d> d),
                      d = D sqrt(longer / rate)
     signal           = units / (20 n sqrt(features))
+    own strength     = min(1 + signal / 30, 3): scores of the weights over true log odds
     prior variance   = sqrt(3000 / features) * max(1, log(classes) / log 7)^2, in [0.75, 2.5]
 
 All of them follow from the plan, the settings, the shape of the model and what was released or
@@ -38,6 +39,8 @@ Floats = NDArray[np.float64]
 # Longer steps, with very many documents or little noise, would only throw weights about.
 _LONGEST_STEP = 2000.0
 _CALM = 20.0
+# The signal at which scores are twice as large as they should be, and how large they become.
+_SURE_SIGNAL, _MOST_STRENGTH = 30.0, 3.0
 _FEW_CLASSES = 7
 # How much of the logarithm of a class prior training adds to scores.
 _OF_LOGARITHM = 0.5
@@ -122,6 +125,15 @@ def prior_variance(features: int, classes: int) -> float:
     return min(2.5, max(0.75, crowd * math.sqrt(3000 / features)))
 
 
+def own_strength(signal: float) -> float:
+    """How many times larger scores of the weights are than the log odds they stand for.
+
+    Few noisy steps end where scores are about right. With more signal training comes near the
+    optimum of the clipped loss, where an error counts no more than a doubt: it is too sure.
+    """
+    return min(1.0 + signal / _SURE_SIGNAL, _MOST_STRENGTH)
+
+
 class MatchingConstants(BaseModel):
     """Every number that moment matching computes with, beside what training released.
 
@@ -155,6 +167,9 @@ class MatchingConstants(BaseModel):
         worth: Of all agreement beyond chance there could be, how much there must be.
         uninformative: Fraction of main directions expected to tell no classes apart.
         uninformative_signal: How much signal such a direction has, of what others have.
+        match_strength: Log odds of the match, of what they should be: its prior pulls them
+            toward zero.
+        own_strength: The same of the weights' own scores.
         own_bias: How often the weights' own scores have the class bias.
         matched_bias: How much more often than once the match has it. ``balanced`` takes it off
             both, which divides by the square root of a prior: there macro F1 is best.
@@ -186,6 +201,8 @@ class MatchingConstants(BaseModel):
     worth: float = Field(0.15, ge=0, le=1e6)
     uninformative: float = Field(0.02, gt=0, lt=1)
     uninformative_signal: float = Field(0.05, ge=0, le=1)
+    match_strength: float = Field(2 / 3, gt=0, le=1e6)
+    own_strength: float = Field(gt=0, le=1e6)
     own_bias: float = Field(0.5, ge=-1, le=1)
     matched_bias: float = Field(0.0, ge=-1, le=1)
 
@@ -206,11 +223,13 @@ class MatchingConstants(BaseModel):
             )
         features, classes = released.tensors["weight"].shape
         balanced = released.settings.training.balanced
+        signal = plan.units / (_CALM * noise_over_steps(plan) * math.sqrt(features))
         return cls(
             rate=learning_rate(plan, scale),
-            signal=plan.units / (_CALM * noise_over_steps(plan) * math.sqrt(features)),
+            signal=signal,
             clip_norm=plan.clip_norm,
             prior_variance=prior_variance(features, classes),
+            own_strength=own_strength(signal),
             own_bias=-0.5 if balanced else 0.5,
             matched_bias=-1.0 if balanced else 0.0,
         )

@@ -149,9 +149,10 @@ def text_scores(released: Released, features: Features) -> Floats:
         else:
             rows = np.rint(rows * 2.0**_ROW_BITS)
         scores[own] = rows @ weights
+    constants = MatchingConstants.of(released)
     if "class_bias" in released.tensors:
-        scores += MatchingConstants.of(released).own_bias * released.tensors["class_bias"]
-    return scores
+        scores += constants.own_bias * released.tensors["class_bias"]
+    return scores / constants.own_strength
 
 
 def blocks(count: int) -> Iterator[slice]:
