@@ -170,10 +170,7 @@ def test_mean_residuals_point_away_from_the_class() -> None:
     assert np.abs(biased[0, 0]).max() < 0.01, "what is expected leaves no residual"
 
 
-@pytest.mark.parametrize("sharpening", [0.0, 0.5])
-def test_the_gradient_of_the_match_is_that_of_its_loss(
-    released: Released, sharpening: float
-) -> None:
+def test_the_gradient_of_the_match_is_that_of_its_loss(released: Released) -> None:
     query, problem, _ = problem_of(released, planted(80, 7))
     informative = np.ones(len(query.directions.mean), np.float32)
     rng = np.random.default_rng(0)
@@ -181,12 +178,12 @@ def test_the_gradient_of_the_match_is_that_of_its_loss(
     match = _Match(problem, query, _text(query, informative, prior_scores))
     match.weights = 0.1 * rng.normal(size=match.weights.shape).astype(np.float32)
     match.bias = np.array([0.3, -0.2, 0.1], np.float32)
-    _, *gradients = match.loss(sharpening)
+    _, *gradients = match.loss()
     for name, gradient in zip(("weights", "bias"), gradients, strict=True):
         length, begin, ends = float(np.linalg.norm(gradient)), getattr(match, name), []
         for step in (0.01, -0.01):
             setattr(match, name, begin + np.float32(step / length) * gradient)
-            ends.append(match.loss(sharpening)[0])
+            ends.append(match.loss()[0])
         setattr(match, name, begin)
         assert (ends[0] - ends[1]) / 0.02 == pytest.approx(length, rel=0.02)
 
@@ -258,18 +255,15 @@ def own_fraction(released: Released, graph: DocumentGraph, **changes: float) -> 
     return share / (1 - share) * constants.match_strength / constants.own_strength
 
 
-def test_own_scores_count_more_with_signal_and_agreement(released: Released) -> None:
+def test_own_scores_count_more_with_signal_and_fewer_documents(released: Released) -> None:
     new, constants = planted(300, 9, edges=0), MatchingConstants.of(released)
     usual = own_fraction(released, new)
     less = own_fraction(released, new, signal=constants.signal / 8)
     assert less == pytest.approx(usual / 4, rel=1e-3)
     most = own_fraction(released, new, signal=1e6 * constants.signal)
     assert most == pytest.approx(constants.most_blend, rel=1e-3)
-    agreeing, doubted = (own_fraction(released, new, least_disagreement=d) for d in (1e-6, 1.0))
-    assert agreeing > usual > doubted
-    # Weights of the wrong classes contradict the match.
-    tensors = {**released.tensors, "weight": np.roll(released.tensors["weight"], 1, axis=1)}
-    assert own_fraction(replace(released, tensors=tensors), new) < 0.6 * usual
+    few = own_fraction(released, planted(100, 9, edges=0))
+    assert few == pytest.approx(usual * 3 ** (2 / 3), rel=1e-3)
 
 
 def test_template_directions_are_left_out_of_embeddings() -> None:
@@ -300,7 +294,7 @@ def test_own_scores_are_propagated_less_among_many_documents(
 ) -> None:
     """There the match itself has learned most of what edges tell."""
     new, constants = planted(documents, 9), MatchingConstants.of(strong)
-    model, prediction = with_constants(strong, blend=0.005), strong.settings.prediction
+    model, prediction = with_constants(strong, blend=0.01), strong.settings.prediction
     scores, bare = matched(model, new), matched(with_constants(model, blend=0.0), new)
     monkeypatch.setattr(moment_matching, "_edges_inform", lambda *_: False)
     stayed, alone = matched(model, new), text_scores(model, new.features).astype(np.float32)
@@ -346,40 +340,6 @@ def test_the_spread_counts_noise_labels_and_the_choice_of_documents(released: Re
         expected[j] += units * (1 + units / 50) * sums.var(0)
     spread = problem.informed(likely).spread
     np.testing.assert_allclose(spread, np.sqrt(expected), rtol=1e-3)
-
-
-def test_freedom_costs(released: Released) -> None:
-    """An embedding with more directions must match better to be taken."""
-    query, problem, _ = problem_of(released, planted(200, 7))
-    prior_scores = np.zeros((200, CLASSES), np.float32)
-    costs = []
-    for count in (0, 10, 40):
-        informative = (np.arange(len(query.directions.mean)) < count).astype(np.float32)
-        match = _Match(problem, query, _text(query, informative, prior_scores))
-        costs.append(match.cost() - match.objective)
-    assert costs[0] == pytest.approx(0.0, abs=1e-9)
-    assert costs[1] > 1
-    assert costs[2] > costs[1] + 1
-
-
-@pytest.mark.parametrize(("evidence", "taken"), [(1e6, False), (-1e6, True)])
-def test_text_beside_edges_is_taken_on_evidence(
-    strong: Released, evidence: float, taken: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    used: list[int] = []
-    run = _Match.run
-
-    def spy(self: _Match, rounds: int, *, sharpening: float) -> None:
-        if sharpening:
-            used.append(self.points.shape[1])
-        run(self, rounds, sharpening=sharpening)
-
-    monkeypatch.setattr(_Match, "run", spy)
-    constants = Moments.of(strong).constants.model_copy(update={"evidence": evidence})
-    monkeypatch.setattr(MatchingConstants, "of", lambda released: constants)
-    matched(strong, planted(300, 10))
-    assert len(used) == 1, "certainty is wanted at the end, and once"
-    assert used[0] == (2 * WIDTH if taken else WIDTH)
 
 
 def test_a_match_begins_with_the_class_bias_and_then_knows_its_spread(

@@ -16,8 +16,8 @@ right classes put in, should be about the same, up to the known noise. That is a
 posteriori estimate in which the noise level is known and not tuned. No label is used, and the
 training documents enter only through what was released: post-processing.
 
-Embeddings are text, propagated along edges, or both combined. Edges are used where answers
-found without them agree along them (``edges_help``). Documents, directions and edges in the
+Embeddings are texts, or texts propagated along edges where answers without edges agree along
+them (``edges_help``). Documents, directions and edges in the
 match are a fixed random choice of limited size: only passes that project, propagate and score
 grow with the number of documents. ``docs/concepts/recipe.md`` derives the method.
 """
@@ -31,7 +31,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
 from privgcn.auto.recipe import Floats, MatchingConstants, along, undone
@@ -84,25 +84,15 @@ def matched_scores(released: Released, graph: DocumentGraph, rows: Rows) -> Tabl
     ends, edges = np.unique(chosen, return_inverse=True)
     propagates = False
     if edges_help(softmax(best.scores(ends), axis=1), edges.reshape(2, -1), constants):
-        edged = _propagated(query, informative, prior_scores, rows)
-        both = _combined(edged, text, constants.propagated_fraction)
-        best, combined = (_Match(problem, query, each) for each in (edged, both))
-        # Of two that match almost alike, the simpler one: chance moves costs that much.
-        if combined.cost() + constants.evidence < best.cost():
-            best = combined
+        best = _Match(problem, query, _propagated(query, informative, prior_scores, rows))
         propagates = _edges_inform(problem, moments, query)
-    best.run(constants.rounds // 2, sharpening=constants.sharpening)
 
     matched_bias: Table = np.float32(constants.matched_bias) * moments.class_bias
     matched = best.scores(rows) + matched_bias
     own = query.product(moments.weight, rows) + moments.own_bias
-    # The trained weights' own scores count the more, the less noise they carry, the fewer query
-    # documents there are to match, and the more often both agree: where they do not, at most
-    # one of them is right.
-    sample = np.asarray(query.features @ moments.weight) + moments.own_bias
-    apart = sample.argmax(axis=1) != (best.scores_matched().T + matched_bias).argmax(axis=1)
+    # The trained weights' own scores count the more, the less noise they carry, and the fewer
+    # query documents there are to match.
     trust = constants.signal * moments.units / len(graph)
-    trust /= float(apart.mean()) + constants.least_disagreement
     blend = min(constants.most_blend, constants.blend * math.pow(trust, constants.blend_power))
     if propagates:
         moved = query.propagate(query.product(moments.weight) + moments.own_bias)[rows]
@@ -307,16 +297,6 @@ def _propagated(
     )
 
 
-def _combined(propagated: _Embedding, text: _Embedding, fraction: float) -> _Embedding:
-    """By both, weighted."""
-    first, second = np.float32(fraction**0.5), np.float32((1 - fraction) ** 0.5)
-    moved = np.float32(fraction) * (propagated.prior_scores - text.prior_scores)
-    return _Embedding(
-        lambda rows: np.hstack([first * propagated.of(rows), second * text.of(rows)]),
-        text.prior_scores + moved,
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class _Problem:
     """Match the released sum with the sum over the query documents.
@@ -425,11 +405,10 @@ class _Match:
         self.bias = np.zeros(classes, np.float32)
         if start is not None:
             self.weights, self.bias = start.weights, start.bias
-        self.objective = math.inf
-        self.run(problem.constants.rounds, sharpening=0.0)
+        self._run()
 
-    def run(self, rounds: int, *, sharpening: float) -> None:
-        """Minimises the negative log posterior, less certainty times ``sharpening``."""
+    def _run(self) -> None:
+        """Minimises the negative log posterior."""
         # A third of a second, which a process that matches nothing need not spend.
         from scipy.optimize import minimize
 
@@ -437,45 +416,29 @@ class _Match:
             values = flat.astype(np.float32)
             self.weights = values[: self.weights.size].reshape(self.weights.shape)
             self.bias = values[self.weights.size :]
-            loss, by_weight, by_bias = self.loss(sharpening)
+            loss, by_weight, by_bias = self.loss()
             return loss, np.concatenate([by_weight.ravel(), by_bias]).astype(np.float64)
 
         start = np.concatenate([self.weights.ravel(), self.bias]).astype(np.float64)
-        tolerance = self.problem.constants.tolerance
-        options = {"maxiter": rounds, "maxcor": 10, "ftol": tolerance}
+        constants = self.problem.constants
+        options = {"maxiter": constants.rounds, "maxcor": 10, "ftol": constants.tolerance}
         # Many small products: threads would wait for each other most of the time.
         with threadpool_limits(1):
             end = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
             objective(end.x)
 
-    def loss(self, sharpening: float) -> tuple[float, Table, Table]:
+    def loss(self) -> tuple[float, Table, Table]:
         """The loss, and its gradients in the weights and the bias."""
         problem, variance = self.problem, np.float32(self.problem.constants.bias_variance)
-        logs = log_softmax(self.scores_matched(), axis=0)
-        likely = np.exp(logs)
+        likely = softmax(self.scores_matched(), axis=0)
         gap = problem.gap(likely)
         size = float(np.square(self.weights).sum() + np.square(self.bias).sum() / variance)
-        self.objective = loss = 0.5 * (float(np.square(gap).sum()) + size)
+        loss = 0.5 * (float(np.square(gap).sum()) + size)
         slope = (np.float32(problem.scale) * gap / problem.spread) @ problem.projected.T
         by_probability = np.einsum("kjm,jm->km", problem.residuals, slope)
-        if sharpening:
-            loss -= sharpening * float((likely * logs).sum())
-            by_probability -= np.float32(sharpening) * logs
         by_score = likely * (by_probability - (likely * by_probability).sum(axis=0))
         by_weight = by_score @ self.points + self.weights
         return loss, by_weight, by_score.sum(axis=1) + self.bias / variance
-
-    def cost(self) -> float:
-        """The objective, and how much freedom the embedding gave: half a Laplace evidence."""
-        problem, classes = self.problem, len(self.problem.target)
-        likely = softmax(self.scores_matched(), axis=0)
-        doubt = float((1 - np.square(likely).sum(axis=0)).mean())
-        slope = doubt / ((classes - 1) * math.sqrt(1 - 1 / classes)) * problem.scale
-        whitened = problem.projected / problem.spread.mean(axis=0)
-        change = (np.float32(slope) * (whitened.T @ self.points)).astype(np.float64)
-        strengths = np.maximum(np.linalg.eigvalsh(change @ change.T), 0.0)
-        freedom = (classes - 1) / 2 * float(np.log1p(strengths).sum())
-        return self.objective + problem.constants.complexity * freedom
 
     def scores_matched(self) -> Table:
         """Scores of the documents in the match, ``[classes, documents]``."""

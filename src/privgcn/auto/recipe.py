@@ -39,9 +39,9 @@ Floats = NDArray[np.float64]
 # Longer steps, with very many documents or little noise, would only throw weights about.
 _LONGEST_STEP = 2000.0
 _CALM = 20.0
+_FEW_CLASSES = 7
 # The signal at which scores are twice as large as they should be, and how large they become.
 _SURE_SIGNAL, _MOST_STRENGTH = 30.0, 3.0
-_FEW_CLASSES = 7
 # How much of the logarithm of a class prior training adds to scores.
 _OF_LOGARITHM = 0.5
 # What the first weights have of the class names. Names that mean something reach 6 to 17.
@@ -154,15 +154,12 @@ class MatchingConstants(BaseModel):
         tolerance: At which relative gain it stops.
         most_matched: How many documents, and how many edges, take part in a match.
         axis_power: To which power of its variance each axis of an embedding is stretched.
-        sharpening: How much certainty is worth in the last rounds.
-        complexity: What half a Laplace evidence counts for when two matches are compared.
-        propagated_fraction: How much propagated embeddings count beside text.
-        evidence: By how much text beside edges must match better than edges alone; 3 is a
-            factor of twenty in likelihood.
+        propagated_fraction: How much of the weights' own scores is propagated, at most.
+        evidence: By how much these must predict the released sum better once they are; 3 is
+            a factor of twenty in likelihood.
         blend: How much the weights' own scores count beside the match.
-        blend_power: How fast that grows with signal and agreement.
+        blend_power: How fast that grows with the signal for each query document.
         most_blend: How much they count at most.
-        least_disagreement: Added to how often both disagree.
         sure: Standard errors by which classes must agree along edges beyond chance.
         worth: Of all agreement beyond chance there could be, how much there must be.
         uninformative: Fraction of main directions expected to tell no classes apart.
@@ -189,14 +186,11 @@ class MatchingConstants(BaseModel):
     tolerance: float = Field(1e-6, ge=0, le=1)
     most_matched: int = Field(4096, ge=1, le=10_000_000)
     axis_power: float = Field(0.25, ge=0, le=10)
-    sharpening: float = Field(0.03, ge=0, le=1e6)
-    complexity: float = Field(0.5, ge=0, le=1e6)
     propagated_fraction: float = Field(0.75, ge=0, le=1)
     evidence: float = Field(3.0, ge=0, le=1e6)
-    blend: float = Field(0.04, ge=0, le=1e6)
+    blend: float = Field(0.09, ge=0, le=1e6)
     blend_power: float = Field(2 / 3, ge=0, le=10)
     most_blend: float = Field(4.0, ge=0, le=1e6)
-    least_disagreement: float = Field(0.02, gt=0, le=1)
     sure: float = Field(3.0, ge=0, le=1e6)
     worth: float = Field(0.15, ge=0, le=1e6)
     uninformative: float = Field(0.02, gt=0, lt=1)
