@@ -62,15 +62,20 @@ def scores_in_mode(
         if mode != "full-graph":
             graph, rows = graph.induced(rows), np.arange(len(rows))
         return network_scores(released, graph, module=module, alone=mode == "alone")[rows]
-    there = len(graph) if mode == "full-graph" else len(rows)
     direct = released.settings.prediction.method == "direct"
-    if mode == "alone" or direct or there < FEWEST:
+    there = len(graph) if mode == "full-graph" else len(rows)
+    if mode == "alone" or direct or too_few(released, there):
         # A linear model sees no edges. Few rows at a time: features may lie on disk.
         own = (graph.features[rows[some]] for some in blocks(len(rows)))
         return np.concatenate([text_scores(released, features) for features in own])
     if mode == "own-graph":
         graph, rows = _induced(graph, rows), np.arange(len(rows))
     return matched_scores(released, graph, rows)
+
+
+def too_few(released: Released, documents: int) -> bool:
+    """Whether so many documents are answered as each alone, whatever the mode."""
+    return "iterates" in released.tensors and documents < FEWEST
 
 
 def _induced(graph: DocumentGraph, rows: NDArray[np.int64]) -> DocumentGraph:

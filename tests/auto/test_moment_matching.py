@@ -170,7 +170,10 @@ def test_mean_residuals_point_away_from_the_class() -> None:
     assert np.abs(biased[0, 0]).max() < 0.01, "what is expected leaves no residual"
 
 
-def test_the_gradient_of_the_match_is_that_of_its_loss(released: Released) -> None:
+@pytest.mark.parametrize("sharpening", [0.0, 0.5])
+def test_the_gradient_of_the_match_is_that_of_its_loss(
+    released: Released, sharpening: float
+) -> None:
     query, problem, _ = problem_of(released, planted(80, 7))
     informative = np.ones(len(query.directions.mean), np.float32)
     rng = np.random.default_rng(0)
@@ -178,12 +181,12 @@ def test_the_gradient_of_the_match_is_that_of_its_loss(released: Released) -> No
     match = _Match(problem, query, _text(query, informative, prior_scores))
     match.weights = 0.1 * rng.normal(size=match.weights.shape).astype(np.float32)
     match.bias = np.array([0.3, -0.2, 0.1], np.float32)
-    _, *gradients = match.loss()
+    _, *gradients = match.loss(sharpening)
     for name, gradient in zip(("weights", "bias"), gradients, strict=True):
         length, begin, ends = float(np.linalg.norm(gradient)), getattr(match, name), []
         for step in (0.01, -0.01):
             setattr(match, name, begin + np.float32(step / length) * gradient)
-            ends.append(match.loss()[0])
+            ends.append(match.loss(sharpening)[0])
         setattr(match, name, begin)
         assert (ends[0] - ends[1]) / 0.02 == pytest.approx(length, rel=0.02)
 

@@ -67,6 +67,8 @@ def test_coverage_says_for_whom(letters: Path, run: Path, tmp_path: Path) -> Non
     words = predict_source(run, str(new), "alone").coverage
     assert "no exact copy of a training document among these" in words
     assert "none of these documents trained" not in words
+    assert "answered as each one alone" not in words
+    assert "answered as each one alone" in predict_source(run, str(new), "own-graph").coverage
     plain = trained(letters, tmp_path / "plain", None)
     for mode in MODES:
         assert predict_source(plain, str(letters), mode).covered is False

@@ -31,7 +31,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 from threadpoolctl import threadpool_limits
 
 from privgcn.auto.recipe import Floats, MatchingConstants, along, undone
@@ -86,6 +86,7 @@ def matched_scores(released: Released, graph: DocumentGraph, rows: Rows) -> Tabl
     if edges_help(softmax(best.scores(ends), axis=1), edges.reshape(2, -1), constants):
         best = _Match(problem, query, _propagated(query, informative, prior_scores, rows))
         propagates = _edges_inform(problem, moments, query)
+    best.run(constants.rounds // 2, sharpening=constants.sharpening)
 
     matched_bias: Table = np.float32(constants.matched_bias) * moments.class_bias
     matched = best.scores(rows) + matched_bias
@@ -102,7 +103,7 @@ def matched_scores(released: Released, graph: DocumentGraph, rows: Rows) -> Tabl
         own += np.float32(constants.propagated_fraction * fraction) * (moved - own)
     # Both estimate the same log odds, so their mean counts and not their sum.
     strength = constants.match_strength + blend * constants.own_strength
-    return (matched + np.float32(blend) * own) / np.float32(strength)
+    return np.asarray((matched + np.float32(blend) * own) / strength, np.float32)
 
 
 def edges_help(probabilities: Table, edges: Rows, constants: MatchingConstants) -> bool:
@@ -405,10 +406,10 @@ class _Match:
         self.bias = np.zeros(classes, np.float32)
         if start is not None:
             self.weights, self.bias = start.weights, start.bias
-        self._run()
+        self.run(problem.constants.rounds, sharpening=0.0)
 
-    def _run(self) -> None:
-        """Minimises the negative log posterior."""
+    def run(self, rounds: int, *, sharpening: float) -> None:
+        """Minimises the negative log posterior, less certainty times ``sharpening``."""
         # A third of a second, which a process that matches nothing need not spend.
         from scipy.optimize import minimize
 
@@ -416,26 +417,30 @@ class _Match:
             values = flat.astype(np.float32)
             self.weights = values[: self.weights.size].reshape(self.weights.shape)
             self.bias = values[self.weights.size :]
-            loss, by_weight, by_bias = self.loss()
+            loss, by_weight, by_bias = self.loss(sharpening)
             return loss, np.concatenate([by_weight.ravel(), by_bias]).astype(np.float64)
 
         start = np.concatenate([self.weights.ravel(), self.bias]).astype(np.float64)
-        constants = self.problem.constants
-        options = {"maxiter": constants.rounds, "maxcor": 10, "ftol": constants.tolerance}
+        tolerance = self.problem.constants.tolerance
+        options = {"maxiter": rounds, "maxcor": 10, "ftol": tolerance}
         # Many small products: threads would wait for each other most of the time.
         with threadpool_limits(1):
             end = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
             objective(end.x)
 
-    def loss(self) -> tuple[float, Table, Table]:
+    def loss(self, sharpening: float) -> tuple[float, Table, Table]:
         """The loss, and its gradients in the weights and the bias."""
         problem, variance = self.problem, np.float32(self.problem.constants.bias_variance)
-        likely = softmax(self.scores_matched(), axis=0)
+        logs = log_softmax(self.scores_matched(), axis=0)
+        likely = np.exp(logs)
         gap = problem.gap(likely)
         size = float(np.square(self.weights).sum() + np.square(self.bias).sum() / variance)
         loss = 0.5 * (float(np.square(gap).sum()) + size)
         slope = (np.float32(problem.scale) * gap / problem.spread) @ problem.projected.T
         by_probability = np.einsum("kjm,jm->km", problem.residuals, slope)
+        if sharpening:
+            loss -= sharpening * float((likely * logs).sum())
+            by_probability -= np.float32(sharpening) * logs
         by_score = likely * (by_probability - (likely * by_probability).sum(axis=0))
         by_weight = by_score @ self.points + self.weights
         return loss, by_weight, by_score.sum(axis=1) + self.bias / variance

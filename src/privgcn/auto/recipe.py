@@ -154,6 +154,7 @@ class MatchingConstants(BaseModel):
         tolerance: At which relative gain it stops.
         most_matched: How many documents, and how many edges, take part in a match.
         axis_power: To which power of its variance each axis of an embedding is stretched.
+        sharpening: How much certainty is worth in the last rounds.
         propagated_fraction: How much of the weights' own scores is propagated, at most.
         evidence: By how much these must predict the released sum better once they are; 3 is
             a factor of twenty in likelihood.
@@ -186,6 +187,7 @@ class MatchingConstants(BaseModel):
     tolerance: float = Field(1e-6, ge=0, le=1)
     most_matched: int = Field(4096, ge=1, le=10_000_000)
     axis_power: float = Field(0.25, ge=0, le=10)
+    sharpening: float = Field(0.03, ge=0, le=1e6)
     propagated_fraction: float = Field(0.75, ge=0, le=1)
     evidence: float = Field(3.0, ge=0, le=1e6)
     blend: float = Field(0.09, ge=0, le=1e6)

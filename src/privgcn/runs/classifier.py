@@ -250,7 +250,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             edges: Edges among these documents.
             inference: ``alone``, ``own-graph``, or ``full-graph``, which needs a view of a
                 larger corpus and is not covered by the guarantee. Neither is any mode if
-                training documents are among ``X``.
+                training documents are among ``X``. Fewer than 40 documents are answered as
+                each one alone.
         """
         check_is_fitted(self, "_model")
         mode = check_mode(inference)

@@ -22,6 +22,7 @@ from privgcn.config import MODES, Mode, check_mode
 from privgcn.data import OUTSIDE, TEST, TRAIN, VALIDATION
 from privgcn.errors import ConfigError, DataError
 from privgcn.files import write_atomically
+from privgcn.inference import FEWEST, too_few
 from privgcn.runs.run import Run
 
 _COLUMNS = ["id", "label", "probability"]
@@ -116,6 +117,8 @@ def predict_source(
     named = [] if own else [str(corpus.ids[row]) for row in np.flatnonzero(trained).tolist()]
     progress.begin("prediction")
     covered, words = _coverage(mode, run, own=own, trained=named, documents=len(chosen))
+    if mode != "alone" and too_few(model.released, len(chosen)):
+        words += f" Fewer than {FEWEST} documents are answered as each one alone."
     return Predictions(
         ids=chosen.ids,
         classes=model.classes,
