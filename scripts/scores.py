@@ -27,11 +27,11 @@ ROWS: dict[str, Point] = {
     "Cora": {"dataset": "cora"},
     "CiteSeer": {"dataset": "citeseer"},
     "PubMed": {"dataset": "pubmed"},
+    "Cora, raw text": {"dataset": "cora-text", "features": "both"},
     "Cora, raw text, MiniLM": {"dataset": "cora-text", "features": "minilm"},
-    "Cora, raw text, hashing": {"dataset": "cora-text", "features": "hashing"},
+    "CiteSeer, raw text": {"dataset": "citeseer-text", "features": "both"},
     "CiteSeer, raw text, MiniLM": {"dataset": "citeseer-text", "features": "minilm"},
-    "CiteSeer, raw text, hashing": {"dataset": "citeseer-text", "features": "hashing"},
-    "clinic, unit person, MiniLM": {"dataset": "clinic", "features": "minilm"},
+    "clinic, unit person": {"dataset": "clinic", "features": "both"},
 }
 BEST = "best non-private"
 PERSON = {"privacy.unit": "person"}
