@@ -22,8 +22,6 @@ from privgcn import progress
 from privgcn.cli import STOPPED
 from privgcn.cli.app import VERBS, app
 from privgcn.cli.output import print_table
-from privgcn.cli.train import with_unit
-from privgcn.config import make_settings
 from privgcn.report.tables import Table
 
 
@@ -153,17 +151,6 @@ def test_quiet_says_nothing_beside_the_result_and_verbose_all_settings(shelf) ->
 
     assert notes_of(*words, "--quiet") == ""
     assert "[training]" in notes_of(*words, "--verbose")
-
-
-@pytest.mark.parametrize(("answer", "unit"), [(True, "person"), (False, "document")])
-def test_at_a_terminal_the_unit_is_asked_for(answer: bool, unit: str, monkeypatch) -> None:
-    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.setattr("typer.confirm", lambda *_, **__: answer)
-    changed = with_unit(make_settings(epsilon=1.0), asks=True)
-
-    assert changed.privacy is not None
-    assert changed.privacy.unit == unit
 
 
 @pytest.mark.parametrize("quiet", [False, True])
