@@ -259,8 +259,10 @@ def test_numbers_are_rounded_against_the_claim() -> None:
     assert round_up(2.4019) == "2.402"
     assert round_up(2.40201) == "2.403"
     assert round_up(0.0) == "0"
-    for value in (1.23456e-9, 5.000001e13):
+    for value in (1e-5, 1.1, 4.0, 0.1 + 0.2, 1.23456e-9, 5.000001e13):
         assert float(round_up(value)) >= value
+    # As it was typed, though the nearest binary number is a little larger.
+    assert [*map(round_up, (1e-5, 1.1, 4.0))] == ["1e-5", "1.1", "4"]
     assert "at delta 1.235e-5 for" in guarantee_line(statement(delta=1.2341e-5))
     assert "at delta 1e-5 for" in guarantee_line(statement(delta=1e-5))
     assert "adds up to 0.0011," in explained(statement(delta=1.1e-5))["meaning"][3]

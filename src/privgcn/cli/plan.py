@@ -47,7 +47,6 @@ def plan(
     """
     from privgcn.privacy.accounting import calibrate, epsilon_of
     from privgcn.privacy.wording import round_up
-    from privgcn.report.text import number
 
     if documents is not None and classes is not None and steps is None:
         epsilon = 1.0 if epsilon is None else epsilon
@@ -77,7 +76,7 @@ def plan(
     noise = round_up(mechanism["noise_multiplier"], 6)
     line = (
         f"noise multiplier {noise} gives epsilon at most {round_up(spent)} at "
-        f"delta {number(mechanism['delta'])}, accountant {accountant}"
+        f"delta {round_up(mechanism['delta'])}, accountant {accountant}"
     )
     return Answer({"epsilon": spent, **mechanism}, [line])
 
@@ -85,7 +84,6 @@ def plan(
 def _budget(documents: int, classes: int, epsilon: float, **more: Any) -> Answer:
     from privgcn.auto.budget import Budget
     from privgcn.privacy.wording import round_up
-    from privgcn.report.text import number
 
     result = Budget.of(documents, classes, epsilon, **more)
     made = result.plan
@@ -101,8 +99,8 @@ def _budget(documents: int, classes: int, epsilon: float, **more: Any) -> Answer
     counted = "people" if made.unit == "person" else "documents"
     weak = f"delta       too large for this many units: use {0.1 / made.units:.1g} or less"
     lines = [
-        f"guarantee   epsilon at most {round_up(made.epsilon)} at delta {number(made.delta)}, "
-        f"unit {made.unit}, relation {made.relation}",
+        f"guarantee   epsilon at most {round_up(made.epsilon)} at delta "
+        f"{round_up(made.delta)}, unit {made.unit}, relation {made.relation}",
         f"noise       multiplier {round_up(made.noise_multiplier)} in each of {made.steps} "
         f"steps over all {made.units:,} {counted}",
         f"            {result.noise_for_each_unit:.2g} clip norms in every coordinate of the "
@@ -122,7 +120,6 @@ def ledger(path: Path, delta: float | None = None) -> Answer:
     from privgcn.privacy.ledger import Ledger
     from privgcn.privacy.wording import round_up
     from privgcn.report.tables import Table
-    from privgcn.report.text import number
 
     if not path.is_file():
         raise DataError(f"There is no ledger {path}. 'privgcn release --ledger' makes one.")
@@ -136,11 +133,11 @@ def ledger(path: Path, delta: float | None = None) -> Answer:
     at = delta if delta is not None else plans[-1][1].delta if plans else 1e-5
     spent = book.spent(at)
     rows = [
-        (digest[:12], round_up(plan.epsilon), number(plan.delta), plan.unit, plan.relation)
+        (digest[:12], round_up(plan.epsilon), round_up(plan.delta), plan.unit, plan.relation)
         for digest, plan in plans
     ]
     columns = ("statement", "epsilon at most", "delta", "unit", "relation")
     table = Table(f"Releases in {path}", columns, rows)
-    total = f"Together: epsilon at most {round_up(spent)} at delta {number(at)}."
+    total = f"Together: epsilon at most {round_up(spent)} at delta {round_up(at)}."
     record = {"ledger": str(path), "releases": releases, "spent": spent, "delta": at}
     return Answer(record, [table, total])

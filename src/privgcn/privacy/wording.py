@@ -6,8 +6,6 @@ against the claim, never for it.
 
     >>> guarantee_line(None)
     'No privacy guarantee: trained without --epsilon.'
-    >>> round_up(2.40201)
-    '2.403'
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import math
 import textwrap
 import tomllib
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, Context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +36,19 @@ _LARGE_EPSILON = 8.0
 
 
 def round_up(value: float, digits: int = 4) -> str:
-    """``value`` in ``digits`` significant digits, never smaller than it is."""
-    context = Context(prec=digits, rounding=ROUND_CEILING)
-    rounded = context.create_decimal(Decimal(value))
-    return f"{rounded:f}" if -5 < rounded.adjusted() < 12 else f"{float(rounded):g}"
+    """``value`` in ``digits`` significant digits, never smaller than it is.
+
+    Examples:
+        >>> round_up(2.40201), round_up(1.0), round_up(1e-5), round_up(1.23451e-5)
+        ('2.403', '1', '1e-5', '1.235e-5')
+    """
+    # What was typed as 1e-5 stays so, though the nearest binary number is a little larger.
+    decimal = repr(float(value)).removesuffix(".0")
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(decimal)
+    if -5 < rounded.adjusted() < 12:
+        return f"{rounded:f}"
+    mantissa, exponent = f"{float(rounded):g}".split("e")
+    return f"{mantissa}e{int(exponent)}"
 
 
 def guarantee_line(statement: PrivacyStatement | None) -> str:
@@ -49,8 +56,8 @@ def guarantee_line(statement: PrivacyStatement | None) -> str:
     if statement is None:
         return "No privacy guarantee: trained without --epsilon."
     claim = (
-        f"epsilon at most {round_up(statement.epsilon)} at delta {_short(statement.delta)} for "
-        f"{SHORT_UNIT[statement.unit]}, relation {statement.relation}"
+        f"epsilon at most {round_up(statement.epsilon)} at delta {round_up(statement.delta)} "
+        f"for {SHORT_UNIT[statement.unit]}, relation {statement.relation}"
     )
     if statement.void:
         return f"No valid guarantee ({claim}): the claim is void."
@@ -177,10 +184,11 @@ def _values(statement: PrivacyStatement) -> dict[str, Any]:
         "guess": _percent(guess),
         "detected": _percent(statement.detected_at_1_percent),
         "mu": _mu_in_words(statement),
-        "delta": _short(plan.delta),
+        "delta": round_up(plan.delta),
         "one_in": round(1.0 / plan.delta),
-        "slack": _short(plan.delta_times_units),
-        "clip_norm": _short(plan.clip_norm),
+        # A product such as 0.0011000000000000001 is 0.0011.
+        "slack": round_up(float(f"{plan.delta_times_units:.14g}")),
+        "clip_norm": round_up(plan.clip_norm),
         "version": statement.accountant_version,
         "void": " ".join(in_words(statement, statement.void)),
     }
@@ -194,7 +202,7 @@ def _mu_in_words(statement: PrivacyStatement) -> str:
     if statement.gaussian_mu is None:
         return "no mu below 10,000 is known"
     exact = statement.selection is None and statement.plan.schedule.rate == 1.0
-    range_ = "" if exact else f", for every delta from {_short(statement.delta)} up"
+    range_ = "" if exact else f", for every delta from {round_up(statement.delta)} up"
     return f"mu at most {round_up(statement.gaussian_mu)}{range_}"
 
 
@@ -207,11 +215,3 @@ def _printable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_printable(inner) for inner in value)
     return value
-
-
-def _short(value: float) -> str:
-    """Up to four significant digits, rounded up, without a needless exponent."""
-    # A product such as 0.0011000000000000001 is 0.0011.
-    rounded = Context(prec=4, rounding=ROUND_CEILING).create_decimal(f"{value:.14g}")
-    mantissa, _, exponent = f"{float(rounded):.4g}".partition("e")
-    return f"{mantissa}e{int(exponent)}" if exponent else mantissa

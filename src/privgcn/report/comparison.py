@@ -12,7 +12,7 @@ from privgcn.report.charts import Figure, Point, Series
 from privgcn.report.page import dataset_of, run_page
 from privgcn.report.scores import COVERAGE, SCORE_AXIS, cells, covered_modes
 from privgcn.report.tables import Cell, Table
-from privgcn.report.text import number, rendered
+from privgcn.report.text import rendered
 from privgcn.runs.run import Run
 
 EPSILON_AXIS = "epsilon (smaller is more private)"
@@ -78,7 +78,7 @@ def _run_table(runs: Sequence[Run]) -> Table:
         if statement is not None:
             unit = SHORT_UNIT[statement.unit]
             unit += "" if statement.releasable else "; must not be released"
-            claim = (f"≤ {round_up(statement.epsilon)}", number(statement.delta), unit)
+            claim = (f"≤ {round_up(statement.epsilon)}", round_up(statement.delta), unit)
         dataset = dataset_of(run.settings, scores)
         dataset += " (synthetic)" if scores.get("synthetic") else ""
         shown = [c for mode in MODES for c in cells(scores["modes"].get(mode, {}), "micro_f1")]
