@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from privgcn.errors import ConfigError, DataError
-from privgcn.files import check_output, read_bounded, write_atomically
+from privgcn.files import read_bounded, write_atomically
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -79,22 +79,3 @@ def test_a_file_is_born_with_its_permissions(
     assert modes == [0o666 & ~umask, 0o600]
     for name, mode in zip(("usual", "private"), modes, strict=True):
         assert (tmp_path / name).stat().st_mode & 0o777 == mode
-
-
-def test_only_a_file_of_ours_or_an_empty_one_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "file"
-    check_output(path, lambda _: False)
-    assert list(tmp_path.iterdir()) == []
-    path.parent.mkdir()
-    path.touch()
-    check_output(path, lambda _: False)
-    path.write_text("mine")
-    check_output(path, lambda file: file.read_text() == "mine")
-    for target, ours, words in (
-        (path, False, "holds something else, and will not be replaced"),
-        (tmp_path, True, "regular file"),
-        (Path("/dev/null"), True, "regular file"),
-        (path / "below", True, "cannot be written"),
-    ):
-        with pytest.raises(ConfigError, match=words):
-            check_output(target, lambda _, ours=ours: ours)  # type: ignore[misc]

@@ -7,7 +7,7 @@ import secrets
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -90,27 +90,6 @@ def check_room(path: Path) -> None:
     existing = next(folder for folder in path.parents if folder.exists())
     with tempfile.TemporaryDirectory(dir=existing, prefix=".privgcn-") as probe:
         (Path(probe) / "probe").write_bytes(bytes(1024))
-
-
-def check_output(path: Path, is_ours: Callable[[Path], bool]) -> None:
-    """Refuses a file that cannot or must not be written; to be asked before any work.
-
-    A file that is there is replaced if it is empty, or was written for the same purpose.
-
-    Raises:
-        ConfigError: It is no regular file, holds something else, or cannot be written.
-    """
-    with writing(path):
-        if path.exists() and not path.is_file():
-            raise ConfigError(
-                "The output file must be a regular file, or - for standard output. Got "
-                f"{path}. Name another."
-            )
-        if path.exists() and path.stat().st_size and not is_ours(path):
-            raise ConfigError(
-                f"The file {path} holds something else, and will not be replaced. Name another."
-            )
-        check_room(path.resolve())
 
 
 def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -206,25 +207,29 @@ class TestOut:
         assert capsys.readouterr().err.startswith("Error: ")
 
     @pytest.mark.parametrize(
-        ("words", "name", "content"),
-        [
-            (["predict", "run", "letters"], "p.csv", b"id,text\n1,a\n"),
-            (["predict", "run", "letters"], "p.csv", b"\xff\x00 something else"),
-            (["report", "run"], "r.html", b"<!DOCTYPE html>\n<title>my thesis</title>"),
-        ],
+        "words", [["predict", "run", "letters"], ["report", "run"]], ids=lambda words: words[0]
     )
-    def test_a_file_replaces_its_own_kind_and_nothing_else(
-        self, shelf, tmp_path, words, name, content
-    ):
+    def test_a_file_is_replaced_if_that_is_said(self, shelf, tmp_path, words):
         words = [words[0], *(shelf / word for word in words[1:]), "--out"]
-        for _ in range(2):
-            call(*words, tmp_path / name)
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(ConfigError, match="will not be replaced"):
-            call(*words, tmp_path / name)
-        assert (tmp_path / name).read_bytes() == content
-        with pytest.raises(ConfigError, match="must stay as it is"):
-            call(*words, shelf / "run" / name)
+        out = tmp_path / "deep" / "out.csv"
+        call(*words, out)
+        out.write_text("mine")
+        with pytest.raises(ConfigError, match="Add --overwrite"):
+            call(*words, out)
+        assert out.read_text() == "mine"
+        call(*words, out, "--overwrite")
+        assert out.read_text() != "mine"
+        (tmp_path / "link.csv").symlink_to(shelf / "run" / "model.json")
+        (tmp_path / "folder.csv").mkdir()
+        for place, rule in (
+            (shelf / "run" / "new.csv", "must stay as it is"),
+            (tmp_path / "link.csv", "must stay as it is"),
+            (tmp_path / "folder.csv", "regular file"),
+            (Path("/dev/null"), "regular file"),
+            (out / "below.csv", "cannot be written"),
+        ):
+            with pytest.raises(ConfigError, match=rule):
+                call(*words, place, "--overwrite")
         call("verify", shelf / "run")
 
 

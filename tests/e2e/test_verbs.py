@@ -267,9 +267,8 @@ class TestVerifyAndRelease:
         for more in ([], ["--overwrite"]):
             call(*words, *more)
             assert 'intended_use: "Triage"' in path.read_text()
-        path.write_text("mine: true")
-        with pytest.raises(ConfigError, match="will not be replaced"):
-            call(*words, "--overwrite")
+        with pytest.raises(ConfigError, match="Add --overwrite"):
+            call(*words[:2], tmp_path / "other", *words[3:])
 
     @pytest.mark.parametrize("name", ["model.json", "settings.toml", "statement.json"])
     def test_every_verb_checks_the_manifest_first(self, shelf, tmp_path, name):
@@ -292,7 +291,7 @@ def test_a_report_goes_to_a_file_or_to_standard_output(shelf, tmp_path):
     out = tmp_path / "b.html"
     both = ["report", shelf / "run", shelf / "plain", "--out", out]
     assert record_of(*both)["report"] == str(out)
-    assert call(*both) == f"report: {out}\n"
+    assert call(*both, "--overwrite") == f"report: {out}\n"
     assert "2 runs side by side" in out.read_text()
     with pytest.raises(ConfigError, match="both write to standard output"):
         record_of("report", shelf / "run", "--out", "-")

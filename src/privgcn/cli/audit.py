@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 from typer import Option
 
-from privgcn.cli.flags import RUN_OR_SOURCE, Chosen, takes
+from privgcn.cli.flags import REPLACE, RUN_OR_SOURCE, Chosen, takes
 from privgcn.cli.output import Answer, Line, check_out, shown_progress
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ def audit(
     """Measure a lower bound on epsilon by attacks on the engine; fail above the claim."""
     from privgcn.audit.audit import audit_target
     from privgcn.privacy.wording import round_up
-    from privgcn.report.text import number
 
     target = _target(source, chosen)
     with shown_progress("auditing"):
@@ -41,8 +39,8 @@ def audit(
     for reason in result.broken:
         typer.echo(f"THE CLAIM IS BROKEN: {reason}.", err=True)
     lines = [
-        f"Claim: epsilon at most {round_up(result.claim)} at delta {number(result.delta)} (mu "
-        f"{result.claim_mu:.3f}), unit {result.unit}, relation {result.relation}.",
+        f"Claim: epsilon at most {round_up(result.claim)} at delta {round_up(result.delta)} "
+        f"(mu {result.claim_mu:.3f}), unit {result.unit}, relation {result.relation}.",
         f"Measured: epsilon at least {result.epsilon:.3f} (mu {result.mu:.3f}) with "
         f"{result.confidence:.0%} confidence, {result.share:.0%} of the claim, from "
         f"{result.correct:,} right guesses of {result.guesses:,}.",
@@ -71,8 +69,15 @@ def audit(
     epsilon="Of the private models; a run has its own (default: 1).",
     shadows=Option(help="Models of each kind that tell membership; even.", min=4),
     out="A file for 'privgcn report --evidence'.",
+    overwrite=REPLACE,
 )
-def attack(source: str, chosen: Chosen, shadows: int = 16, out: Path | None = None) -> Answer:
+def attack(
+    source: str,
+    chosen: Chosen,
+    shadows: int = 16,
+    out: Path | None = None,
+    overwrite: bool = False,
+) -> Answer:
     """Attack models with and without privacy: membership and edges."""
     from privgcn.audit.attacks import attack as attack_target
     from privgcn.files import write_atomically
@@ -80,7 +85,7 @@ def attack(source: str, chosen: Chosen, shadows: int = 16, out: Path | None = No
     from privgcn.runs.folder import is_stored
 
     if out is not None:
-        check_out(out, _holds_attacks)
+        check_out(out, overwrite=overwrite)
     if (
         chosen.flags["epsilon"] is None
         and chosen.config is None
@@ -113,12 +118,3 @@ def _target(source: str, chosen: Chosen) -> Target:
             "out, or name a corpus."
         )
     return Target.of_run(Path(source))
-
-
-def _holds_attacks(path: Path) -> bool:
-    from privgcn.audit.attacks import read_attacks
-    from privgcn.errors import DataError
-
-    with suppress(DataError):
-        return bool(read_attacks(path))
-    return False

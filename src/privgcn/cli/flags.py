@@ -29,6 +29,7 @@ Verb = TypeVar("Verb", bound=Callable[..., "Answer | None"])
 READING = ("id", "text", "label", "owner", "split", "edges", "encoding")
 """Flags that say how to read documents of one's own."""
 MODES = "alone, own-graph or full-graph"
+REPLACE = "Replace the file, if there is one."
 RUN_OR_SOURCE = Argument(help="A run folder, a dataset's name or a folder of documents.")
 RUN_OR_RELEASE = Argument(help="A run or release folder.", metavar="RUN")
 

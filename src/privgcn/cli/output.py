@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,9 +118,9 @@ def print_error(kind: str, message: str, exit_code: int) -> int:
     return exit_code
 
 
-def check_out(out: Path, is_ours: Callable[[Path], bool]) -> None:
-    """Refuses, before any work, a file in a run, or one that holds something of the user's."""
-    from privgcn.files import check_output
+def check_out(out: Path, *, overwrite: bool) -> None:
+    """Refuses, before any work, a file that must not or cannot be written."""
+    from privgcn.files import check_room, writing
     from privgcn.runs.folder import is_stored
 
     if out == STANDARD_OUTPUT:
@@ -130,12 +130,24 @@ def check_out(out: Path, is_ours: Callable[[Path], bool]) -> None:
                 "them out."
             )
         return
-    if is_stored(out.absolute().parent):
-        raise ConfigError(
-            f"The folder {out.parent} is a run, model or release, which must stay as it is. "
-            f"Got {out}. Name a file elsewhere."
-        )
-    check_output(out, is_ours)
+    with writing(out):
+        path = out.resolve()
+        if is_stored(path.parent):
+            raise ConfigError(
+                f"The folder {out.parent} is a run, model or release, which must stay as it "
+                f"is. Got {out}. Name a file elsewhere."
+            )
+        if path.exists() and not path.is_file():
+            raise ConfigError(
+                "The output file must be a regular file, or - for standard output. Got "
+                f"{out}. Name another."
+            )
+        if path.exists() and not overwrite:
+            raise ConfigError(
+                f"The file {out} exists already. Add --overwrite to replace it, or name "
+                "another."
+            )
+        check_room(path)
 
 
 def watched_by_a_person() -> bool:

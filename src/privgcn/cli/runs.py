@@ -9,7 +9,7 @@ from typing import Any
 
 from typer import Argument, Option
 
-from privgcn.cli.flags import MODES, READING, RUN_OR_RELEASE, takes
+from privgcn.cli.flags import MODES, READING, REPLACE, RUN_OR_RELEASE, takes
 from privgcn.cli.output import (
     STANDARD_OUTPUT,
     Answer,
@@ -60,6 +60,7 @@ def evaluate(
     run=RUN_OR_RELEASE,
     inference=Option(help=f"What a prediction may look at: {MODES}.", metavar="MODE"),
     out="A .csv file to write; - for standard output.",
+    overwrite=REPLACE,
     all_classes="Also write the probability of every class.",
 )
 def predict(
@@ -68,6 +69,7 @@ def predict(
     reading: dict[str, Any],
     inference: str = "own-graph",
     out: Path = Path("predictions.csv"),
+    overwrite: bool = False,
     all_classes: bool = False,
     encoder: Path | None = None,
 ) -> Answer | None:
@@ -75,10 +77,10 @@ def predict(
 
     Of the documents that the run was made from, those that trained it are left out.
     """
-    from privgcn.runs.predictions import are_predictions, check_format, predict_source
+    from privgcn.runs.predictions import check_format, predict_source
 
     check_format(out)
-    check_out(out, are_predictions)
+    check_out(out, overwrite=overwrite)
     with shown_progress():
         predictions = predict_source(run, source, inference, encoder=encoder, reading=reading)
     answered, left_out = len(predictions.ids), predictions.left_out
@@ -183,7 +185,7 @@ def release(
     releases.check_release_target(finished, folder, overwrite=overwrite)
     listed, lines = "", [f"Released to {folder}: model, statement and card."]
     if registry is not None:
-        check_out(registry, lambda path: overwrite and _is_entry(path))
+        check_out(registry, overwrite=overwrite)
         known = {"description": about, "intended_use": intended_use}
         listed = registry_entry(statement, _answers(entry or [], known))
         lines.append(f"Registry entry, a draft to read before you send it: {registry}")
@@ -209,10 +211,6 @@ def release(
     return Answer(record, lines)
 
 
-def _is_entry(path: Path) -> bool:
-    return path.read_bytes().startswith(b"url_slug:")
-
-
 def _answers(entries: list[str], known: dict[str, str | None]) -> dict[str, list[str]]:
     """What only a person knows of a registry entry, by its field."""
     answers: dict[str, list[str]] = {}
@@ -232,16 +230,19 @@ def _answers(entries: list[str], known: dict[str, str | None]) -> dict[str, list
     ),
     out="The page to write; - for standard output.",
     evidence="Attacks on the documents of one run, from 'privgcn attack --out'.",
+    overwrite=REPLACE,
 )
 def report(
-    runs: list[Path], out: Path = Path("report.html"), evidence: Path | None = None
+    runs: list[Path],
+    out: Path = Path("report.html"),
+    evidence: Path | None = None,
+    overwrite: bool = False,
 ) -> Answer | None:
     """Make one self-contained HTML page: guarantee, scores, curves, settings."""
     from privgcn.files import write_atomically
     from privgcn.report.comparison import folders_page
-    from privgcn.report.page import is_report
 
-    check_out(out, is_report)
+    check_out(out, overwrite=overwrite)
     with shown_progress("report"):
         page = folders_page(runs, evidence=evidence)
     if out == STANDARD_OUTPUT:

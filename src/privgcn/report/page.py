@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from privgcn.config import MODES, Settings, to_toml
@@ -40,8 +39,6 @@ from privgcn.report.text import rendered
 
 if TYPE_CHECKING:
     from privgcn.audit.attacks import Attacks
-
-_GENERATOR = b'<meta name="generator" content="privgcn">'
 
 
 def run_page(
@@ -121,9 +118,3 @@ def run_page(
 def dataset_of(settings: Settings, scores: Scores) -> str:
     """What a run was trained on."""
     return scores.get("dataset") or settings.data.source or "unnamed documents"
-
-
-def is_report(path: Path) -> bool:
-    """Whether a file begins as a page of ours."""
-    with path.open("rb") as file:
-        return _GENERATOR in file.read(1024)

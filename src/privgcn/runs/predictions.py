@@ -77,12 +77,6 @@ def check_format(path: Path) -> None:
         )
 
 
-def are_predictions(path: Path) -> bool:
-    """Whether a file begins as :meth:`Predictions.write` would have it."""
-    with path.open("rb") as file:
-        return file.read(1 << 10).startswith(",".join(_COLUMNS).encode())
-
-
 def harmless(value: str) -> str:
     """A table's cell that no spreadsheet runs as a formula; numbers stay as they are."""
     formula = _FORMULA.match(value) and not _NUMBER.match(value)
