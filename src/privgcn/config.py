@@ -344,9 +344,8 @@ PAPER_EPOCHS: dict[OptimizerName, int] = {"sgd": 2000, "adam": 500}
 class Recipe(NamedTuple):
     """A named choice of settings.
 
-    Attributes:
-        paces: Learning rate and epochs for each optimizer; the first is the recipe's own.
-        values: All that differs from the defaults, by dotted name.
+    ``paces`` has learning rate and epochs for each optimizer, the recipe's own first, and
+    ``values`` all else that differs from the defaults, by dotted name.
     """
 
     paces: Mapping[OptimizerName, tuple[float | None, int]]
@@ -438,16 +437,9 @@ def command_line(
 def resolve(*overrides: Overrides) -> Settings:
     """The settings of a run: what the user overrode, and the recipe's own for the rest.
 
-    Every way to a run goes through here. Recipe ``auto``, which nobody needs to name, is
-    ``module`` for a module that the user brings, and ``plain`` without an epsilon (or with
-    ``None``): there is nothing to protect with.
-
-    Args:
-        overrides: The strongest first: flags or parameters, assignments, a settings file.
-
-    Raises:
-        ConfigError: A setting breaks its rule.
-        PrivacyContractError: An override of privacy cannot be kept, or contradicts another.
+    Every way to a run goes through here, with the strongest overrides first. Recipe ``auto``,
+    which nobody needs to name, is ``module`` for a module that the user brings, and ``plain``
+    without an epsilon (or with ``None``): there is nothing to protect with.
     """
     known: dict[str, tuple[Any, str]] = {}
     for source, values in overrides:

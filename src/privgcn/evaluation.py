@@ -188,10 +188,8 @@ def bootstrap_macro_f1(confusion: NDArray[Any]) -> Interval:
     counts = np.asarray(confusion)[truth, predicted]
     total = int(counts.sum())
     samples = np.random.default_rng(0).multinomial(total, counts / total, _RESAMPLED)
-    names = np.arange(len(confusion))
-    of_truth, of_predicted = truth[:, None] == names, predicted[:, None] == names
-    right = samples @ (of_truth & of_predicted).astype(np.float64)
-    both = samples @ (of_truth.astype(np.float64) + of_predicted)
+    of_truth, of_predicted = np.eye(len(confusion))[np.stack([truth, predicted])]
+    right, both = samples @ (of_truth * of_predicted), samples @ (of_truth + of_predicted)
     # As in the score itself, only classes count that occur.
     occurs = both > 0
     scores = (2 * right / np.where(occurs, both, 1)).sum(1) / occurs.sum(1)

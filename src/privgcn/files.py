@@ -22,9 +22,6 @@ def open_bounded(path: Path, *, most: int) -> BinaryIO:
     """A regular file of at most ``most`` bytes, open for reading.
 
     Neither a pipe, which would wait for ever, nor a device without an end is opened.
-
-    Raises:
-        DataError: There is no such file, or it is not regular, or it is too large.
     """
     try:
         # Without waiting for somebody to write into a pipe.
@@ -67,11 +64,7 @@ def array_on_disk(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turns what the system says against writing ``path`` into one line for the user.
-
-    Raises:
-        ConfigError: The disk is full or read-only, or the folder is not ours to write.
-    """
+    """Turns what the system says against writing ``path`` into one line for the user."""
     try:
         yield
     except OSError as error:
@@ -82,11 +75,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def check_room(path: Path) -> None:
-    """Writes a little beside ``path`` and removes it, before any work is done for nothing.
-
-    Raises:
-        OSError: Nothing can be written there; ``writing`` tells the user.
-    """
+    """Writes a little beside ``path`` and removes it, before any work is done for nothing."""
     existing = next(folder for folder in path.parents if folder.exists())
     with tempfile.TemporaryDirectory(dir=existing, prefix=".privgcn-") as probe:
         (Path(probe) / "probe").write_bytes(bytes(1024))
@@ -97,9 +86,6 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o666) -> 
 
     The new file is on disk when this returns. The system takes the umask off its ``mode``;
     0o600 keeps others out, whatever the umask.
-
-    Raises:
-        ConfigError: The file cannot be written.
     """
     data = content.encode() if isinstance(content, str) else content
     with writing(path):

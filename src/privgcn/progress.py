@@ -51,12 +51,9 @@ def watched(watcher: Watcher | None) -> Iterator[None]:
 
 
 class Printed:
-    """A watcher that prints now and then how much of a stage is done.
+    """A watcher that prints, every so many seconds, how much of a stage is done.
 
-    Args:
-        seconds: From one line to the next.
-        file: Where to; default standard output.
-        stages: Whether each stage begins with a line of its own.
+    Each of the ``stages`` may begin with a line of its own.
     """
 
     def __init__(

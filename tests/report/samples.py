@@ -33,9 +33,9 @@ def make_settings(statement: PrivacyStatement | None, **changes: Any) -> Setting
     if statement is None:
         return Settings().changed(changes)
     privacy = {
-        "privacy.noise_multiplier": statement.noise_multiplier,
+        "privacy.noise_multiplier": statement.plan.noise_multiplier,
         "privacy.reproducible": not statement.releasable,
-        "training.epochs": statement.steps,
+        "training.epochs": statement.plan.steps,
     }
     return Settings(recipe="auto").changed({**privacy, **changes})
 

@@ -81,11 +81,11 @@ def test_the_whole_search_costs_its_epsilon(unit: str, units: int) -> None:
     # A search buys less noise than its runs would cost one by one.
     assert replace(statement.plan, selection=None).epsilon < 1.99 < statement.epsilon <= 2.0
     assert statement.releasable
-    assert statement.selection is not None
-    assert (statement.selection.score is None) == public
-    assert statement.selection.validation_units == units
-    assert (statement.unit, statement.partition.seed) == (unit, 5 if parts else None)
-    assert len(statement.selection.candidates) == 2
+    assert statement.plan.selection is not None
+    assert (statement.plan.selection.score is None) == public
+    assert statement.plan.selection.validation_units == units
+    assert (statement.unit, statement.plan.partition.seed) == (unit, 5 if parts else None)
+    assert len(statement.plan.selection.candidates) == 2
     assert run.model.released.plan == statement.plan
     assert changes in combinations(SPACE)
     assert run.settings.training.noise_scale == changes["training.noise_scale"]

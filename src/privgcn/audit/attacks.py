@@ -61,16 +61,10 @@ class Members(NamedTuple):
 
 
 class AttackRow(_Record):
-    """One attack on one kind of model in one inference mode.
+    """One attack on one kind of model in one inference mode, with 95 % intervals.
 
-    Attributes:
-        attack: What is attacked.
-        model: ``without privacy``, the epsilon of a private model, or no model at all.
-        inference: The mode in which predictions are given; ``None`` without a model.
-        covered: Whether the guarantee covers this; false without one.
-        positives: Targets of which the answer is yes.
-        auc: Area under the curve, and its 95 % interval; 0.5 is chance.
-        tpr: True-positive rates at the false-positive rates of ``FALSE_POSITIVES``.
+    ``tpr`` has the true-positive rates at the false-positive rates of ``FALSE_POSITIVES``. What
+    texts tell without any model has no ``inference`` mode.
     """
 
     attack: Literal["document membership", "person membership", "edges"]
@@ -83,15 +77,7 @@ class AttackRow(_Record):
 
 
 class Attacks(_Record):
-    """Everything that was tried on one corpus.
-
-    Attributes:
-        source: The documents.
-        epsilon: Of the private models; ``None`` if none was attacked.
-        unit: What they protect.
-        shadows: Models of each kind that membership was told by.
-        rows: The attacks.
-    """
+    """Everything that was tried on one corpus, with the claim of the private models."""
 
     source: str
     epsilon: float | None
@@ -101,11 +87,7 @@ class Attacks(_Record):
 
 
 def read_attacks(path: Path) -> Attacks:
-    """Reads what ``privgcn attack --out`` wrote.
-
-    Raises:
-        DataError: It is something else.
-    """
+    """Reads what ``privgcn attack --out`` wrote."""
     text = read_bounded(path, most=_MOST_BYTES)
     try:
         return Attacks.model_validate_json(text)
@@ -118,9 +100,8 @@ def read_attacks(path: Path) -> Attacks:
 def attack(target: Target, *, shadows: int = 16) -> Attacks:
     """Attacks models that train as the target does, and models without privacy beside them.
 
-    Args:
-        target: A run, whose own model is asked about edges, or a corpus.
-        shadows: Models of each kind for membership: 16 of them take about a minute.
+    The own model of a run is asked about edges. ``shadows`` models of each kind tell
+    membership: 16 of them take about a minute.
     """
     corpus, given, graph = target.prepared.corpus, target.prepared.settings, target.graph
     connected = bool((graph.split[graph.edges] == TRAIN).all(0).any())
@@ -187,22 +168,14 @@ def membership(
     shadows: int,
     seed: int = 0,
 ) -> dict[tuple[str, Mode], Members]:
-    """Attacks every model by the others, in each inference mode.
+    """Attacks every model by the others: scores of documents and of persons, by mode.
 
     A ``full-graph`` service is asked about the test documents that a target has edges to: its
     predictions about them depend on the target's text. In the other modes the target itself
     is asked about, in ``own-graph`` together with all others and the edges among them.
 
-    Args:
-        graph: All documents with their split.
-        settings: Of the models.
-        plan: Of a model of all training documents, whose noise the others have too; ``None``
-            without privacy.
-        shadows: How many models; an even number.
-        seed: Of the halves that they train on.
-
-    Returns:
-        Scores of ``document`` and, where there are owners, ``person``, by mode.
+    All ``shadows`` models, an even number, have the noise of ``plan``, which is that of a model
+    of all training documents, or none. ``seed`` is that of the halves that they train on.
     """
     if shadows < _FEWEST or shadows % 2:
         raise ConfigError(

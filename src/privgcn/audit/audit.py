@@ -52,14 +52,11 @@ _MOST_RUNS, _FEWEST_RUNS, _AT_LEAST = 20_000, 100, 10
 
 
 class Generalisation(NamedTuple):
-    """Errors of a private model on documents that trained it and on others.
+    """Errors of a private model, each document alone, as fractions.
 
-    Attributes:
-        seen: Fraction of training documents that it gets wrong, each alone.
-        unseen: The same of test documents.
-        allowed: The largest error on documents like the training documents that the claim and
-            ``seen`` leave possible: e^epsilon times ``seen``, plus delta.
-        least: The least error on such documents that ``unseen`` leaves plausible.
+    Training documents (``seen``) and test documents (``unseen``); the most that ``seen`` and
+    the claim allow on documents of the same kind; the ``least`` that ``unseen`` leaves
+    plausible.
     """
 
     seen: float
@@ -69,23 +66,13 @@ class Generalisation(NamedTuple):
 
 
 class Audit(NamedTuple):
-    """A claim and what was measured of it.
+    """A claim at ``delta`` and what was measured of it.
 
-    Attributes:
-        claim: The epsilon that is claimed at ``delta``.
-        claim_mu: The mu of Gaussian differential privacy with that epsilon at ``delta``.
-        noise_multiplier: Of the plan.
-        sensitivity: How many clip norms the plan lets one unit move a sum.
-        confidence: With which the bound holds.
-        runs: On each of two neighbours.
-        guesses: About which of two neighbours a run was trained on, from all its releases.
-        correct: How many were right.
-        epsilon: The lower bound that they prove.
-        mu: Of Gaussian differential privacy, likewise.
-        largest_move: How many clip norms one unit moved a sum.
-        usual_move: The root of the mean square over steps and runs.
-        broken: Why the claim does not hold, in words; empty where nothing contradicts it.
-        generalisation: Errors of a model; ``None`` where none was trained.
+    ``epsilon`` and ``mu`` (of Gaussian differential privacy) are the lower bounds that
+    ``correct`` of ``guesses`` prove: about which of two neighbours a run was trained on, from
+    all its releases, with ``runs`` on each. Moves are how many clip norms one unit moved a sum,
+    the usual one as the root of the mean square. ``broken`` says why the claim does not hold,
+    if anything does.
     """
 
     claim: float
@@ -123,17 +110,9 @@ def audit(
 ) -> Audit:
     """Audits a plan by trainings of the production engine on worst cases.
 
-    Args:
-        settings: Of the run.
-        plan: Of the run.
-        dense: Whether its features are dense.
-        claim: The claimed epsilon; default the plan's.
-        runs: On each of two neighbours; default about a minute's, of networks with fewer steps
-            than the plan has.
-        confidence: With which the bound holds.
-
-    Raises:
-        ConfigError: A number is outside its range.
+    Features are ``dense`` or not; the ``claim`` is the plan's epsilon unless another is given.
+    ``runs`` on each of two neighbours are about a minute's by default, of networks with fewer
+    steps than the plan has.
     """
     if not 0.5 <= confidence < 1.0:
         raise ConfigError(
@@ -185,7 +164,6 @@ def audit(
 def _trainings(
     settings: Settings, plan: PrivacyPlan, dense: bool, runs: int | None
 ) -> Trainings:
-    """Half of all targets there, half not."""
     count, columns = 1, holds_columns(settings, plan)
     if columns:
         count = min(_COLUMNS, 2 * (runs or _MOST_RUNS), int(0.5 / plan.delta)) // 2 * 2
@@ -237,17 +215,8 @@ def generalisation(
     A document changes the chance of any answer by e^epsilon and delta at most, the answer
     about itself included. So over documents of one kind, and models, the error on unseen ones
     is at most e^epsilon times that on seen ones, plus delta. Whoever splits documents by kind
-    or time compares two kinds, of which this says nothing.
-
-    Args:
-        released: What was trained on the training documents of ``graph``.
-        graph: All documents.
-        epsilon: The claim.
-        delta: The claim.
-        confidence: With which ``allowed`` and ``least`` hold, together.
-
-    Returns:
-        The errors; ``None`` where one of the two kinds of documents has no labels.
+    or time compares two kinds, of which this says nothing. ``allowed`` and ``least`` hold
+    together with ``confidence``; without labels of either kind there is no answer.
     """
     wrong = []
     for code in (TRAIN, TEST):
@@ -322,13 +291,7 @@ class Target:
 
 
 def audit_target(target: Target, *, runs: int | None = None, confidence: float = 0.95) -> Audit:
-    """Audits a run or a corpus: worst cases in many runs, and the errors of its own model.
-
-    Args:
-        target: What is audited.
-        runs: As for :func:`audit`.
-        confidence: With which the bound holds.
-    """
+    """Audits a run or a corpus: worst cases in many runs, and the errors of its own model."""
     plan, graph = target.plan, target.graph
     made = audit(
         target.prepared.settings,

@@ -74,14 +74,8 @@ def epsilon_of_advantage(
     """The epsilon of an event like this one with as much noise as the advantage allows.
 
     The trade-off curve of the claim is a family with one free number, its noise. An advantage
-    that only less noise explains (Nasr et al. 2023) is one over the claim.
-
-    Args:
-        advantage: A total variation distance that was reached at least.
-        event: What was observed: sampling rate, count and sensitivity. Its noise is where the
-            search begins.
-        delta: Of the claim.
-        count: Releases of the claim, where fewer were observed.
+    that only less noise explains (Nasr et al. 2023) is one over the claim. The search begins at
+    the noise of what was observed; ``count`` is of the claim, where fewer releases were.
     """
     from scipy.special import ndtri
 
@@ -149,11 +143,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike, copies: int = 1) -> Measured:
     """The chance that a positive scores above a negative, ties half (Hanley and McNeil 1982).
 
-    Args:
-        positives: Their scores.
-        negatives: Their scores.
-        copies: Scores that each target has on either side. They may rise and fall together,
-            so the interval is that of one score for each.
+    Each target has ``copies`` scores on either side. They may rise and fall together, so the
+    interval is that of one score for each.
 
     Examples:
         >>> auc([2.0, 3.0], [0.0, 1.0]).value

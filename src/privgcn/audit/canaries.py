@@ -43,12 +43,9 @@ _HIDDEN = 4
 class Case:
     """Worlds that differ in one unit, or in many of them that do not touch each other.
 
-    Attributes:
-        settings: Of a training on any of the worlds.
-        plan: Makes the releases of the audited plan, on these documents.
-        present: With every target.
-        absent: Without them, or with others in their stead.
-        target_of: Of each document the target, where each target has a column of its own.
+    ``plan`` makes the releases of the audited plan. ``present`` has every target; ``absent``
+    none of them, or others in their stead. Where each target has a column of its own,
+    ``target_of`` says which target each document is of.
     """
 
     settings: Settings

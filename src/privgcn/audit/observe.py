@@ -42,17 +42,10 @@ _BITS = 8
 class Trainings:
     """What an adversary sees of many trainings who knows everything but who was there.
 
-    Attributes:
-        case: What was trained.
-        noise: All noise.
-        there: Whether each target was there.
-        releases: Of each target, the logarithm of the likelihood ratio of all releases,
-            positive for present, if noise is as the plan claims.
-        largest_move: How far a target moved a sum at most, in clip norms.
-        moves: Mean squares of how far they moved sums.
-        foreign: Releases of sums that no world has.
-        sampled: How often the group of a target was used.
-        could: How often it could have been.
+    ``releases`` has, of each target, the logarithm of the likelihood ratio of all releases,
+    positive for present, if noise is as the plan claims. Moves are in clip norms, ``moves`` as
+    mean squares. ``foreign`` releases are of sums that no world has. The group of a target was
+    ``sampled`` as often, of the times that it ``could`` have been.
     """
 
     case: Case

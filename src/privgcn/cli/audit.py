@@ -104,7 +104,6 @@ def attack(
 
 
 def _target(source: str, chosen: Chosen) -> Target:
-    """A run, whose settings are its own, or a corpus with the settings that were typed."""
     from privgcn.audit.audit import Target
     from privgcn.config import resolve
     from privgcn.errors import ConfigError

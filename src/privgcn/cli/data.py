@@ -45,7 +45,6 @@ def check(source: str, chosen: Chosen) -> Answer:
 
 
 def _problems(found: Check) -> Iterator[str]:
-    """Problems that stop training first, each with its remedy."""
     ranked = sorted(found.problems, key=lambda problem: not problem.stops)
     for number, problem in enumerate(ranked, start=1):
         head = f"Problem {number}" if problem.stops else "Note"

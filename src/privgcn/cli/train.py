@@ -216,7 +216,6 @@ def _read(
 
 
 def _note_unit(corpus: Corpus, settings: Settings) -> None:
-    """Says whom the run protects, where that may be too little."""
     privacy = settings.privacy
     if privacy is None or privacy.unit != "document":
         return
@@ -234,7 +233,6 @@ def _note_unit(corpus: Corpus, settings: Settings) -> None:
 
 
 def _note_features(prepared: PreparedRun) -> None:
-    """Says which features there are, and what is kept of the texts."""
     from privgcn.data.catalogue import usual_encodings
     from privgcn.features import NAMED, cache, choose
     from privgcn.runs.prepare import public_size

@@ -139,12 +139,7 @@ def epsilon_of_events(
 
 
 def check_accountant(accountant: str, events: Sequence[Event]) -> None:
-    """Refuses an accountant that has no bound for some of the events.
-
-    Raises:
-        ConfigError: There is no such accountant.
-        PrivacyContractError: A search without ``rdp``, or two clip norms by ``moments``.
-    """
+    """Refuses an accountant that has no bound for some of the events."""
     checked(accountant, Accountant, "accountant", _OWNER)
     for event in events:
         if not isinstance(event, GaussianEvent):

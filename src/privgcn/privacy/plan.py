@@ -334,12 +334,8 @@ def plan_for(
 ) -> PrivacyPlan:
     """The plan of a run, calibrated to its epsilon or with the noise multiplier given.
 
-    Args:
-        privacy: What is protected, and how strongly.
-        units: How many documents train, or owners for unit ``person``.
-        epochs: Passes over the training documents.
-        seed: Of a random partition.
-        columns: Of the training documents; one is read, if declared public.
+    ``units`` is how many documents train, or owners for unit ``person``. One of their
+    ``columns`` is read, if declared public; ``seed`` is that of a random partition.
     """
     if (privacy.epsilon is None) == (privacy.noise_multiplier is None):
         raise ConfigError(

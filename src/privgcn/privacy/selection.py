@@ -54,11 +54,7 @@ ExpectedRuns = Annotated[
 
 @strict("a search")
 class RunCount:
-    """The law of the secret number of runs: Poisson, given that there is at least one.
-
-    Attributes:
-        expected: How many runs there are on average; above 1.
-    """
+    """The law of the secret number of runs: Poisson, given that there is at least one."""
 
     expected: ExpectedRuns
 
@@ -169,14 +165,8 @@ def calibrated_search(
     """The search that costs at most its target, and the training of each candidate.
 
     Every run costs the same whichever candidate it draws, so none is favoured, and a score
-    costs its validation documents what training costs the training documents.
-
-    Args:
-        epsilon: The target for everything together.
-        trainings: What each candidate releases; their noise multipliers are replaced.
-        runs: The law of the number of runs.
-        validation_units: As in ``Selection``.
-        delta: Of the guarantee.
+    costs its validation documents what training costs the training documents. Of ``trainings``
+    the noise is replaced.
     """
     calibrated = partial(calibrate_event, epsilon, delta=delta, accountant="rdp")
     shapes = (*trainings, GaussianEvent(1.0))

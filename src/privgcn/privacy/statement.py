@@ -82,11 +82,7 @@ _Version = Annotated[str, Field(max_length=200)]
 class Fact:
     """One fact: a code of ``wording``, and the parameters that its sentence takes.
 
-    Attributes:
-        code: Which fact.
-        count: Of features or classes.
-        kind: Of features.
-        detail: What no code says, in the words of whoever declared it.
+    ``count`` and ``kind`` are of features or classes; ``detail`` says what no code does.
     """
 
     code: Annotated[str, Field(max_length=50)]
@@ -122,31 +118,14 @@ class InferenceClaim:
 _CLAIMS = tuple(InferenceClaim(mode, facts.covered) for mode, facts in MODES.items())
 
 
-class _PlanFields:
-    """What a statement says by its plan, under the same names."""
-
-    delta = property(attrgetter("plan.delta"))
-    unit = property(attrgetter("plan.unit"))
-    relation = property(attrgetter("plan.relation"))
-    units = property(attrgetter("plan.units"))
-    partition = property(attrgetter("plan.partition"))
-    sampling = property(attrgetter("plan.schedule.name"))
-    steps = property(attrgetter("plan.steps"))
-    clip_norm = property(attrgetter("plan.clip_norm"))
-    noise_multiplier = property(attrgetter("plan.noise_multiplier"))
-    sensitivity = property(attrgetter("plan.sensitivity"))
-    selection = property(attrgetter("plan.selection"))
-    accountant = property(attrgetter("plan.accountant"))
-
-
 @strict(_OWNER, kw_only=True)
-class PrivacyStatement(_PlanFields):
+class PrivacyStatement:
     """Everything that may be said about the privacy of one trained model.
 
     Build it with :meth:`of`; check one that came from elsewhere with :meth:`verify`.
 
     Attributes:
-        plan: Everything that epsilon follows from; its fields are here under the same names.
+        plan: Everything that epsilon follows from.
         gaussian_mu: Of Gaussian differential privacy; see ``tradeoff.Strength``.
         detected_at_1_percent: The best attack's rate of true alarms at 1 % false alarms.
         noise: ``secret``, or ``seeded``: such a run must not be released.
@@ -217,6 +196,11 @@ class PrivacyStatement(_PlanFields):
             digest="",
         )
         return replace(draft, digest=draft.computed_digest())
+
+    delta = property(attrgetter("plan.delta"))
+    unit = property(attrgetter("plan.unit"))
+    relation = property(attrgetter("plan.relation"))
+    accountant = property(attrgetter("plan.accountant"))
 
     @property
     def releasable(self) -> bool:

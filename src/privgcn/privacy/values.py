@@ -53,10 +53,6 @@ def strict(owner: str, *, kw_only: bool = False) -> Callable[[type[_T]], type[_T
 
     ``dataclasses.replace`` checks every rule again, which copies of a pydantic model do not.
     The description of a field is the remedy that its error ends with.
-
-    Args:
-        owner: How errors call it.
-        kw_only: Whether fields are given by name alone.
     """
 
     def decorate(cls: type[_T]) -> type[_T]:

@@ -53,12 +53,7 @@ def check_claim(
     record: Mapping[str, Any],
     where: Path,
 ) -> None:
-    """Computes a claim again and compares it with the model in ``where`` that it is about.
-
-    Raises:
-        DataError: The model file is none.
-        PrivacyContractError: The claim does not hold, or the model is another one.
-    """
+    """Computes a claim again and compares it with the model in ``where`` that it is about."""
     statement.verify()
     if settings.privacy is None:
         raise PrivacyContractError(

@@ -66,13 +66,13 @@ def guarantee_line(statement: PrivacyStatement | None) -> str:
 
 def explained(statement: PrivacyStatement) -> dict[str, Any]:
     """Everything that a page says about a guarantee, as plain values."""
-    values, plan, search = _values(statement), statement.plan, statement.selection
+    values, plan, search = _values(statement), statement.plan, statement.plan.selection
     facts = {
         **_WORDS["facts"],
         **(_WORDS["search"] if search else {}),
         **(_WORDS["search_on_private_documents"] if search and search.score else {}),
     }
-    whole = statement.unit == "part" and statement.partition.groups == 1
+    whole = plan.unit == "part" and plan.partition.groups == 1
     applies = {
         "void": bool(statement.void),
         "one_of_several": statement.one_of_several,
@@ -141,8 +141,8 @@ def in_words(statement: PrivacyStatement, facts: Sequence[Fact]) -> list[str]:
     """Facts of a statement, a sentence each."""
     known = {
         "members": "owners" if statement.unit == "person" else "documents",
-        "units": statement.units,
-        "column": statement.partition.column,
+        "units": statement.plan.units,
+        "column": statement.plan.partition.column,
     }
     return [sentence(SENTENCES[fact.code].format(**known, **vars(fact))) for fact in facts]
 
@@ -201,7 +201,8 @@ def _percent(chance: float) -> str:
 def _mu_in_words(statement: PrivacyStatement) -> str:
     if statement.gaussian_mu is None:
         return "no mu below 10,000 is known"
-    exact = statement.selection is None and statement.plan.schedule.rate == 1.0
+    plan = statement.plan
+    exact = plan.selection is None and plan.schedule.rate == 1.0
     range_ = "" if exact else f", for every delta from {round_up(statement.delta)} up"
     return f"mu at most {round_up(statement.gaussian_mu)}{range_}"
 

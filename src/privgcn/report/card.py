@@ -31,16 +31,11 @@ def privacy_card(
     contact: str | None = None,
     template: str = "card.md",
 ) -> str:
-    """The card; the same content in both formats. Markdown begins with what a hub reads.
+    """The card of a model that may be released, as ``card.md`` or ``card.html``.
 
-    Args:
-        statement: Of a model that may be released.
-        settings: Of its training; the ``data`` section stays out of the card.
-        about: What the training documents are, where their owner makes it public.
-        classes: Names of the classes, where they were declared and not read off the labels.
-        intended_use: What the model is for.
-        contact: Whom to ask.
-        template: ``card.md``, or ``card.html`` for one self-contained page.
+    Markdown begins with what a hub reads. The ``data`` section of the settings stays out. What
+    the documents are, the names of classes that were declared, what the model is for and whom
+    to ask are said where their owner makes them public.
     """
     if statement.void or not statement.releasable:
         raise ValueError("a privacy card is for a model that may be released")

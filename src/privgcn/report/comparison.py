@@ -21,11 +21,8 @@ EPSILON_AXIS = "epsilon (smaller is more private)"
 def folders_page(folders: Sequence[Path], *, evidence: Path | None = None) -> str:
     """The page of one run, or of several side by side.
 
-    Every claim is computed again from its files before the page repeats it.
-
-    Args:
-        folders: Run folders.
-        evidence: What ``privgcn attack --out`` wrote about the documents of a single run.
+    Every claim is computed again from its files before the page repeats it. ``evidence`` is
+    what ``privgcn attack --out`` wrote about the documents of a single run.
     """
     runs = [Run(folder) for folder in folders]
     for run in runs:

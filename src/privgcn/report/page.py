@@ -52,16 +52,9 @@ def run_page(
 ) -> str:
     """The page of one run; a working copy for the owner of the data.
 
-    Args:
-        settings: Of the run.
-        statement: ``None`` for a run without privacy, and the page says so.
-        scores: The content of ``scores.json``.
-        name: Of its folder.
-        checked: The files that the claim was held to.
-        attacks: What ``privgcn attack --out`` wrote about the same documents.
-
-    Raises:
-        ConfigError: The attacks are on other documents.
+    ``scores`` is the content of ``scores.json``, ``name`` that of the folder, ``checked`` the
+    files that the claim was held to, ``attacks`` what ``privgcn attack --out`` wrote about the
+    same documents.
     """
     private, dataset = statement is not None, dataset_of(settings, scores)
     shown_attacks = None

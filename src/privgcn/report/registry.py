@@ -59,12 +59,7 @@ class Answers(BaseModel):
 def registry_entry(statement: PrivacyStatement, answers: Mapping[str, Sequence[str]]) -> str:
     """The entry, ready for the registry's folder of deployments.
 
-    Args:
-        statement: Of a model that may be released.
-        answers: By field of the registry's schema; several values for lists.
-
-    Raises:
-        ConfigError: A field is unknown, missing, given twice, or not what it may be.
+    Answers are by field of the registry's schema, with several values for lists.
     """
     said = {key: list(v) if key in _LISTS or len(v) > 1 else v[0] for key, v in answers.items()}
     try:

@@ -48,11 +48,7 @@ _ROWS = 4096
 class Network(nn.Module):
     """A stack of layers; its parameters are ``layers.0.weight``, ``layers.0.bias``, ...
 
-    Args:
-        widths: Of the features, the hidden layers and the scores.
-        hops: Edges along which each layer's output is propagated.
-        dropout: Fraction of hidden values that a training step leaves out.
-        bias: Whether layers have one.
+    Each layer's output is propagated along ``hops`` edges.
     """
 
     def __init__(
@@ -145,13 +141,10 @@ def network_scores(
     module: nn.Module | None = None,
     alone: bool = False,
 ) -> NDArray[np.float32]:
-    """Scores ``[documents, classes]`` of all documents of a graph.
+    """Scores ``[documents, classes]`` of all documents of a graph, and nothing but the graph.
 
-    Args:
-        released: A trained network.
-        graph: All that the scores may depend on.
-        module: A module of the class that was trained, where it was a user's own.
-        alone: Each document by itself: no edge and no other document changes a bit.
+    Each document by itself (``alone``): no edge and no other document changes a bit. A user's
+    own network needs a ``module`` of the class that was trained.
     """
     scores: list[NDArray[np.float32]] = []
     own = None

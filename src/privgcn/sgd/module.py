@@ -39,11 +39,9 @@ def module_inputs(graph: DocumentGraph) -> tuple[Tensor, Tensor]:
 
 
 def checked_copy(module: nn.Module, features: int, classes: int) -> nn.Module:
-    """A copy of a module, once it is known to fit; lazy layers get their widths.
+    """A copy of a module, once it is known to fit and to keep neither statistics nor documents.
 
-    Raises:
-        ConfigError: It does not map features and edges to one row of scores per document.
-        PrivacyContractError: It keeps statistics or documents.
+    Lazy layers get their widths.
     """
     own = copy.deepcopy(module)
     title = type(module).__qualname__
@@ -80,12 +78,7 @@ def checked_copy(module: nn.Module, features: int, classes: int) -> nn.Module:
 def brought_module(
     released: Released, module: nn.Module | None, features: int, classes: int
 ) -> nn.Module:
-    """A copy of a module with the released parameters, ready to predict.
-
-    Raises:
-        ConfigError: There is no module, or it is of another class.
-        DataError: Its tensors are not those that were released.
-    """
+    """A copy of a module with the released parameters, ready to predict."""
     if module is None:
         raise ConfigError(
             f"This model is a module of the class '{released.title}', and files hold no code. "

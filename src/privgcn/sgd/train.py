@@ -42,13 +42,7 @@ Inputs = Callable[[DocumentGraph], tuple[Tensor, ...]]
 def train_private(
     session: Session, settings: Settings, *, module: nn.Module | None = None
 ) -> Released:
-    """Takes all steps that the session's plan pays for.
-
-    Args:
-        session: The training documents and the plan.
-        settings: Model, optimiser, learning rate, device, and the seed of the first weights.
-        module: A module of the user's own, where ``model.kind`` is ``module``.
-    """
+    """Takes all steps that the session's plan pays for."""
     device = training_device(settings.training)
     network, inputs = _network(settings, session.width, session.classes, module)
     network.to(device)
@@ -76,13 +70,9 @@ def train_plain(
 ) -> Released:
     """Trains without privacy, on random groups of the training documents.
 
-    Args:
-        train: Training documents and the edges among them.
-        visible: Training and validation documents with their edges, where validation is to
-            stop the training: the parameters of the best validation loss are kept, and
-            training stops when ``training.patience`` epochs brought no better one.
-        settings: Model, optimiser, epochs, patience, parts, device and seed.
-        module: A module of the user's own, where ``model.kind`` is ``module``.
+    ``visible`` has training and validation documents with their edges, where validation is to
+    stop the training: the parameters of the best validation loss are kept, and training stops
+    when ``training.patience`` epochs brought no better one.
     """
     training = settings.training
     device = training_device(training)
@@ -135,11 +125,7 @@ def mean_loss(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def training_device(training: TrainingSettings) -> torch.device:
-    """Where a run trains; ``auto`` is the GPU where there is one.
-
-    Raises:
-        ConfigError: The settings name a device that is not there.
-    """
+    """Where a run trains; ``auto`` is the GPU where there is one."""
     there = torch.cuda.is_available()
     if training.device == "cuda" and not there:
         raise ConfigError(
