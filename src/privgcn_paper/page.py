@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from privgcn.files import write_atomically
-from privgcn.report.charts import Figure, Point, Series, save_svg
+from privgcn.report.charts import Figure, Point, Series
 from privgcn.report.tables import Cell, MeanStd, Table
-from privgcn.report.text import number
+from privgcn.report.text import number, rendered
 from privgcn_paper.claims import (
     AGREES,
     CLEAR,
@@ -431,6 +431,6 @@ def _shown(page: Path, name: str, items: Sequence[Table | Figure]) -> str:
             continue
         file = page.parent / "figures" / f"reproduction-{name}-{position}.svg"
         file.parent.mkdir(parents=True, exist_ok=True)
-        save_svg(item, file)
+        write_atomically(file, rendered("figure.svg", figure=item) + "\n")
         lines.append(f"![{item.title}](figures/{file.name})\n")
     return "\n".join(lines)

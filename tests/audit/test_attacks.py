@@ -116,11 +116,11 @@ def test_all_attacks_make_one_record(tmp_path: Path) -> None:
     settings = small_settings(epsilon=2.0, privacy__unit="person", privacy__delta=1e-2)
     target = Target(prepare(corpus, settings))
     record = attack(target, shadows=4)
-    assert {row.model for row in record.rows} == {"without privacy", "epsilon 2", NO_MODEL}
+    assert {row.model for row in record.rows} == {"without privacy", "epsilon 2.00", NO_MODEL}
     # Three attacks in three modes on two kinds of models, and what texts alone tell.
     assert len(record.rows) == 3 * 3 * 2 + 1
     assert {row.covered for row in record.rows if row.model == "without privacy"} == {False}
-    private = [row for row in record.rows if row.model == "epsilon 2"]
+    private = [row for row in record.rows if row.model == "epsilon 2.00"]
     assert {row.inference for row in private if row.covered} == {"alone", "own-graph"}
     path = tmp_path / "attacks.json"
     path.write_text(record.model_dump_json())

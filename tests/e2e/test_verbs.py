@@ -206,7 +206,7 @@ class TestEvaluateAndPredict:
     # hazard 32
     def test_training_documents_given_as_new_ones_are_named(self, shelf, tmp_path):
         other = letters(tmp_path / "other", range(1000, 1010), split=False)
-        words = ["predict", shelf / "run", other, "--out", tmp_path / "p.csv"]
+        words = ["predict", shelf / "run", other, "--out", tmp_path / "p.csv", "--overwrite"]
         assert record_of(*words)["covered"] is True
         first = (shelf / "letters" / "documents.jsonl").read_text().splitlines()
         with (other / "documents.jsonl").open("a") as file:

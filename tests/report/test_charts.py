@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from privgcn.report.charts import Figure, Point, Scale, Series, save_svg
+from privgcn.report.charts import Figure, Point, Scale, Series
+from privgcn.report.text import rendered
 
 HOSTILE = "<b>\x00&\"'"
 
@@ -84,14 +85,14 @@ def test_an_axis_of_values_holds_zero_and_all_values(values):
     assert 2 <= len(scale.ticks) <= 12
 
 
-def test_a_file_of_its_own_has_a_legend_and_a_ground(tmp_path):
+def test_a_file_of_its_own_has_a_legend_and_a_ground():
     figure = lines(
         Series(HOSTILE, [Point(1, 0.5), Point(2, 0.7)]), Series("b", [Point(1, 0.6)])
     )
-    save_svg(figure, tmp_path / "figure.svg")
-    tree = ElementTree.parse(tmp_path / "figure.svg").getroot()
+    drawing = rendered("figure.svg", figure=figure)
+    tree = ElementTree.fromstring(drawing.encode())
     words = [node.text for node in tree.iter("{http://www.w3.org/2000/svg}text")]
 
     assert "b" in words
     assert tree.get("width") == "720"
-    assert "prefers-color-scheme" in (tmp_path / "figure.svg").read_text()
+    assert "prefers-color-scheme" in drawing

@@ -37,6 +37,7 @@ from privgcn.inference import scores_in_mode
 from privgcn.mechanism import Groups, RandomSource, Session
 from privgcn.mechanism.fixed_point import Floats
 from privgcn.privacy.plan import PrivacyPlan
+from privgcn.privacy.wording import round_up
 from privgcn.released import Released
 from privgcn.runs.prepare import prepare
 from privgcn.runs.train import fit
@@ -109,7 +110,7 @@ def attack(target: Target, *, shadows: int = 16) -> Attacks:
     kinds = {NO_PRIVACY: make_settings("plain").model_copy(update=shared)}
     claim = None if given.privacy is None else target.claim
     if claim is not None:
-        kinds[f"epsilon {claim:.3g}"] = given
+        kinds[f"epsilon {round_up(claim, 3)}"] = given
     rows: list[AttackRow] = []
     for name, settings in kinds.items():
         own = settings is given

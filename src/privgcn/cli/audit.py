@@ -40,7 +40,7 @@ def audit(
         typer.echo(f"THE CLAIM IS BROKEN: {reason}.", err=True)
     lines = [
         f"Claim: epsilon at most {round_up(result.claim)} at delta {round_up(result.delta)} "
-        f"(mu {result.claim_mu:.3f}), unit {result.unit}, relation {result.relation}.",
+        f"(mu {round_up(result.claim_mu)}), unit {result.unit}, relation {result.relation}.",
         f"Measured: epsilon at least {result.epsilon:.3f} (mu {result.mu:.3f}) with "
         f"{result.confidence:.0%} confidence, {result.share:.0%} of the claim, from "
         f"{result.correct:,} right guesses of {result.guesses:,}.",

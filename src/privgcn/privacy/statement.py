@@ -2,23 +2,6 @@
 
 A statement holds a plan, two epsilons, and facts as codes with typed parameters. ``wording``
 turns all of it into words. Nothing that is checked depends on a sentence.
-
-    >>> from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, Schedule
-    >>> plan = PrivacyPlan(
-    ...     unit="document",
-    ...     relation="remove",
-    ...     partition=PartitionFacts(kind="each", groups=1208),
-    ...     schedule=Schedule("all", 1208),
-    ...     clip_norm=1.0,
-    ...     noise_multiplier=25.0,
-    ...     steps=30,
-    ...     delta=1e-5,
-    ...     units=1208,
-    ... )
-    >>> statement = PrivacyStatement.of(plan, releasable=True)
-    >>> PrivacyStatement.from_json(statement.to_json()).verify()
-    >>> print(statement.text().splitlines()[2])
-    Guarantee: epsilon at most 0.8017 at delta 1e-5 for one document, relation remove.
 """
 
 from __future__ import annotations

@@ -12,12 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from privgcn.files import write_atomically
 from privgcn.report.tables import Table
 from privgcn.report.text import between, number, rendered, score, shortened
 
@@ -174,8 +172,3 @@ class Scale(NamedTuple):
             return (along(float(value)) - low + pad) / (high - low + 2 * pad)
 
         return cls(at, [(at(value), number(value)) for value in own])
-
-
-def save_svg(figure: Figure, path: Path) -> None:
-    """Writes a drawing to a file of its own, light or dark as the reader's system is."""
-    write_atomically(path, rendered("figure.svg", figure=figure) + "\n")

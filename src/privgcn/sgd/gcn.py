@@ -3,20 +3,6 @@
 A layer is Z = P^k X W + b, with P = D^-1/2 (A + I) D^-1/2 and k hops. ``gcn`` is Kipf and
 Welling's network: two layers of one hop each, with ReLU and dropout between them. ``mlp`` is
 the same without edges, and ``linear`` is softmax regression on propagated features.
-
-    >>> import numpy as np
-    >>> from privgcn.config import ModelSettings
-    >>> from privgcn.graph import DocumentGraph
-    >>> graph = DocumentGraph(
-    ...     features=np.eye(3, dtype=np.float32),
-    ...     edges=np.array([[0], [2]]),
-    ...     labels=np.array([0, 1, -1]),
-    ...     classes=2,
-    ...     split=np.zeros(3, np.int8),
-    ... )
-    >>> network = Network.of(ModelSettings(), features=3, classes=2, seed=0)
-    >>> network.eval()(*network.inputs(graph)).shape
-    torch.Size([3, 2])
 """
 
 from __future__ import annotations
