@@ -123,7 +123,7 @@ def test_documents_without_a_label_train(tmp_path: Path, recipe: Any) -> None:
 
     model, other = fitted("invoice"), fitted("parcel")
     assert model.statement_ is not None
-    assert model.statement_.units == 40
+    assert model.statement_.plan.units == 40
     asked = load_corpus(tmp_path / "inv").test
     assert (model.predict_proba(asked) != other.predict_proba(asked)).any()
 
@@ -270,7 +270,7 @@ def test_a_data_of_pytorch_geometric_is_enough() -> None:
     data.x = torch.tensor(VECTORS, dtype=torch.float32)
     model = GraphClassifier(8.0, 1e-3).fit(data)
     assert model.statement_ is not None
-    assert model.statement_.units == 45
+    assert model.statement_.plan.units == 45
     assert model.predict(data).shape == (60,)
     assert model.score(data) == model.score(Corpus.from_pyg(data).test)
     assert data.edge_index.shape == (2, 118)
