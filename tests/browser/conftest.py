@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from privacy.plans import statement as make_statement
 from privgcn.report.card import privacy_card
 from privgcn.report.comparison import runs_page
 from privgcn.report.page import run_page
-from report.samples import make_scores, make_settings, make_statement, record
+from report.samples import make_scores, make_settings, record
 
 HOSTILE = (
     "<script>alert(1)</script>",

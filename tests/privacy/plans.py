@@ -1,9 +1,10 @@
 """Plans and statements for the tests of the claim."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, Schedule
-from privgcn.privacy.statement import PrivacyStatement
+from privgcn.privacy.statement import Fact, PrivacyStatement
 
 EACH = PartitionFacts(kind="each", groups=100)
 RANDOM = PartitionFacts(kind="random", groups=10, seed=1)
@@ -28,8 +29,14 @@ def plan(**changes: Any) -> PrivacyPlan:
 
 
 def statement(
-    model_sha256: str | None = None, *, releasable: bool = True, **changes: Any
+    model_sha256: str | None = None,
+    *,
+    releasable: bool = True,
+    not_covered: Sequence[Fact | str] = (),
+    **changes: Any,
 ) -> PrivacyStatement:
     """The statement of such a plan."""
     made = plan(**{"noise_multiplier": 20.0, "steps": 10, **changes})
-    return PrivacyStatement.of(made, releasable=releasable, model_sha256=model_sha256)
+    return PrivacyStatement.of(
+        made, releasable=releasable, not_covered=not_covered, model_sha256=model_sha256
+    )

@@ -6,27 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from privgcn.config import Settings
-from privgcn.privacy.plan import PartitionFacts, PrivacyPlan, Schedule
 from privgcn.privacy.statement import PrivacyStatement
-
-PLAN: dict[str, Any] = {
-    "unit": "document",
-    "relation": "remove",
-    "partition": PartitionFacts(kind="each", groups=200),
-    "schedule": Schedule("all", 200),
-    "clip_norm": 1.0,
-    "noise_multiplier": 8.0,
-    "steps": 3,
-    "delta": 1e-5,
-    "units": 200,
-}
-
-
-def make_statement(*, releasable: bool = True, **changes: Any) -> PrivacyStatement:
-    gaps = changes.pop("not_covered", ())
-    return PrivacyStatement.of(
-        PrivacyPlan(**{**PLAN, **changes}), releasable=releasable, not_covered=gaps
-    )
 
 
 def make_settings(statement: PrivacyStatement | None, **changes: Any) -> Settings:

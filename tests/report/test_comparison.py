@@ -8,11 +8,12 @@ import shutil
 import pytest
 
 from builders import reseal, run_folder
+from privacy.plans import statement as make_statement
 from privgcn.config import to_toml
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
 from privgcn.report.comparison import folders_page, runs_page
 from privgcn.runs.folder import write_folder
-from report.samples import make_scores, make_settings, make_statement, record
+from report.samples import make_scores, make_settings, record
 
 
 def test_runs_stand_side_by_side_with_a_curve():

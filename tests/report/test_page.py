@@ -6,11 +6,12 @@ import re
 
 import pytest
 
+from privacy.plans import statement as make_statement
 from privgcn.audit.attacks import AttackRow, Attacks
 from privgcn.errors import ConfigError
 from privgcn.report.page import run_page
 from privgcn.report.text import NOTHING
-from report.samples import make_scores, make_settings, make_statement
+from report.samples import make_scores, make_settings
 
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
 STATEMENT = make_statement()

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from privacy.plans import statement as make_statement
 from privgcn.errors import ConfigError
 from privgcn.report.registry import registry_entry
-from report.samples import make_statement
 
 STATEMENT = make_statement()
 ANSWERS = {
