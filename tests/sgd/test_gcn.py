@@ -42,7 +42,7 @@ def test_gcn_is_two_gcn_convolutions(make_graph: Any, sparse: bool) -> None:
     both = torch.from_numpy(np.concatenate([graph.edges, graph.edges[::-1]], axis=1))
     layers = GCNConv(8, 5), GCNConv(5, 4)
     with torch.no_grad():
-        for layer, own in zip(layers, network.stack, strict=True):
+        for layer, own in zip(layers, network.layers, strict=True):
             layer.lin.weight.copy_(own.weight.T)
             layer.bias.copy_(own.bias)
         rows = graph.features.toarray() if sparse else graph.features
@@ -58,7 +58,7 @@ def dense_scores(network: Network, graph: Any, mask: Any = 1.0) -> torch.Tensor:
     matrix = torch.matrix_power(
         torch.from_numpy(graph.propagation.toarray()), network.hops or 0
     )
-    for number, layer in enumerate(network.stack):
+    for number, layer in enumerate(network.layers):
         rows = matrix @ ((rows.relu() * mask if number else rows) @ layer.weight)
         rows = rows if layer.bias is None else rows + layer.bias
     return rows

@@ -70,9 +70,8 @@ class Audit(NamedTuple):
 
     ``epsilon`` and ``mu`` (of Gaussian differential privacy) are the lower bounds that
     ``correct`` of ``guesses`` prove: about which of two neighbours a run was trained on, from
-    all its releases, with ``runs`` on each. Moves are how many clip norms one unit moved a sum,
-    the usual one as the root of the mean square. ``broken`` says why the claim does not hold,
-    if anything does.
+    all its releases. Moves are how many clip norms one unit moved a sum, the usual one as the
+    root of the mean square. ``broken`` says why the claim does not hold, if anything does.
     """
 
     claim: float
@@ -80,10 +79,8 @@ class Audit(NamedTuple):
     delta: float
     unit: str
     relation: str
-    noise_multiplier: float
     sensitivity: int
     confidence: float
-    runs: int
     guesses: int
     correct: int
     epsilon: float
@@ -147,10 +144,8 @@ def audit(
         delta=plan.delta,
         unit=plan.unit,
         relation=plan.relation,
-        noise_multiplier=plan.noise_multiplier,
         sensitivity=plan.sensitivity,
         confidence=confidence,
-        runs=guesses // 2,
         guesses=guesses,
         correct=correct,
         epsilon=epsilon,

@@ -500,27 +500,24 @@ def calibrate_event(
         paid = cost(log_noise, by)
         return math.log(paid / aim) if paid > 0.0 else -1e3
 
-    def least(by: str, low: float, high: float) -> float:
-        """About the least noise within these logarithms that costs no more than the aim."""
-        if gap(high, by) > 0.0:
-            return high
-        if gap(low, by) <= 0.0:
-            return low
+    def least(by: str, most: float) -> float:
+        """About the least noise, up to this logarithm, that costs no more than the aim."""
+        if gap(most, by) > 0.0:
+            return most
+        if gap(_LOG_LEAST, by) <= 0.0:
+            return _LOG_LEAST
         from scipy.optimize import brentq
 
-        here = float(brentq(gap, low, high, (by,), xtol=1e-9))
+        here = float(brentq(gap, _LOG_LEAST, most, (by,), xtol=1e-9))
         # Epsilon may jump, or the root lie a hair on the cheap side.
         while gap(here, by) > 0.0:
-            here = min(here + 1e-8, high)
+            here = min(here + 1e-8, most)
         return here
 
-    here = least("rdp" if accountant == "pld" else accountant, _LOG_LEAST, _LOG_MOST)
+    here = least("rdp" if accountant == "pld" else accountant, _LOG_MOST)
     if accountant == "pld":
         # Never costs more than rdp, which answers in milliseconds and lies close by.
-        low, high, stride = here - 0.05, here, 0.05
-        while low > _LOG_LEAST and gap(low, "pld") <= 0.0:
-            low, high, stride = low - 2.0 * stride, low, 2.0 * stride
-        here = least("pld", max(low, _LOG_LEAST), high)
+        here = least("pld", here)
     reached = cost(here)
     if reached > target:
         raise NotCalibratedError(

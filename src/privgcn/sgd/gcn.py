@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -42,7 +42,7 @@ class Network(nn.Module):
     ) -> None:
         super().__init__()
         self.hops, self.dropout = hops, dropout
-        self.layers = nn.ModuleList(_Layer(*pair, bias=bias) for pair in pairwise(widths))
+        self.layers: Any = nn.ModuleList(_Layer(*pair, bias=bias) for pair in pairwise(widths))
 
     @classmethod
     def of(cls, model: ModelSettings, *, features: int, classes: int, seed: int) -> Self:
@@ -61,7 +61,7 @@ class Network(nn.Module):
         """The same network with Glorot's uniform weights from a seed."""
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
-            for layer in self.stack:
+            for layer in self.layers:
                 bound = math.sqrt(6.0 / sum(layer.weight.shape))
                 first = torch.rand(layer.weight.shape, generator=generator)
                 layer.weight.copy_(first * (2 * bound) - bound)
@@ -80,11 +80,6 @@ class Network(nn.Module):
         network.load_state_dict(tensors)
         return network.eval().requires_grad_(False)
 
-    @property
-    def stack(self) -> list[_Layer]:
-        """The layers, in order."""
-        return cast("list[_Layer]", list(self.layers))
-
     def inputs(self, graph: DocumentGraph) -> tuple[Tensor, ...]:
         """What the network is called with: features, their transpose, propagation matrix."""
         features = _tensor(graph.features)
@@ -94,7 +89,7 @@ class Network(nn.Module):
     def forward(self, features: Tensor, transposed: Tensor, *propagation: Tensor) -> Tensor:
         """Scores ``[documents, classes]``."""
         hidden = features
-        for number, layer in enumerate(self.stack):
+        for number, layer in enumerate(self.layers):
             if number == 0:
                 hidden = product(features, transposed, layer.weight)
             else:
@@ -142,7 +137,7 @@ def network_scores(
             calls = [(row[None], edges[:, :0]) for row in rows] if alone else [(rows, edges)]
             scores = [own(*call).float().numpy() for call in calls]
         elif alone:
-            stack = Network.trained(released).stack
+            stack = Network.trained(released).layers
             for begin in range(0, len(graph), _ROWS):
                 values: Any = graph.features[begin : begin + _ROWS]
                 for number, layer in enumerate(stack):
