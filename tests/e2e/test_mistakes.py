@@ -221,6 +221,8 @@ class TestOut:
         assert out.read_text() != "mine"
         (tmp_path / "link.csv").symlink_to(shelf / "run" / "model.json")
         (tmp_path / "folder.csv").mkdir()
+        (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
+        call(*words, tmp_path / "loop.csv")
         for place, rule in (
             (shelf / "run" / "new.csv", "must stay as it is"),
             (tmp_path / "link.csv", "must stay as it is"),

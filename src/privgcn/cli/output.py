@@ -131,7 +131,7 @@ def check_out(out: Path, *, overwrite: bool) -> None:
             )
         return
     with writing(out):
-        path = out.resolve()
+        path = Path(os.path.realpath(out))
         if is_stored(path.parent):
             raise ConfigError(
                 f"The folder {out.parent} is a run, model or release, which must stay as it "

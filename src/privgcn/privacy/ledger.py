@@ -101,13 +101,8 @@ class Ledger:
         """Records one release and returns the epsilon spent, at the budget's delta if any.
 
         The same model counts once, however often it is released; without a hash of it every
-        release counts as another model.
-
-        Args:
-            statement: Of the model.
-            budget: The most that all releases may cost; ``None`` for no limit.
-            not_chosen: The owner's word that a model that is one of several was not chosen
-                among them by looking at scores or documents.
+        release counts as another model. ``not_chosen`` is the owner's word that a model that is
+        one of several was not chosen among them by looking at scores or documents.
 
         Raises:
             DataError: The file cannot be read or written, or was changed by somebody else.

@@ -1,11 +1,5 @@
 """Pages: one self-contained HTML file about a run; no network, no script, works from disk.
 
-    >>> from privgcn.config import Settings
-    >>> scores = {"dataset": "archive", "classes": [], "modes": {"alone": {"micro_f1": 0.5}}}
-    >>> page = run_page(Settings(), None, scores)
-    >>> "archive, without differential privacy" in page
-    True
-
 The same input gives the same bytes.
 """
 

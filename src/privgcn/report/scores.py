@@ -1,10 +1,4 @@
-"""The scores of a run as tables and charts: the dict of ``scores.json``, read as it is.
-
->>> entry = {"micro_f1": 0.5, "macro_f1": 0.4, "documents": 8}
->>> table = mode_table({"modes": {"alone": entry}}, private=True)
->>> table.rows[0][:3]
-('alone', 'covered', 0.5)
-"""
+"""The scores of a run as tables and charts: the dict of ``scores.json``, read as it is."""
 
 from __future__ import annotations
 
