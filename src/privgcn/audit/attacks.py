@@ -72,16 +72,14 @@ class AttackRow(_Record):
     model: str
     inference: str | None
     covered: bool
-    positives: int
     auc: Measured
     tpr: tuple[Measured, ...]
 
 
 class Attacks(_Record):
-    """Everything that was tried on one corpus, with the claim of the private models."""
+    """Everything that was tried on one corpus; the unit is what private models protect."""
 
     source: str
-    epsilon: float | None
     unit: str | None
     shadows: int
     rows: tuple[AttackRow, ...]
@@ -108,9 +106,8 @@ def attack(target: Target, *, shadows: int = 16) -> Attacks:
     connected = bool((graph.split[graph.edges] == TRAIN).all(0).any())
     shared = {"seed": given.seed, "data": given.data, "features": given.features}
     kinds = {NO_PRIVACY: make_settings("plain").model_copy(update=shared)}
-    claim = None if given.privacy is None else target.claim
-    if claim is not None:
-        kinds[f"epsilon {round_up(claim, 3)}"] = given
+    if given.privacy is not None:
+        kinds[f"epsilon {round_up(target.claim, 3)}"] = given
     rows: list[AttackRow] = []
     for name, settings in kinds.items():
         own = settings is given
@@ -136,7 +133,6 @@ def attack(target: Target, *, shadows: int = 16) -> Attacks:
         rows.append(_row("edges", NO_MODEL, None, alike))
     return Attacks(
         source=corpus.name,
-        epsilon=claim,
         unit=None if given.privacy is None else given.privacy.unit,
         shadows=shadows,
         rows=tuple(sorted(rows, key=lambda row: row.attack)),
@@ -152,7 +148,6 @@ def _row(
         model=model,
         inference=mode,
         covered=private and mode is not None and MODES[mode].covered,
-        positives=len(scores.inside),
         auc=auc(*scores, copies),
         tpr=tuple(true_positives(*scores, rate, copies) for rate in FALSE_POSITIVES),
     )
