@@ -3,142 +3,54 @@
 Each letter belongs to a patient (its owner) and to a department (its label). Edges join
 the letters of one patient, and a referral joins letters of two patients, mostly within a
 department. A single letter often says little about its department or mentions others, so the
-edges help.
+edges help. ``scripts/make_clinic.py`` wrote it.
 """
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Sequence
+import bz2
+import json
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privgcn.data.catalogue import DatasetCard
-from privgcn.data.corpus import Corpus, CorpusFacts, random_split
-from privgcn.data.edges import canonical_edges
-
-PATIENTS = 1_000
-LETTERS = 3_600
-_SEED = 20_230_519
-_PRACTICES = 12
-
-# Chances, chosen so that a letter alone is clearly harder to place than one with its edges.
-_HOME_DEPARTMENT = 0.92
-_VAGUE_LETTER = 0.3
-_OWN_PHRASE = 0.6
-_OTHER_PHRASE = 0.2
-_OWN_HISTORY = 0.2
-_REFERRALS = 2_000
-_REFERRAL_WITHIN = 0.85
-
-_WORDS: dict[str, Any] = tomllib.loads(
-    files(__package__).joinpath("clinic.toml").read_text("utf-8")
-)
-_CLASSES = tuple(_WORDS["departments"])
+from privgcn.data.corpus import Corpus, CorpusFacts
 
 
 @cache
-def make_clinic() -> Corpus:
-    """Generates the corpus; the same one every time."""
-    random = np.random.default_rng(_SEED)
-    # At least one letter for each patient; a patient's letters are spread over the corpus.
-    rest = random.integers(0, PATIENTS, LETTERS - PATIENTS)
-    owners = random.permutation(np.concatenate([np.arange(PATIENTS), rest]))
-    home = random.integers(0, len(_CLASSES), PATIENTS)
-    stays = random.random(LETTERS) < _HOME_DEPARTMENT
-    labels = np.where(stays, home[owners], random.integers(0, len(_CLASSES), LETTERS))
-    ages = random.integers(18, 93, PATIENTS)
-    texts = tuple(
-        _letter(random, int(label), int(ages[owner]))
-        for label, owner in zip(labels, owners, strict=True)
-    )
-    practice = random.integers(1, _PRACTICES + 1, PATIENTS)
+def _clinic() -> Corpus:
+    packed = files(__package__).joinpath("clinic.json.bz2").read_bytes()
+    columns = json.loads(bz2.decompress(packed))
+    owners = np.array(columns["owners"], dtype=np.int64)
+    practices = [f"practice-{practice:02d}" for practice in columns["practices"]]
     return Corpus(
         name="clinic",
-        ids=np.array([f"letter-{row:04d}" for row in range(LETTERS)], dtype=object),
-        texts=texts,
-        labels=labels.astype(np.int64),
-        classes=_CLASSES,
-        edges=_edges(random, owners, labels),
-        split=random_split(LETTERS, _SEED, owners),
+        ids=np.array([f"letter-{row:04d}" for row in range(len(owners))], dtype=object),
+        texts=tuple(columns["texts"]),
+        labels=np.array(columns["labels"], dtype=np.int64),
+        classes=tuple(columns["classes"]),
+        edges=np.array(columns["edges"], dtype=np.int64),
+        split=np.array(columns["split"], dtype=np.int8),
         owners=owners,
-        owner_names=tuple(f"patient-{row:04d}" for row in range(PATIENTS)),
-        columns={
-            "practice": np.array([f"practice-{code:02d}" for code in practice[owners]], object)
-        },
+        owner_names=tuple(f"patient-{row:04d}" for row in range(int(owners.max()) + 1)),
+        columns={"practice": np.array(practices, dtype=object)},
         facts=CorpusFacts(
             source="clinic", classes_declared=True, split_origin="benchmark", synthetic=True
         ),
     )
 
 
-def _edges(
-    random: np.random.Generator, owners: NDArray[np.int64], labels: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """All pairs of a patient's letters, and referrals between letters of two patients."""
-    order = np.argsort(owners, kind="stable")
-    firsts, seconds = [], []
-    for step in range(1, int(np.bincount(owners).max())):
-        same = owners[order[:-step]] == owners[order[step:]]
-        firsts.append(order[:-step][same])
-        seconds.append(order[step:][same])
-    source = random.integers(0, LETTERS, _REFERRALS)
-    target = random.integers(0, LETTERS, _REFERRALS)
-    within = random.random(_REFERRALS) < _REFERRAL_WITHIN
-    for department in range(int(labels.max()) + 1):
-        here = within & (labels[source] == department)
-        target[here] = random.choice(np.flatnonzero(labels == department), int(here.sum()))
-    other = owners[source] != owners[target]
-    return canonical_edges(
-        np.concatenate([*firsts, source[other]]),
-        np.concatenate([*seconds, target[other]]),
-        LETTERS,
-    )
-
-
-def _letter(random: np.random.Generator, department: int, age: int) -> str:
-    def phrases(own: float) -> Any:
-        draw = random.random()
-        if draw < own:
-            return _WORDS["departments"][_CLASSES[department]]
-        if draw < own + _OTHER_PHRASE:
-            return _WORDS["departments"][_pick(random, _CLASSES)]
-        return _WORDS["anywhere"]
-
-    own = 0.0 if random.random() < _VAGUE_LETTER else _OWN_PHRASE
-    finding = phrases(own)
-    values = {
-        "age": str(age),
-        "complaint": _pick(random, phrases(own)["complaints"]),
-        "examination": _pick(random, finding["examinations"]),
-        "finding": _pick(random, finding["findings"]),
-        "diagnosis": _pick(random, phrases(_OWN_HISTORY)["diagnoses"]),
-        "treatment": _pick(random, phrases(own)["treatments"]),
-        "duration": _pick(random, _WORDS["durations"]),
-    }
-    values["Examination"] = values["examination"][:1].upper() + values["examination"][1:]
-    return " ".join(
-        _pick(random, frames).format(**values) for frames in _WORDS["sentences"].values()
-    )
-
-
-def _pick(random: np.random.Generator, choices: Sequence[str]) -> str:
-    return choices[int(random.integers(len(choices)))]
-
-
 CARD = DatasetCard(
     name="clinic",
     # The corpus is fixed, so neither the folder nor the seed matters.
-    loader=lambda card, folder, seed: make_clinic(),
+    loader=lambda card, folder, seed: _clinic(),
     title="Synthetic clinical letters, joined by patient and referral",
     language="English",
     licence="Apache-2.0 (part of this package)",
     synthetic=True,
-    documents=LETTERS,
+    documents=3_600,
     edges=7_990,
     classes=6,
     features="raw text",
