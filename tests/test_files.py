@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from privgcn.errors import ConfigError, DataError
-from privgcn.files import read_bounded, write_atomically
+from privgcn.files import data_folder, read_bounded, write_atomically
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -79,3 +79,14 @@ def test_a_file_is_born_with_its_permissions(
     assert modes == [0o666 & ~umask, 0o600]
     for name, mode in zip(("usual", "private"), modes, strict=True):
         assert (tmp_path / name).stat().st_mode & 0o777 == mode
+
+
+def test_where_data_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRIVGCN_DATA", "/here")
+    assert data_folder() == Path("/here")
+    assert data_folder(tmp_path) == tmp_path
+    monkeypatch.delenv("PRIVGCN_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    assert data_folder() == Path("/cache/privgcn/data")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert data_folder() == Path.home() / ".cache" / "privgcn" / "data"

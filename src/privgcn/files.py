@@ -18,6 +18,20 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 
+def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
+    """The folder of raw data: the argument, ``PRIVGCN_DATA``, or the user cache."""
+    named = data_dir or os.environ.get("PRIVGCN_DATA")
+    return Path(named).expanduser() if named else cache_folder() / "data"
+
+
+def cache_folder() -> Path:
+    """The user's cache folder for this package, after the XDG rules."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    # The XDG rules say that a relative path there must be ignored.
+    root = Path(base) if base and os.path.isabs(base) else Path.home() / ".cache"
+    return root / "privgcn"
+
+
 def open_bounded(path: Path, *, most: int) -> BinaryIO:
     """A regular file of at most ``most`` bytes, open for reading.
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.data.download import data_folder
 from privgcn.errors import DataError, DataNotAvailableError
 from privgcn.features.base import (
     FITTED,
@@ -25,6 +24,7 @@ from privgcn.features.base import (
     in_folder,
 )
 from privgcn.features.words import Language, WithoutStopWords, split_words
+from privgcn.files import data_folder
 
 if TYPE_CHECKING:
     from privgcn.data import Corpus

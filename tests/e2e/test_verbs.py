@@ -379,7 +379,7 @@ def test_datasets_are_listed_and_fetched(tmp_path, monkeypatch):
     record = record_of("datasets", "--data-dir", tmp_path)
     where = {row["name"]: row["where"] for row in record["datasets"]}
 
-    assert (where["clinic"], where["cora"]) == ("generated", "not fetched")
+    assert (where["clinic"], where["cora"]) == ("here", "not fetched")
     assert "not fetched" in call("datasets", "--data-dir", tmp_path)
     assert "nothing to download" in call("fetch", "clinic")
     with pytest.raises(DataError) as missing:

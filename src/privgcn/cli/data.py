@@ -73,13 +73,13 @@ def _facts(facts: dict[str, Any]) -> Iterator[str]:
 def datasets(data_dir: Path | None = None) -> Answer:
     """List the known datasets and whether they are on this machine."""
     from privgcn.data.catalogue import dataset, dataset_names
-    from privgcn.data.download import data_folder
+    from privgcn.files import data_folder
     from privgcn.report.tables import Table
 
     folder, records = data_folder(data_dir), []
     columns = ("name", "documents", "edges", "classes", "where", "title")
     for card in map(dataset, dataset_names()):
-        where = "not fetched" if card.missing(folder) else "here" if card.files else "generated"
+        where = "not fetched" if card.missing(folder) else "here"
         known = {**vars(card), "where": where}
         more = ("features", "language", "licence")
         records.append({name: known[name] for name in (*columns, *more)})
@@ -96,19 +96,17 @@ def datasets(data_dir: Path | None = None) -> Answer:
 def fetch(name: str, data_dir: Path | None = None, copy: Path | None = None) -> Answer:
     """Download a dataset and verify its SHA-256."""
     from privgcn.data.catalogue import dataset
-    from privgcn.data.download import data_folder
-    from privgcn.data.download import fetch as download
+    from privgcn.files import data_folder
 
     card, folder = dataset(name), data_folder(data_dir)
-    record = {"dataset": card.name, "data_dir": str(folder), "files": list[str]()}
-    if not card.files:
-        line = f"{card.name} is synthetic and generated on this machine: nothing to download."
-        return Answer(record, [line])
-    files = download(card, folder, source=copy, progressbar=watched_by_a_person())
-    lines = [f"{card.name}: {len(files)} files, checked, in {files[0].parent}"]
-    if copy is not None:
+    files = card.fetch(folder, source=copy, progressbar=watched_by_a_person())
+    lines = [f"{card.name} comes with the package: nothing to download."]
+    if files:
+        lines = [f"{card.name}: {len(files)} files, checked, in {files[0].parent}"]
+    if files and copy is not None:
         lines.append(card.load(folder, 0).summary)
-    return Answer({**record, "files": list(map(str, files))}, lines)
+    record = {"dataset": card.name, "data_dir": str(folder), "files": list(map(str, files))}
+    return Answer(record, lines)
 
 
 @takes(

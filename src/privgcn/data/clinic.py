@@ -49,7 +49,6 @@ CARD = DatasetCard(
     title="Synthetic clinical letters, joined by patient and referral",
     language="English",
     licence="Apache-2.0 (part of this package)",
-    synthetic=True,
     documents=3_600,
     edges=7_990,
     classes=6,

@@ -23,9 +23,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from privgcn.data.download import cache_folder
 from privgcn.errors import ConfigError, DataError
-from privgcn.files import writing
+from privgcn.files import cache_folder, writing
 
 _PATIENCE = 60.0
 _OWN_FILE = re.compile(r"[0-9a-f]{32}\.sqlite3(-journal)?")

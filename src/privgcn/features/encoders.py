@@ -24,13 +24,13 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from privgcn.data.download import data_folder
 from privgcn.errors import DataError, DataNotAvailableError, MissingExtraError
 from privgcn.features import bert
 from privgcn.features.base import FITTED, LOCAL, PublicVectors, bare_name, in_folder
 from privgcn.features.bert import Bert, encoded
 from privgcn.features.cache import Encode, VectorCache, default_cache
 from privgcn.features.packages import MINILM, UNIVERSAL, WORDLLAMA
+from privgcn.files import data_folder
 
 if TYPE_CHECKING:
     import torch

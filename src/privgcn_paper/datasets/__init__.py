@@ -12,17 +12,17 @@ from importlib.resources import files
 from pathlib import Path
 
 from privgcn.data import Corpus
-from privgcn.data.catalogue import DatasetCard, RawFile
+from privgcn_paper.datasets.raw import PublishedDataset, RawFile
 
 
-def _card(name: str, module: str) -> DatasetCard:
-    def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
+def _card(name: str, module: str) -> PublishedDataset:
+    def load(card: PublishedDataset, folder: Path, seed: int) -> Corpus:
         corpus: Corpus = import_module(f"{__name__}.{module}").load(card, folder, seed)
         return corpus
 
     described = dict(_DESCRIBED[name])
     raw = tuple(RawFile(**file) for file in described.pop("files", ()))
-    return DatasetCard(name=name, loader=load, files=raw, **described)
+    return PublishedDataset(name=name, loader=load, files=raw, **described)
 
 
 _DESCRIBED = tomllib.loads(files(__name__).joinpath("datasets.toml").read_text("utf-8"))

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from privgcn.data.catalogue import DatasetCard
 from privgcn.data.corpus import TEST, TRAIN, Corpus, CorpusFacts
 from privgcn.errors import DataError
+from privgcn_paper.datasets.raw import PublishedDataset
 
 _BYTE = 0x08
 
@@ -37,7 +37,7 @@ def read_idx(data: bytes, name: str) -> NDArray[np.uint8]:
         ) from error
 
 
-def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
+def load(card: PublishedDataset, folder: Path, seed: int) -> Corpus:
     """Reads the four files; ``seed`` is not used because the benchmark fixes the split."""
     parts = [read_idx(file.read(folder), file.path) for file in card.files]
     images, labels = parts[::2], parts[1::2]

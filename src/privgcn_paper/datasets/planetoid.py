@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privgcn.data.catalogue import DatasetCard
 from privgcn.data.corpus import TEST, TRAIN, VALIDATION, Corpus, CorpusFacts
 from privgcn.data.edges import canonical_edges
 from privgcn.errors import DataError, reason, shown
+from privgcn_paper.datasets.raw import PublishedDataset
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -83,7 +83,7 @@ def unpickle(data: bytes) -> Any:
         raise DataError(f"A Planetoid file cannot be read: {reason(error)}.") from error
 
 
-def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
+def load(card: PublishedDataset, folder: Path, seed: int) -> Corpus:
     """Assembles one dataset; ``seed`` is not used because the benchmark fixes the split."""
     name, classes = card.name, _CLASSES[card.name]
     part = {file.path.partition(f"ind.{name}.")[2]: file.read(folder) for file in card.files}

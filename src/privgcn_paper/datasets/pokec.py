@@ -29,10 +29,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from privgcn.data.catalogue import DatasetCard, load_corpus
+from privgcn.data.catalogue import load_corpus
 from privgcn.data.corpus import Corpus
 from privgcn.data.edges import canonical_edges
 from privgcn_paper.datasets.prepared import prepared_folder, reading
+from privgcn_paper.datasets.raw import PublishedDataset
 
 _NAMES = """
     user_id public completion_percentage gender region last_login registration AGE body
@@ -215,7 +216,7 @@ def _text(answers: tuple[Any, ...], released: bool) -> str:
     return "\n".join(line for line in lines if line or released) or "-"
 
 
-def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
+def load(card: PublishedDataset, folder: Path, seed: int) -> Corpus:
     """Reads the prepared task; ``seed`` is that of its random split."""
     raw = [folder / file.path for file in card.files]
     build = partial(prepare, raw[0], raw[1], released=card.name == "pokec-released")

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from privgcn.data.download import cache_folder
 from privgcn.errors import DataError, reason
-from privgcn.files import writing
+from privgcn.files import cache_folder, writing
 
 _PREPARED_FORMAT = 3
 

@@ -17,10 +17,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from privgcn.data.catalogue import DatasetCard, load_corpus
+from privgcn.data.catalogue import load_corpus
 from privgcn.data.corpus import SPLIT_NAMES, TEST, TRAIN, VALIDATION, Corpus
 from privgcn.data.edges import canonical_edges
 from privgcn_paper.datasets.prepared import prepared_folder, reading
+from privgcn_paper.datasets.raw import PublishedDataset
 
 # Posts in the published files, and in the paper's sample of them.
 _PUBLISHED = {TRAIN: 153_431, VALIDATION: 23_831, TEST: 55_703}
@@ -95,7 +96,7 @@ def class_preserving_sample(
     return np.sort(np.concatenate(chosen))
 
 
-def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
+def load(card: PublishedDataset, folder: Path, seed: int) -> Corpus:
     """Reads the prepared sample, which has its own split and seed."""
     raw = [folder / file.path for file in card.files]
     # The sample is the dataset: the user's seed must not make another one.

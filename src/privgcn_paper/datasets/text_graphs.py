@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from privgcn.data.catalogue import DatasetCard
 from privgcn.data.corpus import (
     TEST,
     TRAIN,
@@ -24,6 +23,7 @@ from privgcn.data.corpus import (
 )
 from privgcn.data.edges import canonical_edges
 from privgcn_paper.datasets.planetoid import CORA_CLASSES
+from privgcn_paper.datasets.raw import PublishedDataset
 
 # Label names are inferred from class sizes and titles; the files hold numbers.
 _CLASSES = {
@@ -34,7 +34,7 @@ _CORA_VALIDATION = slice(140, 640)
 _CORA_TEST = slice(1708, 2708)
 
 
-def load(card: DatasetCard, folder: Path, seed: int) -> Corpus:
+def load(card: PublishedDataset, folder: Path, seed: int) -> Corpus:
     """Reads both files; ``seed`` is used where the benchmark fixes no split."""
     nodes_file, edges_file = (file.read(folder) for file in card.files)
     nodes = [json.loads(line) for line in nodes_file.splitlines()]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +8,17 @@ import pooch
 import pytest
 import requests
 
-from privgcn.data.catalogue import DatasetCard, RawFile, dataset
-from privgcn.data.download import data_folder, fetch
+from privgcn.data.catalogue import dataset
 from privgcn.errors import ConfigError, DataNotAvailableError
+from privgcn_paper.datasets.raw import PublishedDataset, RawFile
 
 CONTENT = bytes(range(256)) * 500
 
 
-def card(url: str | None = "https://example.org/file") -> DatasetCard:
+def card(url: str | None = "https://example.org/file") -> PublishedDataset:
     file = RawFile("set/file.bin", len(CONTENT), hashlib.sha256(CONTENT).hexdigest(), url)
-    return replace(dataset("clinic"), name="set", files=(file,), origin="a shelf")
+    described = {**vars(dataset("clinic")), "name": "set", "origin": "a shelf"}
+    return PublishedDataset(**described, files=(file,))
 
 
 @pytest.fixture
@@ -41,12 +41,12 @@ def test_a_file_is_downloaded_once_and_again_where_it_was_changed(
 ) -> None:
     answers += [CONTENT, CONTENT]
     for _ in range(2):
-        (path,) = fetch(card(), tmp_path)
+        (path,) = card().fetch(tmp_path)
         assert path == tmp_path / "set" / "file.bin"
         assert path.read_bytes() == CONTENT
     assert len(answers) == 1
     path.write_bytes(b"changed")
-    fetch(card(), tmp_path)
+    card().fetch(tmp_path)
     assert path.read_bytes() == CONTENT
     assert [own.name for own in path.parent.iterdir()] == ["file.bin"]
     assert capfd.readouterr() == ("", "")
@@ -58,7 +58,7 @@ def test_a_wrong_answer_leaves_nothing(
 ) -> None:
     answers.append(answer)
     with pytest.raises(DataNotAvailableError, match=r"could not be had .*(hash|404)") as caught:
-        fetch(card(), tmp_path)
+        card().fetch(tmp_path)
     assert caught.value.exit_code == 3
     assert list((tmp_path / "set").iterdir()) == []
 
@@ -66,37 +66,26 @@ def test_a_wrong_answer_leaves_nothing(
 def test_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     with pytest.raises(DataNotAvailableError, match="Check the connection") as caught:
-        fetch(card("http://127.0.0.1:9/file"), tmp_path)
+        card("http://127.0.0.1:9/file").fetch(tmp_path)
     assert caught.value.exit_code == 3
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "set").write_text("a file")
     with pytest.raises(ConfigError, match="cannot be written"):
-        fetch(card(), tmp_path)
+        card().fetch(tmp_path)
 
 
 def test_what_has_no_address_is_taken_from_a_folder(tmp_path: Path) -> None:
     downloads, data = tmp_path / "downloads", tmp_path / "data"
     downloads.mkdir()
     with pytest.raises(DataNotAvailableError, match=r"by hand \(a shelf\)"):
-        fetch(card(None), data)
+        card(None).fetch(data)
     with pytest.raises(DataNotAvailableError, match="nowhere below"):
-        fetch(card(None), data, source=downloads)
+        card(None).fetch(data, source=downloads)
     (downloads / "file.bin").write_bytes(b"wrong")
     with pytest.raises(DataNotAvailableError, match="SHA256"):
-        fetch(card(None), data, source=downloads)
+        card(None).fetch(data, source=downloads)
     (downloads / "file.bin").write_bytes(CONTENT)
-    assert fetch(card(None), data, source=downloads) == fetch(card(None), data)
-    assert fetch(dataset("clinic"), data) == []
-
-
-def test_where_data_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRIVGCN_DATA", "/here")
-    assert data_folder() == Path("/here")
-    assert data_folder(tmp_path) == tmp_path
-    monkeypatch.delenv("PRIVGCN_DATA")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
-    assert data_folder() == Path("/cache/privgcn/data")
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert data_folder() == Path.home() / ".cache" / "privgcn" / "data"
+    assert card(None).fetch(data, source=downloads) == card(None).fetch(data)
+    assert dataset("clinic").fetch(data) == []
