@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from builders import (
 )
 from privgcn import cross_validate
 from privgcn.config import MODES
-from privgcn.data import TEST, TRAIN, load_corpus
+from privgcn.data import NO_LABEL, TEST, TRAIN, load_corpus
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
 from privgcn.graph import DocumentGraph
 from privgcn.privacy.accounting import epsilon_of_events
@@ -162,6 +163,12 @@ def test_every_document_is_a_test_document_once_and_owners_stay_together(
     row = table["own-graph"]["micro_f1"]
     assert len(row["values"]) == 4
     assert row["interval"][0] < row["mean"] > 0.9
+
+    # A fold whose documents have no label has no scores, and counts for none.
+    few = replace(corpus, labels=np.where(corpus.owners < 3, corpus.labels, NO_LABEL))
+    table = cross_validate(few, folds=20, settings=short)
+    assert (table["documents"], table["folds"]) == (9, 20)
+    assert len(table["alone"]["macro_f1"]["values"]) <= 3
 
 
 def test_a_budget_needs_the_word_that_documents_are_public() -> None:

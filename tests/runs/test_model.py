@@ -180,6 +180,6 @@ def test_a_damaged_tensor_or_record_is_refused(tmp_path: Path) -> None:
     ):
         reseal(tmp_path / "model", {**honest.files, **files})
         run = Run(tmp_path / "model")
-        vars(run)["verification"] = honest.verification
+        vars(run)["statement"] = honest.statement
         with pytest.raises(DataError, match="cannot be read"):
             run.model()

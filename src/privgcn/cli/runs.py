@@ -115,19 +115,19 @@ def verify(run: Path) -> Answer:
     from privgcn.privacy.wording import explained, guarantee_line
     from privgcn.runs.run import verify as verify_run
 
-    verification = verify_run(run)
-    statement, warnings = verification.statement, explained(verification.statement)["warnings"]
+    statement, checked = verify_run(run)
+    warnings = explained(statement)["warnings"]
     names = ("epsilon", "delta", "unit", "relation", "accountant", "releasable")
     record = {
         "verified": True,
         **{name: getattr(statement, name) for name in names},
-        "checked": list(verification.checked),
+        "checked": list(checked),
         "digest": statement.digest,
         "warnings": warnings,
     }
     lines = [
         f"verified: {guarantee_line(statement).removeprefix('Guarantee: ')}",
-        f"checked against each other: {', '.join(verification.checked)}",
+        f"checked against each other: {', '.join(checked)}",
     ]
     return Answer(record, [*lines, *warnings])
 

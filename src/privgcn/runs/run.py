@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from privgcn import progress
 from privgcn.config import Settings, parse_settings
@@ -56,11 +56,8 @@ _MOST_STATEMENT = 1 << 24
 _PRINTED = ("baselines", "references", "deploy", "repeats")
 
 
-class Verification(NamedTuple):
-    """A statement that holds, and what it was compared with."""
-
-    statement: PrivacyStatement
-    checked: tuple[str, ...]
+CHECKED: tuple[str, ...] = ("statement", "settings", "record", "model", "manifest")
+"""What a claim that holds was compared with, where a folder has all of it."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +102,8 @@ class Run:
             raise DataError(f"The file {path} is not valid TOML: {reason(error)}.") from None
 
     @cached_property
-    def verification(self) -> Verification | None:
-        """The claim, computed again; ``None`` where there is none."""
+    def statement(self) -> PrivacyStatement | None:
+        """What may be claimed, computed again; ``None`` for a run without privacy."""
         if STATEMENT not in self.files:
             if self.settings.privacy is not None:
                 raise DataError(
@@ -122,13 +119,7 @@ class Run:
             record=self.record(MODEL),
             where=self.folder,
         )
-        checked = ("statement", "settings", "record", "model", "manifest")
-        return Verification(statement, checked)
-
-    @property
-    def statement(self) -> PrivacyStatement | None:
-        """What may be claimed, checked; ``None`` for a non-private run."""
-        return None if self.verification is None else self.verification.statement
+        return statement
 
     @property
     def scores(self) -> dict[str, Any]:
@@ -208,12 +199,17 @@ def runs_beside(folder: Path, settings: Settings) -> tuple[Path, ...]:
     return tuple(others)
 
 
-def verify(path: Path) -> Verification:
-    """Checks a run, a release or a statement file from the files alone."""
+def verify(path: Path) -> tuple[PrivacyStatement, tuple[str, ...]]:
+    """Checks a run, a release or a statement file from the files alone.
+
+    Returns:
+        The statement, and what it was compared with.
+    """
     folder = path if path.is_dir() or path.name != STATEMENT else path.parent
+    checked = CHECKED
     if path.is_dir() or is_stored(folder):
-        verification = Run(folder).verification
-        if verification is None:
+        statement = Run(folder).statement
+        if statement is None:
             raise DataError(
                 f"The run {folder} is as it was written, but it was trained without privacy "
                 "and has no statement to verify."
@@ -222,14 +218,14 @@ def verify(path: Path) -> Verification:
         content = read_bounded(path, most=_MOST_STATEMENT)
         statement = PrivacyStatement.from_json(content.decode(errors="replace"))
         statement.verify()
-        verification = Verification(statement, ("statement",))
-    if verification.statement.void:
+        checked = CHECKED[:1]
+    if statement.void:
         raise PrivacyContractError(
             f"The claim of {path} must hold. It is void by the fact "
-            f"'{verification.statement.void[0].code}', which its statement names. Train again, "
+            f"'{statement.void[0].code}', which its statement names. Train again, "
             "once, or use 'privgcn tune'."
         )
-    return verification
+    return statement, checked
 
 
 def write_run(

@@ -257,30 +257,23 @@ def _deployment(run: TrainedRun) -> dict[str, Any]:
 
     Where there are none, the test documents decide, and the record says so.
     """
-    graph, test = run.graph, run.test_rows
+    graph, test, edges = run.graph, run.test_rows, run.graph.edges.size > 0
     checked = np.flatnonzero((graph.split == VALIDATION) & (graph.labels >= 0))
     if not len(checked):
         modes = (run.predictions("alone"), run.predictions("own-graph"))
-        return {**better_mode(run.truth, *modes), "decided_by": "test"}
+        return {**better_mode(run.truth, *modes), "decided_by": "test", "edges": edges}
     progress.begin("which mode to deploy")
     alone = run.model.scores(graph, checked, "alone").argmax(1)
     # As many documents are asked about as will be, and edges lead to all of them.
     both = np.concatenate([checked, test])
     own_graph = run.model.scores(graph, both, "own-graph")[: len(checked)].argmax(1)
-    return {**better_mode(graph.labels[checked], alone, own_graph), "decided_by": "validation"}
+    better = better_mode(graph.labels[checked], alone, own_graph)
+    return {**better, "decided_by": "validation", "edges": edges}
 
 
 def baselines(run: TrainedRun) -> dict[str, dict[str, Any]]:
-    """Scores that a result must beat, and that cost nothing: majority, random, graph-blind.
-
-    For a linear model without hops in training, the graph-blind baseline is the released
-    model itself, scoring each document alone.
-    """
-    named = guesses(run.truth, len(run.corpus.classes), run.settings.seed)
-    model = run.settings.model
-    if model.kind == "linear" and model.hops == 0:
-        named["graph-blind linear"] = run.predictions("alone")
-    return _headlines(run, named)
+    """Scores of guesses, which a result must beat, as it must that of mode ``alone``."""
+    return _headlines(run, guesses(run.truth, len(run.corpus.classes), run.settings.seed))
 
 
 def repeated_scores(run: TrainedRun, count: int) -> dict[str, Any]:
@@ -382,7 +375,8 @@ def _over_tables(tables: Sequence[Mapping[Mode, Any]], documents: int) -> dict[s
     """For each mode and main score of several runs, mean, deviation and interval."""
     return {
         mode: {
-            name: over_seeds([table[mode][name] for table in tables], documents)
+            # A fold may have no labelled documents, and then has no scores.
+            name: over_seeds([t[mode][name] for t in tables if t[mode]["documents"]], documents)
             for name in (HEADLINE if documents else ())
         }
         for mode in MODES
