@@ -274,7 +274,6 @@ def references(
 def _candidates(
     graph: DocumentGraph, settings: Settings, released: Released | None
 ) -> Iterator[tuple[str, Predict]]:
-    """A GCN, and logistic regressions on features as they are and propagated."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
@@ -316,7 +315,6 @@ def _predicted(
 
 
 def _propagated(graph: DocumentGraph, hops: int) -> Any:
-    """Rows of unit length, propagated along the edges."""
     values = scaled_rows(graph.features, "l2")
     for _ in range(hops):
         values = graph.propagation @ values

@@ -234,9 +234,6 @@ def partition(
     Guarantees:
         Seed and index decide, or a column that was declared public: never text, labels, edges
         or how many documents an owner has. By ``owner``, no group splits an owner.
-
-    Raises:
-        PrivacyContractError: The plan was made for other documents.
     """
     member, members = np.arange(documents), documents
     if facts.by == "owner":

@@ -302,7 +302,6 @@ class _Batch:
         ]
 
     def _factors(self, squares: Tensor) -> Tensor:
-        """What shortens gradients of these squared lengths to one clip norm."""
         clip_norm = self.method.clip_norm
         return clip_norm / squares.sqrt().clamp(min=clip_norm)
 
@@ -375,7 +374,6 @@ def _poisson(method: Method, seed: int) -> tuple[NDArray[np.int64], NDArray[np.i
 def _table(
     steps: NDArray[np.int64], values: NDArray[np.int64], count: int
 ) -> NDArray[np.int64]:
-    """Values by step, as rows of one length."""
     sizes = np.bincount(steps, minlength=count)
     table = np.full((count, max(1, sizes.max())), -1)
     table[steps, np.arange(len(steps)) - np.repeat(np.cumsum(sizes) - sizes, sizes)] = values

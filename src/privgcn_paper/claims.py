@@ -316,7 +316,6 @@ class Claim(BaseModel):
 
 
 def _lines(lines: Sequence[int]) -> str:
-    """Line numbers, in runs: ``(lines 2-6, 9)``."""
     spans: list[list[int]] = []
     for line in lines:
         if spans and spans[-1][-1] == line - 1:

@@ -126,11 +126,7 @@ def experiments() -> Mapping[str, Experiment]:
 
 
 def chosen(names: str) -> dict[str, Experiment]:
-    """The experiments of comma-separated names, or every one for ``all``.
-
-    Raises:
-        ConfigError: There is no such experiment.
-    """
+    """The experiments of comma-separated names, or every one for ``all``."""
     known = experiments()
     picked = list(known) if names == ALL else [name.strip() for name in names.split(",")]
     for name in picked:
@@ -143,11 +139,7 @@ def chosen(names: str) -> dict[str, Experiment]:
 
 
 def available(names: Sequence[str], *, named: bool) -> tuple[list[str], list[str]]:
-    """Which of these datasets are on this machine, and sentences about those that are not.
-
-    Raises:
-        DataNotAvailableError: A dataset that the user ``named`` is missing, or all are.
-    """
+    """Which of these datasets are on this machine, and sentences about those that are not."""
     from privgcn.data import load_corpus
 
     here, notes = [], []

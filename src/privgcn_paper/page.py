@@ -121,7 +121,6 @@ def _table(title: str, view: View, measure: str, points: Sequence[Run], runs: Ru
 
 
 def _values(points: Sequence[Run], axis: str) -> list[Any]:
-    """Values of an axis in order: none, numbers, names."""
     values = {value_of(point, axis): None for point in points}
     named = [value for value in values if isinstance(value, str)]
     numbers = sorted(value for value in values if isinstance(value, int | float))

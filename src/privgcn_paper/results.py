@@ -106,11 +106,7 @@ class Runs:
 
     @classmethod
     def read(cls, path: Path) -> Runs:
-        """The table in a CSV file.
-
-        Raises:
-            DataError: It is no such table.
-        """
+        """The table in a CSV file."""
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
             if tuple(reader.fieldnames or ()) != COLUMNS:
@@ -153,11 +149,7 @@ class Runs:
 
 
 def runs_in(out: Path) -> Runs:
-    """The runs of a folder of records, or of a table.
-
-    Raises:
-        DataError: There are none.
-    """
+    """The runs of a folder of records, or of a table."""
     if out.is_file():
         return Runs.read(out)
     records = read_records(out)

@@ -106,9 +106,6 @@ def run_all(
     """Makes every run that has no record in the folder yet.
 
     ``progress`` is called with tasks done and tasks in all.
-
-    Raises:
-        ConfigError: Nothing can be written, or the engine is not installed.
     """
     import joblib  # type: ignore[import-untyped]
 
@@ -141,7 +138,6 @@ def run_all(
 
 
 def _ray(address: str | None) -> contextlib.AbstractContextManager[Any]:
-    """Joblib's workers on a Ray cluster."""
     import joblib
 
     try:
@@ -160,7 +156,6 @@ def _ray(address: str | None) -> contextlib.AbstractContextManager[Any]:
 def _recorded(
     batch: Sequence[Task], folder: Path, device: Device
 ) -> list[tuple[Task, str | None]]:
-    """Makes runs and writes their records; says why where it fails."""
     begun = time.perf_counter()
     try:
         records = run(batch, device)
@@ -226,7 +221,6 @@ def run(batch: Sequence[Task], device: Device = "cpu") -> list[dict[str, Any]]:
 
 
 def _by_privgcn(batch: Sequence[Task], corpus: Corpus, device: Device) -> Made:
-    """Runs as anybody makes them, on one core."""
     import torch
 
     from privgcn.runs.train import train_run
@@ -245,7 +239,6 @@ def _by_privgcn(batch: Sequence[Task], corpus: Corpus, device: Device) -> Made:
 
 
 def _soundly(batch: Sequence[Task], corpus: Corpus, device: Device) -> Made:
-    """Runs of the paper's method in one pass."""
     from privgcn.inference import scores_in_mode
     from privgcn.privacy.plan import plan_for
     from privgcn.released import Released
@@ -357,7 +350,6 @@ def _released_mnist(batch: Sequence[Task], corpus: Corpus, device: Device) -> Ma
 
 
 def _images(corpus: Corpus) -> list[tuple[NDArray[np.float32], NDArray[np.int64]]]:
-    """Training images and test images, each with their labels."""
     images = np.asarray(corpus.vectors, np.float32)
     chosen = (corpus.split == TRAIN, corpus.split == TEST)
     return [(images[rows], corpus.labels[rows]) for rows in chosen]

@@ -70,7 +70,6 @@ class WordVectors(PublicVectors, WithoutStopWords):
         return super().fit(corpus)
 
     def _file(self) -> Path:
-        """The file of vectors."""
         if self._path is not None:
             return find_vectors(str(self._path))
         home = data_folder() / "word-vectors"
@@ -114,12 +113,7 @@ class WordVectors(PublicVectors, WithoutStopWords):
 
 
 class FastText(WordVectors):
-    """As in the paper: fastText's vectors of the language, here Slovak; every word counts.
-
-    Args:
-        source: As above.
-        stop_words: As above.
-    """
+    """As in the paper: fastText's vectors of the language, here Slovak; every word counts."""
 
     kind = "fasttext"
 
@@ -128,11 +122,7 @@ class FastText(WordVectors):
 
 
 def find_vectors(source: str) -> Path:
-    """The file that the user named: its path, or its name in the data folder.
-
-    Raises:
-        DataNotAvailableError: There is no such file.
-    """
+    """The file that the user named: its path, or its name in the data folder."""
     path, stored = Path(source).expanduser(), data_folder() / "word-vectors" / source
     for file in (path, stored):
         if file.is_file():
@@ -148,9 +138,6 @@ def look_up(path: Path, words: Collection[str]) -> tuple[Vectors, int]:
     """The vectors of those ``words`` that are known, and their dimension.
 
     Only the asked-for words are stored: the files have millions.
-
-    Raises:
-        DataError: The file is corrupt, or no text.
     """
     wanted = {word.encode("utf-8", "replace"): word for word in words}
     vectors: Vectors = {}

@@ -161,6 +161,12 @@ def test_which_file_is_meant_must_be_clear(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=f"{names}. Got 'documents.csv' and 'documents.jsonl'"):
         load_corpus(tmp_path)
     (tmp_path / "documents.jsonl").unlink()
+    # Nor are edges under another name ignored without a word.
+    (tmp_path / "links.csv").write_text("source,target\n1,2\n")
+    (remark,) = load_corpus(tmp_path).remarks or ()
+    assert remark.startswith("There are no edges, and nothing is read from 'links.csv'. If")
+    corpus = load_corpus(tmp_path, edges=tmp_path / "links.csv")
+    assert (corpus.edges.shape[1], corpus.remarks) == (1, ())
     # A copy in another format does no harm.
     for name in ("documents.xlsx", "documents.csv~", "edges.csv", "edges.csv.bak"):
         (tmp_path / name).write_text("source,target\n")

@@ -400,7 +400,7 @@ def test_the_cache_is_shown_purged_and_left_out(tmp_path, shelf, monkeypatch):
         ["a"], lambda texts: np.ones((len(texts), 3), dtype=np.float32)
     )
     assert "private texts" in call("cache")
-    assert record_of("cache")["encoders"] == 1
+    assert record_of("cache")["files"] == 1
     assert "--purge --cache-dir" in call("cache", "--cache-dir", default_cache())
     call("cache", "--purge")
     assert record_of("cache")["files"] == 0

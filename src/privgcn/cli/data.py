@@ -124,7 +124,7 @@ def cache(purge: bool = False, cache_dir: Path | None = None) -> Answer:
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"The 'cache-dir' of cache must be a folder. Got the file {folder}.")
     found = cache_contents(folder, purge=purge)
-    size = f"{found.files} files, {found.size / 1e6:.1f} MB, of {found.encoders} encoders"
+    size = f"{found.files} files, {found.size / 1e6:.1f} MB"
     lines = [f"Deleted from {folder}: {size}." if purge else f"{folder}: {size}."]
     if found.files and not purge:
         which = [] if cache_dir is None else ["--cache-dir", str(cache_dir)]

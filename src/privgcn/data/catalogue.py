@@ -57,11 +57,7 @@ class DatasetCard:
     encodings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def load(self, folder: Path, seed: int) -> Corpus:
-        """Reads the dataset; ``seed`` is that of a random split, where it has none of its own.
-
-        Raises:
-            DataNotAvailableError: A raw file is missing.
-        """
+        """Reads the dataset; ``seed`` is that of a split, where it has none of its own."""
         if self.missing(folder):
             raise DataNotAvailableError(
                 f"The dataset '{self.name}' is not on this machine: "
@@ -90,11 +86,7 @@ def dataset_names() -> tuple[str, ...]:
 
 
 def dataset(name: str) -> DatasetCard:
-    """The card of a dataset.
-
-    Raises:
-        DataError: No dataset has that name.
-    """
+    """The card of a dataset."""
     if name == "clinic":
         from privgcn.data.clinic import CARD
 
@@ -175,11 +167,7 @@ def load_corpus(
 
 
 def documents_path(name: str) -> Path:
-    """The folder or file of a user's documents.
-
-    Raises:
-        DataError: There is none of that name.
-    """
+    """The folder or file of a user's documents."""
     # Unlike those of pathlib, these raise nothing on a name that no file could have.
     path = os.path.expanduser(name)
     if not os.path.isdir(path) and not os.path.isfile(path):
@@ -202,6 +190,5 @@ def _entry_points() -> dict[str, EntryPoint]:
 
 
 def _did_you_mean(name: str) -> str:
-    """A hint at the dataset whose name is nearest to what was typed; empty if none is near."""
     near = difflib.get_close_matches(os.path.basename(name), dataset_names(), n=1)
     return f" Did you mean '{near[0]}'?" if near else ""

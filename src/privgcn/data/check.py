@@ -45,11 +45,7 @@ class Check:
 def check_documents(
     source: str | os.PathLike[str], *, classes: Sequence[str] | None = None, **reading: Any
 ) -> Check:
-    """Reads documents to the end, whatever is wrong with them; options as in ``load_corpus``.
-
-    Raises:
-        DataError: There is no such source.
-    """
+    """Reads documents to the end, whatever is wrong; options as in ``load_corpus``."""
     name = os.fspath(source)
     if name in dataset_names():
         return Check((), _facts(vars(load_corpus(name, classes=classes, **reading))))

@@ -83,7 +83,6 @@ def document_fields(
 def _split(
     table: Table, owners: Any, owner_names: Any, seed: int, problems: Problems
 ) -> NDArray[np.int8]:
-    """The split that the documents say, or a random one."""
     import polars as pl
 
     if "split" not in table.frame.columns:

@@ -141,7 +141,6 @@ def _ends_of_pairs(edges: Iterable[Any]) -> dict[str, Any]:
 
 
 def _of_rows(ends: Any, count: int, name: str) -> Iterator[NDArray[Any]]:
-    """Edges by the rows of their documents, as an array ``[2, edges]``."""
     if ends.ndim != 2 or ends.shape[0] != 2 or ends.dtype.kind not in "iu":
         raise DataError(
             f"{name} must hold whole numbers in the shape [2, edges], a row of sources above "

@@ -53,6 +53,14 @@ def read_documents(
             raise DataError(f"The folder {source} must have one of {names}. Got none. Add one.")
         path, vectors = wanted, _one_of(source, "features", (".npy",), problems)
         edge_path = edge_path or _one_of(source, "edges", (*FORMATS, ".npy"), problems)
+        known = ("documents", "features", "edges")
+        others = [path for path in sorted(source.iterdir()) if path.stem not in known]
+        others = [path for path in others if path.suffix.casefold() in (*FORMATS, ".npy")]
+        if others and edge_path is None:
+            problems.note(
+                f"There are no edges, and nothing is read from {shown(others[0].name)}",
+                remedy="If the file lists edges, name it with --edges",
+            )
     meanings = {column: meaning for meaning, column in columns.items() if column}
     return corpus_fields(
         tables_of_file(path, problems, encoding, meanings),
@@ -81,20 +89,7 @@ def corpus_fields(
     seed: int = 0,
     encoding: str | None = None,
 ) -> dict[str, Any]:
-    """All fields of a ``Corpus``: the one way in, whatever documents and edges come from.
-
-    Args:
-        tables: The documents.
-        edges: A file, or what ``Corpus.from_frame`` takes.
-        problems: Gets what is wrong.
-        name: Of the corpus.
-        source: As the user gave it.
-        named: Columns of the tables, by their meaning.
-        vectors: The file of them.
-        classes: The class set, where it was declared.
-        seed: Of a random split.
-        encoding: Of a file of edges.
-    """
+    """All fields of a ``Corpus``: the one way in, whatever documents and edges come from."""
     first = next(tables)
     if not len(first):
         raise DataError(f"{first.name} must hold at least one document. Got none.")

@@ -74,12 +74,10 @@ def corpus_of_data(data: Any) -> Corpus:
 
 
 def _first(data: Any, names: Sequence[str]) -> Any:
-    """The first of these attributes that there is."""
     return next((data[n] for n in names if n in data and data[n] is not None), None)
 
 
 def _split(data: Any, count: int) -> NDArray[np.int8]:
-    """The split that the masks say."""
     if _first(data, MASKS[:1]) is None:
         return np.full(count, TRAIN, dtype=np.int8)
     split = np.full(count, OUTSIDE, dtype=np.int8)

@@ -260,7 +260,6 @@ def _csv_records(path: Path, lines: Lines, problems: Problems) -> Records:
 
 
 def _parquet_tables(path: Path, file: BinaryIO, meanings: Mapping[str, str]) -> Iterator[Table]:
-    """A table for each row group."""
     import polars as pl
 
     try:
@@ -292,7 +291,6 @@ def _parquet_tables(path: Path, file: BinaryIO, meanings: Mapping[str, str]) -> 
 
 
 def _strings(path: Path, values: pl.Series, meanings: Mapping[str, str]) -> pl.Series:
-    """A column of a Parquet file as strings."""
     import polars as pl
 
     if not values.dtype.is_nested() and values.dtype not in (pl.Object, pl.Binary):

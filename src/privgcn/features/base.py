@@ -92,11 +92,7 @@ class Featurizer(BaseModel, ABC):
 
     @classmethod
     def with_options(cls, options: Mapping[str, Any]) -> Self:
-        """A featurizer that is not fitted yet.
-
-        Raises:
-            ConfigError: An option is unknown or breaks its rule.
-        """
+        """A featurizer that is not fitted yet."""
         known = cls.fields_without(FITTED)
         if unknown := options.keys() - known:
             rest = f"Its options are {', '.join(known)}." if known else "It has none."
@@ -111,12 +107,7 @@ class Featurizer(BaseModel, ABC):
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], path: Path | None = None) -> Self:
-        """The featurizer that ``state`` describes; no default fills a gap.
-
-        Raises:
-            DataError: A value is missing, is unknown, or says where something lies.
-            ConfigError: A value breaks its rule.
-        """
+        """The featurizer that ``state`` describes; no default fills a gap."""
         fields = ["kind", *cls.fields_without(LOCAL)]
         if odd := state.keys() ^ set(fields):
             raise DataError(
@@ -175,9 +166,6 @@ class PublicVectors(Featurizer):
 
         Guarantees:
             A row depends on its own text alone, to the bit.
-
-        Raises:
-            DataError: The vectors are not those that ``fit`` saw.
         """
         texts = texts_of(corpus, self.kind)
         if self._checksum() != self.identity:
@@ -235,11 +223,7 @@ class GivenVectors(Featurizer):
         return self
 
     def transform(self, corpus: Corpus) -> Matrix:
-        """The vectors of the corpus.
-
-        Raises:
-            DataError: It has none, or of another length than the fitted ones.
-        """
+        """The vectors of the corpus."""
         length = self._length(corpus)
         if length != self.dimension:
             raise DataError(

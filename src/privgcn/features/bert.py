@@ -108,11 +108,7 @@ def _padded(length: int) -> int:
 
 
 class Bert:
-    """BERT without dropout (Devlin et al., 2019): token codes to the last layer.
-
-    Args:
-        weights: Tensors under the names that Hugging Face gives them.
-    """
+    """BERT without dropout (Devlin et al., 2019): token codes to the last layer."""
 
     def __init__(self, weights: dict[str, torch.Tensor]) -> None:
         import torch

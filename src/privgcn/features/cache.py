@@ -51,13 +51,7 @@ def disabled() -> Iterator[None]:
 
 
 class VectorCache:
-    """Vectors of texts under one encoder.
-
-    Args:
-        folder: Where the vectors of all encoders are.
-        identity: Everything about the encoder that can change a vector.
-        dimension: Length of a vector.
-    """
+    """Vectors of texts under one encoder."""
 
     def __init__(self, folder: Path, identity: str, dimension: int) -> None:
         self._identity = hashlib.sha256(identity.encode()).digest()
@@ -115,10 +109,8 @@ class VectorCache:
 
 
 class CacheContents(NamedTuple):
-    """What lies in a cache folder: how many encoders and files, and their size in bytes."""
+    """How many files lie in a cache folder, and their size in bytes."""
 
-    folder: Path
-    encoders: int
     files: int
     size: int
 
@@ -135,8 +127,7 @@ def cache_contents(folder: Path, *, purge: bool = False) -> CacheContents:
         for path in (folder.iterdir() if folder.is_dir() else ())
         if _OWN_FILE.fullmatch(path.name) and path.is_file() and not path.is_symlink()
     ]
-    encoders = sum(path.suffix == ".sqlite3" for path in files)
     size = sum(path.stat().st_size for path in files)
     for path in files if purge else ():
         path.unlink(missing_ok=True)
-    return CacheContents(folder, encoders, len(files), size)
+    return CacheContents(len(files), size)

@@ -51,13 +51,7 @@ _OWN = {
 
 
 class Choice(NamedTuple):
-    """The features that were chosen.
-
-    Attributes:
-        kind: A name of the registry.
-        options: Of that kind.
-        why: Why this kind, and what choosing otherwise would bring.
-    """
+    """The features that were chosen."""
 
     kind: str
     options: dict[str, Any]
@@ -157,9 +151,6 @@ def make_featurizer(
         documents: How many will be encoded in all, where that is more than the corpus, or
             where the number of documents is not public: the number of units.
         speed: As in ``choose``.
-
-    Raises:
-        ConfigError: The kind or an option is unknown, or an option breaks its rule.
     """
     options = dict(options or {})
     if kind is None and "model" in options:

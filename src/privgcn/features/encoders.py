@@ -88,7 +88,6 @@ def unit_rows(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 @cache
 def _static(vectors: Path, words: Path) -> tuple[Any, npt.NDArray[np.float32]]:
-    """The tokenizer and the table of its vectors."""
     from safetensors.numpy import load_file
     from tokenizers import Tokenizer
 
@@ -99,13 +98,11 @@ class FrozenEncoder(PublicVectors):
     """Vectors that cost enough to be stored.
 
     Args:
-        max_length: Tokens beyond it are cut; None takes what the encoder was made for.
         cache_dir: Where vectors are stored; default the user's cache folder.
     """
 
     _by_device: ClassVar[bool] = True
 
-    max_length: Annotated[int, Field(ge=3)] | None = None
     cache_dir: Annotated[str | None, LOCAL] = None
 
     @abstractmethod
@@ -114,7 +111,8 @@ class FrozenEncoder(PublicVectors):
     @property
     def cache_key(self) -> str:
         """Everything that can change a vector, beside its text."""
-        return f"{self.kind} {self._checksum()} {self.max_length} {' '.join(bert.kernel())}"
+        longest = getattr(self, "max_length", None)
+        return f"{self.kind} {self._checksum()} {longest} {' '.join(bert.kernel())}"
 
     def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """One dense row for each text, encoding only texts that are not cached."""
@@ -202,6 +200,7 @@ class TransformerFeatures(FrozenEncoder):
     Args:
         model: A local folder, or a name in ``encoders`` of the data folder or in the hub's
             cache. The paper takes multilingual BERT.
+        max_length: Tokens beyond it are cut; None takes what the encoder was made for.
         average: ``"text"`` encodes a document at once; ``"lines"`` encodes each of its
             lines and averages over them, as the paper does with Pokec's columns, and
             ``"columns"`` counts empty lines too, as its released code does.
@@ -210,6 +209,7 @@ class TransformerFeatures(FrozenEncoder):
     kind = "transformer"
 
     model: Annotated[str, LOCAL] = "bert-base-multilingual-cased"
+    max_length: Annotated[int, Field(ge=3)] | None = None
     average: Literal["text", "lines", "columns"] = "text"
     name: Annotated[str, FITTED] = ""
 

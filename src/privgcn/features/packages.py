@@ -17,13 +17,7 @@ from privgcn.errors import DataError, DataNotAvailableError
 
 
 class Weights(NamedTuple):
-    """Files of a package.
-
-    Attributes:
-        package: Its name for Python.
-        distribution: Its name for pip.
-        files: The SHA-256 of each file by its place in the package.
-    """
+    """Files of a package."""
 
     package: str
     distribution: str
@@ -35,11 +29,7 @@ class Weights(NamedTuple):
         return find_spec(self.package) is not None
 
     def folder(self) -> Path:
-        """The folder of the package.
-
-        Raises:
-            DataNotAvailableError: It is not installed.
-        """
+        """The folder of the package."""
         spec = find_spec(self.package)
         if spec is None or not spec.submodule_search_locations:
             raise DataNotAvailableError(
@@ -54,12 +44,7 @@ class Weights(NamedTuple):
         return hashlib.sha256("".join(self.files.values()).encode()).hexdigest()
 
     def checked(self) -> list[Path]:
-        """The files, which are what they were when this was written.
-
-        Raises:
-            DataNotAvailableError: The package is not installed.
-            DataError: A file is missing, or is another one.
-        """
+        """The files, which are what they were when this was written."""
         folder = self.folder()
         for name, checksum in self.files.items():
             if (got := _sha256(folder / name)) != checksum:

@@ -158,11 +158,7 @@ class BagOfWords(Featurizer):
         )
 
     def fit(self, corpus: Corpus) -> Self:
-        """Chooses the vocabulary.
-
-        Raises:
-            DataError: No word is left.
-        """
+        """Chooses the vocabulary."""
         texts = texts_of(corpus, self.kind)
         totals = Counter(word for text in texts for word in split_words(text))
         most = self.max_count or float("inf")

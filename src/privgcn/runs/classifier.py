@@ -400,7 +400,6 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _bound(epsilon: Any) -> float | None:
-    """The epsilon of a parameter; ``None`` where there is to be no privacy."""
     if epsilon is None:
         return None
     number = isinstance(epsilon, Real) and not isinstance(epsilon, bool | np.bool_)

@@ -177,7 +177,6 @@ def _manifest(folder: Path) -> _Manifest:
 
 
 def _move(draft: Path, target: Path) -> None:
-    """Puts the draft in the place of what is there."""
     if not target.exists() or not any(target.iterdir()):
         os.replace(draft, target)
         return

@@ -187,7 +187,6 @@ def score_documents(
 
 
 def _check_full_graph(run: Run, mode: Mode, *, there: bool) -> None:
-    """Refuses ``full-graph`` where no training document is there to be looked at."""
     if mode == "full-graph" and not there:
         raise ConfigError(
             "Inference 'full-graph' looks at training documents, and none is known to be among "

@@ -246,7 +246,6 @@ def score_table(run: TrainedRun) -> dict[str, Any]:
 
 
 def _headlines(run: TrainedRun, predicted: Mapping[str, Classes]) -> dict[str, Any]:
-    """The main scores, with their intervals, of other predictions for the test documents."""
     keys = (*HEADLINE, "documents", "intervals")
     tables = {name: run.compared(classes) for name, classes in predicted.items()}
     return {name: {key: table[key] for key in keys} for name, table in tables.items()}
@@ -372,7 +371,6 @@ def cross_validate(
 
 
 def _over_tables(tables: Sequence[Mapping[Mode, Any]], documents: int) -> dict[str, Any]:
-    """For each mode and main score of several runs, mean, deviation and interval."""
     return {
         mode: {
             # A fold may have no labelled documents, and then has no scores.
@@ -409,7 +407,6 @@ def _gather(graph: DocumentGraph, ranks: Ranks) -> None:
 
 
 def _label_vectors(prepared: PreparedRun) -> NDArray[Any] | None:
-    """The names of the classes as the encoder sees them, where they are public."""
     encoder = prepared.featurizer
     if not prepared.corpus.facts.classes_declared or not isinstance(encoder, PublicVectors):
         return None

@@ -18,11 +18,7 @@ _BYTE = 0x08
 
 
 def read_idx(data: bytes, name: str) -> NDArray[np.uint8]:
-    """The array of bytes in a gzipped idx file.
-
-    Raises:
-        DataError: The file is cut or of another format.
-    """
+    """The array of bytes in a gzipped idx file."""
     try:
         plain = gzip.decompress(data)
         zero, kind, dimensions = struct.unpack_from(">HBB", plain)

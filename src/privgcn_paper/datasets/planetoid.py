@@ -45,8 +45,6 @@ _TFIDF = "tf-idf published with the dataset, its vocabulary and idf computed fro
 
 
 class _PlanetoidUnpickler(pickle.Unpickler):
-    """Reads arrays, sparse matrices and adjacency lists, and refuses everything else."""
-
     def find_class(self, module: str, name: str) -> Any:
         from scipy.sparse import csr_matrix
 
@@ -69,11 +67,7 @@ class _PlanetoidUnpickler(pickle.Unpickler):
 
 
 def unpickle(data: bytes) -> Any:
-    """The value of a Planetoid pickle.
-
-    Raises:
-        DataError: It holds a type that these files do not have, or it is cut.
-    """
+    """The value of a Planetoid pickle."""
     try:
         return _PlanetoidUnpickler(io.BytesIO(data), encoding="latin1").load()
     except DataError:

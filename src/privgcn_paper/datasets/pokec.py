@@ -74,9 +74,6 @@ def prepare(
     """Writes ``documents.parquet`` and ``edges.parquet`` of the task into a folder.
 
     Both dumps are read in blocks, so memory does not grow with them.
-
-    Raises:
-        DataError: A dump is broken.
     """
     users, highest = _select_users(profiles, users_of_a_class, released)
     position = np.full(highest + 1, -1, dtype=np.int64)
@@ -119,11 +116,7 @@ def _select_users(profiles: Path, count: int, released: bool) -> tuple[pl.DataFr
 
 
 def _blocks(path: Path, schema: Mapping[str, Any]) -> Iterator[pl.DataFrame]:
-    """The whole lines of a gzipped table, some million bytes at a time.
-
-    Raises:
-        ValueError: A line is none of the table's, or has no end.
-    """
+    """The whole lines of a gzipped table, some million bytes at a time."""
     rest = b""
     with gzip.open(path, "rb") as stream:
         while True:
@@ -174,7 +167,6 @@ def _most_complete(users: pl.DataFrame, count: int, released: bool) -> pl.DataFr
 
 
 def _friendships(path: Path, position: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Edges among the chosen users, made undirected."""
     ends = [np.empty((2, 0), dtype=np.int64)]
     with reading(path):
         for frame in _blocks(path, {"source": pl.Int64, "target": pl.Int64}):

@@ -29,10 +29,6 @@ def prepared_folder(
     two at once do not disturb each other.
 
     A change of a ``raw`` file, or of ``options``, makes a new folder.
-
-    Raises:
-        ConfigError: The cache cannot be written; ``XDG_CACHE_HOME`` moves it.
-        DataError: ``build`` read a broken file.
     """
     state = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in raw]
     digest = hashlib.sha256(repr((_PREPARED_FORMAT, state, options)).encode()).hexdigest()[:16]
@@ -58,11 +54,7 @@ def prepared_folder(
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turns whatever is wrong with a published file into one error; ``ValueError`` says what.
-
-    Raises:
-        DataError: The file is cut or of another format, or holds what it should not.
-    """
+    """Turns whatever is wrong with a published file into one ``DataError``."""
     try:
         yield
     # Broken archives and headers make zipfile, numpy and polars raise nearly anything.

@@ -64,13 +64,7 @@ class PublishedDataset(DatasetCard):
     def fetch(
         self, folder: Path, *, source: Path | None = None, progressbar: bool = False
     ) -> list[Path]:
-        """Makes sure that the raw files are below ``folder``, and names them.
-
-        Raises:
-            DataNotAvailableError: There is no connection, no address to download from, or what
-                is found is something else than the published file.
-            ConfigError: The folder cannot be written, or the disk is full.
-        """
+        """Makes sure that the raw files are below ``folder``, and names them."""
         absent = self.missing(folder)
         by_hand = [f.path for f in self.files if f.url is None and f.path in absent]
         if source is None and by_hand:

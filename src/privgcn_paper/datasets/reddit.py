@@ -30,11 +30,7 @@ _CLASSES = 41
 
 
 def prepare(data: Path, graph: Path, seed: int, out: Path) -> None:
-    """Writes the sample that ``seed`` gives as documents, vectors and edges into a folder.
-
-    Raises:
-        DataError: An archive is broken.
-    """
+    """Writes the sample that ``seed`` gives as documents, vectors and edges into a folder."""
     with reading(data), data.open("rb") as file, np.load(file) as arrays:
         labels = _whole_numbers(arrays, "label", 0, _CLASSES)
         split = _whole_numbers(arrays, "node_types", 1, 4) - 1
