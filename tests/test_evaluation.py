@@ -19,7 +19,7 @@ from privgcn.evaluation import (
     better_mode,
     bootstrap_macro_f1,
     classification_scores,
-    guesses,
+    majority,
     over_seeds,
     probability_scores,
     references,
@@ -88,11 +88,8 @@ def test_the_mode_that_is_right_more_often_is_the_better_one() -> None:
     assert (same["mode"], same["p_value"], same["documents"]) == ("alone", 1.0, 1)
 
 
-def test_baselines_know_nothing_of_training() -> None:
-    truth = np.array([2, 2, 2, 0, -1])
-    assert guesses(truth, 3, 0)["majority"].tolist() == [2] * 5
-    random = guesses(np.zeros(3000, dtype=np.int64), 3, 0)["random"]
-    assert np.bincount(random, minlength=3).min() > 900
+def test_the_baseline_knows_nothing_of_training() -> None:
+    assert majority(np.array([2, 2, 2, 0, -1]), 3).tolist() == [2] * 5
 
 
 @pytest.mark.parametrize(

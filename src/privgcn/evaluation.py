@@ -4,7 +4,7 @@
     log loss, calibration error    of probabilities: 15 bins of equal width
     a mode against another         McNemar's exact test of paired answers
     intervals                      95 %: Wilson's of a fraction, a bootstrap of macro F1
-    baselines                      know nothing of training: majority, uniform
+    the baseline                   knows nothing of training: the most frequent class
     references                     the best score without privacy, for non-private runs
 
 The interval of one run answers for the test documents: it is what other test documents of the
@@ -219,17 +219,14 @@ def over_seeds(values: Sequence[float], documents: int) -> dict[str, Any]:
     return {"values": list(values), "mean": mean, "std": std, "interval": ends}
 
 
-def guesses(truth: Classes, classes: int, seed: int) -> dict[str, Classes]:
-    """What anybody could predict: the most frequent class, or a random one.
+def majority(truth: Classes, classes: int) -> Classes:
+    """What anybody could predict: the most frequent class.
 
-    The most frequent class is that of the evaluated documents, never of training documents:
-    that would be a query to protected data.
+    That is the one of the evaluated documents, never of training documents: that would be a
+    query to protected data.
     """
     counts = np.bincount(truth[truth >= 0], minlength=classes)
-    return {
-        "majority": np.full(len(truth), int(counts.argmax()), dtype=np.int64),
-        "random": np.random.default_rng(seed).integers(0, classes, len(truth)),
-    }
+    return np.full(len(truth), int(counts.argmax()), dtype=np.int64)
 
 
 def references(

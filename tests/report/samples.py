@@ -76,6 +76,5 @@ def make_scores(
         "modes": modes,
         "baselines": {
             "majority": {"micro_f1": 0.5, "macro_f1": 0.33, "accuracy": 0.5},
-            "random": {"micro_f1": 0.4, "macro_f1": 0.4, "accuracy": 0.4},
         },
     }
