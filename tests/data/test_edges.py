@@ -37,6 +37,12 @@ def test_canonical_edges_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(canonical_edges(ends[0], ends[1], 50), expected)
 
 
+def test_rows_in_small_integers_keep_edges_of_many_documents() -> None:
+    """SciPy has its indices in 32 bits, and a pair of them needs more."""
+    ends = np.array([[99_998, 5], [99_997, 99_999]], dtype=np.int32)
+    assert canonical_edges(*ends, 100_000).T.tolist() == [[5, 99_999], [99_997, 99_998]]
+
+
 @pytest.mark.parametrize(
     "edges",
     [
@@ -46,11 +52,12 @@ def test_canonical_edges_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
         np.array([[0, 1, 0], [2, 3, 2]]),
         coo_matrix(([1, 1], ([0, 3], [2, 1])), shape=(4, 4)),
         csr_array(([True, True], ([2, 1], [0, 3])), shape=(4, 4)),
+        coo_matrix(([1, 0, 1], ([0, 1, 3], [2, 2, 1])), shape=(4, 4)),
         {"source": [0, 1], "target": [2, 3]},
         iter([(0, 2), (1, 3)]),
         torch.tensor([[0, 1], [2, 3]]),
     ],
-    ids=["pairs", "array", "rows", "edge_index", "coo", "csr", "mapping", "iterator", "tensor"],
+    ids="pairs,array,rows,edge_index,coo,csr,stored zero,mapping,iterator,tensor".split(","),
 )
 def test_edges_come_in_every_form(edges: Any) -> None:
     assert Corpus.from_texts(TEXTS, edges=edges).edges.T.tolist() == [[0, 2], [1, 3]]
