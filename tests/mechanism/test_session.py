@@ -181,6 +181,10 @@ def test_groups_of_another_plan_are_refused() -> None:
     for own, other in pairs:
         with pytest.raises(PrivacyContractError, match="groups of a session"):
             Session(own, Groups.of_plan(other, GRAPH), RandomSource.secret())
+    # As many groups of fewer documents: a delta may be small enough for them alone.
+    fewer = random_graph(40, 8, 3)
+    with pytest.raises(PrivacyContractError, match="groups of a session"):
+        Session(plan_of(fewer, groups=4), Groups.of_plan(parts, GRAPH), RandomSource.secret())
 
 
 def test_a_plan_for_other_documents_is_refused() -> None:
