@@ -198,12 +198,16 @@ def test_a_match_on_some_documents_scores_all_of_them(released: Released) -> Non
     assert everything != some
     assert some > everything - 0.1
     assert some > accuracy(released, new, "alone")
+    _, problem, moments = problem_of(bounded, new)
+    assert problem.scale == moments.units / 450
 
 
-def test_only_the_asked_documents_are_scored(released: Released) -> None:
-    new, rows = planted(300, 9), np.array([7, 3, 250])
-    chosen = matched_scores(released, new, rows)
-    np.testing.assert_allclose(chosen, matched(released, new)[rows], atol=1e-4)
+@pytest.mark.parametrize("most_matched", [900, 450])
+def test_only_the_asked_documents_are_scored(released: Released, most_matched: int) -> None:
+    model = with_constants(released, most_matched=most_matched)
+    new, rows = planted(900, 8), np.array([7, 3, 850])
+    chosen = matched_scores(model, new, rows)
+    np.testing.assert_allclose(chosen, matched(model, new)[rows], atol=1e-4)
 
 
 def test_neither_blocks_nor_columns_matter(
