@@ -194,6 +194,13 @@ def test_static_rows_are_sums_of_token_vectors_by_log_counts() -> None:
     assert rows.dtype == np.float32
 
 
+# hazard 18
+def test_texts_that_were_cut_elsewhere_are_other_vectors(tmp_path: Path) -> None:
+    corpus = of_texts("The patient had a heart attack. " * 20)
+    short, long = (made_in(tmp_path, max_length=most).transform(corpus) for most in (16, 32))
+    assert not np.array_equal(short, long)
+
+
 def test_both_stand_side_by_side_and_share_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,6 +113,11 @@ def test_hashing_is_as_wide_and_as_deep_whatever_others_write() -> None:
     assert len(made[0][1]) == 4 * 4096
 
 
+def test_words_are_left_out_as_a_whole_and_not_by_their_first_letters() -> None:
+    rows = HashingWords().transform(of_texts("system", "systems", "everything"))
+    assert rows.getnnz(axis=1).tolist() == [0, 1, 0]
+
+
 def test_hashing_joins_the_forms_of_a_word() -> None:
     one, other = of_texts("classify the learners"), of_texts("Classified, a learner!")
     for prefix, joined in ((6, True), (None, False)):

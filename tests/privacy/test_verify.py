@@ -68,9 +68,10 @@ def test_other_weights_are_noticed() -> None:
     named = {DIGEST_KEY: STATEMENT.digest}
     other = {**TENSORS, "bias": np.zeros(3, np.float32)}
     renamed = {"weights": TENSORS["weight"], "bias": TENSORS["bias"]}
+    turned = {**TENSORS, "weight": TENSORS["weight"].reshape(3, 2)}  # the same bytes
+    retyped = {**TENSORS, "bias": TENSORS["bias"].view(np.int32)}
     for blob in (
-        save(other, named),
-        save(renamed, named),
+        *(save(tensors, named) for tensors in (other, renamed, turned, retyped)),
         save(TENSORS),
         save(TENSORS, {DIGEST_KEY: "0" * 64}),
     ):
