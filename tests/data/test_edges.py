@@ -57,7 +57,10 @@ def test_rows_in_small_integers_keep_edges_of_many_documents() -> None:
         iter([(0, 2), (1, 3)]),
         torch.tensor([[0, 1], [2, 3]]),
     ],
-    ids="pairs,array,rows,edge_index,coo,csr,stored zero,mapping,iterator,tensor".split(","),
+    ids=[
+        *("pairs", "array", "rows", "edge_index", "coo", "csr", "stored zero"),
+        *("mapping", "iterator", "tensor"),
+    ],
 )
 def test_edges_come_in_every_form(edges: Any) -> None:
     assert Corpus.from_texts(TEXTS, edges=edges).edges.T.tolist() == [[0, 2], [1, 3]]

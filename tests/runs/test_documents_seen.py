@@ -61,6 +61,12 @@ def test_contents_are_recognised_however_they_are_stored(tmp_path: Path) -> None
     assert not trained(seen, replace(other, ids=ids)).any()
 
 
+def test_a_text_is_the_same_in_upper_and_lower_case_and_every_form() -> None:
+    seen = DocumentsSeen.of(two_class_corpus(texts=("Die große\u00a0Straße",) * 120))
+    again = two_class_corpus(texts=("DIE GROSSE  STRASSE",) * 120)
+    assert trained(seen, again).all()
+
+
 def test_a_held_out_copy_of_a_training_document_stays_held_out() -> None:
     corpus = two_class_corpus()
     seen = DocumentsSeen.of(corpus)

@@ -15,9 +15,11 @@ from builders import (
     corpus_folder,
     run_folder,
     small_corpus,
+    small_frame,
     small_settings,
     trained,
     two_class_corpus,
+    write_corpus,
 )
 from privgcn import cross_validate
 from privgcn.config import MODES
@@ -96,6 +98,14 @@ def test_documents_that_came_later_are_evaluated_and_trained_ones_are_not(
     GraphClassifier.load(run).save(tmp_path / "model")
     with pytest.raises(DataError, match="does not know which documents"):
         score_documents(Run(tmp_path / "model"))
+
+
+def test_what_a_random_split_held_out_for_validation_is_no_test(tmp_path: Path) -> None:
+    source = write_corpus(tmp_path / "letters", small_frame(split=False))
+    corpus = load_corpus(source)
+    run = run_folder(tmp_path / "run", corpus, small_settings(data__source=str(source)))
+    row = score_documents(Run(run), inference="alone")["scores"]["alone"]
+    assert row["documents"] == (corpus.split == TEST).sum()
 
 
 @pytest.mark.parametrize("kind", ["run", "release"])

@@ -104,7 +104,8 @@ def test_a_release_does_not_know_which_documents_trained_it(
     saved, release = Run(tmp_path / "model"), tmp_path / "release"
     assert saved.settings == Run(run).settings
     write_release(saved, release, {})
-    assert predict_source(release, str(letters), "alone").covered is None
+    for folder in (tmp_path / "model", release):
+        assert predict_source(folder, str(letters), "alone").covered is None
     with pytest.raises(ConfigError, match="none is known to be among these, to a release"):
         predict_source(release, str(letters), "full-graph")
 
@@ -112,7 +113,7 @@ def test_a_release_does_not_know_which_documents_trained_it(
 # hazard 31
 def test_a_table_is_written_for_its_owner_and_no_cell_is_a_formula(tmp_path: Path) -> None:
     predictions = Predictions(
-        ids=["=1+1", "-5", "@x", "plain"],
+        ids=["=1+1", "-5", "@x", "-5+x"],
         classes=np.array(["+a", "b"]),
         probabilities=np.array([[0.9, 0.1]] * 4),
         covered=True,
@@ -131,7 +132,7 @@ def test_a_table_is_written_for_its_owner_and_no_cell_is_a_formula(tmp_path: Pat
         rows = list(csv.reader(path.read_text().splitlines()))
         every = ["probability of +a", "probability of b"]
         assert rows[0] == ["id", "label", "probability", *every]
-        assert [row[0] for row in rows] == ["id", "'=1+1", "-5", "'@x", "plain"]
+        assert [row[0] for row in rows] == ["id", "'=1+1", "-5", "'@x", "'-5+x"]
         assert rows[1][1:] == ["'+a", "0.900000", "0.900000", "0.100000"]
     with pytest.raises(ConfigError, match=r"ends with \.csv"):
         predictions.write(tmp_path / "table.xlsx")
