@@ -67,6 +67,12 @@ def test_a_text_is_the_same_in_upper_and_lower_case_and_every_form() -> None:
     assert trained(seen, again).all()
 
 
+def test_a_text_that_reads_like_the_id_of_a_training_document_is_new() -> None:
+    corpus = two_class_corpus()
+    named = replace(corpus, texts=tuple(map(str, corpus.ids)))
+    assert not trained(DocumentsSeen.of(corpus), named).any()
+
+
 def test_a_held_out_copy_of_a_training_document_stays_held_out() -> None:
     corpus = two_class_corpus()
     seen = DocumentsSeen.of(corpus)

@@ -78,6 +78,19 @@ def test_what_train_prints_is_what_was_written_and_each_mode_is_predicted_once(
     json.dumps(record)
 
 
+def test_the_mode_to_deploy_is_right_about_validation_documents(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = trained(settings=small_settings(epsilon=4.0))
+
+    def scores(self: Model, graph: DocumentGraph, rows: Any, mode: str) -> Any:
+        return np.eye(3)[(graph.labels[rows] + (mode == "alone")) % 3]
+
+    monkeypatch.setattr(Model, "scores", scores)
+    found = training.score_table(run)["deploy"]
+    assert (found["mode"], found["own_graph_only"]) == ("own-graph", found["documents"])
+
+
 def test_documents_that_came_later_are_evaluated_and_trained_ones_are_not(
     tmp_path: Path,
 ) -> None:
