@@ -110,6 +110,13 @@ def test_a_release_does_not_know_which_documents_trained_it(
         predict_source(release, str(letters), "full-graph")
 
 
+def test_new_documents_need_no_column_of_labels(tmp_path: Path, letters: Path) -> None:
+    chosen = small_settings(data__source=str(letters), data__label="label")
+    run = run_folder(tmp_path / "run", load_corpus(letters, label="label"), chosen)
+    new = write_corpus(tmp_path / "new", {"id": ["a"], "text": ["a letter"]})
+    assert list(predict_source(run, str(new), "alone").ids) == ["a"]
+
+
 # hazard 31
 def test_a_table_is_written_for_its_owner_and_no_cell_is_a_formula(tmp_path: Path) -> None:
     predictions = Predictions(
