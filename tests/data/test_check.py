@@ -110,6 +110,22 @@ def test_loading_stops_at_the_first_and_a_mended_export_trains(export: Path) -> 
     assert corpus.labels[9] == -1
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_utf8_is_not_read_as_other_letters(tmp_path: Path, mark: str) -> None:
+    """As where a run read cp1252 and new documents come in UTF-8."""
+    path = tmp_path / "new.csv"
+    path.write_text(f"{mark}id,text,label\n1,Größe,a\n2,two,b\n", encoding="utf-8")
+    check = check_documents(path, encoding="cp1252")
+    assert check.options == {"encoding": "utf-8"}
+    with pytest.raises(
+        DataError, match=r"encoding that was named, cp1252.* line [12].*--encoding utf-8"
+    ):
+        load_corpus(path, encoding="cp1252")
+    for encoding in ("cp1252", "utf-8", "utf-16"):
+        path.write_text("id,text,label\n1,Größe,a\n2,two,b\n", encoding=encoding)
+        assert load_corpus(path, encoding=encoding).texts == ("Größe", "two")
+
+
 def test_a_check_goes_on_after_broken_lines_and_wrong_names(tmp_path: Path) -> None:
     path = tmp_path / "Letters.jsonl"
     good = '{"key": "%d", "body": "a", "label": "%s"}\n'

@@ -10,6 +10,7 @@ times its size.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -52,6 +53,9 @@ _MOST_GROWTH = 100
 
 # How Python holds a byte that is not UTF-8, and half of a letter of two bytes.
 _NO_UTF8 = re.compile("[\0\udc80-\udcff]")
+
+# A letter of two bytes in UTF-8.
+_E_ACUTE = b"\xc3\xa9"
 
 # Each with the number of its line, or of the one on which it begins.
 Lines = Iterator[tuple[int, str]]
@@ -100,13 +104,15 @@ def tables_of_file(
 def _lines(path: Path, file: BinaryIO, encoding: str | None, problems: Problems) -> Lines:
     """The lines with their numbers, without a byte order mark.
 
-    Where no encoding was named, a line that is not UTF-8 is read as Windows writes it.
+    Where no encoding was named, a line that is not UTF-8 is read as Windows writes it. Where
+    one was, the file must not be UTF-8, which encodings of one byte read as other letters.
     """
-    errors = "strict" if encoding else "surrogateescape"
+    errors, other = "strict" if encoding else "surrogateescape", list[str]()
     # The csv module takes a carriage return for the end of a line, wherever it stands.
     ends = "\n" if path.suffix == ".jsonl" else ""
     try:
         with io.TextIOWrapper(file, encoding or "utf-8", errors, ends) as text:
+            suspect = encoding and len(_E_ACUTE.decode(encoding, "replace")) == len(_E_ACUTE)
             for number, line in enumerate(iter(lambda: text.readline(_MOST_RECORD), ""), 1):
                 if number % _ROWS_AT_ONCE == 0:
                     progress.advance(file.tell(), path.stat().st_size)
@@ -127,12 +133,33 @@ def _lines(path: Path, file: BinaryIO, encoding: str | None, problems: Problems)
                     if likely == "utf-16":
                         return
                     line = line.encode("utf-8", errors).decode("cp1252", "replace")
-                yield number, line.removeprefix("\ufeff") if number == 1 else line
+                if encoding and suspect and not line.isascii():
+                    suspect = _is_utf8(line.encode(encoding))
+                    other = other or [f"UTF-8 in line {number}"]
+                if number == 1:
+                    mark = codecs.BOM_UTF8.decode(encoding, "replace") if encoding else ""
+                    line = line.removeprefix("\ufeff").removeprefix(mark)
+                yield number, line
+            if suspect and other:
+                problems.add(
+                    f"The file {path} must be in the encoding that was named, "
+                    f"{shown(encoding)[1:-1]}",
+                    *other,
+                    remedy="Name its own: --encoding utf-8, in Python encoding='utf-8'",
+                    option=("encoding", "utf-8"),
+                )
     except (LookupError, UnicodeError) as error:
         raise DataError(
             f"The file {path} must be text in the encoding that is named. Got "
             f"{shown(encoding)}: {reason(error)}. Name another."
         ) from None
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        return bool(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        return False
 
 
 def _text_tables(path: Path, records: Records) -> Iterator[Table]:
