@@ -57,6 +57,9 @@ def test_runs_without_privacy_are_read_from_their_folders(tmp_path):
     ("name", "content", "words"),
     [
         ("scores.json", "{", "not valid JSON"),
+        ("scores.json", '{"modes": {}}', "holds no scores"),
+        ("scores.json", '{"modes": {"alone": [1]}}', "holds no scores"),
+        ("scores.json", '{"modes": {"alone": {"micro_f1": "x"}}}', "holds no scores"),
         ("settings.toml", "a = ", "not valid TOML"),
         ("settings.toml", None, "no settings.toml"),
         # A lost statement makes no run without privacy.
@@ -67,6 +70,12 @@ def test_bad_files_get_one_clear_error(tmp_path, name, content, words):
     run = folder(tmp_path / "run", **{name: content})
     with pytest.raises(DataError, match=words):
         folders_page([run])
+
+
+def test_of_several_runs_one_may_hold_no_scores(tmp_path):
+    runs = [folder(tmp_path / "one"), folder(tmp_path / "two", **{"scores.json": "{}"})]
+    with pytest.raises(DataError, match="holds no scores"):
+        folders_page(runs)
 
 
 def test_an_edited_statement_is_never_repeated(tmp_path):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from privgcn.config import MODES
-from privgcn.errors import ConfigError, DataError
+from privgcn.errors import ConfigError, DataError, PrivGCNError, reason
 from privgcn.privacy.wording import SHORT_UNIT, round_up
 from privgcn.report.charts import Figure, Point, Series
 from privgcn.report.page import dataset_of, run_page
 from privgcn.report.scores import COVERAGE, SCORE_AXIS, cells, covered_modes
 from privgcn.report.tables import Cell, Table
 from privgcn.report.text import rendered
+from privgcn.runs.folder import SCORES
 from privgcn.runs.run import CHECKED, Run
 
 EPSILON_AXIS = "epsilon (smaller is more private)"
@@ -34,20 +36,40 @@ def folders_page(folders: Sequence[Path], *, evidence: Path | None = None) -> st
     if len(runs) > 1:
         if evidence is not None:
             raise ConfigError(f"A report with evidence must be of one run. Got {len(runs)}.")
-        return runs_page(runs)
+        with _readable(runs):
+            return runs_page(runs)
     attacks, run = None, runs[0]
     if evidence is not None:
         from privgcn.audit.attacks import read_attacks
 
         attacks = read_attacks(evidence)
-    return run_page(
-        run.settings,
-        run.statement,
-        run.scores,
-        name=run.folder.resolve().name,
-        checked=CHECKED,
-        attacks=attacks,
-    )
+    with _readable(runs):
+        return run_page(
+            run.settings,
+            run.statement,
+            run.scores,
+            name=run.folder.resolve().name,
+            checked=CHECKED,
+            attacks=attacks,
+        )
+
+
+@contextmanager
+def _readable(runs: Sequence[Run]) -> Iterator[None]:
+    """Whoever can write a folder can write scores that are none: nothing else binds them."""
+    from jinja2 import TemplateError
+
+    wrong = (ArithmeticError, AttributeError, LookupError, TemplateError, TypeError, ValueError)
+    try:
+        yield
+    except PrivGCNError:
+        raise
+    except wrong as error:
+        names = " or ".join(str(run.folder / SCORES) for run in runs)
+        raise DataError(
+            f"The file {names} holds no scores as 'privgcn train' writes them "
+            f"({reason(error)}). Train again."
+        ) from error
 
 
 def runs_page(runs: Sequence[Run]) -> str:
