@@ -165,6 +165,7 @@ def read_model(run: Run, *, module: nn.Module | None = None, path: Path | None =
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
+    from privgcn.auto.recipe import MatchingConstants
     from privgcn.features import featurizer_from_state
 
     settings, statement = run.settings, run.statement
@@ -184,6 +185,8 @@ def read_model(run: Run, *, module: nn.Module | None = None, path: Path | None =
             title=record.title,
         )
         _check_tensors(released, record.width, len(classes))
+        if record.matching is not None:
+            MatchingConstants.of(released)
     except (PrivGCNError, SafetensorError, ValueError, LookupError, TypeError) as error:
         if isinstance(error, ValidationError):
             error = refusal(error, f"the {MODEL}")
