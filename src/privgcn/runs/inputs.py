@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -162,6 +163,7 @@ def _as_frame(X: Any) -> dict[str, Any] | None:
         return None
     if hasattr(X, "tocsr") or hasattr(X, "detach") or not hasattr(X, "__len__"):
         return None
-    # An array of rows of numbers has rows, not texts, in it.
+    # An array of rows of numbers has rows, not texts, in it. The first text may be missing.
     flat = X.ndim == 1 if hasattr(X, "ndim") else True
-    return {"text": X} if flat and (len(X) == 0 or isinstance(next(iter(X)), str)) else None
+    texts = flat and any(isinstance(value, str) for value in islice(X, 100))
+    return {"text": X} if texts or (flat and len(X) == 0) else None
