@@ -69,6 +69,10 @@ class PrivacyWarning(UserWarning):
     """What is done is allowed, and voids a claim that one might read into it."""
 
 
+class DataWarning(UserWarning):
+    """Documents were read in a way that their owner should know of."""
+
+
 class BudgetWarning(UserWarning):
     """The budget is small for the documents: noise will cost much of the score."""
 

@@ -24,6 +24,7 @@ from privgcn.errors import (
     BudgetWarning,
     ConfigError,
     DataError,
+    DataWarning,
     PrivacyContractError,
     PrivacyWarning,
 )
@@ -176,6 +177,16 @@ def test_verbose_says_what_the_command_line_says(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr() == ("", "")
 
 
+def test_how_documents_were_read_voids_no_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who takes warnings about privacy for errors can train on what only wants a remark."""
+    frame = small_frame(split=False)
+    frame["label"][0] = None
+    monkeypatch.setattr(classifier, "_fits", [])
+    with pytest.warns(DataWarning, match="have no label") as found:
+        GraphClassifier(8.0, 1e-3, unit="document", features="hashing").fit(frame)
+    assert PrivacyWarning not in {warning.category for warning in found}
+
+
 def test_a_parameter_at_its_default_is_left_to_the_settings(clinic: Corpus) -> None:
     chosen = {"privacy.unit": "person", "privacy.delta": 1e-6}
     model = GraphClassifier(
@@ -242,6 +253,8 @@ def test_documents_come_in_many_forms() -> None:
     assert "nothing from these texts" in " ".join(str(model.statement_).split())
     with pytest.raises(ConfigError, match="list of texts"):
         model.predict("the courier lost my parcel")
+    with pytest.raises(DataError, match=r"'text' of .* must not be empty.*row 0"):
+        model.predict([None, "the courier lost my parcel"])
     given = GraphClassifier(8.0, 1e-3).fit(VECTORS, NUMBERS)
     assert "the vectors themselves" in str(given.statement_)
 

@@ -32,7 +32,13 @@ from privgcn.config import (
 )
 from privgcn.data import Corpus
 from privgcn.data.frames import is_missing
-from privgcn.errors import BudgetWarning, ConfigError, DataError, PrivacyWarning
+from privgcn.errors import (
+    BudgetWarning,
+    ConfigError,
+    DataError,
+    DataWarning,
+    PrivacyWarning,
+)
 from privgcn.privacy.statement import Fact, PrivacyStatement
 from privgcn.runs.documents_seen import vector_bytes
 from privgcn.runs.folder import write_folder
@@ -221,7 +227,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     f"Features: {prepared.featurizer.dimension:,}, {prepared.featurizer.kind}."
                 )
             for remark in (documents.parent or documents).remarks or ():
-                warnings.warn(remark, PrivacyWarning, stacklevel=2)
+                warnings.warn(remark, DataWarning, stacklevel=2)
             for line in prepared.advice:
                 warnings.warn(line, BudgetWarning, stacklevel=2)
             self._take(train(prepared).model)
