@@ -98,7 +98,7 @@ def row_groups(data: Bytes) -> list[tuple[int, int]]:
             )
             for group in footer.get(_ROW_GROUPS, ())
         ]
-    except (KeyError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, AttributeError) as error:
         raise ValueError("its footer is broken") from error
 
 
