@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from data.ways import checked
-from privgcn.data import load_corpus
+from privgcn.data import load_corpus, readers
 from privgcn.data.check import check_documents
 from privgcn.data.parquet import row_groups
 from privgcn.errors import DataError
@@ -278,6 +278,24 @@ def test_every_broken_table_is_one_error_and_no_panic_is_shown(
         except DataError as error:
             checked(error)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_panic_of_the_reader_is_one_error_and_other_words_stay(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / PARQUET
+    frame = pl.DataFrame({"id": list("1234"), "text": ["one", None] * 2})
+    frame.write_parquet(path, compression="uncompressed")
+    content = path.read_bytes()
+    for at in range(40, 50):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 64]) + content[at + 1 :])
+        with pytest.raises(DataError) as caught:
+            load_corpus(tmp_path)
+        checked(caught.value)
+    assert capfd.readouterr() == ("", "")
+    with readers._without_panics():
+        os.write(2, b"a warning\n")
+    assert capfd.readouterr().err == "a warning\n"
 
 
 PIECES = [b"\x00", b"\xff", *b'" , \r ; nan { [ \\ud800 P1 id'.split(b" ")]
