@@ -116,7 +116,7 @@ def run_of(files: Mapping[str, bytes]) -> Run:
 
 def use(run: Run) -> None:
     read_or_refused(
-        lambda: run.verification,
+        lambda: run.statement,
         lambda: run.model().probabilities(CORPUS.test, "own-graph"),
         lambda: run.roles(CORPUS, own=True),
     )
@@ -132,7 +132,7 @@ def honest(folder: Path) -> Run:
     return Run(folder)
 
 
-# hazard 30, 31
+# hazard 31
 @pytest.mark.parametrize("name", [MODEL, SETTINGS, STATEMENT, WEIGHTS, SEEN])
 @settings(max_examples=40)
 @given(random=RANDOM)

@@ -20,7 +20,7 @@ import re
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -327,12 +327,13 @@ def _without_panics() -> Iterator[None]:
 
     Whatever else was written there is shown once the block has succeeded.
     """
-    try:
-        kept, usual = tempfile.TemporaryFile(), os.dup(2)
-    except OSError:  # nowhere to keep it, or no stderr at all
-        yield
-        return
-    with kept:
+    with ExitStack() as stack:
+        try:
+            kept = stack.enter_context(tempfile.TemporaryFile())
+            usual = os.dup(2)
+        except OSError:  # nowhere to keep it, or no stderr at all
+            yield
+            return
         os.dup2(kept.fileno(), 2)
         try:
             yield
