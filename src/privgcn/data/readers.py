@@ -15,12 +15,9 @@ import csv
 import io
 import json
 import mmap
-import os
 import re
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -304,8 +301,7 @@ def _parquet_tables(path: Path, file: BinaryIO, meanings: Mapping[str, str]) -> 
             )
         scan, done = pl.scan_parquet(path.absolute(), glob=False, hive_partitioning=False), 0
         for rows, _ in groups or [(0, 0)]:
-            with _without_panics():
-                frame = scan.slice(done, rows).collect()
+            frame = scan.slice(done, rows).collect()
             if frame.height != rows:
                 raise ValueError("a row group has another number of rows than it says")
             _check_columns(path, frame.columns)
@@ -319,29 +315,6 @@ def _parquet_tables(path: Path, file: BinaryIO, meanings: Mapping[str, str]) -> 
             f"The file {path} must be a well-formed Parquet file. It cannot be read "
             f"({reason(error)}). It may have been cut: write it again."
         ) from error
-
-
-@contextmanager
-def _without_panics() -> Iterator[None]:
-    """Keeps from stderr what Rust says of a panic, beside the error that the block raises.
-
-    Whatever else was written there is shown once the block has succeeded.
-    """
-    with ExitStack() as stack:
-        try:
-            kept = stack.enter_context(tempfile.TemporaryFile())
-            usual = os.dup(2)
-        except OSError:  # nowhere to keep it, or no stderr at all
-            yield
-            return
-        os.dup2(kept.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(usual, 2)
-            os.close(usual)
-        kept.seek(0)
-        os.write(2, kept.read())
 
 
 def _strings(path: Path, values: pl.Series, meanings: Mapping[str, str]) -> pl.Series:
