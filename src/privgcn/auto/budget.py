@@ -45,14 +45,7 @@ _MOST_TIMES = 1000
 
 @dataclass(frozen=True)
 class Budget:
-    """What recipe ``auto`` has to learn from; all of it follows from public numbers.
-
-    Attributes:
-        plan: What is run.
-        classes: Number of classes.
-        features: Number of features.
-        kind: Kind of the features, for advice.
-    """
+    """What recipe ``auto`` has to learn from; all of it follows from public numbers."""
 
     plan: PrivacyPlan
     classes: int
@@ -72,18 +65,10 @@ class Budget:
         unit: str | None = None,
         relation: str | None = None,
     ) -> Self:
-        """What the recipe would do with this many documents.
+        """What the recipe would do with this many documents, or owners for unit ``person``.
 
-        Args:
-            units: Training documents; training owners for unit ``person``.
-            classes: Number of classes.
-            epsilon: The privacy target.
-            features: Number of features; by default that of the kind.
-            kind: Kind of the features; by default the usual encoder, or, where another
-                number of features is given, vectors of unknown origin.
-            delta: Delta of the guarantee; the recipe's where it is ``None``.
-            unit: ``document`` or ``person``.
-            relation: ``remove`` or ``replace``.
+        Settings that are ``None`` are the recipe's. Without ``kind`` and ``features`` the usual
+        encoder is meant; another number of features stands for vectors of unknown origin.
 
         Raises:
             ConfigError: A number makes no sense, or the recipe has no such unit.

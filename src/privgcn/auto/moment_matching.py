@@ -59,11 +59,6 @@ _SHARPNESS = tuple(2.0 ** (step / 2) for step in range(-8, 5))
 def matched_scores(released: Released, graph: DocumentGraph, rows: Rows) -> Table:
     """Scores ``[rows, classes]`` of some documents, among all that may be seen with them.
 
-    Args:
-        released: A model of recipe ``auto``.
-        graph: The query documents.
-        rows: Those to score.
-
     Raises:
         ConfigError: The model was not trained for moment matching.
     """
@@ -143,7 +138,6 @@ class Moments:
         prior_weights: What training took from the class names; zero without any.
         class_bias: What training added to the scores of each class; zero without one.
         own_bias: How much of it scores of the trained weights have.
-        constants: What matching computes with.
     """
 
     iterates: Table
@@ -253,12 +247,7 @@ def _some(count: int, most: int) -> Rows:
 
 
 class _Embedding(NamedTuple):
-    """Where documents lie among the others, and what is known of their classes there.
-
-    Attributes:
-        of: Of some documents, one row each.
-        prior_scores: Of all documents, before any match.
-    """
+    """Where documents lie among the others, and their scores before any match."""
 
     of: Callable[[Rows], Table]
     prior_scores: Table
@@ -309,7 +298,6 @@ class _Problem:
         spread: Standard deviation of its difference to a sum over other documents.
         noise_std: The noise alone.
         scale: Training units for each document in the match.
-        constants: What else is computed with.
     """
 
     projected: Table
