@@ -262,15 +262,18 @@ def own_fraction(released: Released, graph: DocumentGraph, **changes: float) -> 
     return share / (1 - share) * constants.match_strength / constants.own_strength
 
 
-def test_own_scores_count_more_with_signal_and_fewer_documents(released: Released) -> None:
+def test_own_scores_count_more_with_signal_and_agreement(released: Released) -> None:
     new, constants = planted(300, 9, edges=0), MatchingConstants.of(released)
     usual = own_fraction(released, new)
     less = own_fraction(released, new, signal=constants.signal / 8)
     assert less == pytest.approx(usual / 4, rel=1e-3)
     most = own_fraction(released, new, signal=1e6 * constants.signal)
     assert most == pytest.approx(constants.most_blend, rel=1e-3)
-    few = own_fraction(released, planted(100, 9, edges=0))
-    assert few == pytest.approx(usual * 3 ** (2 / 3), rel=1e-3)
+    agreeing, doubted = (own_fraction(released, new, least_disagreement=d) for d in (1e-6, 1.0))
+    assert agreeing > usual > doubted
+    # Weights of the wrong classes contradict the match.
+    tensors = {**released.tensors, "weight": np.roll(released.tensors["weight"], 1, axis=1)}
+    assert own_fraction(replace(released, tensors=tensors), new) < 0.6 * usual
 
 
 def test_template_directions_are_left_out_of_embeddings() -> None:
@@ -301,7 +304,7 @@ def test_own_scores_are_propagated_less_among_many_documents(
 ) -> None:
     """There the match itself has learned most of what edges tell."""
     new, constants = planted(documents, 9), MatchingConstants.of(strong)
-    model, prediction = with_constants(strong, blend=0.01), strong.settings.prediction
+    model, prediction = with_constants(strong, blend=0.005), strong.settings.prediction
     scores, bare = matched(model, new), matched(with_constants(model, blend=0.0), new)
     monkeypatch.setattr(moment_matching, "_edges_inform", lambda *_: False)
     stayed, alone = matched(model, new), text_scores(model, new.features).astype(np.float32)

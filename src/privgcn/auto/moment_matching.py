@@ -16,10 +16,10 @@ right classes put in, should be about the same, up to the known noise. That is a
 posteriori estimate in which the noise level is known and not tuned. No label is used, and the
 training documents enter only through what was released: post-processing.
 
-Embeddings are texts, or texts propagated along edges where answers without edges agree along
-them (``edges_help``). Documents, directions and edges in the
-match are a fixed random choice of limited size: only passes that project, propagate and score
-grow with the number of documents. ``docs/concepts/recipe.md`` derives the method.
+Embeddings are texts, propagated along edges where answers without edges agree along them
+(``edges_help``). Documents, directions and edges in the match are a fixed random choice of
+limited size: only passes that project, propagate and score grow with the number of documents.
+``docs/concepts/recipe.md`` derives the method.
 """
 
 from __future__ import annotations
@@ -86,9 +86,13 @@ def matched_scores(released: Released, graph: DocumentGraph, rows: Rows) -> Tabl
     matched_bias: Table = np.float32(constants.matched_bias) * moments.class_bias
     matched = best.scores(rows) + matched_bias
     own = query.product(moments.weight, rows) + moments.own_bias
-    # The trained weights' own scores count the more, the less noise they carry, and the fewer
-    # query documents there are to match.
+    # The trained weights' own scores count the more, the less noise they carry, the fewer query
+    # documents there are to match, and the more often both agree: where they do not, at most
+    # one of them is right.
+    sample = np.asarray(query.features @ moments.weight) + moments.own_bias
+    apart = sample.argmax(axis=1) != (best.scores_matched().T + matched_bias).argmax(axis=1)
     trust = constants.signal * moments.units / len(graph)
+    trust /= float(apart.mean()) + constants.least_disagreement
     blend = min(constants.most_blend, constants.blend * math.pow(trust, constants.blend_power))
     if propagates:
         moved = query.propagate(query.product(moments.weight) + moments.own_bias)[rows]
@@ -104,14 +108,9 @@ def matched_scores(released: Released, graph: DocumentGraph, rows: Rows) -> Tabl
 def edges_help(probabilities: Table, edges: Rows, constants: MatchingConstants) -> bool:
     """Whether answers found without edges agree along the edges, well beyond chance.
 
-    Probabilities at the two ends of an edge are compared with those at the ends of edges that
-    were rewired at random. Where neighbours are no more alike than others, what is propagated
-    along the edges is noise.
-
-    Args:
-        probabilities: Of the classes, one row per document.
-        edges: ``[2, m]``, by these rows.
-        constants: How much agreement is enough.
+    Probabilities at both ends of edges (``[2, m]``, by rows of ``probabilities``) are compared
+    with those at the ends of edges that were rewired at random. Where neighbours are no more
+    alike than others, what is propagated along the edges is noise.
     """
     count = edges.shape[1]
     if count < 2:

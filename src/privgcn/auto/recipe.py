@@ -159,8 +159,9 @@ class MatchingConstants(BaseModel):
         evidence: By how much these must predict the released sum better once they are; 3 is
             a factor of twenty in likelihood.
         blend: How much the weights' own scores count beside the match.
-        blend_power: How fast that grows with the signal for each query document.
+        blend_power: How fast that grows with signal and agreement.
         most_blend: How much they count at most.
+        least_disagreement: Added to how often both disagree.
         sure: Standard errors by which classes must agree along edges beyond chance.
         worth: Of all agreement beyond chance there could be, how much there must be.
         uninformative: Fraction of main directions expected to tell no classes apart.
@@ -190,9 +191,10 @@ class MatchingConstants(BaseModel):
     sharpening: float = Field(0.03, ge=0, le=1e6)
     propagated_fraction: float = Field(0.75, ge=0, le=1)
     evidence: float = Field(3.0, ge=0, le=1e6)
-    blend: float = Field(0.09, ge=0, le=1e6)
+    blend: float = Field(0.04, ge=0, le=1e6)
     blend_power: float = Field(2 / 3, ge=0, le=10)
     most_blend: float = Field(4.0, ge=0, le=1e6)
+    least_disagreement: float = Field(0.02, gt=0, le=1)
     sure: float = Field(3.0, ge=0, le=1e6)
     worth: float = Field(0.15, ge=0, le=1e6)
     uninformative: float = Field(0.02, gt=0, lt=1)
