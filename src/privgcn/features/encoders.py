@@ -1,12 +1,12 @@
 """Kinds of features whose vectors come from an encoder that was trained elsewhere and frozen.
 
-    static       the sum of public token vectors: a thousand texts a second, offline
-    minilm       all-MiniLM-L6-v2 of the first T tokens: good, English, offline
+    static       the sum of public token vectors: a thousand texts a second
+    minilm       all-MiniLM-L6-v2 of the first T tokens, English
     both         the two side by side: [static, minilm] / sqrt(2)
-    universal    the multilingual Universal Sentence Encoder: sixteen languages, offline
+    universal    the multilingual Universal Sentence Encoder: sixteen languages
     transformer  any encoder of Hugging Face that is on this machine
 
-Rows of all but ``transformer`` have length one.
+Nothing is downloaded. Rows of all but ``transformer`` have length one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pydantic import Field
 from privgcn.errors import DataError, DataNotAvailableError, MissingExtraError
 from privgcn.features import bert
 from privgcn.features.base import FITTED, LOCAL, PublicVectors, bare_name, in_folder
-from privgcn.features.bert import Bert, encoded
+from privgcn.features.bert import encoded, forward_pass
 from privgcn.features.cache import Encode, VectorCache, default_cache
 from privgcn.features.packages import MINILM, UNIVERSAL, WORDLLAMA
 from privgcn.files import data_folder
@@ -46,11 +46,10 @@ _LOCAL_FILES = {**_OFFLINE, "trust_remote_code": False}
 
 
 class StaticVectors(PublicVectors):
-    """Adds up public vectors over the tokens of a text; rows have length one.
+    """Adds up public vectors over the tokens of a text; the row of an empty text is zero.
 
     The package ``wordllama`` carries a table of 32 000 token vectors, made to be added up, and
-    its tokenizer. Both files are read here, as its own loader asks the network. The row of an
-    empty text is zero.
+    its tokenizer. Both files are read here, as its own loader asks the network.
     """
 
     kind = "static"
@@ -66,9 +65,8 @@ class StaticVectors(PublicVectors):
         codes = [row.ids for row in tokens]
         ends = np.cumsum([0, *map(len, codes)])
         columns = np.fromiter(chain.from_iterable(codes), np.int32, ends[-1])
-        counts = csr_matrix(
-            (np.ones(ends[-1], dtype=np.float32), columns, ends), shape=(len(codes), len(table))
-        )
+        ones = np.ones(ends[-1], dtype=np.float32)
+        counts = csr_matrix((ones, columns, ends), shape=(len(codes), len(table)))
         counts.sum_duplicates()
         # As in hashing: a token that occurs ten times says less than ten tokens.
         counts.data = np.log1p(counts.data)
@@ -108,25 +106,20 @@ class FrozenEncoder(PublicVectors):
     @abstractmethod
     def _load(self) -> Encode: ...
 
-    @property
-    def cache_key(self) -> str:
-        """Everything that can change a vector, beside its text."""
-        longest = getattr(self, "max_length", None)
-        return f"{self.kind} {self._checksum()} {longest} {' '.join(bert.kernel())}"
-
     def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """One dense row for each text, encoding only texts that are not cached."""
         folder = Path(self.cache_dir).expanduser() if self.cache_dir else default_cache()
+        # Everything that can change a vector, beside its text.
+        longest = getattr(self, "max_length", None)
+        identity = f"{self.kind} {self._checksum()} {longest} {' '.join(bert.kernel())}"
 
         def encode(some: list[str]) -> npt.NDArray[np.float32]:
             # The encoder that was used last stays in memory, and is in no pickle.
-            if self.cache_key not in _last:
+            if identity not in _last:
                 _last.clear()
-                _last[self.cache_key] = self._load()
-            return _last[self.cache_key](some)
+                _last[identity] = self._load()
+            return _last[identity](some)
 
-        cached = VectorCache(folder, self.cache_key, self._width())
-        return cached.vectors(valid(texts), encode)
+        return VectorCache(folder, identity, self._width()).vectors(valid(texts), encode)
 
 
 _last: dict[str, Encode] = {}
@@ -147,7 +140,7 @@ class MiniLM(FrozenEncoder):
         from tokenizers import Tokenizer
 
         weights, words = self.weights.checked()
-        model, longest = Bert(load_file(weights)), self.max_length
+        model, longest = forward_pass(load_file(weights)), self.max_length
         tokenizer: Any = Tokenizer.from_file(str(words))
         tokenizer.no_padding()
         tokenizer.enable_truncation(longest)
@@ -227,15 +220,9 @@ class TransformerFeatures(FrozenEncoder):
         return super().fit(corpus)
 
     def _folder(self) -> Path:
-        if self._path is None:
-            return stored_model(self.name)
-        if not self._path.is_dir():
-            return stored_model(str(self._path))
-        if not (self._path / "config.json").is_file():
-            raise DataError(
-                f"The folder {self._path} must hold a Hugging Face model. Got no config.json."
-            )
-        return self._path
+        if self._path is not None and self._path.is_dir():
+            return self._path
+        return stored_model(str(self._path or self.name))
 
     def _checksum(self) -> str:
         """Of everything in the folder that can change a vector."""
@@ -249,8 +236,19 @@ class TransformerFeatures(FrozenEncoder):
         return digest.hexdigest()
 
     def _width(self) -> int:
-        config = _extra("transformers").AutoConfig
-        return int(config.from_pretrained(self._folder(), **_LOCAL_FILES).hidden_size)
+        return int(self._part("AutoConfig").hidden_size)
+
+    def _part(self, kind: str, **options: Any) -> Any:
+        folder, transformers = self._folder(), _extra("transformers")
+        try:
+            return getattr(transformers, kind).from_pretrained(
+                folder, **_LOCAL_FILES, **options
+            )
+        except (OSError, ValueError, KeyError) as error:
+            raise DataError(
+                f"The folder {folder} must hold a Hugging Face encoder with its tokenizer. It "
+                f"cannot be loaded: {str(error).strip().splitlines()[0]}"
+            ) from error
 
     def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         if self.average == "text":
@@ -263,20 +261,11 @@ class TransformerFeatures(FrozenEncoder):
         return np.stack([own.mean(axis=0) for own in np.split(flat, ends[:-1])])
 
     def _load(self) -> Encode:
-        transformers, folder = _extra("transformers"), self._folder()
-        transformers.utils.logging.disable_progress_bar()
-        try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **_LOCAL_FILES)
-            # Other kinds of attention take another kernel for a batch without any padding, and
-            # a text would have other bits in it.
-            model = transformers.AutoModel.from_pretrained(
-                folder, use_safetensors=True, attn_implementation="eager", **_LOCAL_FILES
-            )
-        except (OSError, ValueError, KeyError) as error:
-            raise DataError(
-                f"The folder {folder} must hold a Hugging Face encoder with its tokenizer. It "
-                f"cannot be loaded: {str(error).strip().splitlines()[0]}"
-            ) from error
+        _extra("transformers").utils.logging.disable_progress_bar()
+        tokenizer = self._part("AutoTokenizer")
+        # Other kinds of attention take another kernel for a batch without any padding, and a
+        # text would have other bits in it.
+        model = self._part("AutoModel", use_safetensors=True, attn_implementation="eager")
         model.eval().to(bert.kernel()[0])
         # Tokenizers without a limit report an absurd number.
         positions = int(getattr(model.config, "max_position_embeddings", 512))
@@ -297,8 +286,7 @@ class TransformerFeatures(FrozenEncoder):
 def stored_model(name: str) -> Path:
     """The folder of a model that has this name on this machine; no hub is asked for it."""
     home = data_folder() / "encoders"
-    folder = in_folder(name, home)
-    if folder is not None and (folder / "config.json").is_file():
+    if folder := in_folder(name, home):
         return folder
     hub = _extra("huggingface_hub")
     wanted = ["*.json", "*.txt", "*.model", "*.safetensors"]

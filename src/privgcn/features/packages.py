@@ -1,8 +1,7 @@
 """Files of weights that other Python packages carry; nothing of those packages is imported.
 
-Whoever publishes a package can change what is in it. So each file that can move a row has its
-SHA-256 here, and is read only if it has it: a row is what it was when this was written, or
-there is an error.
+Whoever publishes a package can change what is in it. So each file that can move a row is read
+only if it has the SHA-256 that is written here.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from privgcn.errors import DataError, DataNotAvailableError
 
 
 class Weights(NamedTuple):
-    """Files of a package."""
+    """Files of a package, with their checksums."""
 
     package: str
     distribution: str
@@ -39,12 +38,12 @@ class Weights(NamedTuple):
         return Path(spec.submodule_search_locations[0])
 
     def checksum(self) -> str:
-        """One checksum for all files, as they have to be."""
+        """One for all files, as they have to be."""
         self.folder()
         return hashlib.sha256("".join(self.files.values()).encode()).hexdigest()
 
     def checked(self) -> list[Path]:
-        """The files, which are what they were when this was written."""
+        """The files, which have their checksums."""
         folder = self.folder()
         for name, checksum in self.files.items():
             if (got := _sha256(folder / name)) != checksum:
@@ -58,7 +57,6 @@ class Weights(NamedTuple):
 
 @cache
 def _sha256(path: Path) -> str:
-    """Of a file, which is read once in a process."""
     if not path.is_file():
         return "no file"
     with path.open("rb") as stream:
