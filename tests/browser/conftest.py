@@ -11,8 +11,7 @@ import pytest
 
 from privacy.plans import statement as make_statement
 from privgcn.report.card import privacy_card
-from privgcn.report.comparison import runs_page
-from privgcn.report.page import run_page
+from privgcn.report.page import run_page, runs_page
 from report.samples import make_scores, make_settings, record
 
 HOSTILE = (

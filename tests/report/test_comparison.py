@@ -11,7 +11,7 @@ from builders import reseal, run_folder
 from privacy.plans import statement as make_statement
 from privgcn.config import to_toml
 from privgcn.errors import ConfigError, DataError, PrivacyContractError
-from privgcn.report.comparison import folders_page, runs_page
+from privgcn.report.page import folders_page, runs_page
 from privgcn.runs.folder import write_folder
 from report.samples import make_scores, make_settings, record
 

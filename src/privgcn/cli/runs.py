@@ -238,9 +238,9 @@ def report(
     evidence: Path | None = None,
     overwrite: bool = False,
 ) -> Answer | None:
-    """Make one self-contained HTML page: guarantee, scores, curves, settings."""
+    """Make one self-contained HTML page: guarantee, scores, settings."""
     from privgcn.files import write_atomically
-    from privgcn.report.comparison import folders_page
+    from privgcn.report.page import folders_page
 
     check_out(out, overwrite=overwrite)
     with shown_progress("report"):

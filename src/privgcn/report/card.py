@@ -33,9 +33,8 @@ def privacy_card(
 ) -> str:
     """The card of a model that may be released, as ``card.md`` or ``card.html``.
 
-    Markdown begins with what a hub reads. The ``data`` section of the settings stays out. What
-    the documents are, the names of classes that were declared, what the model is for and whom
-    to ask are said where their owner makes them public.
+    Markdown begins with what a hub reads. The ``data`` section of the settings stays out; what
+    the documents are (``about``), their classes, use and contact are said where given.
     """
     if statement.void or not statement.releasable:
         raise ValueError("a privacy card is for a model that may be released")

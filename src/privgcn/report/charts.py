@@ -2,9 +2,8 @@
 
 Here is decided where things lie; ``lines.svg`` and ``bars.svg`` draw them. Positions along the
 width are percentages and text has a fixed size, so that a drawing serves a desk and a phone
-alike. Pointing at a mark shows its value (``<title>``); the values also stand beside the bars,
-or in a table below the lines, for keyboards and screen readers. Colours are those of Okabe and
-Ito, safe for colour-blind readers, and dashes differ too (``chart.css``).
+alike. Pointing at a mark shows its value; the values also stand beside the bars, or in a table
+below the lines. Colours are those of Okabe and Ito, safe for the colour-blind (``chart.css``).
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Series(NamedTuple):
     reference: bool = False
 
     def title(self, point: Point) -> str:
-        """What a reader who points at a mark is told."""
+        """What pointing at a mark shows."""
         where = "" if point.x is None else f", {number(point.x)}"
         return f"{self.name}{where}: {point}"
 
@@ -66,7 +65,7 @@ class Figure:
     notes: Sequence[str] = ()
 
     def svg(self) -> Markup:
-        """The drawing; its label is what a screen reader announces."""
+        """The drawing."""
         template = "bars.svg" if self.bars else "lines.svg"
         more = {} if self.bars else self._axes()
         return Markup(rendered(template, figure=self, looks=list(self._looks()), **more))
@@ -86,27 +85,20 @@ class Figure:
         """Of the drawing, in pixels."""
         if self.bars:
             return _LINE + 6 + _BAR * sum(len(one.points) for one in self.series)
-        return self._bottom + 50
-
-    @property
-    def _bottom(self) -> int:
-        return _LINE * len(self.series) + 30 + _HEIGHT
+        return _LINE * len(self.series) + _HEIGHT + 80
 
     def _looks(self) -> Iterator[tuple[str, Series]]:
-        """The classes of each series: colour, and dashes once all colours are used."""
-        for references in (False, True):
-            for rank, one in enumerate(x for x in self.series if x.reference == references):
-                colour, dash = f"s{rank % _COLOURS}", rank // _COLOURS
-                if references:
-                    colour, dash = "ref", rank + 1
-                yield f"{colour} d{dash % 4}", one
+        # Colours first, and dashes once all colours are used; references are grey.
+        for rank, one in enumerate(x for x in self.series if not x.reference):
+            yield f"s{rank % _COLOURS} d{rank // _COLOURS % 4}", one
+        for rank, one in enumerate(x for x in self.series if x.reference):
+            yield f"ref d{(rank + 1) % 4}", one
 
     def _axes(self) -> dict[str, Any]:
-        """Where the values of a line chart lie, and the ticks of its axes."""
         points = [point for one in self.series for point in one.points]
         across = Scale.of_positions([point.x for point in points if point.x is not None])
         upward = Scale.of_values([v for p in points for v in (p.y, *(p.ends or ()))])
-        ticks, taken = [], -math.inf
+        bottom, ticks, taken = self.height - 50, [], -math.inf
         for fraction, words in across.ticks:
             # A tick that would touch its neighbour on a phone is left out.
             shown = shortened(words, max(6, 36 // len(across.ticks)))
@@ -116,10 +108,10 @@ class Figure:
                 ticks.append((f"{100 * fraction:.2f}%", shown))
 
         def height_of(fraction: float) -> float:
-            return round(self._bottom - fraction * _HEIGHT, 2)
+            return round(bottom - fraction * _HEIGHT, 2)
 
         return {
-            "bottom": self._bottom,
+            "bottom": bottom,
             "x": lambda value: f"{100 * across.at(value):.2f}%",
             "y": lambda value: height_of(upward.at(value)),
             "across": ticks,
@@ -131,7 +123,7 @@ class Figure:
 
 
 class Scale(NamedTuple):
-    """One axis: where values lie, as fractions of its length, and what its ticks say."""
+    """One axis: where values lie, as fractions of its length, and its ticks."""
 
     at: Callable[[float | str], float]
     ticks: Sequence[tuple[float, str]]

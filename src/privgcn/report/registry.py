@@ -1,9 +1,9 @@
 """The entry of a release in the deployments registry of OpenDP, as YAML.
 
 The registry (https://registry.opendp.org) lists what was released under differential privacy,
-in three tiers of detail. Half of an entry follows from the statement. The other half only a
-person knows: it is given by the field names of the registry's schema, and nothing is made up
-for what is missing. The tier is the highest one whose fields are all there.
+in three tiers of detail. Half of an entry follows from the statement, the other half only a
+person knows, and nothing is made up for what is missing. The tier is the highest one whose
+fields are all there.
 """
 
 from __future__ import annotations
@@ -57,10 +57,7 @@ class Answers(BaseModel):
 
 
 def registry_entry(statement: PrivacyStatement, answers: Mapping[str, Sequence[str]]) -> str:
-    """The entry, ready for the registry's folder of deployments.
-
-    Answers are by field of the registry's schema, with several values for lists.
-    """
+    """The entry, from answers by field of the registry's schema, several of them for lists."""
     said = {key: list(v) if key in _LISTS or len(v) > 1 else v[0] for key, v in answers.items()}
     try:
         known = Answers.model_validate(said).model_dump(mode="json", exclude_none=True)
@@ -78,11 +75,7 @@ def registry_entry(statement: PrivacyStatement, answers: Mapping[str, Sequence[s
     facts = dict(words["facts"])
     public = in_words(statement, (*statement.assumed_public, *statement.not_covered))
     tier_2 = known.keys() >= _TIER_2
-    meaning = [
-        *words["meaning"],
-        f"Gaussian DP: {facts['Gaussian differential privacy']}.",
-        *words["warnings"],
-    ]
+    gaussian = f"Gaussian DP: {facts['Gaussian differential privacy']}."
     # As the registry makes it.
     slug = (known["name"], *known["data_curators"], known["publication_date"][:4])
     page = {
@@ -96,7 +89,7 @@ def registry_entry(statement: PrivacyStatement, answers: Mapping[str, Sequence[s
         # YAML takes 1e-05 for a text.
         "epsilon": f"{Decimal(round_up(statement.epsilon)):f}",
         "delta": f"{Decimal(str(statement.delta)):f}",
-        "meaning": " ".join(meaning),
+        "meaning": " ".join((*words["meaning"], gaussian, *words["warnings"])),
         "composition": f"{facts['Steps']}. Sampling: {facts['Sampling']}. Noise: "
         f"{facts['Noise multiplier']}. Accountant: {facts['Accountant']}. "
         + facts.get("Search", ""),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from privgcn.config import MODES, Mode
@@ -13,7 +13,6 @@ from privgcn.report.text import between
 
 Scores = Mapping[str, Any]
 
-SCORE_AXIS = "micro-F1 on the test documents"
 COVERED, NOT_COVERED = "covered", "not covered"
 COVERAGE = "training documents"
 """What the guarantee covers or does not: the head of the column that says so."""
@@ -54,10 +53,8 @@ def baseline(scores: Scores, lead: Mode) -> tuple[str, float] | None:
 
 
 def documents(scores: Scores) -> str:
-    """What was scored, with the number where it is known."""
-    count = next(iter(scores["modes"].values())).get("documents")
-    if count is None:
-        return "test documents"
+    """What was scored, with the number."""
+    count = next(iter(scores["modes"].values()))["documents"]
     return "1 test document" if count == 1 else f"{count:,} test documents"
 
 
@@ -66,19 +63,21 @@ def cells(entry: Mapping[str, Any], measure: str) -> tuple[float | None, str | N
     return entry.get(measure), between(entry.get("intervals", {}).get(measure))
 
 
+def _entries(scores: Scores) -> Iterator[tuple[str, bool | None, str, Mapping[str, Any]]]:
+    """Modes, and then baselines: name, whether covered, what it sees, and its scores."""
+    for mode in modes_of(scores["modes"]):
+        yield mode, MODES[mode].covered, MODES[mode].sees, scores["modes"][mode]
+    for name, row in scores.get("baselines", {}).items():
+        yield f"baseline: {name}", None, _BASELINES.get(name, ""), row
+
+
 def mode_table(scores: Scores, *, private: bool) -> Table:
     """Modes and baselines, one row each, with what they see and whether that is covered."""
-    entries: list[tuple[str, str | None, str, Any]] = []
-    for mode in modes_of(scores["modes"]):
-        sees, covered = MODES[mode]
-        verdict = COVERED if covered else NOT_COVERED
-        entries.append((mode, verdict, sees, scores["modes"][mode]))
-    for name, row in scores.get("baselines", {}).items():
-        entries.append((f"baseline: {name}", None, _BASELINES.get(name, ""), row))
-    rows = []
-    for head, coverage, what, entry in entries:
+    verdicts = {True: COVERED, False: NOT_COVERED, None: None}
+    rows: list[tuple[Cell, ...]] = []
+    for name, covered, sees, entry in _entries(scores):
         measured = [cell for measure in _MEASURES for cell in cells(entry, measure)]
-        rows.append((head, *[coverage] * private, *measured, what))
+        rows.append((name, *[verdicts[covered]] * private, *measured, sees))
     columns = ["mode", *[COVERAGE] * private]
     columns += [head for name in _MEASURES.values() for head in (name, f"{name}, 95\u00a0%")]
     notes = [
@@ -127,10 +126,9 @@ def reference_table(scores: Scores) -> Table | None:
     modes = modes_of(references)
     if not modes:
         return None
-    rows: list[tuple[Cell, ...]] = []
-    for name in references[modes[0]]["scores"]:
-        scored = [cells(references[mode]["scores"][name], "micro_f1") for mode in modes]
-        rows.append((name, *(cell for pair in scored for cell in pair)))
+    names = references[modes[0]]["scores"]
+    tables = [references[mode]["scores"] for mode in modes]
+    rows = [(n, *(cell for own in tables for cell in cells(own[n], "micro_f1"))) for n in names]
     columns = ("model", *(head for mode in modes for head in (mode, f"{mode}, 95\u00a0%")))
     best = "; ".join(f"{mode}: {references[mode]['best']}" for mode in modes)
     notes = [f"The best on the validation documents, or else the training documents: {best}."]
@@ -166,31 +164,22 @@ def repeat_table(scores: Scores) -> Table | None:
 def score_figure(scores: Scores, *, private: bool) -> Figure | None:
     """Micro-F1 as bars, because it is what the paper reports; ``None`` without any score."""
     series = []
-    for name, row in [*scores["modes"].items(), *scores.get("baselines", {}).items()]:
-        if row.get("micro_f1") is None:
-            continue
-        mode = name in MODES
-        outside = private and mode and not MODES[name].covered
-        words = f"{name} ({NOT_COVERED})" if outside else name if mode else f"baseline: {name}"
-        point = Point(None, row["micro_f1"], row.get("intervals", {}).get("micro_f1"))
-        series.append(Series(words, [point], reference=not mode))
-    if not series:
-        return None
+    for name, covered, _, entry in _entries(scores):
+        if entry.get("micro_f1") is not None:
+            words = f"{name} ({NOT_COVERED})" if private and covered is False else name
+            ends = entry.get("intervals", {}).get("micro_f1")
+            point = Point(None, entry["micro_f1"], ends)
+            series.append(Series(words, [point], reference=covered is None))
     title = "Micro-F1 by inference mode, and of the baselines"
-    notes = ["Whiskers are 95 % intervals."]
-    return Figure(title, series, y_label=SCORE_AXIS, bars=True, notes=notes)
+    axis, notes = "micro-F1 on the test documents", ["Whiskers are 95 % intervals."]
+    return Figure(title, series, y_label=axis, bars=True, notes=notes) if series else None
 
 
 def probability_table(scores: Scores) -> Table | None:
     """How good the probabilities of the covered modes are; ``None`` where nobody measured."""
-    names = {
-        "confidence": "mean confidence",
-        "accuracy": "accuracy",
-        "calibration_error": "calibration error",
-        "log_loss": "log loss",
-    }
+    names = ("confidence", "accuracy", "calibration_error", "log_loss")
     rows = [
-        (mode, *(scores["modes"][mode].get(key) for key in names))
+        (mode, *(scores["modes"][mode].get(name) for name in names))
         for mode in covered_modes(scores)
         if scores["modes"][mode].get("log_loss") is not None
     ]
@@ -198,7 +187,8 @@ def probability_table(scores: Scores) -> Table | None:
         "Confidence is the probability of the predicted class. The calibration error is the "
         "mean distance between confidence and accuracy over 15 bins of equal width."
     ]
-    return Table("Probabilities", ("mode", *names.values()), rows, notes) if rows else None
+    columns = ("mode", "mean confidence", "accuracy", "calibration error", "log loss")
+    return Table("Probabilities", columns, rows, notes) if rows else None
 
 
 def reliability_figure(scores: Scores) -> Figure:

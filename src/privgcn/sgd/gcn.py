@@ -32,10 +32,7 @@ _ROWS = 4096
 
 
 class Network(nn.Module):
-    """A stack of layers; its parameters are ``layers.0.weight``, ``layers.0.bias``, ...
-
-    Each layer's output is propagated along ``hops`` edges.
-    """
+    """A stack of layers, each of whose outputs is propagated along ``hops`` edges."""
 
     def __init__(
         self, widths: list[int], *, hops: int, dropout: float = 0.0, bias: bool = True
@@ -48,8 +45,8 @@ class Network(nn.Module):
     def of(cls, model: ModelSettings, *, features: int, classes: int, seed: int) -> Self:
         """The network that the settings name, with the first weights of a seed.
 
-        A linear model has its one optimum from any beginning, so it begins at zero; and it has
-        no bias, which would take its part of every clipped gradient and earn little.
+        A linear model begins at zero, as it has one optimum; and it has no bias, which would
+        take its part of every clipped gradient and earn little.
         """
         if model.kind == "linear":
             return cls([features, classes], hops=model.hops, bias=False)
@@ -70,13 +67,11 @@ class Network(nn.Module):
     @classmethod
     def trained(cls, released: Released) -> Self:
         """The network with released parameters, ready to predict."""
-        shapes = [
-            value.shape for name, value in sorted(released.tensors.items()) if "weight" in name
-        ]
+        tensors = {name: torch.tensor(value) for name, value in released.tensors.items()}
+        shapes = [value.shape for name, value in sorted(tensors.items()) if "weight" in name]
         widths = [shapes[0][0], *(shape[1] for shape in shapes)]
         hops = {"gcn": 1, "mlp": 0}.get(released.kind, released.settings.model.hops)
-        network = cls(widths, hops=hops, bias="layers.0.bias" in released.tensors)
-        tensors = {name: torch.tensor(value) for name, value in released.tensors.items()}
+        network = cls(widths, hops=hops, bias="layers.0.bias" in tensors)
         network.load_state_dict(tensors)
         return network.eval().requires_grad_(False)
 
@@ -101,7 +96,7 @@ class Network(nn.Module):
         return hidden
 
     def _dropped(self, hidden: Tensor) -> Tensor:
-        """Dropout from one random byte per value: ``bernoulli_`` takes longer than a step."""
+        # One random byte per value, as ``bernoulli_`` takes longer than a step.
         if not (self.training and self.dropout):
             return hidden
         passing = kept_fraction(self.dropout)
@@ -111,7 +106,7 @@ class Network(nn.Module):
 
 
 def kept_fraction(dropout: float) -> float:
-    """What a dropout mask passes on: the asked-for fraction, in steps of 1/256."""
+    """The fraction that a dropout mask passes on, in steps of 1/256."""
     return min(255, max(1, round(256 * (1.0 - dropout)))) / 256
 
 
@@ -128,19 +123,17 @@ def network_scores(
     own network needs a ``module`` of the class that was trained.
     """
     scores: list[NDArray[np.float32]] = []
-    own = None
-    if released.kind == "module":
-        own = brought_module(released, module, graph.width, graph.classes)
     with torch.no_grad():
-        if own is not None:
+        if released.kind == "module":
+            own = brought_module(released, module, graph.width, graph.classes)
             rows, edges = module_inputs(graph)
             calls = [(row[None], edges[:, :0]) for row in rows] if alone else [(rows, edges)]
             scores = [own(*call).float().numpy() for call in calls]
         elif alone:
-            stack = Network.trained(released).layers
+            layers = Network.trained(released).layers
             for begin in range(0, len(graph), _ROWS):
                 values: Any = graph.features[begin : begin + _ROWS]
-                for number, layer in enumerate(stack):
+                for number, layer in enumerate(layers):
                     values = np.maximum(values, 0.0) if number else values
                     # SciPy adds up the products of a sparse row in the row's order.
                     values = csr_array(values).astype(np.float32) @ layer.weight.numpy()
@@ -188,18 +181,14 @@ product: Any = _Product.apply
 
 
 def _times(matrix: Tensor, table: Tensor) -> Tensor:
-    """Of sparse rows, a weighted sum of embeddings: half the time of ``matrix @ table``."""
     if matrix.layout != torch.sparse_csr:
         return matrix @ table
-    columns, begins = matrix.col_indices(), matrix.crow_indices()
-    summed: Tensor = torch.embedding_bag(
-        table, columns, begins, False, 0, False, matrix.values(), True
-    )[0]
-    return summed
+    # A weighted sum of embeddings takes half the time of ``matrix @ table``.
+    where, values = (matrix.col_indices(), matrix.crow_indices()), matrix.values()
+    return torch.embedding_bag(table, *where, False, 0, False, values, True)[0]
 
 
 def _tensor(matrix: Any) -> Tensor:
-    """A SciPy matrix as a sparse CSR tensor, an array as a dense one; float32."""
     if not issparse(matrix):
         # A memmap that may only be read is copied: PyTorch knows no such memory.
         return torch.from_numpy(np.require(matrix, np.float32, ["C", "W"]))

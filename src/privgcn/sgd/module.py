@@ -39,7 +39,7 @@ def module_inputs(graph: DocumentGraph) -> tuple[Tensor, Tensor]:
 
 
 def checked_copy(module: nn.Module, features: int, classes: int) -> nn.Module:
-    """A copy of a module, once it is known to fit and to keep neither statistics nor documents.
+    """A copy of a module that fits and keeps neither statistics nor documents.
 
     Lazy layers get their widths.
     """
@@ -49,7 +49,7 @@ def checked_copy(module: nn.Module, features: int, classes: int) -> nn.Module:
     rows = torch.rand(_PROBED, features, generator=torch.Generator())
     chain = torch.arange(_PROBED - 1)
     edges = torch.stack([torch.cat([chain, chain + 1]), torch.cat([chain + 1, chain])])
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
         if any(map(is_lazy, own.parameters())):
             with torch.no_grad():
                 _called(own, rows, edges, title)
@@ -98,12 +98,10 @@ def brought_module(
 
 
 def _check_layers(module: nn.Module) -> None:
-    """Refuses layers that keep statistics over groups, or hold what could be documents."""
     for name, child in module.named_modules():
         layer = name or type(child).__qualname__
-        buffers = [buffer for buffer, _ in child.named_buffers(recurse=False)]
-        statistics = [buffer for buffer in buffers if buffer.startswith(_STATISTICS)]
-        if statistics:
+        buffers = (buffer for buffer, _ in child.named_buffers(recurse=False))
+        if statistics := [buffer for buffer in buffers if buffer.startswith(_STATISTICS)]:
             raise PrivacyContractError(
                 f"The layer '{layer}' keeps statistics ({', '.join(statistics)}) over several "
                 "groups, which clipping does not bound. Use a layer without them, such as "
@@ -124,8 +122,8 @@ def _could_be_documents(value: Any) -> bool:
         value = list(value.values())
     if isinstance(value, list | tuple):
         return any(map(_could_be_documents, value))
-    graph = type(value).__name__ in _GRAPHS
-    return graph or issparse(value) or isinstance(value, Tensor | np.ndarray)
+    arrays = isinstance(value, Tensor | np.ndarray) or issparse(value)
+    return arrays or type(value).__name__ in _GRAPHS
 
 
 def _called(module: nn.Module, rows: Tensor, edges: Tensor, title: str) -> Any:

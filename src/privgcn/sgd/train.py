@@ -5,11 +5,8 @@ moves the parameters by an optimiser that sees C g and nothing else:
 
     w  <-  w - rate C g                      (SGD; or the same g through Adam)
 
-    session = Session(plan, groups, RandomSource.secret())
-    released = train_private(session, settings)
-
-No loss of the training documents is computed, printed or stored, nothing stops early, and the
-last iterate is the result: all that happens here is post-processing of the session's answers.
+No loss of the training documents is computed, nothing stops early, and the last iterate is the
+result: all that happens here is post-processing of the session's answers.
 """
 
 from __future__ import annotations
@@ -70,9 +67,9 @@ def train_plain(
 ) -> Released:
     """Trains without privacy, on random groups of the training documents.
 
-    ``visible`` has training and validation documents with their edges, where validation is to
-    stop the training: the parameters of the best validation loss are kept, and training stops
-    when ``training.patience`` epochs brought no better one.
+    ``visible`` has training and validation documents with their edges, where validation stops
+    the training once ``training.patience`` epochs brought no better loss; the parameters of the
+    best one are returned.
     """
     training = settings.training
     device = training_device(training)
@@ -125,7 +122,7 @@ def mean_loss(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def training_device(training: TrainingSettings) -> torch.device:
-    """Where a run trains; ``auto`` is the GPU where there is one."""
+    """Where a run trains; ``auto`` takes the GPU where there is one."""
     there = torch.cuda.is_available()
     if training.device == "cuda" and not there:
         raise ConfigError(
@@ -138,7 +135,6 @@ def training_device(training: TrainingSettings) -> torch.device:
 def _network(
     settings: Settings, features: int, classes: int, module: nn.Module | None
 ) -> tuple[nn.Module, Inputs]:
-    """What is trained, and how documents become what it is called with."""
     model = settings.model
     if model.kind != "module":
         if module is not None:
