@@ -42,7 +42,7 @@ def ours(texts: list[str], device: str, number: str) -> Step:
 
 
 def theirs(texts: list[str], device: str, number: str) -> Step:
-    folder = str(MiniLM.weights.folder() / "model")
+    folder = str(MiniLM.weights.checked()[0].parent)
     options = {"dtype": getattr(torch, number)}
     model = SentenceTransformer(folder, device=device, model_kwargs=options)
     model.max_seq_length = 256

@@ -616,7 +616,7 @@ _TABLE: dict[str, list[tuple[str, Callable[[], None], Any, str, Any]]] = {
     ],
     "a model file names nothing of this machine": [
         ("a state with the cache folder", states_name_nothing_of_this_machine, encoders.MiniLM,
-         "state", lambda self: {"kind": self.kind, **self.model_dump()}),
+         "state", lambda self: vars(self)),
         ("a hub is asked because a model says so", states_name_nothing_of_this_machine,
          encoders, "_OFFLINE", {}),
     ],

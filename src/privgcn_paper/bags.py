@@ -11,11 +11,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from privgcn.errors import DataError
 from privgcn.features.base import FITTED, Featurizer, texts_of
-from privgcn.features.words import Count, Language, Words, stop_list
+from privgcn.features.words import Count, Language, stop_list
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -23,6 +23,15 @@ if TYPE_CHECKING:
     from privgcn.data import Corpus
 
 _PUNCTUATION = re.compile(r"[^\w\s]|_")
+
+
+def _different(words: list[str]) -> list[str]:
+    if len(set(words)) != len(words):
+        raise ValueError("words should differ from each other")
+    return words
+
+
+Vocabulary = Annotated[list[str], AfterValidator(_different)]
 
 
 def split_words(text: str, *, lowercase: bool = True) -> list[str]:
@@ -49,7 +58,7 @@ class BagOfWords(Featurizer):
     min_count: Count = 5
     max_count: Count | None = None
     stop_words: Language = "english"
-    words: Annotated[Words, FITTED] = Field(default_factory=list)
+    words: Annotated[Vocabulary, FITTED] = Field(default_factory=list)
 
     @property
     def dimension(self) -> int:

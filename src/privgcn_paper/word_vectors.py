@@ -10,19 +10,19 @@ import hashlib
 import zlib
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from privgcn.errors import DataError, DataNotAvailableError
-from privgcn.features.base import FITTED, LOCAL, PublicVectors, bare_name, in_folder
+from privgcn.features.base import LOCAL, PublicVectors, bare_name, in_folder
 from privgcn.features.words import Language, WithoutStopWords
 from privgcn.files import data_folder
 from privgcn_paper.bags import split_words
 
 if TYPE_CHECKING:
-    from privgcn.data import Corpus
+    pass
 
 SLOVAK = "cc.sk.300.vec.gz"
 """The Slovak fastText vectors of Grave et al. (2018), as published."""
@@ -49,29 +49,23 @@ class WordVectors(PublicVectors, WithoutStopWords):
 
     source: Annotated[str, LOCAL] = ""
     lowercase: bool = True
-    name: Annotated[str, FITTED] = ""
 
     @property
     def _what(self) -> str:
-        return f"word vectors '{self.name or Path(self.source).name}'"
+        return f"word vectors '{bare_name(self.source)}'"
 
     def model_post_init(self, context: Any) -> None:
         """Where the user says that the file lies."""
         self._path = Path(self.source)
 
-    def fit(self, corpus: Corpus) -> Self:
-        """Looks the file up; there is nothing to learn."""
-        self.name = Path(bare_name(self.source)).name
-        return super().fit(corpus)
-
     def _file(self) -> Path:
         if self._path is not None:
             return find_vectors(str(self._path))
         home = data_folder() / "word-vectors"
-        path = in_folder(self.name, home)
+        path = in_folder(self.source, home)
         if path is None:
             raise DataNotAvailableError(
-                f"The word vectors '{self.name}' of this model must be on this machine. They "
+                f"The word vectors '{self.source}' of this model must be on this machine. They "
                 f"are not. Give the path of the file, or put it into {home}."
             )
         return path

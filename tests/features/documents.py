@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from privgcn.data import Corpus, CorpusFacts
 
 
-def documents(count: int, **fields: Any) -> Corpus:
+def documents(count, **fields):
     """So many documents, which have neither labels nor edges."""
-    return Corpus(
-        name="small",
-        ids=tuple(map(str, range(count))),
-        labels=np.full(count, -1),
-        classes=(),
-        split=np.zeros(count, dtype=np.int8),
-        **fields,
-    )
+    ids, labels = tuple(map(str, range(count))), np.full(count, -1)
+    split = np.zeros(count, dtype=np.int8)
+    return Corpus(name="small", ids=ids, labels=labels, classes=(), split=split, **fields)
 
 
-def of_texts(*texts: str) -> Corpus:
-    """Documents with these texts."""
+def of_texts(*texts):
     return documents(len(texts), texts=texts)
 
 
-def of_vectors(vectors: np.ndarray, public: str | None = None) -> Corpus:
-    """Documents with these vectors."""
+def of_vectors(vectors, public=None):
     return documents(len(vectors), vectors=vectors, facts=CorpusFacts(public_vectors=public))

@@ -5,8 +5,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,21 +13,20 @@ from privgcn.errors import DataError
 from privgcn.features.cache import VectorCache, cache_contents
 
 
-def encode(texts: list[str]) -> np.ndarray:
+def encode(texts):
     return np.array([[len(text), sum(map(ord, text)), 1] for text in texts], dtype=np.float32)
 
 
-def refuse(texts: list[str]) -> np.ndarray:
+def refuse(texts):
     raise AssertionError(f"encoded again: {texts}")
 
 
-def rows_of(folder: Path, texts: list[str], by: Any = encode, model: str = "model") -> Any:
+def rows_of(folder, texts, by=encode, model="model"):
     return VectorCache(folder, model, 3).vectors(texts, by)
 
 
-def test_a_text_is_encoded_once(tmp_path: Path) -> None:
-    texts = ["b", "long text", "b", "", "\ud800"]
-    encoded: list[str] = []
+def test_a_text_is_encoded_once(tmp_path):
+    texts, encoded = ["b", "long text", "b", "", "\ud800"], []
     first = rows_of(tmp_path, texts, lambda some: encoded.extend(some) or encode(some))
     assert sorted(encoded) == sorted(set(texts))
     assert (first == encode(texts)).all()
@@ -39,9 +36,9 @@ def test_a_text_is_encoded_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "other", "vector"])
-def test_a_corrupt_file_is_replaced(tmp_path: Path, damage: str) -> None:
+def test_a_corrupt_file_is_replaced(tmp_path, damage):
     expected = rows_of(tmp_path, ["a", "b"])
-    (path,) = tmp_path.glob("*.sqlite3")
+    (path,) = tmp_path.iterdir()
     data = path.read_bytes()
     if damage == "vector":
         with sqlite3.connect(path) as base:
@@ -54,7 +51,7 @@ def test_a_corrupt_file_is_replaced(tmp_path: Path, damage: str) -> None:
 
 
 # hazard 18
-def test_a_key_is_the_whole_text_and_the_encoder(tmp_path: Path) -> None:
+def test_a_key_is_the_whole_text_and_the_encoder(tmp_path):
     start = "word " * 5000
     texts = [start + "one", start + "two", "one " + start, start]
     for text in texts:
@@ -65,19 +62,14 @@ def test_a_key_is_the_whole_text_and_the_encoder(tmp_path: Path) -> None:
 WORK = """
 import sys
 from pathlib import Path
-from typing import Any
-import numpy as np
-from privgcn.features.cache import VectorCache
+from tests.features.test_cache import encode, rows_of
 
-start = int(sys.argv[2])
-texts = [f"text {row}" for row in range(start, start + 60)]
-encode = lambda part: np.array([[len(t), sum(map(ord, t)), 1] for t in part], dtype=np.float32)
-rows = VectorCache(Path(sys.argv[1]), "model", 3).vectors(texts, encode)
-sys.exit(0 if (rows == encode(texts)).all() else 1)
+texts = [f"text {row}" for row in range(int(sys.argv[2]), int(sys.argv[2]) + 60)]
+sys.exit(0 if (rows_of(Path(sys.argv[1]), texts) == encode(texts)).all() else 1)
 """
 
 
-def test_runs_in_parallel(tmp_path: Path) -> None:
+def test_runs_in_parallel(tmp_path):
     command = [sys.executable, "-c", WORK, str(tmp_path)]
     runs = [subprocess.Popen([*command, str(20 * run)]) for run in range(2)]
     assert [run.wait() for run in runs] == [0] * 2
@@ -86,7 +78,7 @@ def test_runs_in_parallel(tmp_path: Path) -> None:
 
 
 # hazard 26
-def test_vectors_of_private_texts_are_for_their_owner_only(tmp_path: Path) -> None:
+def test_vectors_of_private_texts_are_for_their_owner_only(tmp_path):
     before = os.umask(0)
     try:
         rows_of(tmp_path / "cache", ["a"])
@@ -97,19 +89,15 @@ def test_vectors_of_private_texts_are_for_their_owner_only(tmp_path: Path) -> No
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_what_can_not_be_written_is_named(tmp_path: Path) -> None:
+def test_what_can_not_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    cache = tmp_path / "cache"
-    rows_of(cache, ["a"])
-    (path,) = cache.iterdir()
-    path.unlink()
-    path.mkdir()
-    for folder in (tmp_path / "file", cache):
+    VectorCache(tmp_path / "cache", "model", 3).path.mkdir(parents=True)
+    for folder in (tmp_path / "file", tmp_path / "cache"):
         with pytest.raises(DataError, match="must be writable"):
             rows_of(folder, ["a"])
 
 
-def test_what_is_stored_is_listed_and_deleted_and_nothing_else(tmp_path: Path) -> None:
+def test_what_is_stored_is_listed_and_deleted_and_nothing_else(tmp_path):
     folder, elsewhere = tmp_path / "cache", tmp_path / "elsewhere.sqlite3"
     for model in ("model", "model 2"):
         rows_of(folder, ["a", "b"], model=model)
@@ -120,9 +108,8 @@ def test_what_is_stored_is_listed_and_deleted_and_nothing_else(tmp_path: Path) -
     for other in others:
         other.write_text("mine")
     (folder / f"{'0' * 32}.sqlite3").symlink_to(elsewhere)
-    contents = cache_contents(folder)
-    assert contents == (3, 4 + sum(path.stat().st_size for path in stored))
-    assert cache_contents(folder, purge=True) == contents
+    contents = 3, 4 + sum(path.stat().st_size for path in stored)
+    assert cache_contents(folder) == cache_contents(folder, purge=True) == contents
     assert cache_contents(folder) == cache_contents(tmp_path / "nowhere") == (0, 0)
     for other in others:
         assert other.read_text() == "mine"

@@ -6,8 +6,6 @@ import json
 import pickle
 import shutil
 import sys
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,43 +14,41 @@ from tests.features.documents import of_texts
 
 from privgcn.errors import DataError, DataNotAvailableError
 from privgcn.features import bert, featurizer_from_state, make_featurizer
-from privgcn.features.packages import MINILM, UNIVERSAL, WORDLLAMA
-
-has_transformers = [
-    pytest.mark.text,
-    pytest.mark.skipif(
-        importlib.util.find_spec("transformers") is None,
-        reason="the extra 'text' is not installed",
-    ),
-]
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "pes", "mačka", "rád", "mám", "##ka"]
-TEXTS = ("mám rád pes", "mačka", "mám mám mám mačka . pes", "rád\nmačka pes", "neznáme")
-
+from privgcn.features.encoders import MiniLM, StaticVectors, Universal
 
 needs_universal = pytest.mark.skipif(
-    not UNIVERSAL.installed, reason="the extra 'languages' is not installed"
+    not Universal.weights.installed, reason="the extra 'languages' is not installed"
 )
+no_transformers = importlib.util.find_spec("transformers") is None
 
 
-def made_in(folder: Path, kind: str = "minilm", **options: object) -> Any:
+def has_transformers(test):
+    reason = "the extra 'text' is not installed"
+    return pytest.mark.text(pytest.mark.skipif(no_transformers, reason=reason)(test))
+
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "pes", "mačka", "rád", "mám", "##ka"]
+TEXTS = ("mám rád pes", "mačka", "mám mám mám mačka . pes", "neznáme")
+
+
+def made_in(folder, kind="minilm", **options):
     corpus = of_texts("a")
     options = {"cache_dir": str(folder), **options}
     return make_featurizer(kind, options, corpus).fit(corpus)
 
 
 @pytest.fixture(params=["float32", "bfloat16"])
-def number(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Either type of number, whatever this processor is fast at."""
+def number(request, monkeypatch):
     monkeypatch.setattr(bert, "kernel", lambda: ("cpu", request.param))
     return str(request.param)
 
 
 @pytest.mark.text
-def test_the_forward_pass_is_that_of_transformers(tmp_path: Path, number: str) -> None:
+def test_the_forward_pass_is_that_of_transformers(tmp_path, number):
     transformers = pytest.importorskip("transformers")
     import torch
 
-    folder = MINILM.folder() / "model"
+    folder = MiniLM.weights.checked()[0].parent
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModel.from_pretrained(folder).eval()
     texts = ["", "One heart.", "Graphs, kernels & \u4f60\u597d " * 9, "long words " * 400]
@@ -77,17 +73,13 @@ def test_the_forward_pass_is_that_of_transformers(tmp_path: Path, number: str) -
         pytest.param("universal", {}, marks=needs_universal),
     ],
 )
-def test_a_vector_has_the_same_bits_in_any_company(
-    kind: str, options: dict[str, object], tmp_path: Path, number: str
-) -> None:
+def test_a_vector_has_the_same_bits_in_any_company(kind, options, tmp_path, number):
     """Otherwise one document would move the rows of others."""
     vocabulary = ["patient", "letter", "heart", "sonata", "network", "the", "of", "was"]
-    random = np.random.default_rng(0)
+    random, own = np.random.default_rng(0), {}
     # Mixed lengths, up to the full 256 tokens, in ragged and in full batches.
-    texts = [
-        " ".join(random.choice(vocabulary, n)) for n in (1, 3, 14, 14, 15, 40, 90, 254, 400)
-    ]
-    own: dict[str, bytes] = {}
+    lengths = (1, 3, 14, 14, 15, 40, 90, 254, 400)
+    texts = [" ".join(random.choice(vocabulary, n)) for n in lengths]
     for chosen in ([*range(9)], [*range(8, -1, -1)], [0, 2, 4, 6, 8], [7], [3], [3] + [4] * 90):
         some = [texts[row] for row in chosen]
         others = [f"sonata {row}" for row in range(90) if len(chosen) > 90]
@@ -98,15 +90,15 @@ def test_a_vector_has_the_same_bits_in_any_company(
 
 
 # hazard 17
-def test_the_shape_of_a_batch_follows_from_a_text_alone() -> None:
-    shapes: list[tuple[int, ...]] = []
+def test_the_shape_of_a_batch_follows_from_a_text_alone():
+    shapes = []
 
-    def forward(codes: Any, mask: Any) -> Any:
+    def forward(codes, mask):
         shapes.append(tuple(codes.shape))
         assert mask.any(dim=1).all()
         return codes.unsqueeze(-1).float()
 
-    def shapes_of(*lengths: int) -> set[tuple[int, ...]]:
+    def shapes_of(*lengths):
         shapes.clear()
         tokens = [[1] * length for length in lengths]
         bert.encoded(tokens, forward, width=1, longest=256)
@@ -117,14 +109,11 @@ def test_the_shape_of_a_batch_follows_from_a_text_alone() -> None:
     assert alone == {(12, 20)}
 
 
-def test_a_stopped_run_keeps_what_it_encoded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_run_keeps_what_it_encoded(tmp_path, monkeypatch):
     corpus, made = of_texts("a", "b", "c", "d"), made_in(tmp_path)
-    calls: list[int] = []
-    encoded = bert.encoded
+    calls, encoded = [], bert.encoded
 
-    def stops(tokens: list[list[int]], *own: Any, **more: Any) -> Any:
+    def stops(tokens, *own, **more):
         calls.append(len(tokens))
         if len(calls) == 2:
             raise KeyboardInterrupt
@@ -140,7 +129,7 @@ def test_a_stopped_run_keeps_what_it_encoded(
     assert calls == [2, 2, 2]
 
 
-def test_a_pickle_holds_no_weights(tmp_path: Path) -> None:
+def test_a_pickle_holds_no_weights(tmp_path):
     made = made_in(tmp_path)
     made.transform(of_texts("One heart."))
     pickled = pickle.dumps(made)
@@ -151,9 +140,8 @@ def test_a_pickle_holds_no_weights(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["both", pytest.param("universal", marks=needs_universal)])
-def test_half_a_character_does_not_end_the_run(kind: str, tmp_path: Path) -> None:
-    texts = ("bad \ud800 text", "bad ? text")
-    rows = made_in(tmp_path, kind).transform(of_texts(*texts))
+def test_half_a_character_does_not_end_the_run(kind, tmp_path):
+    rows = made_in(tmp_path, kind).transform(of_texts("bad \ud800 text", "bad ? text"))
     assert np.array_equal(rows[0], rows[1])
 
 
@@ -161,7 +149,7 @@ def test_half_a_character_does_not_end_the_run(kind: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "kind", ["static", "minilm", "both", pytest.param("universal", marks=needs_universal)]
 )
-def test_meaning_without_a_network(kind: str, tmp_path: Path, no_network: None) -> None:
+def test_meaning_without_a_network(kind, tmp_path, no_network):
     like = "A cardiac arrest was treated in hospital."
     if kind == "universal":
         like = "Le patient a eu une crise cardiaque."
@@ -180,10 +168,10 @@ def test_meaning_without_a_network(kind: str, tmp_path: Path, no_network: None) 
         featurizer_from_state({**state, "identity": "0" * 64}).transform(corpus)
 
 
-def test_static_rows_are_sums_of_token_vectors_by_log_counts() -> None:
+def test_static_rows_are_sums_of_token_vectors_by_log_counts():
     corpus = of_texts("graph kernel graph", "")
     rows = make_featurizer("static", None, corpus).fit(corpus).transform(corpus)
-    vectors, tokens = WORDLLAMA.checked()
+    vectors, tokens = StaticVectors.weights.checked()
     table = load_file(vectors)["embedding.weight"].astype(np.float64)
     # The codes of the words in the vocabulary of Llama 2.
     words = json.loads(tokens.read_text())["model"]["vocab"]
@@ -194,36 +182,27 @@ def test_static_rows_are_sums_of_token_vectors_by_log_counts() -> None:
     assert rows.dtype == np.float32
 
 
-# hazard 18
-def test_texts_that_were_cut_elsewhere_are_other_vectors(tmp_path: Path) -> None:
-    corpus = of_texts("The patient had a heart attack. " * 20)
-    short, long = (made_in(tmp_path, max_length=most).transform(corpus) for most in (16, 32))
-    assert not np.array_equal(short, long)
-
-
-def test_both_stand_side_by_side_and_share_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_stand_side_by_side_and_share_the_cache(tmp_path, monkeypatch):
     corpus = of_texts("The patient had a heart attack. " * 20, "A sonata.")
-    parts = [
-        make_featurizer("static", None, corpus).fit(corpus).transform(corpus),
-        made_in(tmp_path, max_length=16).transform(corpus),
-    ]
+    short, long = (made_in(tmp_path, max_length=most).transform(corpus) for most in (16, 32))
+    # hazard 18: a text that is cut elsewhere has another vector.
+    assert not np.array_equal(short, long)
+    parts = make_featurizer("static", None, corpus).fit(corpus).transform(corpus), short
     monkeypatch.setattr("privgcn.features.encoders.encoded", None)  # nothing is encoded twice
     made = made_in(tmp_path, "both", max_length=16)
     rows = made.transform(corpus)
     assert np.allclose(rows, np.hstack(parts) / np.sqrt(2), atol=1e-7)
     assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
     assert (made.dimension, rows.shape, rows.dtype) == (640, (2, 640), np.float32)
-    for what in ("wordllama", "all-MiniLM-L6-v2"):
-        assert what in made.learned
+    assert "wordllama" in made.learned
+    assert "all-MiniLM-L6-v2" in made.learned
     # A model reads as many tokens as it was trained with.
     monkeypatch.undo()
     assert np.array_equal(featurizer_from_state(made.state()).transform(corpus), rows)
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny(tmp_path_factory):
     """A multilingual BERT in everything but size and training."""
     import torch
     from transformers import BertConfig, BertModel, BertTokenizerFast
@@ -232,106 +211,86 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "vocab.txt").write_text("\n".join([*WORDS, "."]) + "\n", encoding="utf-8")
     BertTokenizerFast(str(folder / "vocab.txt"), do_lower_case=False).save_pretrained(folder)
     torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(WORDS) + 1,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=12,
-    )
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "max_position_embeddings": 12}
+    layers = {"num_hidden_layers": 2, "num_attention_heads": 2}
+    config = BertConfig(vocab_size=len(WORDS) + 1, **sizes, **layers)
     BertModel(config).save_pretrained(folder)
     return folder
 
 
-def by_hand(folder: Path, text: str) -> np.ndarray:
+def by_hand(folder, text):
     import torch
     from transformers import BertModel, BertTokenizerFast
 
-    tokens = BertTokenizerFast.from_pretrained(folder)(
-        text, return_tensors="pt", truncation=True, max_length=12
-    )
+    tokenizer = BertTokenizerFast.from_pretrained(folder)
+    tokens = tokenizer(text, return_tensors="pt", truncation=True, max_length=12)
     with torch.inference_mode():
         hidden = BertModel.from_pretrained(folder).eval()(**tokens).last_hidden_state
     return hidden[0].mean(dim=0).numpy()
 
 
-class TestTransformer:
-    pytestmark = has_transformers
+@has_transformers
+@pytest.mark.parametrize(
+    ("average", "lines"),
+    [
+        ("text", ["rád\n\nmačka pes"]),
+        ("lines", ["rád", "mačka pes"]),
+        ("columns", ["rád", "", "mačka pes"]),
+    ],
+)
+def test_the_mean_over_tokens_and_over_lines(average, lines, tiny, tmp_path):
+    texts = ["rád\n\nmačka pes", *TEXTS, "pes " * 40]
+    made = made_in(tmp_path, "transformer", model=str(tiny), average=average)
+    rows = made.transform(of_texts(*texts))
+    assert (rows.shape, rows.dtype, made.dimension) == ((6, 16), np.float32, 16)
+    expected = np.mean([by_hand(tiny, line) for line in lines], axis=0)
+    assert np.allclose(rows, [expected, *(by_hand(tiny, own) for own in texts[1:])], atol=1e-5)
 
-    def test_the_mean_over_tokens(self, tiny: Path) -> None:
-        corpus = of_texts(*TEXTS, "pes " * 40)
-        made = make_featurizer("transformer", {"model": str(tiny)}, corpus).fit(corpus)
-        rows = made.transform(corpus)
-        assert (rows.shape, rows.dtype, made.dimension) == ((6, 16), np.float32, 16)
-        for row, text in zip(rows, corpus.texts, strict=True):
-            assert np.allclose(row, by_hand(tiny, text), atol=1e-5)
 
-    @pytest.mark.parametrize(
-        ("average", "lines"),
-        [("lines", ["rád", "mačka pes"]), ("columns", ["rád", "", "mačka pes"])],
-    )
-    def test_the_mean_over_lines_is_the_paper_s_mean_over_columns(
-        self, average: str, lines: list[str], tiny: Path
-    ) -> None:
-        corpus = of_texts("rád\n\nmačka pes", "mačka")
-        options = {"model": str(tiny), "average": average}
-        rows = make_featurizer("transformer", options, corpus).fit(corpus).transform(corpus)
-        expected = np.mean([by_hand(tiny, line) for line in lines], axis=0)
-        assert np.allclose(rows[0], expected, atol=1e-5)
-        assert np.allclose(rows[1], by_hand(tiny, "mačka"), atol=1e-5)
+@has_transformers
+def test_what_to_do_when_there_is_no_hub(monkeypatch, tmp_path):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(DataNotAvailableError) as caught:
+        made_in(tmp_path, "transformer")
+    assert caught.value.exit_code == 3
+    for word in ("bert-base-multilingual-cased", "hf download", "'model'"):
+        assert word in str(caught.value)
 
-    def test_what_to_do_when_there_is_no_hub(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
-        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-        corpus = of_texts("a")
-        with pytest.raises(DataNotAvailableError) as caught:
-            make_featurizer("transformer", None, corpus).fit(corpus)
-        assert caught.value.exit_code == 3
-        for word in ("bert-base-multilingual-cased", "hf download", "'model'"):
-            assert word in str(caught.value)
 
-    def test_folders_that_hold_no_encoder(self, tmp_path: Path) -> None:
-        corpus = of_texts("a")
+@has_transformers
+def test_folders_that_hold_no_encoder(tmp_path):
+    for config in ("{", "{}"):
+        (tmp_path / "config.json").write_text(config)
         with pytest.raises(DataError, match="with its tokenizer"):
-            make_featurizer("transformer", {"model": str(tmp_path)}, corpus).fit(corpus)
-        (tmp_path / "config.json").write_text('{"model_type": "bert", "hidden_size": 16}')
-        made = make_featurizer("transformer", {"model": str(tmp_path)}, corpus).fit(corpus)
-        with pytest.raises(DataError, match="with its tokenizer"):
-            made.transform(corpus)
+            made_in(tmp_path, "transformer", model=str(tmp_path))
+    (tmp_path / "config.json").write_text('{"model_type": "bert", "hidden_size": 16}')
+    made = made_in(tmp_path, "transformer", model=str(tmp_path))
+    with pytest.raises(DataError, match="with its tokenizer"):
+        made.transform(of_texts("a"))
 
-    # hazard 29
-    def test_a_state_holds_no_path_and_its_name_opens_no_socket(
-        self, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_network: None
-    ) -> None:
-        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-        corpus = of_texts(*TEXTS)
-        options = {"model": str(tiny), "cache_dir": str(tmp_path / "vectors")}
-        made = make_featurizer("transformer", options, corpus).fit(corpus)
-        rows, state = made.transform(corpus), made.state()
-        assert state["name"] == tiny.name
-        assert str(tmp_path) not in json.dumps(state)
-        assert str(tiny.parent) not in json.dumps(state)
-        for name in (tiny.name, "bert-base-multilingual-cased", str(tiny), "../encoders/x", ""):
-            with pytest.raises(DataNotAvailableError, match="nothing is downloaded"):
-                featurizer_from_state({**state, "name": name}).transform(corpus)
-        # In the user's own folder of encoders, or where the caller says.
-        assert np.array_equal(featurizer_from_state(state, tiny).transform(corpus), rows)
-        shutil.copytree(tiny, tmp_path / "data" / "encoders" / tiny.name)
-        assert np.array_equal(featurizer_from_state(state).transform(corpus), rows)
-        (tmp_path / "data" / "encoders" / tiny.name / "vocab.txt").write_text("other")
-        with pytest.raises(DataError, match="used in training"):
-            featurizer_from_state(state).transform(corpus)
 
-    # hazard 29
-    @pytest.mark.parametrize("name", ["model", "cache_dir"])
-    def test_a_state_that_says_where_something_lies_is_refused(
-        self, name: str, tiny: Path, tmp_path: Path
-    ) -> None:
-        made = make_featurizer("transformer", {"model": str(tiny)}, of_texts("a"))
-        state = made.fit(of_texts("a")).state()
-        with pytest.raises(DataError, match=f"differ in '{name}'"):
-            featurizer_from_state({**state, name: str(tmp_path / "theirs")})
-        assert not (tmp_path / "theirs").exists()
+# hazard 29
+@has_transformers
+def test_a_state_holds_no_path_and_its_name_opens_no_socket(
+    tiny, tmp_path, monkeypatch, no_network
+):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    corpus = of_texts(*TEXTS)
+    made = made_in(tmp_path / "vectors", "transformer", model=str(tiny))
+    rows, state = made.transform(corpus), made.state()
+    with pytest.raises(DataError, match="differ in 'cache_dir'"):
+        featurizer_from_state({**state, "cache_dir": str(tmp_path / "theirs")})
+    assert state["model"] == tiny.name
+    assert str(tmp_path) not in json.dumps(state)
+    assert str(tiny.parent) not in json.dumps(state)
+    for name in (tiny.name, "bert-base-multilingual-cased", str(tiny), "../encoders/x", ""):
+        with pytest.raises(DataNotAvailableError, match="nothing is downloaded"):
+            featurizer_from_state({**state, "model": name}).transform(corpus)
+    # In the user's own folder of encoders, or where the caller says.
+    assert np.array_equal(featurizer_from_state(state, tiny).transform(corpus), rows)
+    shutil.copytree(tiny, tmp_path / "data" / "encoders" / tiny.name)
+    assert np.array_equal(featurizer_from_state(state).transform(corpus), rows)
+    (tmp_path / "data" / "encoders" / tiny.name / "vocab.txt").write_text("other")
+    with pytest.raises(DataError, match="used in training"):
+        featurizer_from_state(state).transform(corpus)

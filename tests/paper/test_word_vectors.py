@@ -112,9 +112,7 @@ def test_a_state_names_a_file_of_the_data_folder_and_no_other(
     assert str(tmp_path) not in json.dumps(state)
     for name in ("mine.txt", str(path), "../../mine.txt"):
         with pytest.raises(DataNotAvailableError, match="must be on this machine"):
-            featurizer_from_state({**state, "name": name}).transform(corpus)
-    with pytest.raises(DataError, match="differ in 'source'"):
-        featurizer_from_state({**state, "source": str(path)})
+            featurizer_from_state({**state, "source": name}).transform(corpus)
     (tmp_path / "data" / "word-vectors").mkdir(parents=True)
     path.rename(tmp_path / "data" / "word-vectors" / "mine.txt")
     assert np.allclose(featurizer_from_state(state).transform(corpus), [[1, 2]])

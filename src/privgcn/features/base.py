@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, PlainSerializer, ValidationError
 
 from privgcn import progress
 from privgcn.errors import ConfigError, DataError, refusal, shown
@@ -30,11 +30,18 @@ if TYPE_CHECKING:
 
     Matrix: TypeAlias = csr_matrix | npt.NDArray[np.float32]
 
+
+def bare_name(source: str) -> str:
+    """The name of a file or folder without where it lies; names of a hub stay as they are."""
+    path = Path(source).expanduser()
+    return path.name if path.is_absolute() or path.exists() else source
+
+
 FITTED = "fitted"
 """Marks a field that ``fit`` fills; every other field is an option."""
 
-LOCAL = "local"
-"""Marks an option that says where something lies on this machine: no state holds it."""
+LOCAL = PlainSerializer(bare_name)
+"""Marks an option that says where something lies on this machine: a state has its bare name."""
 
 ON_DISK = 1 << 29
 """Bytes of dense rows from which on they are kept in a file instead of in memory."""
@@ -83,14 +90,9 @@ class Featurizer(BaseModel, ABC):
         """One row for each document."""
 
     @classmethod
-    def fields_without(cls, mark: str) -> list[str]:
-        """Names of the fields that do not have a mark."""
-        return [name for name, field in cls.model_fields.items() if mark not in field.metadata]
-
-    @classmethod
     def with_options(cls, options: Mapping[str, Any]) -> Self:
         """A featurizer that is not fitted yet."""
-        known = cls.fields_without(FITTED)
+        known = [n for n, field in cls.model_fields.items() if FITTED not in field.metadata]
         if unknown := options.keys() - known:
             rest = f"Its options are {', '.join(known)}." if known else "It has none."
             raise ConfigError(
@@ -100,12 +102,12 @@ class Featurizer(BaseModel, ABC):
 
     def state(self) -> dict[str, Any]:
         """Everything needed to transform again, as JSON, without where things lie."""
-        return {"kind": self.kind, **self.model_dump(include=set(self.fields_without(LOCAL)))}
+        return {"kind": self.kind, **self.model_dump()}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], path: Path | None = None) -> Self:
         """The featurizer that ``state`` describes; no default fills a gap."""
-        fields = ["kind", *cls.fields_without(LOCAL)]
+        fields = ["kind", *(n for n, own in cls.model_fields.items() if not own.exclude)]
         if odd := state.keys() ^ set(fields):
             raise DataError(
                 f"Saved features '{cls.kind}' must have exactly the fields "
@@ -127,10 +129,8 @@ class Featurizer(BaseModel, ABC):
 class PublicVectors(Featurizer):
     """Vectors or an encoder that were trained elsewhere and stay as they are.
 
-    Attributes:
-        identity: What tells these vectors from all others: a checksum.
-        what: The vectors by name, where a Python package has their files, the ``weights``,
-            which give rows of this ``width``.
+    Their ``identity`` is a checksum. Where a Python package has their files, the ``weights``,
+    their name is ``what``.
     """
 
     learns = False
@@ -172,7 +172,7 @@ class PublicVectors(Featurizer):
         shape = len(texts), self.dimension
         made = np.empty if 4 * len(texts) * self.dimension < ON_DISK else array_on_disk
         rows: npt.NDArray[np.float32] = made(shape, np.float32)
-        at_once = self._chunk * (bert.wider() if self._by_device else 1)
+        at_once = self._chunk * (8 if self._by_device and bert.kernel()[0] == "cuda" else 1)
         for begin, chunk in in_chunks(texts, at_once):
             rows[begin : begin + len(chunk)] = self._encode(chunk)
         return rows
@@ -197,11 +197,7 @@ class PublicVectors(Featurizer):
 
 
 class GivenVectors(Featurizer):
-    """Uses ``Corpus.vectors`` as they are.
-
-    They are always named as learned: a vocabulary, an idf or a tuned encoder may carry private
-    text.
-    """
+    """Takes ``Corpus.vectors``; what made them, say a vocabulary, may carry private text."""
 
     kind = "given"
     learns = True
@@ -250,12 +246,6 @@ def in_chunks(texts: Sequence[str], size: int) -> Iterator[tuple[int, list[str]]
     for begin in range(0, len(texts), size):
         yield begin, list(texts[begin : begin + size])
         progress.advance(min(begin + size, len(texts)), len(texts))
-
-
-def bare_name(source: str) -> str:
-    """The name of a file or folder without where it lies; names of a hub stay as they are."""
-    path = Path(source).expanduser()
-    return path.name if path.is_absolute() or path.exists() else source
 
 
 def in_folder(name: str, folder: Path) -> Path | None:

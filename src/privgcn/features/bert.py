@@ -4,9 +4,8 @@ Of a text with token codes t_1 .. t_n and last layer H [n, width], the vector is
 
 The forward pass of BERT is written out here: importing ``transformers`` takes longer than
 encoding a hundred texts, and PyTorch's own encoder layer gives a text other bits from call to
-call. Where the processor or the GPU multiplies bfloat16 numbers by itself, that is what the
-layers are computed in: three times as fast, and the cosine between a vector and that of
-float32 is above 0.999.
+call. Layers are computed in bfloat16 where the device multiplies it by itself: three times as
+fast, and the cosine between a vector and that of float32 is above 0.999.
 """
 
 from __future__ import annotations
@@ -43,18 +42,12 @@ def kernel() -> tuple[str, str]:
     return "cpu", "bfloat16" if fast else "float32"
 
 
-def wider() -> int:
-    """How many times as many texts as on a CPU fill batches of this device."""
-    return 1 if kernel()[0] == "cpu" else 8
-
-
 def encoded(
     tokens: Codes, forward: Forward, *, width: int, longest: int, pad: int = 0
 ) -> npt.NDArray[np.float32]:
     """One vector for each text, given the codes of its at most ``longest`` tokens.
 
-    ``forward`` is a model on the device of ``kernel``: codes, filled up by ``pad``, and a mask
-    to the last layer, of this ``width``.
+    ``forward`` takes codes, filled up by ``pad``, and a mask to a last layer of this ``width``.
 
     Guarantees:
         A text's vector has the same bits whatever other texts there are. Matrix products

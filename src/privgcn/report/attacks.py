@@ -18,7 +18,6 @@ def table(attacks: Attacks) -> Table:
             covered = COVERED if row.covered else NOT_COVERED
         numbers = [str(Point(None, value, ends)) for value, *ends in (row.auc, *row.tpr)]
         rows.append((row.attack, row.model, row.inference, covered, *numbers))
-    rates = (f"TPR at {rate:.1%} FPR" for rate in FALSE_POSITIVES)
     notes = [
         "AUC 0.5 is chance; ranges are 95 % intervals. Attacks show what these adversaries "
         "learned, not what others could.",
@@ -26,12 +25,13 @@ def table(attacks: Attacks) -> Table:
         "by the others.",
         "Edges: connected documents are alike, so compare with what their texts alone tell.",
     ]
+    rates = (f"TPR at {rate:.1%} FPR" for rate in FALSE_POSITIVES)
     columns = ("attack", "model", "inference", COVERAGE, "AUC", *rates)
     return Table(f"Attacks on models of {attacks.source}", columns, rows, notes)
 
 
 def figure(attacks: Attacks) -> Figure:
-    """The AUC of each attack as bars, one colour for each kind of model."""
+    """AUCs as bars, one colour for each kind of model."""
     points: dict[str, list[Point]] = {}
     for row in attacks.rows:
         at = ", ".join(filter(None, (row.attack, row.inference)))

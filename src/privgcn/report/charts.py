@@ -27,10 +27,7 @@ _COLOURS = 6
 
 
 class Point(NamedTuple):
-    """One value of a line or a bar, and the ends of its interval, where known.
-
-    The position ``x`` is a number or a name; ``None`` for a level that holds everywhere.
-    """
+    """A value at a number, at a name or, with None, everywhere; and its interval."""
 
     x: float | str | None
     y: float
@@ -66,8 +63,7 @@ class Figure:
 
     def svg(self) -> Markup:
         """The drawing."""
-        template = "bars.svg" if self.bars else "lines.svg"
-        more = {} if self.bars else self._axes()
+        template, more = ("bars.svg", {}) if self.bars else ("lines.svg", self._axes())
         return Markup(rendered(template, figure=self, looks=list(self._looks()), **more))
 
     def values_table(self) -> Table:

@@ -5,8 +5,7 @@ A page needs no network and no script and works from disk; the same input gives 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from privgcn.errors import ConfigError, DataError, PrivGCNError, reason
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.wording import SHORT_UNIT, explained, round_up
 from privgcn.report import scores as scored
-from privgcn.report.scores import COVERAGE, Scores
+from privgcn.report.scores import Scores
 from privgcn.report.tables import Cell, Table
 from privgcn.report.text import rendered
 from privgcn.runs.folder import SCORES
@@ -32,6 +31,8 @@ def folders_page(folders: Sequence[Path], *, evidence: Path | None = None) -> st
     Every claim is computed again from its files before the page repeats it. ``evidence`` is
     what ``privgcn attack --out`` wrote about the documents of a single run.
     """
+    from jinja2 import TemplateError
+
     runs = [Run(folder) for folder in folders]
     for run in runs:
         if run.kind != "run":
@@ -46,28 +47,16 @@ def folders_page(folders: Sequence[Path], *, evidence: Path | None = None) -> st
         from privgcn.audit.attacks import read_attacks
 
         attacks = read_attacks(evidence)
-    with _readable(runs):
+    wrong = (ArithmeticError, AttributeError, LookupError, TemplateError, TypeError, ValueError)
+    try:
         if len(runs) > 1:
             return runs_page(runs)
         (run,), name = runs, folders[0].resolve().name
-        return run_page(
-            *(run.settings, run.statement, run.scores),
-            name=name,
-            checked=CHECKED,
-            attacks=attacks,
-        )
-
-
-@contextmanager
-def _readable(runs: Sequence[Run]) -> Iterator[None]:
-    """Whoever can write a folder can write scores that are none: nothing else binds them."""
-    from jinja2 import TemplateError
-
-    wrong = (ArithmeticError, AttributeError, LookupError, TemplateError, TypeError, ValueError)
-    try:
-        yield
+        parts = run.settings, run.statement, run.scores
+        return run_page(*parts, name=name, checked=CHECKED, attacks=attacks)
     except PrivGCNError:
         raise
+    # Whoever can write a folder can write scores that are none: nothing else binds them.
     except wrong as error:
         names = " or ".join(str(run.folder / SCORES) for run in runs)
         raise DataError(
@@ -87,9 +76,8 @@ def run_page(
 ) -> str:
     """The page of one run; a working copy for the owner of the data.
 
-    ``scores`` is the content of ``scores.json``, ``name`` that of the folder, ``checked`` the
-    files that the claim was held to, ``attacks`` what ``privgcn attack --out`` wrote about the
-    same documents.
+    ``name`` is that of the folder, ``checked`` has the files that the claim was held to, and
+    ``attacks`` is what ``privgcn attack --out`` wrote about the same documents.
     """
     private, dataset = statement is not None, _dataset(settings, scores)
     shown_attacks = None
@@ -168,12 +156,12 @@ def _run_table(runs: Sequence[Run]) -> Table:
         rows.append((str(run.folder), dataset, run.settings.recipe, *claim, *shown))
     columns = ["run", "dataset", "recipe", "epsilon", "delta", "protects"]
     columns += [name for mode in MODES for name in (mode, f"{mode}, 95\u00a0%")]
-    notes = [
-        "Epsilons of different units or relations do not compare. "
-        f"No guarantee of the {COVERAGE} covers the scores of full-graph. The 95 % intervals "
-        "answer for the test documents, not for the luck of a seed."
-    ]
-    return Table("Guarantee of each run, and micro-F1 by inference mode", columns, rows, notes)
+    note = (
+        "Epsilons of different units or relations do not compare. No guarantee of the training "
+        "documents covers the scores of full-graph. The 95 % intervals answer for the test "
+        "documents, not for the luck of a seed."
+    )
+    return Table("Guarantee of each run, and micro-F1 by inference mode", columns, rows, [note])
 
 
 def _dataset(settings: Settings, scores: Scores) -> str:

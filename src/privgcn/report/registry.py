@@ -2,8 +2,7 @@
 
 The registry (https://registry.opendp.org) lists what was released under differential privacy,
 in three tiers of detail. Half of an entry follows from the statement, the other half only a
-person knows, and nothing is made up for what is missing. The tier is the highest one whose
-fields are all there.
+person knows. The tier is the highest one whose fields are all there.
 """
 
 from __future__ import annotations

@@ -63,8 +63,7 @@ def cells(entry: Mapping[str, Any], measure: str) -> tuple[float | None, str | N
     return entry.get(measure), between(entry.get("intervals", {}).get(measure))
 
 
-def _entries(scores: Scores) -> Iterator[tuple[str, bool | None, str, Mapping[str, Any]]]:
-    """Modes, and then baselines: name, whether covered, what it sees, and its scores."""
+def _entries(scores: Scores) -> Iterator[tuple[str, bool | None, str, Scores]]:
     for mode in modes_of(scores["modes"]):
         yield mode, MODES[mode].covered, MODES[mode].sees, scores["modes"][mode]
     for name, row in scores.get("baselines", {}).items():
@@ -76,7 +75,7 @@ def mode_table(scores: Scores, *, private: bool) -> Table:
     verdicts = {True: COVERED, False: NOT_COVERED, None: None}
     rows: list[tuple[Cell, ...]] = []
     for name, covered, sees, entry in _entries(scores):
-        measured = [cell for measure in _MEASURES for cell in cells(entry, measure)]
+        measured = (cell for measure in _MEASURES for cell in cells(entry, measure))
         rows.append((name, *[verdicts[covered]] * private, *measured, sees))
     columns = ["mode", *[COVERAGE] * private]
     columns += [head for name in _MEASURES.values() for head in (name, f"{name}, 95\u00a0%")]
@@ -109,9 +108,8 @@ def deployment(scores: Scores) -> tuple[str, str] | None:
         verdict = "Edges harm" if chance < _RARE else "Edges do not seem to help"
     if not made.get("edges", True):
         verdict = "There are no edges"
-    how = "The test documents had no say."
-    if made["decided_by"] == "test":
-        how = "The same documents give the scores, so the better mode is a little flattered."
+    flattered = "The same documents give the scores, so the better mode is a little flattered."
+    how = flattered if made["decided_by"] == "test" else "The test documents had no say."
     return (
         f"{verdict}: deploy {made['mode']}",
         f"Of {made['documents']:,} {made['decided_by']} documents, own-graph gets {own:,} "

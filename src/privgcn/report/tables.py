@@ -1,13 +1,5 @@
 """Tables as values, written on a page (``blocks.html``), as Markdown, or on a terminal.
 
-    >>> print(Table("Scores", ("mode", "micro-F1"), [("alone", 0.5)]).markdown())
-    **Scores**
-    <BLANKLINE>
-    | mode | micro-F1 |
-    | :-- | --: |
-    | alone | 0.500 |
-    <BLANKLINE>
-
 A number beside ± is always the sample standard deviation (over n - 1) of repeated runs.
 """
 

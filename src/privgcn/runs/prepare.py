@@ -21,7 +21,8 @@ from privgcn.config import Settings
 from privgcn.data import TRAIN, Corpus
 from privgcn.data.catalogue import usual_encodings
 from privgcn.errors import ConfigError, PrivacyContractError
-from privgcn.features import Featurizer, make_featurizer, tokens_a_second
+from privgcn.features import Featurizer, make_featurizer
+from privgcn.features.choose import tokens_a_second
 from privgcn.files import array_on_disk
 from privgcn.graph import DocumentGraph, Features, scaled_rows
 from privgcn.privacy.plan import PrivacyPlan, plan_for

@@ -65,7 +65,7 @@ def releasable_statement(
 
 def public_settings(run: Run) -> Settings:
     """The settings without where documents, vectors and caches lie on this machine."""
-    from privgcn.features import without_paths
+    from privgcn.features.choose import without_paths
 
     kind = run.model().featurizer.kind
     return bound_settings(run.settings, without_paths(kind, run.settings.features.options))

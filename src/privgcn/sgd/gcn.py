@@ -161,10 +161,7 @@ class _Layer(nn.Module):
 
 
 class _Product(torch.autograd.Function):
-    """A constant matrix times a table; the gradient takes the transposed matrix.
-
-    PyTorch's own derivative of a sparse product transposes the matrix anew in every step.
-    """
+    # PyTorch's own derivative of a sparse product transposes the matrix anew in every step.
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, transposed: Tensor, table: Tensor) -> Tensor:

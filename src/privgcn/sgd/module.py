@@ -1,9 +1,8 @@
 """A network that the user brings: any PyTorch module from (features, edge_index) to scores.
 
 ``edge_index`` is PyTorch Geometric's: ``[2, edges]``, each edge in both directions. Training
-calls a copy of the module on one group of documents at a time. A module is trusted code: it is
-checked, before any document is read, for what happens by accident, such as layers that keep
-statistics or cache edges; not for malice.
+calls a copy of the module on one group at a time. A module is trusted code: before any document
+is read it is checked for accidents, such as layers that keep statistics or cache edges.
 """
 
 from __future__ import annotations
@@ -39,10 +38,7 @@ def module_inputs(graph: DocumentGraph) -> tuple[Tensor, Tensor]:
 
 
 def checked_copy(module: nn.Module, features: int, classes: int) -> nn.Module:
-    """A copy of a module that fits and keeps neither statistics nor documents.
-
-    Lazy layers get their widths.
-    """
+    """A copy, with widths, of a module that fits and keeps neither statistics nor documents."""
     own = copy.deepcopy(module)
     title = type(module).__qualname__
     _check_layers(own)

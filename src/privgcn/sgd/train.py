@@ -67,9 +67,8 @@ def train_plain(
 ) -> Released:
     """Trains without privacy, on random groups of the training documents.
 
-    ``visible`` has training and validation documents with their edges, where validation stops
-    the training once ``training.patience`` epochs brought no better loss; the parameters of the
-    best one are returned.
+    Where ``visible`` has training and validation documents with their edges, validation stops
+    the training after ``training.patience`` epochs without a better loss; the best one counts.
     """
     training = settings.training
     device = training_device(training)
@@ -87,7 +86,7 @@ def train_plain(
     blocks = [on_device(graph) for graph in graphs]
     looked_at = torch.zeros(0, dtype=torch.int64)
     if training.patience > 0 and visible is not None:
-        seen, truth = on_device(visible)
+        inspected, truth = on_device(visible)
         validation = (visible.split == VALIDATION) & (visible.labels >= 0)
         looked_at = torch.from_numpy(np.flatnonzero(validation)).to(device)
     optimiser = _optimiser(network, training)
@@ -104,7 +103,7 @@ def train_plain(
                 continue
             network.eval()
             with torch.no_grad():
-                loss = float(mean_loss(network(*seen)[looked_at], truth[looked_at]))
+                loss = float(mean_loss(network(*inspected)[looked_at], truth[looked_at]))
             waited += 1
             if loss < lowest:
                 lowest, waited, best = loss, 0, copy.deepcopy(network.state_dict())
