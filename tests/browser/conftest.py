@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -34,7 +32,7 @@ class Watched(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
+def chromium():
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
@@ -46,27 +44,21 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture
-def look(chromium: Any, pages: dict[str, Path]) -> Iterator[Any]:
+def look(chromium, pages):
     """Opens one of ``pages`` from disk, in a given width and colour scheme."""
     contexts = []
 
-    def opened(name: str, *, width: int = 1280, scheme: str = "light") -> Watched:
+    def opened(name, *, width=1280, scheme="light"):
+        size = {"width": width, "height": 800}
         context = chromium.new_context(
-            viewport={"width": width, "height": 800},
-            color_scheme=scheme,
-            reduced_motion="reduce",
+            viewport=size, color_scheme=scheme, reduced_motion="reduce"
         )
         contexts.append(context)
-        page, complaints, requests = context.new_page(), list[str](), list[str]()
-
-        def on_dialog(dialog: Any) -> None:
-            complaints.append(f"dialog: {dialog.message}")
-            dialog.dismiss()
-
+        page, complaints, requests = context.new_page(), [], []
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
-        page.on("dialog", on_dialog)
+        page.on("dialog", lambda box: complaints.append(box.message) or box.dismiss())
         page.goto(pages[name].as_uri())
         return Watched(page, pages[name].as_uri(), complaints, requests)
 
@@ -76,7 +68,7 @@ def look(chromium: Any, pages: dict[str, Path]) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def pages(tmp_path_factory):
     """One page of each kind, with hostile names and with 41 classes."""
     folder = tmp_path_factory.mktemp("pages with spaces & signs")
     statement = make_statement(not_covered=HOSTILE)

@@ -18,7 +18,6 @@ HOSTILE = "<script>alert(1)</script>"
 def test_a_card_states_the_guarantee_and_nothing_uncovered(template):
     data = {"data.source": "/home/me/letters", "data.classes": ["sick", "well"]}
     card = privacy_card(STATEMENT, SETTINGS.changed(data), template=template)
-
     for words in ("epsilon at most", "one document", "Assumed to be public", "Not covered"):
         assert words in card
     assert STATEMENT.digest in card
@@ -36,16 +35,9 @@ def test_only_releasable_models_have_a_card():
 @BOTH
 def test_a_card_says_what_a_model_card_says(template):
     bare = privacy_card(STATEMENT, SETTINGS, template=template)
-    said = privacy_card(
-        STATEMENT,
-        SETTINGS,
-        about="Letters to a clinic",
-        classes=("sick", "well"),
-        intended_use="For triage",
-        contact="ask@example.org",
-        template=template,
-    )
-
+    answers = {"about": "Letters to a clinic", "classes": ("sick", "well")}
+    answers |= {"intended_use": "For triage", "contact": "ask@example.org"}
+    said = privacy_card(STATEMENT, SETTINGS, **answers, template=template)
     for title in ("Intended use", "Training documents", "Classes", "Limits", "Contact"):
         assert title in bare
     assert "100 training documents" in bare
@@ -56,7 +48,6 @@ def test_a_card_says_what_a_model_card_says(template):
 
 def test_a_hub_reads_the_front_matter_and_what_the_owner_says_stays_text():
     said = {"about": HOSTILE, "intended_use": HOSTILE, "contact": HOSTILE, "classes": [HOSTILE]}
-
     assert "<script" not in privacy_card(STATEMENT, SETTINGS, **said, template="card.html")
     settings = SETTINGS.changed({"features.options": {"```\n": "\n```\n<script>"}})
     markdown = privacy_card(STATEMENT, settings, **said)

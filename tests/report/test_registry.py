@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from privacy.plans import statement as make_statement
@@ -28,46 +26,38 @@ THIRD = {
 }
 SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
 VARIANTS = ("Pure DP", "Approximate DP", "Zero-concentrated DP", "Custom")
-# Of each section and field: its kind, or the values it may have; a star where it must be there.
-RULES: dict[str, dict[str, Any]] = {
-    "basic": {
-        **dict.fromkeys(
-            ("name*", "intended_use*", "data_product_region*", "description*"), str
-        ),
-        **{"data_curators*": list, "publication_date*": str, "data_product_sector": SECTORS},
-        "data_product_type*": ("Machine learning model",),
-    },
-    "dp_variant": {
-        **{"variant_name": VARIANTS, "data_domain": str, "unprotected_quantities": str},
-    },
-    "privacy_loss": {
-        **{"privacy_unit": str, "privacy_unit_details": str, "privacy_parameters": dict},
-        "privacy_parameters_details": str,
-    },
-    "deployment_model": {
-        "model_name": ("Local", "Central", "Shuffle", "Federated", "Varies"),
-        "release_type": ("One release", "Many releases"),
-        "data_source_type": ("Static", "Dynamic"),
-        "access_type": ("Interactive", "Non-interactive"),
-        **dict.fromkeys(("model_name_details", "actors", "release_type_details"), str),
-        **dict.fromkeys(("data_source_type_details", "access_type_details"), str),
-    },
-    "accounting": {"post_processing": str, "composition": str},
-    "implementation": {
-        **{"preprocessing_and_hyperparameter_tuning": str, "mechanisms": str},
-        "justification": str,
-    },
-    "administrative": {"sources": str, "notes": str, "registry_authors*": list},
+MODELS = ("Local", "Central", "Shuffle", "Federated", "Varies")
+# Of each section the texts, and the values that other fields may have; a star: must be there.
+TEXTS = {
+    "basic": "name* intended_use* data_product_region* description* publication_date*",
+    "dp_variant": "data_domain unprotected_quantities",
+    "privacy_loss": "privacy_unit privacy_unit_details privacy_parameters_details",
+    "deployment_model": "model_name_details actors release_type_details access_type_details "
+    "data_source_type_details",
+    "accounting": "post_processing composition",
+    "implementation": "preprocessing_and_hyperparameter_tuning mechanisms justification",
+    "administrative": "sources notes",
+}
+OTHERS = {
+    "basic": {"data_curators*": list, "data_product_sector": SECTORS}
+    | {"data_product_type*": ("Machine learning model",)},
+    "dp_variant": {"variant_name": VARIANTS},
+    "privacy_loss": {"privacy_parameters": dict},
+    "deployment_model": {"model_name": MODELS, "data_source_type": ("Static", "Dynamic")}
+    | {"release_type": ("One release", "Many releases")}
+    | {"access_type": ("Interactive", "Non-interactive")},
+    "administrative": {"registry_authors*": list},
 }
 
 
-def read(text: str) -> dict[str, Any]:
+def read(text):
     return dict(pytest.importorskip("yaml").safe_load(text))
 
 
-def check(deployment: dict[str, dict[str, Any]]) -> None:
-    assert deployment.keys() == RULES.keys()
-    for section, rules in RULES.items():
+def check(deployment):
+    assert deployment.keys() == TEXTS.keys()
+    for section, names in TEXTS.items():
+        rules = dict.fromkeys(names.split(), str) | OTHERS.get(section, {})
         known = {name.rstrip("*"): rule for name, rule in rules.items()}
         assert set(deployment[section]) <= set(known)
         assert {name[:-1] for name in rules if name.endswith("*")} <= set(deployment[section])
@@ -77,15 +67,15 @@ def check(deployment: dict[str, dict[str, Any]]) -> None:
                 assert value in rule, name
                 continue
             assert isinstance(value, rule), name
-            assert value
-            assert rule is not list or all(isinstance(one, str) for one in value)
-            assert rule is not str or value.strip(), name
+            texts = value if rule is list else [value] if rule is str else ["a number"]
+            assert texts, name
+            assert all(isinstance(text, str) and text.strip() for text in texts), name
 
 
 @pytest.mark.parametrize(
     ("more", "tier"), [({}, 1), (SECOND, 2), (THIRD, 1), ({**SECOND, **THIRD}, 3)]
 )
-def test_an_entry_keeps_the_rules_of_the_schema(more: dict[str, Any], tier: int) -> None:
+def test_an_entry_keeps_the_rules_of_the_schema(more, tier):
     text = registry_entry(STATEMENT, {**ANSWERS, **more})
     record = read(text)
     assert record.keys() == {"url_slug", "status", "tier", "deployment"}
@@ -97,19 +87,18 @@ def test_an_entry_keeps_the_rules_of_the_schema(more: dict[str, Any], tier: int)
     for name, given in {**ANSWERS, **more}.items():
         sections = [part[name] for part in deployment.values() if name in part]
         assert sections == [
-            given if len(given) > 1 or name in ("registry_authors",) else given[0]
+            given if name in ("data_curators", "registry_authors") else given[0]
         ]
     parameters = deployment["privacy_loss"]["privacy_parameters"]
     assert STATEMENT.epsilon <= parameters["epsilon"] <= STATEMENT.epsilon * 1.001
     assert parameters == {"epsilon": parameters["epsilon"], "delta": STATEMENT.delta}
     assert STATEMENT.digest in deployment["administrative"]["notes"]
     assert "full-graph" in deployment["dp_variant"]["unprotected_quantities"]
-    assert isinstance(parameters["delta"], float)
     # Nothing stands in for what nobody said.
     assert not {*SECOND, *THIRD} & {n for part in deployment.values() for n in part} - set(more)
 
 
-def test_a_hostile_answer_stays_one_text() -> None:
+def test_a_hostile_answer_stays_one_text():
     said = "- a: b # c\n\t{x} \x1b[2J \u2028 'y' \\ \U0001f600 %"
     text = registry_entry(STATEMENT, {**ANSWERS, "notes": [said]})
     notes = read(text)["deployment"]["administrative"]["notes"]
@@ -126,15 +115,14 @@ def test_a_hostile_answer_stays_one_text() -> None:
         ({"publication_date": ["1.3.2026"]}, "publication_date"),
         ({"publication_date": ["20260301"]}, "publication_date"),
         ({"data_product_sector": ["Gardening"]}, "must be 'Technology', 'Health"),
-        ({"release_type": ["Some"]}, "must be 'One release'"),
     ],
 )
-def test_what_an_entry_cannot_hold_is_refused(change: dict[str, Any], match: str) -> None:
+def test_what_an_entry_cannot_hold_is_refused(change, match):
     with pytest.raises(ConfigError, match=match):
         registry_entry(STATEMENT, {**ANSWERS, **change})
 
 
-def test_all_that_is_missing_is_named_at_once() -> None:
+def test_all_that_is_missing_is_named_at_once():
     with pytest.raises(ConfigError, match=r"data_curators \(.*registry_authors \(") as caught:
         registry_entry(STATEMENT, {"name": ["Letters"]})
     assert '--entry "data_curators=' in str(caught.value)

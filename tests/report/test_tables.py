@@ -10,7 +10,6 @@ from privgcn.report.text import NOTHING, clean, markdown_text, number
 
 def test_cells_are_written_for_readers():
     row = ("a", 3, 0.12345, float("nan"), MeanStd(0.5, 0.25), None)
-
     assert Table("t", list("abcdef"), [row]).texts() == [
         ["a", "3", "0.123", NOTHING, "0.500 ± 0.250", NOTHING]
     ]
@@ -18,7 +17,6 @@ def test_cells_are_written_for_readers():
 
 def test_markdown_shows_user_text_as_it_is():
     table = Table("a|b", ("x", "n"), [("<i>*y*", 1.0), ("line\nbreak", None)], ["[note]"])
-
     assert table.markdown() == (
         "**a\\|b**\n\n| x | n |\n| :-- | --: |\n| \\<i\\>\\*y\\* | 1.000 |\n"
         f"| line break | {NOTHING} |\n\n\\[note\\]\n"

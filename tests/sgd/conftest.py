@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,15 +9,10 @@ import pytest
 from scipy.sparse import csr_array
 
 import brute_force
-from privgcn.graph import DocumentGraph
 from privgcn.mechanism import Groups, RandomSource, Session
 
-Make = Callable[..., DocumentGraph]
 
-
-def random_graph(
-    documents: int = 30, width: int = 8, *, edges: int = 70, sparse: bool = True, seed: int = 0
-) -> DocumentGraph:
+def random_graph(documents=30, width=8, *, edges=70, sparse=True, seed=0):
     """Documents of four classes that can be learned, some of them without label."""
     made = brute_force.random_graph(documents, width, 4, edges, seed=seed, unlabelled=0.1)
     rows = made.features
@@ -28,18 +22,15 @@ def random_graph(
 
 
 @pytest.fixture
-def make_graph() -> Make:
+def make_graph():
     return random_graph
 
 
 @pytest.fixture
-def make_session() -> Callable[..., Session]:
-    def made(
-        graph: DocumentGraph, *, noise: float = 1.0, clip_norm: float = 1.0, seed: int = 0
-    ) -> Session:
-        plan = brute_force.plan_of(
-            graph, unit="part", groups=5, steps=4, noise=noise, clip_norm=clip_norm
-        )
+def make_session():
+    def made(graph, *, noise=1.0, clip_norm=1.0, seed=0):
+        options = {"unit": "part", "groups": 5, "steps": 4}
+        plan = brute_force.plan_of(graph, **options, noise=noise, clip_norm=clip_norm)
         source = RandomSource.seeded(seed, "test of a network")
         return Session(plan, Groups.of_plan(plan, graph), source)
 
