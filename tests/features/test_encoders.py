@@ -6,6 +6,7 @@ import json
 import pickle
 import shutil
 import sys
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
