@@ -139,10 +139,10 @@ def distribution(event: GaussianEvent, delta: float = 1e-5) -> float:
 def test_halving_the_grid_moves_epsilon_by_less_than_a_thousandth(
     event: GaussianEvent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    epsilon, made = distribution(event), accounting._loss_distribution
+    epsilon, made = distribution(event), accounting.loss_distribution
     # What rounding can take from delta is reserved.
     assert epsilon_of_events([event], delta=1e-5) >= epsilon
-    monkeypatch.setattr(accounting, "_loss_distribution", lambda e, grid: made(e, grid / 2))
+    monkeypatch.setattr(accounting, "loss_distribution", lambda e, grid: made(e, grid / 2))
     assert abs(epsilon - distribution(event)) < 1e-3
 
 

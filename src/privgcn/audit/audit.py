@@ -26,12 +26,13 @@ from privgcn.audit.bounds import (
     least_fraction,
 )
 from privgcn.audit.canaries import column_case, holds_columns, single_case
-from privgcn.audit.observe import Trainings
+from privgcn.audit.observe import Trainings, noise_defects
 from privgcn.config import Settings
 from privgcn.data import TEST, TRAIN, load_corpus, resolved_source
 from privgcn.errors import ConfigError
 from privgcn.graph import DocumentGraph
 from privgcn.inference import scores_in_mode
+from privgcn.mechanism.fixed_point import Grid
 from privgcn.privacy.accounting import GaussianEvent
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.released import Released
@@ -70,8 +71,8 @@ class Audit(NamedTuple):
 
     ``epsilon`` and ``mu`` (of Gaussian differential privacy) are the lower bounds that
     ``correct`` of ``guesses`` prove: about which of two neighbours a run was trained on, from
-    all its releases. Moves are how many clip norms one unit moved a sum, the usual one as the
-    root of the mean square. ``broken`` says why the claim does not hold, if anything does.
+    all its releases. The ``largest_move`` is how many clip norms one unit moved a sum.
+    ``broken`` says why the claim does not hold, if anything does.
     """
 
     claim: float
@@ -86,7 +87,6 @@ class Audit(NamedTuple):
     epsilon: float
     mu: float
     largest_move: float
-    usual_move: float
     broken: tuple[str, ...]
     generalisation: Generalisation | None = None
 
@@ -151,7 +151,6 @@ def audit(
         epsilon=epsilon,
         mu=gaussian_mu(epsilon, plan.delta),
         largest_move=trainings.largest_move,
-        usual_move=math.sqrt(float(np.mean(trainings.moves))),
         broken=tuple(broken),
     )
 
@@ -191,7 +190,8 @@ def _defects(trainings: Trainings, plan: PrivacyPlan, level: float) -> list[str]
         )
     if trainings.foreign:
         reasons.append(f"{trainings.foreign} releases were of sums that neither neighbour has")
-    reasons += trainings.noise.reasons(level)
+    grid = Grid.of(plan.noise_multiplier, trainings.case.plan.partition.groups)
+    reasons += noise_defects(trainings.noise, plan.noise_multiplier, grid, level)
     rate = plan.training.sampling_probability
     least = least_fraction(trainings.sampled, trainings.could, level)
     if least > rate:

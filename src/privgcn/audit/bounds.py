@@ -19,6 +19,7 @@ from privgcn.privacy.accounting import (
     GaussianEvent,
     gaussian_epsilon,
     log_gaussian_delta,
+    loss_distribution,
     root,
 )
 
@@ -27,8 +28,8 @@ FALSE_POSITIVES = (0.01, 0.001)
 
 # Of losses; what rounding adds to an advantage makes a bound smaller.
 _GRID = 1e-3
-# Halvings of the factor of two within which a noise multiplier is searched for.
-_HALVINGS = 9
+# Of the logarithm of the factor of two within which a noise multiplier is searched for.
+_HALVINGS = 10
 _LEAST_MU, _MOST_MU = 1e-9, 1e6
 _NORMAL_95, _TWO_SIDED_95 = 1.959964, 0.975
 
@@ -42,10 +43,9 @@ class Measured(NamedTuple):
 
 
 def least_fraction(successes: float, trials: float, confidence: float) -> float:
-    """The least success probability that so many successes leave plausible.
+    """The lower end of a one-sided Clopper-Pearson interval of a success probability.
 
-    The lower end of a one-sided Clopper-Pearson interval. Counts need not be whole: trials
-    that depend on each other count for less than one.
+    Counts need not be whole: trials that depend on each other count for less than one.
 
     Examples:
         >>> round(least_fraction(100, 100, 0.95), 4)
@@ -61,9 +61,9 @@ def least_fraction(successes: float, trials: float, confidence: float) -> float:
 def least_advantage(correct: int, guesses: int, confidence: float) -> float:
     """The least total variation distance that so many right guesses leave plausible.
 
-    Whoever guesses which of two equally likely worlds a run is from is right with a
-    probability of at most (1 + distance) / 2. Half of the runs are from each world, so the
-    count has a lighter tail than a binomial one (Hoeffding 1956).
+    A guess between two equally likely worlds is right with a probability of at most
+    (1 + distance) / 2. Half of the runs are from each world, so the count has a lighter tail
+    than a binomial one (Hoeffding 1956).
     """
     return max(0.0, 2.0 * least_fraction(correct, guesses, confidence) - 1.0)
 
@@ -74,8 +74,8 @@ def epsilon_of_advantage(
     """The epsilon of an event like this one with as much noise as the advantage allows.
 
     The trade-off curve of the claim is a family with one free number, its noise. An advantage
-    that only less noise explains (Nasr et al. 2023) is one over the claim. The search begins at
-    the noise of what was observed; ``count`` is of the claim, where fewer releases were.
+    that only less noise explains (Nasr et al. 2023) is one over the claim. ``count`` is of the
+    claim, where fewer releases were observed.
     """
     from scipy.special import ndtri
 
@@ -94,36 +94,22 @@ def epsilon_of_advantage(
     most, hidden = event.noise_multiplier, 100.0 * math.sqrt(event.count) * event.sensitivity
     while most < hidden and explained(most):
         most *= 2.0
-    while most / 2.0 > LEAST_NOISE and not explained(most / 2.0):
-        most /= 2.0
-    least = max(LEAST_NOISE, most / 2.0)
-    for _ in range(_HALVINGS):
-        middle = math.sqrt(least * most)
-        least, most = (middle, most) if explained(middle) else (least, middle)
-    # The larger noise: less would be a larger bound.
+    # In ever smaller steps, on the side of more noise: less would be a larger bound.
+    for step in (2.0 ** (0.5**halving) for halving in range(_HALVINGS)):
+        while most / step > LEAST_NOISE and not explained(most / step):
+            most /= step
     return _sampled(replace(event, noise_multiplier=most, count=count), delta)[1]
 
 
 @lru_cache(maxsize=256)
 def _sampled(event: GaussianEvent, delta: float) -> tuple[float, float]:
     """Advantage and epsilon of a sampled event, by the library alone; both from above."""
-    from dp_accounting import NeighboringRelation
-    from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
-
-    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-    if event.sensitivity == 2:
-        relation = NeighboringRelation.REPLACE_ONE
-    one = from_gaussian_mechanism(
-        event.noise_multiplier,
-        value_discretization_interval=_GRID,
-        sampling_prob=event.sampling_probability,
-        neighboring_relation=relation,
+    composed = loss_distribution(event, _GRID).self_compose(event.count)
+    advantage, epsilon = (
+        composed.get_delta_for_epsilon(0.0),
+        composed.get_epsilon_for_delta(delta),
     )
-    composed = one.self_compose(event.count)
-    return (
-        float(composed.get_delta_for_epsilon(0.0)),
-        float(composed.get_epsilon_for_delta(delta)),
-    )
+    return float(advantage), float(epsilon)
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:

@@ -6,15 +6,15 @@ beside the session that trains there are others that are asked the same question
 any document, whose answers are the noise, and, with a key of their own, those of the worlds
 that an adversary compares.
 
-An auditor also sees the noise by itself and can ask of it what the accounting assumes: a fresh
-sample for every run, release and coordinate, Gaussian, as large as planned, and on the grid of
-the sums down to the last bit.
+An auditor also sees the noise by itself and can ask of it what the accounting assumes
+(:func:`noise_defects`).
 """
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
@@ -32,8 +32,8 @@ from privgcn.released import Released
 _EQUAL = 1e-6
 # Noise lies on a fine grid: some values of millions may be equal by chance.
 _BY_CHANCE = 2
-# Values that are looked at one by one, of each release.
-_VALUES = 256
+# Values of noise that an auditor keeps, and of each release those whose law is tested.
+_NOISE, _VALUES = 1 << 24, 256
 # Lowest bits of a noise sample, each of which is a coin.
 _BITS = 8
 
@@ -43,32 +43,26 @@ class Trainings:
     """What an adversary sees of many trainings who knows everything but who was there.
 
     ``releases`` has, of each target, the logarithm of the likelihood ratio of all releases,
-    positive for present, if noise is as the plan claims. Moves are in clip norms, ``moves`` as
-    mean squares. ``foreign`` releases are of sums that no world has. The group of a target was
-    ``sampled`` as often, of the times that it ``could`` have been.
+    positive for present, if noise is as the plan claims. The ``largest_move`` is in clip norms.
+    ``foreign`` releases are of sums that no world has. The group of a target was ``sampled`` as
+    often, of the times that it ``could`` have been.
     """
 
     case: Case
     there: list[NDArray[np.bool_]] = field(default_factory=list)
     releases: list[Floats] = field(default_factory=list)
+    noise: list[Floats] = field(default_factory=list)
     largest_move: float = 0.0
-    moves: list[float] = field(default_factory=list)
     foreign: int = 0
     sampled: int = 0
     could: int = 0
 
-    def __post_init__(self) -> None:
-        plan = self.case.plan
-        grid = Grid.of(plan.noise_multiplier, plan.partition.groups)
-        self.noise = NoiseTests(plan.noise_multiplier, grid)
-
     def train(self, there: NDArray[np.bool_]) -> None:
         """Trains once, with some of the targets."""
-        case = self.case
         self.there.append(there)
         self.releases.append(np.zeros(len(there)))
         session = _WatchedSession(self)
-        trained(session, case.settings)
+        trained(session, self.case.settings)
         if session.remaining:
             raise RuntimeError(f"A training left {session.remaining} releases of its plan.")
 
@@ -105,7 +99,8 @@ class _WatchedSession(Session):
         noise = self._silence.query(question) * expected
         always = self._case.always.schedule.expected_groups
         present, absent, silent = (each.query(question) * always for each in self._worlds)
-        self._trainings.noise.add(noise.ravel())
+        if len(self._trainings.noise) * noise.size < _NOISE:
+            self._trainings.noise.append(noise.ravel())
         vectors = answer * expected, noise, present - silent, absent - silent
         self._see(*(self._own(question, vector) for vector in vectors))
         return answer
@@ -126,7 +121,6 @@ class _WatchedSession(Session):
         seen, used = self._trainings, released - noise
         moves = np.square(present - absent).sum(1)
         seen.largest_move = max(seen.largest_move, math.sqrt(float(moves.max(initial=0.0))))
-        seen.moves.append(float(moves.mean()))
         twice = 2.0 * self.plan.noise_multiplier**2
         # Logarithms of the likelihoods, up to a number that is common to all of them.
         worlds = present, absent, 0.0
@@ -166,61 +160,43 @@ def trained(session: Session, settings: Settings) -> Released:
     return train_private(session, settings)
 
 
-@dataclass(eq=False)
-class NoiseTests:
-    """Noise of many releases: what is accounted for, and on which grid it must lie."""
+def noise_defects(
+    noises: Sequence[Floats], noise_multiplier: float, grid: Grid, confidence: float
+) -> list[str]:
+    """Why the noise of some releases is not what is accounted for.
 
-    noise_multiplier: float
-    grid: Grid
+    Fresh for every run, release and coordinate, Gaussian, as large as planned, and on the grid
+    of the sums down to the last bit. Each reason holds with this confidence.
+    """
+    from scipy.stats import binomtest, chi2, kstest
 
-    # Releases whose noise was sampled before, coordinates that got the noise of another one,
-    # numbers that are not on the grid; then how many samples there were, the sum of their
-    # squares in clip norms, and how many of their lowest bits are ones.
-    _again: int = 0
-    _alike: int = 0
-    _off_grid: int = 0
-    _samples: int = 0
-    _squares: float = 0.0
-    _ones: int = 0
-    _before: set[int] = field(default_factory=set)
-    _values: list[Floats] = field(default_factory=list)
-
-    def add(self, noise: Floats) -> None:
-        """Takes the noise of a release into account."""
-        steps = noise * self.grid.unit
-        whole = np.rint(steps)
-        self._off_grid += int((np.abs(steps - whole) > 0.25).sum())
-        sizes = np.abs(whole)
-        key = hash(sizes.tobytes())
-        self._again += key in self._before
-        self._before.add(key)
-        self._alike += len(sizes) - len(np.unique(sizes))
-        low = whole.astype(np.int64) & ((1 << _BITS) - 1)
-        self._ones += int(np.bitwise_count(low).sum())
-        self._values.append(noise[:_VALUES])
-        self._squares += float(np.square(noise).sum())
-        self._samples += len(noise)
-
-    def reasons(self, confidence: float) -> list[str]:
-        """Why this is not the noise that is accounted for, each reason with this confidence."""
-        from scipy.stats import binomtest, chi2, kstest
-
-        # The largest standard deviation that the samples leave plausible.
-        most = math.sqrt(self._squares / float(chi2.ppf(1.0 - confidence, self._samples)))
+    whole = [np.rint(noise * grid.unit) for noise in noises]
+    again = len(whole) - len({hash(np.abs(each).tobytes()) for each in whole})
+    alike = sum(each.size - len(np.unique(np.abs(each))) for each in whole)
+    off_grid = sum(
+        int((np.abs(noise * grid.unit - each) > 0.25).sum())
+        for noise, each in zip(noises, whole, strict=True)
+    )
+    samples = sum(each.size for each in noises)
+    squares = sum(float(np.square(each).sum()) for each in noises)
+    # The largest standard deviation that the samples leave plausible.
+    most = math.sqrt(squares / float(chi2.ppf(1.0 - confidence, samples)))
+    reasons = {
+        f"{again} releases had noise that was sampled before": again > 0,
+        f"{alike} coordinates got the noise of another one": alike > _BY_CHANCE,
+        f"{off_grid} released numbers do not lie on the grid": off_grid > 0,
+        f"noise has a standard deviation of at most {most:.4g} clip norms, the plan accounts "
+        f"for {noise_multiplier:.4g}": most < noise_multiplier,
+    }
+    if not any(reasons.values()):
+        low = (each.astype(np.int64) & ((1 << _BITS) - 1) for each in whole)
+        ones = sum(int(np.bitwise_count(bits).sum()) for bits in low)
+        coins = binomtest(ones, _BITS * samples).pvalue
+        values = np.concatenate([each[:_VALUES] for each in noises])
+        # By its own deviation: too much noise breaks no claim.
+        gaussian = kstest(values / math.sqrt(float(np.square(values).mean())), "norm").pvalue
         reasons = {
-            f"{self._again} releases had noise that was sampled before": self._again > 0,
-            f"{self._alike} coordinates got the noise of another one": self._alike > _BY_CHANCE,
-            f"{self._off_grid} released numbers do not lie on the grid": self._off_grid > 0,
-            f"noise has a standard deviation of at most {most:.4g} clip norms, the plan "
-            f"accounts for {self.noise_multiplier:.4g}": most < self.noise_multiplier,
+            "the lowest bits of noise are no coins": coins < 1.0 - confidence,
+            "noise is not Gaussian": gaussian < 1.0 - confidence,
         }
-        if not any(reasons.values()):
-            values = np.concatenate(self._values)
-            # By its own deviation: too much noise breaks no claim.
-            values /= math.sqrt(float(np.square(values).mean()))
-            coins = binomtest(self._ones, _BITS * self._samples).pvalue
-            reasons = {
-                "the lowest bits of noise are no coins": coins < 1.0 - confidence,
-                "noise is not Gaussian": kstest(values, "norm").pvalue < 1.0 - confidence,
-            }
-        return [words for words, true in reasons.items() if true]
+    return [words for words, true in reasons.items() if true]

@@ -1,7 +1,6 @@
 """Epsilon from what ran, by three accountants, and the least noise that meets a target.
 
-Everything follows from one description of what is released about the same units, a
-:class:`GaussianEvent`:
+Everything follows from what is released about the same units, a :class:`GaussianEvent`:
 
 - ``pld``: exact in closed form where every group takes part in every step; else the privacy
   loss distribution of dp-accounting, pessimistic, on a grid that is stated here;
@@ -24,9 +23,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +56,6 @@ Noise = Annotated[
 Probability = Annotated[
     Real, Field(gt=0.0, le=1.0, description="Use 1.0 to take every group in every step.")
 ]
-#: A delta that every accountant can work with.
 Delta = Annotated[
     Real,
     Field(
@@ -70,6 +68,7 @@ _Target = Annotated[Real, Field(ge=1e-6, le=1e6)]
 _OWNER = "an account"
 #: Closed forms and root searches round; the claim is rounded up by more than they can err.
 _ROUND_UP, _ROUND_UP_BY = 1e-9, 1e-12
+_ROUNDING_OF_MASS = 1e-15
 
 
 @strict("a Gaussian event")
@@ -95,7 +94,6 @@ class GaussianEvent:
 
 
 Event: TypeAlias = "GaussianEvent | Selection"
-_Events: TypeAlias = tuple[Event, ...]
 _Gaussians: TypeAlias = tuple[GaussianEvent, ...]
 
 
@@ -115,7 +113,7 @@ def epsilon_of(
         steps: How many noisy sums are released (for sampling ``epoch``: epochs begun).
         sampling_probability: The rate at which each group joins a step; 1 for all groups.
         sensitivity: 1 or 2 clip norms; see ``PrivacyPlan.sensitivity``.
-        delta: The delta of the guarantee.
+        delta: Of the guarantee.
         accountant: ``pld`` (tight), ``rdp``, or ``moments`` (the paper's, for comparison).
 
     Guarantees:
@@ -157,7 +155,7 @@ def check_accountant(accountant: str, events: Sequence[Event]) -> None:
 
 # Events are values: a plan, its statement and its calibration ask for the same epsilon.
 @lru_cache(maxsize=1024)
-def _epsilon(events: _Events, delta: float, accountant: str) -> float:
+def _epsilon(events: tuple[Event, ...], delta: float, accountant: str) -> float:
     epsilon = ACCOUNTANTS[accountant](events, delta)
     if not 0.0 <= epsilon < math.inf:
         raise ArithmeticError(f"an epsilon of {epsilon} for {events}")
@@ -206,10 +204,8 @@ _ROUNDING_PER_STEP, _ROUNDING_AT_LEAST = 2e-15, 1e-11
 def _pld(events: _Gaussians, delta: float) -> float:
     """The tightest of three proven bounds.
 
-    Without sampling, the Gaussian mechanism is exact in closed form. With it, the privacy
-    loss distribution is nearly always the tightest; where rounding spoils it (tiny rates
-    over very many steps, huge epsilon, tiny delta), the Renyi bound or the bound for
-    someone who sees the samples is.
+    Where rounding spoils the loss distribution (tiny rates over very many steps, huge epsilon,
+    tiny delta), the Renyi bound or the bound for someone who sees the samples is tighter.
     """
     ratio, sampled = merged(events)
     if not sampled:
@@ -227,26 +223,24 @@ def ratio_of(events: _Gaussians) -> float:
 def deltas_of(event: Event, epsilons: Array, delta: float) -> Array:
     """Upper bounds on the deltas of one event at some epsilons of at least 0.
 
-    The least of the three bounds of ``pld``; of a search, the Renyi bound. A distribution is
-    fine enough for ``delta``.
+    The least of the three bounds of ``pld``, on a grid for ``delta``; of a search, the Renyi
+    bound.
     """
     deltas = curve_deltas(renyi_curve((event,)), epsilons)
     if isinstance(event, GaussianEvent):
-        ratio, (_, composed, reserve) = ratio_of((event,)), _composed((event,), delta)
-        for at, epsilon in enumerate(epsilons):
-            known = math.exp(log_gaussian_delta(ratio, epsilon)) + 1e-15
-            own = 1.0 if composed is None else composed.get_delta_for_epsilon(float(epsilon))
-            deltas[at] = min(deltas[at], known, own + reserve)
-    return np.minimum(deltas, 1.0)
+        deltas = np.minimum(deltas, gaussian_deltas(ratio_of((event,)), epsilons))
+        _, composed, reserve = _composed((event,), delta)
+        if composed is not None:
+            own = [composed.get_delta_for_epsilon(float(epsilon)) for epsilon in epsilons]
+            deltas = np.minimum(deltas, np.array(own) + reserve)
+    return deltas
 
 
 def gaussian_epsilon(ratio: float, delta: float) -> float:
     """The epsilon of one Gaussian release with this sensitivity-to-noise ratio.
 
-    Balle and Wang (2018), equation 6, in logarithms.
-
-    Guarantees:
-        Exact but for the rounding that every claim is rounded up by.
+    Balle and Wang (2018), equation 6, in logarithms: exact but for the rounding that every
+    claim is rounded up by.
     """
     log_delta, high = math.log(delta), 1.0
     if log_gaussian_delta(ratio, 0.0) <= log_delta:
@@ -254,6 +248,13 @@ def gaussian_epsilon(ratio: float, delta: float) -> float:
     while log_gaussian_delta(ratio, high) > log_delta:
         high *= 2.0
     return root(lambda epsilon: log_gaussian_delta(ratio, epsilon) > log_delta, 0.0, high)
+
+
+def gaussian_deltas(ratio: float, epsilons: Array) -> Array:
+    """Upper bounds on the deltas of such a release at some epsilons."""
+    exact = np.exp([log_gaussian_delta(ratio, epsilon) for epsilon in epsilons])
+    # Near epsilon 0 two nearly equal masses are subtracted, each of at most 1.
+    return np.minimum(exact + _ROUNDING_OF_MASS, 1.0)
 
 
 def log_gaussian_delta(ratio: float, epsilon: float) -> float:
@@ -268,10 +269,9 @@ def _log_normal_mass(point: float) -> float:
     if point > -25.0:
         return math.log(0.5 * math.erfc(-point / math.sqrt(2.0)))
     # The asymptotic series; the first term left out is below 1e-11 here.
-    inverse = 1.0 / (point * point)
-    series = 1.0 - inverse * (
-        1.0 - 3.0 * inverse * (1.0 - 5.0 * inverse * (1.0 - 7.0 * inverse))
-    )
+    inverse, series = 1.0 / (point * point), 1.0
+    for factor in (7.0, 5.0, 3.0, 1.0):
+        series = 1.0 - factor * inverse * series
     return -0.5 * point * point - math.log(-point * math.sqrt(2.0 * math.pi)) + math.log(series)
 
 
@@ -283,13 +283,10 @@ def root(too_small: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def _composed(events: _Gaussians, delta: float) -> tuple[float, Any, float]:
-    """A rough bound on epsilon, the composed loss distribution, and the reserve for rounding.
+    """A rough bound on epsilon, the composed loss distribution, and what rounding can take.
 
-    The bound sizes the grid; there is no distribution (``None``) where none fits; the reserve
-    is what rounding can take from a delta.
-
-    Guarantees:
-        Losses round up, and cut tails count as infinite loss.
+    The bound sizes the grid; there is no distribution (``None``) where none fits; a delta can
+    lose the last of the three. Losses round up, and cut tails count as infinite loss.
     """
     ratio, sampled = merged(events)
     rough = min(_rdp(events, delta), gaussian_epsilon(ratio_of(events), delta))
@@ -306,9 +303,9 @@ def _composed(events: _Gaussians, delta: float) -> tuple[float, Any, float]:
     rates = (max(e.sampling_probability, _LEAST_RATE) / e.noise_multiplier for e in sampled)
     grid = min(_COARSEST_GRID, min(rates) / 20.0)
     grid = max(grid, span / _STEP_POINTS, 4.0 * (rough + span) / _COMPOSED_POINTS)
-    composed: Any = _loss_distribution(GaussianEvent(1.0 / ratio), grid) if ratio else None
+    composed: Any = loss_distribution(GaussianEvent(1.0 / ratio), grid) if ratio else None
     for event in sampled:
-        one = _loss_distribution(event, grid)
+        one = loss_distribution(event, grid)
         # All mass counts at a loss this far below; rounding only ever adds to it.
         if event.count * (one.get_delta_for_epsilon(-_LARGEST_LOSS) - 1.0) > _MOST_EXCESS:
             return rough, None, reserve
@@ -317,11 +314,11 @@ def _composed(events: _Gaussians, delta: float) -> tuple[float, Any, float]:
     return rough, composed, reserve
 
 
-def _loss_distribution(event: GaussianEvent, grid: float) -> Any:
+def loss_distribution(event: GaussianEvent, grid: float) -> Any:
     """One release of an event as dp-accounting has it.
 
-    Two clip norms are a substitution of one vector of length 1 for its opposite; unsampled
-    releases come here as one Gaussian of sensitivity 1.
+    Two clip norms are a substitution of one vector of length 1 for its opposite. Without
+    sampling, only a sensitivity of 1 may come here.
     """
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
@@ -349,14 +346,14 @@ _HALF_ORDERS = _DOUBLED / 2.0
 ORDERS: Array = np.concatenate([_LOW_ORDERS, _HALF_ORDERS])
 
 
-def _rdp(events: _Events, delta: float) -> float:
+def _rdp(events: tuple[Event, ...], delta: float) -> float:
     """Canonne, Kamath and Steinke (2020), proposition 12, at the best order."""
     curve = renyi_curve(events)
     epsilons = curve + np.log1p(-1.0 / ORDERS) - np.log(delta * ORDERS) / (ORDERS - 1.0)
     return max(0.0, float(epsilons.min()))
 
 
-def renyi_curve(events: _Events) -> Array:
+def renyi_curve(events: tuple[Event, ...]) -> Array:
     """Upper bounds on the Renyi divergences of events about the same units, at ``ORDERS``.
 
     Guarantees:
@@ -372,7 +369,6 @@ def renyi_curve(events: _Events) -> Array:
 
 
 def _sampled_curve(event: GaussianEvent) -> Array:
-    """The same for one sampled release."""
     noise, rate = event.noise_multiplier, event.sampling_probability
     if event.sensitivity == 2:
         above = log_moments(noise, rate, _DOUBLED) / (_DOUBLED - 1.0)
@@ -451,8 +447,7 @@ _LOG_LEAST, _LOG_MOST = math.log(LEAST_NOISE), math.log(MOST_NOISE)
 _CLOSE = 1e-5
 
 
-@dataclass(frozen=True)
-class Calibration:
+class Calibration(NamedTuple):
     """A noise multiplier and the epsilon that it gives, which is at most the target."""
 
     noise_multiplier: float
@@ -493,40 +488,33 @@ def calibrate_event(
     # Just below the target, so that the root may lie on either side of the aim.
     aim = target * (1.0 - 0.5 * _CLOSE)
 
-    def cost(log_noise: float, by: str = accountant) -> float:
-        return epsilon_of_events([event(_noise(log_noise))], delta=delta, accountant=by)
+    def tried(log_noise: float, by: str) -> Calibration:
+        noise = min(max(math.exp(log_noise), LEAST_NOISE), MOST_NOISE)
+        paid = epsilon_of_events([event(noise)], delta=delta, accountant=by)
+        return Calibration(noise, paid)
 
     def gap(log_noise: float, by: str) -> float:
-        paid = cost(log_noise, by)
+        paid = tried(log_noise, by).epsilon
         return math.log(paid / aim) if paid > 0.0 else -1e3
 
-    def least(by: str, most: float) -> float:
-        """About the least noise, up to this logarithm, that costs no more than the aim."""
-        if gap(most, by) > 0.0:
-            return most
+    here = _LOG_MOST
+    # pld never costs more than rdp, which answers in milliseconds and lies close by.
+    for by in ("rdp", "pld") if accountant == "pld" else (accountant,):
         if gap(_LOG_LEAST, by) <= 0.0:
-            return _LOG_LEAST
-        from scipy.optimize import brentq
+            here = _LOG_LEAST
+        elif gap(here, by) <= 0.0:
+            from scipy.optimize import brentq
 
-        here = float(brentq(gap, _LOG_LEAST, most, (by,), xtol=1e-9))
-        # Epsilon may jump, or the root lie a hair on the cheap side.
-        while gap(here, by) > 0.0:
-            here = min(here + 1e-8, most)
-        return here
-
-    here = least("rdp" if accountant == "pld" else accountant, _LOG_MOST)
-    if accountant == "pld":
-        # Never costs more than rdp, which answers in milliseconds and lies close by.
-        here = least("pld", here)
-    reached = cost(here)
-    if reached > target:
+            most = here
+            here = float(brentq(gap, _LOG_LEAST, most, (by,), xtol=1e-9))
+            # Epsilon may jump, or the root lie a hair on the cheap side.
+            while gap(here, by) > 0.0:
+                here = min(here + 1e-8, most)
+    made = tried(here, accountant)
+    if made.epsilon > target:
         raise NotCalibratedError(
             "The 'epsilon' of a calibration must be reachable by some noise multiplier up to "
-            f"{MOST_NOISE:g}. Got {target:g}, but the least epsilon is {reached:.4g}. "
+            f"{MOST_NOISE:g}. Got {target:g}, but the least epsilon is {made.epsilon:.4g}. "
             "Use a larger epsilon or delta, fewer steps, or accountant 'pld'."
         )
-    return Calibration(_noise(here), reached)
-
-
-def _noise(log_noise: float) -> float:
-    return min(max(math.exp(log_noise), LEAST_NOISE), MOST_NOISE)
+    return made

@@ -34,7 +34,7 @@ from privgcn.privacy.accounting import (
     GaussianEvent,
     calibrate_event,
     curve_deltas,
-    log_gaussian_delta,
+    gaussian_deltas,
     merged,
     renyi_curve,
     root,
@@ -139,11 +139,8 @@ class Selection:
         for event in self.alternatives:
             curves.append(renyi_curve((event,)))
             ratio, sampled = merged((event,))
-            if sampled:
-                deltas.append(curve_deltas(curves[-1], epsilons))
-            else:
-                exact = np.exp([log_gaussian_delta(ratio, epsilon) for epsilon in epsilons])
-                deltas.append(np.minimum(exact + 1e-15, 1.0))
+            by_curve = curve_deltas(curves[-1], epsilons)
+            deltas.append(by_curve if sampled else gaussian_deltas(ratio, epsilons))
         return RunCount(self.expected_runs).bound(
             np.max(curves, axis=0), np.max(deltas, axis=0)
         )
