@@ -1,10 +1,9 @@
 """Settings of a run: typed, checked, written to ``settings.toml`` and read back.
 
-A recipe is a named, data-independent choice of every training setting. A setting can be
-overridden by a flag (or a constructor parameter), by ``--set``, or in a settings file, in this
-order of strength; the recipe says what nobody said. A setting of ``privacy`` may be named twice
-only if both say the same: the weaker override would otherwise be dropped, or the stronger one
-be a slip that nobody notices.
+A setting can be overridden by a flag (or a constructor parameter), by ``--set``, or in a
+settings file, in this order of strength; a recipe has the values that nobody named. A setting
+of ``privacy`` may be named twice only if both say the same: the weaker override would otherwise
+be dropped, or the stronger one be a slip that nobody notices.
 
     >>> resolve(("a flag", {"privacy.epsilon": 1.0, "seed": 3})).recipe
     'auto'
@@ -297,9 +296,8 @@ def flattened(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     pairs: dict[str, Any] = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
-        inner = {name: dict(value) if isinstance(value, Mapping) else value}
-        if isinstance(value, Mapping) and name != "features.options":
-            inner = flattened(value, f"{name}.")
+        nested = isinstance(value, Mapping) and name != "features.options"
+        inner = flattened(value, f"{name}.") if nested else {name: value}
         for twice in inner.keys() & pairs.keys():
             raise ConfigError(
                 f"The setting '{twice}' must be given once. Got {shown(pairs[twice])} and "
@@ -340,85 +338,26 @@ PAPER_RATE, PAPER_LEARNING_RATES = 0.01, (0.1, 1.0, 10.0, 50.0, 100.0)
 #: Epochs of the paper, for private and non-private runs alike.
 PAPER_EPOCHS: dict[OptimizerName, int] = {"sgd": 2000, "adam": 500}
 
-
-class Recipe(NamedTuple):
-    """A named choice of settings.
-
-    ``paces`` has learning rate and epochs for each optimizer, the recipe's own first, and
-    ``values`` all else that differs from the defaults, by dotted name.
-    """
-
-    paces: Mapping[OptimizerName, tuple[float | None, int]]
-    values: Mapping[str, Any]
-
-
-_PAPER_SGD = (PAPER_RATE, PAPER_EPOCHS["sgd"])
-_PAPER_PRIVATE: dict[OptimizerName, tuple[float, int]] = {
-    "adam": (10.0, PAPER_EPOCHS["adam"]),
-    "sgd": _PAPER_SGD,
-}
-
-RECIPES: dict[str, Recipe] = {
-    # What works at epsilon 1 without tuning: every document (or owner) is a group of its own,
-    # a linear model takes few large steps, and edges are used when predicting
-    # (docs/concepts/recipe.md).
-    "auto": Recipe(
-        {"sgd": (None, 30)},
-        {
-            "features.normalise": "l2",
-            "model.kind": "linear",
-            "model.hops": 0,
-            "model.dropout": 0.0,
-            "training.noise_scale": 0.8,
-            "training.patience": 0,
-            "prediction.method": "matched",
-            "privacy.clip_norm": 0.25,
-        },
-    ),
-    # The paper's non-private GCN.
-    "plain": Recipe({"adam": (PAPER_RATE, PAPER_EPOCHS["adam"]), "sgd": _PAPER_SGD}, {}),
-    # The paper's private GCN on the whole graph as one group, done soundly. The unit is the
-    # graph and the relation its removal: what the paper's accountant counts.
-    "paper-full": Recipe(
-        _PAPER_PRIVATE,
-        {"training.patience": 0, "privacy.unit": "graph", "privacy.parts": 1},
-    ),
-    # The same on ten random subgraphs. The unit is a subgraph; each step samples every one with
-    # probability one over their number, which is what the paper's accountant assumes.
-    "paper-split": Recipe(
-        _PAPER_PRIVATE,
-        {
-            "training.patience": 0,
-            "privacy.unit": "part",
-            "privacy.parts": 10,
-            "privacy.sampling": "poisson",
-        },
-    ),
-    # For a module that the user brings, whose own pace is unknown: each step costs noise.
-    "module": Recipe(
-        {"adam": (0.02, 30), "sgd": (1.0, 30)},
-        {
-            "features.normalise": "l2",
-            "model.kind": "module",
-            "model.dropout": 0.0,
-            "training.patience": 0,
-        },
-    ),
-}
+#: By name, what differs from the defaults, by section; ``pace`` has rate and epochs for each
+#: optimizer, the recipe's own first.
+RECIPES: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("recipes.toml").read_text(encoding="utf-8")
+)
 
 
 def recipe_settings(name: str, optimizer: Any = None) -> Settings:
     """The settings of a recipe, without an epsilon; ``None`` takes its own optimizer."""
     if name not in RECIPES:
         raise ConfigError(f"The 'recipe' must be one of {', '.join(RECIPES)}. Got {name!r}.")
-    paces, values = RECIPES[name]
-    if optimizer is None:
-        optimizer = next(iter(paces))
+    values = dict(RECIPES[name])
+    paces = values.pop("pace")
+    optimizer = next(iter(paces)) if optimizer is None else optimizer
     # One that the recipe does not know fits no rule of its other settings.
-    rate, epochs = next((paces[known] for known in paces if known == optimizer), (None, 1))
-    pace = {"optimizer": optimizer, "learning_rate": rate, "epochs": epochs}
+    pace = {"learning_rate": None, "epochs": 1}
+    pace |= next((paces[known] for known in paces if known == optimizer), {})
     chosen = {f"training.{key}": value for key, value in pace.items()}
-    return Settings().changed({"recipe": name, **chosen, **values})
+    chosen |= {"recipe": name, "training.optimizer": optimizer}
+    return Settings().changed({**chosen, **flattened(values)})
 
 
 Overrides: TypeAlias = tuple[str, Mapping[str, Any]]
@@ -445,12 +384,11 @@ def resolve(*overrides: Overrides) -> Settings:
     for source, values in overrides:
         for name, value in flattened(values).items():
             stronger, where = known.setdefault(name, (value, source))
+            if not name.startswith("privacy.") or stronger == value:
+                continue
             # As they will be understood: 10 is "10", and 1e-5 is "0.00001".
-            if (
-                name.startswith("privacy.")
-                and stronger != value
-                and Settings().changed({name: stronger}) != Settings().changed({name: value})
-            ):
+            first, second = (Settings().changed({name: each}) for each in (stronger, value))
+            if first != second:
                 raise PrivacyContractError(
                     f"The setting '{name}' must have one value. Got {shown(stronger)} from "
                     f"{where} and {shown(value)} from {source}. Leave one of them out."
@@ -496,10 +434,6 @@ def make_settings(
     changes: Mapping[str, Any] | None = None,
 ) -> Settings:
     """``resolve`` for experiments and scripts; ``changes`` are settings by dotted name."""
-    named = {
-        "recipe": recipe,
-        "privacy.epsilon": epsilon,
-        "training.optimizer": optimizer,
-        "seed": seed,
-    }
+    named = {"recipe": recipe, "privacy.epsilon": epsilon, "seed": seed}
+    named |= {"training.optimizer": optimizer}
     return resolve(("a parameter", without_none(named)), ("'changes'", changes or {}))

@@ -129,7 +129,8 @@ def refusal(
         "unexpected_keyword_argument": "is unknown",
     }.get(first["type"], f"must {must}" if should else f"is wrong: {message}")
     field = (fields or {}).get(name)
-    name = name if field is None else field.title or name
+    if field is not None:
+        name = field.title or name
     remedy = f" {field.description}" if field is not None and field.description else ""
     got = "" if first["type"] == "missing" else f" Got {shown(first['input'])}."
     return ConfigError(f"The {shown(name)} of {owner} {rule}.{got}{remedy}")

@@ -1,14 +1,7 @@
 """How good predictions are, how far a score may be off, and what it must beat.
 
-    accuracy, micro F1, macro F1   by scikit-learn; documents without a label do not count
-    log loss, calibration error    of probabilities: 15 bins of equal width
-    a mode against another         McNemar's exact test of paired answers
-    intervals                      95 %: Wilson's of a fraction, a bootstrap of macro F1
-    the baseline                   knows nothing of training: the most frequent class
-    references                     the best score without privacy, for non-private runs
-
-The interval of one run answers for the test documents: it is what other test documents of the
-same source would give. It takes documents to be sampled one by one, and it knows nothing of the
+Documents without a label do not count. The interval of one run answers for the test documents:
+it is what others of the same source, sampled one by one, would give. It knows nothing of the
 noise and the first weights; what these do is seen by training with several seeds
 (:func:`over_seeds`).
 
@@ -50,14 +43,12 @@ LEVEL = 0.95
 HOPS = {"propagated regression": 2, "logistic regression": 0}
 """Regressions that a run without privacy is compared with, beside a GCN, and their hops."""
 
-STRENGTHS = (1.0, 10.0, 100.0)
-"""Of the regressions, inverse to their regularisation; the validation documents choose."""
-
-_BINS = 15
+# Of the regressions, inverse to their regularisation; the validation documents choose.
+_STRENGTHS = (1.0, 10.0, 100.0)
+# Bins of confidence; and how often test documents are sampled again.
+_BINS, _RESAMPLED = 15, 1000
 # The least probability that log loss counts: an answer with none would cost infinitely much.
 _LEAST = 1e-15
-_RESAMPLED = 1000
-_ITERATIONS = 100
 
 
 def classification_scores(
@@ -65,8 +56,7 @@ def classification_scores(
 ) -> dict[str, Any]:
     """Micro and macro F1, accuracy, their intervals, a table per class, the confusion matrix.
 
-    Documents without a label (-1) do not count. Macro F1 averages over the classes that occur
-    among the labels or the predictions.
+    Macro F1 averages over the classes that occur among the labels or the predictions.
     """
     from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
@@ -80,29 +70,19 @@ def classification_scores(
     f1, support = rates[2:]
     confusion = confusion_matrix(truth, predicted, labels=labels)
     occurs = (support > 0) | (confusion.sum(axis=0) > 0)
+    macro, bounds = float(f1[occurs].mean()), list(bootstrap_macro_f1(confusion))
+    # With one label per document, micro F1 and accuracy are the same number.
     accuracy = float((truth == predicted).mean())
     fraction = list(wilson(int(np.trace(confusion)), len(truth)))
+    columns = [list(classes), *(rate.tolist() for rate in rates)]
+    names = ("class", "precision", "recall", "f1", "support")
     return {
-        # With one label per document, micro F1 and accuracy are the same number.
         "micro_f1": accuracy,
-        "macro_f1": float(f1[occurs].mean()),
+        "macro_f1": macro,
         "accuracy": accuracy,
         "documents": len(truth),
-        "intervals": {
-            "micro_f1": fraction,
-            "macro_f1": list(bootstrap_macro_f1(confusion)),
-            "accuracy": fraction,
-        },
-        "per_class": [
-            {
-                "class": name,
-                "precision": float(precision),
-                "recall": float(recall),
-                "f1": float(score),
-                "support": int(count),
-            }
-            for name, precision, recall, score, count in zip(classes, *rates, strict=True)
-        ],
+        "intervals": {"micro_f1": fraction, "macro_f1": bounds, "accuracy": fraction},
+        "per_class": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)],
         "confusion": confusion.tolist(),
     }
 
@@ -126,20 +106,16 @@ def probability_scores(truth: Classes, probabilities: NDArray[np.float64]) -> di
     own = probabilities[np.arange(len(truth)), truth]
     confidence, right = probabilities.max(1), probabilities.argmax(1) == truth
     bins = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
-    counts, sure, correct = (
-        np.bincount(bins, weights, _BINS) for weights in (None, confidence, right)
-    )
+    used, bins, counts = np.unique(bins, return_inverse=True, return_counts=True)
+    sure, correct = (np.bincount(bins, values, len(used)) for values in (confidence, right))
+    rows = zip(sure / counts, correct / counts, counts, strict=True)
     return {
         "log_loss": float(-np.log(np.maximum(own, _LEAST)).mean()),
         "calibration_error": float(np.abs(sure - correct).sum() / len(truth)),
         "confidence": float(confidence.mean()),
         "reliability": [
-            {
-                "confidence": float(sure[each] / counts[each]),
-                "accuracy": float(correct[each] / counts[each]),
-                "documents": int(counts[each]),
-            }
-            for each in np.flatnonzero(counts)
+            {"confidence": float(mean), "accuracy": float(share), "documents": int(count)}
+            for mean, share, count in rows
         ],
     }
 
@@ -147,9 +123,8 @@ def probability_scores(truth: Classes, probabilities: NDArray[np.float64]) -> di
 def better_mode(truth: Classes, alone: Classes, own_graph: Classes) -> dict[str, Any]:
     """The covered mode that is right more often, ``alone`` of two equal ones.
 
-    Returns:
-        The mode; the documents; how many either mode alone gets right; and how often chance
-        would divide these as unequally (McNemar's exact test).
+    Also how many documents either mode alone gets right, and how often chance would divide
+    these as unequally (McNemar's exact test).
     """
     from scipy.stats import binomtest
 
@@ -166,12 +141,7 @@ def better_mode(truth: Classes, alone: Classes, own_graph: Classes) -> dict[str,
 
 
 def wilson(right: float, documents: int) -> Interval:
-    """The Wilson score interval of a fraction (Wilson, 1927), for accuracy and micro F1.
-
-    Examples:
-        >>> [round(end, 4) for end in wilson(8, 10)]
-        [0.4902, 0.9433]
-    """
+    """The 95 % score interval of a fraction (Wilson, 1927), for accuracy and micro F1."""
     from scipy.stats import binomtest
 
     interval = binomtest(round(right), documents).proportion_ci(LEVEL, method="wilson")
@@ -179,13 +149,13 @@ def wilson(right: float, documents: int) -> Interval:
 
 
 def bootstrap_macro_f1(confusion: NDArray[Any]) -> Interval:
-    """The bootstrap interval of macro F1: test documents sampled again, with replacement.
+    """The 95 % bootstrap interval of macro F1: test documents sampled again, with replacement.
 
     A document enters through its cell of the confusion matrix alone, so cells are sampled. The
     samples are seeded: the same scores have the same interval.
     """
     truth, predicted = np.nonzero(confusion)
-    counts = np.asarray(confusion)[truth, predicted]
+    counts = confusion[truth, predicted]
     total = int(counts.sum())
     samples = np.random.default_rng(0).multinomial(total, counts / total, _RESAMPLED)
     of_truth, of_predicted = np.eye(len(confusion))[np.stack([truth, predicted])]
@@ -201,8 +171,8 @@ def over_seeds(values: Sequence[float], documents: int) -> dict[str, Any]:
     """Mean, sample standard deviation and interval of one score over several seeds.
 
     The interval is that of the mean: what the seeds leave open (Student's t) and what the test
-    documents leave open, which all seeds have in common (as of a fraction; for macro F1 that is
-    rough). ``documents`` is how many test documents are behind each score.
+    ``documents`` do, which all seeds have in common (as of a fraction; for macro F1 that is
+    rough).
     """
     from scipy.stats import t
 
@@ -220,11 +190,7 @@ def over_seeds(values: Sequence[float], documents: int) -> dict[str, Any]:
 
 
 def majority(truth: Classes, classes: int) -> Classes:
-    """What anybody could predict: the most frequent class.
-
-    That is the one of the evaluated documents, never of training documents: that would be a
-    query to protected data.
-    """
+    """The most frequent class of the evaluated documents: of training ones it is private."""
     counts = np.bincount(truth[truth >= 0], minlength=classes)
     return np.full(len(truth), int(counts.argmax()), dtype=np.int64)
 
@@ -234,12 +200,10 @@ def references(
 ) -> dict[Mode, dict[str, Any]]:
     """Trains usual models without privacy; for each mode the validation documents choose one.
 
-    Without any, the training documents do; test documents have no say. All train on the
-    documents as they are. So a private run has no references: they would be further releases,
-    at a cost that its epsilon does not count.
+    Without any, the training documents do; test documents have no say. A private run has no
+    references: they would be further releases, which its epsilon does not count.
 
-    The settings, of a non-private run, say how a network trains; ``released`` is what this run
-    trained on the documents already.
+    The settings say how a network trains; ``released`` is what the run trained already.
 
     Returns:
         For each mode the name of the ``best``, and the classes of the test documents as
@@ -294,8 +258,8 @@ def _candidates(
         return
     for name, hops in HOPS.items():
         rows = _propagated(train, hops)[known]
-        for strength in STRENGTHS:
-            model = LogisticRegression(C=strength, max_iter=_ITERATIONS, tol=1e-3)
+        for strength in _STRENGTHS:
+            model = LogisticRegression(C=strength, tol=1e-3)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model.fit(rows, train.labels[known])

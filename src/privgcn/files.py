@@ -26,17 +26,13 @@ def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
 
 def cache_folder() -> Path:
     """The user's cache folder for this package, after the XDG rules."""
-    base = os.environ.get("XDG_CACHE_HOME")
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     # The XDG rules say that a relative path there must be ignored.
-    root = Path(base) if base and os.path.isabs(base) else Path.home() / ".cache"
-    return root / "privgcn"
+    return (base if base.is_absolute() else Path.home() / ".cache") / "privgcn"
 
 
 def open_bounded(path: Path, *, most: int) -> BinaryIO:
-    """A regular file of at most ``most`` bytes, open for reading.
-
-    Neither a pipe, which would wait for ever, nor a device without an end is opened.
-    """
+    """A regular file of at most ``most`` bytes, open for reading; never a pipe or a device."""
     try:
         # Without waiting for somebody to write into a pipe.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))

@@ -1,7 +1,5 @@
 """Documents as a graph: feature rows, edges, propagation, and the partition into groups.
 
-NumPy and SciPy only. Feature rows are an array, a ``numpy.memmap`` or a ``csr_array``.
-
 Examples:
     >>> import numpy as np
     >>> graph = DocumentGraph(
@@ -111,7 +109,7 @@ class DocumentGraph:
 
         Guarantees:
             A subgraph holds its own documents, in the order of this graph, and the edges
-            among them. Edges between groups are dropped and degrees count inside the group.
+            among them. Edges between groups are dropped.
         """
         edges = self.edges[:, group[self.edges[0]] == group[self.edges[1]]]
         rows, begins = _sorted_by(group, count)
@@ -136,8 +134,7 @@ def _sorted_by(group: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64],
 def check_rows(graph: DocumentGraph, rows: NDArray[np.int64] | None) -> None:
     """A ``ValueError`` unless feature rows, and chosen ones, are what sums take them for.
 
-    A row of a ``csc_array`` would be read as a column. A document that was chosen twice would
-    count in two groups.
+    A row of a ``csc_array`` would be a column, a document that was chosen twice in two groups.
     """
     features = graph.features
     dense = type(features) in (np.ndarray, np.memmap)
@@ -179,9 +176,9 @@ class DiskRows:
 
 def unmap(rows: Features) -> None:
     """Takes pages of mapped files out of memory; they are read again when needed."""
+    array: Any
     for array in (rows.data, rows.indices) if issparse(rows) else (rows,):
-        owner: Any = array
-        mode = "c"
+        owner, mode = array, "c"
         while isinstance(owner, np.ndarray):
             mode, owner = getattr(owner, "mode", mode), owner.base
         if isinstance(owner, mmap.mmap) and mode != "c":  # private changes would be lost
@@ -212,8 +209,7 @@ def scaled_rows(features: Features, norm: Literal["none", "l1", "l2"]) -> Featur
 def random_groups(members: int, groups: int, seed: int) -> NDArray[np.int64]:
     """The group of each of ``members`` indices: random, sizes differing by at most one.
 
-    As in the paper, a random order of the indices is divided into ``groups`` chunks: the
-    first ``members mod groups`` hold one index more than the rest.
+    As in the paper, a random order of the indices is divided into ``groups`` chunks.
     """
     assigned = np.empty(members, np.int64)
     chunks = np.sort(np.arange(members) % groups)
@@ -228,8 +224,6 @@ def partition(
     columns: Mapping[str, Any],
 ) -> NDArray[np.int64]:
     """The group of each of some training documents, as the partition of a plan says.
-
-    ``columns`` are their further columns, for a partition by a public one.
 
     Guarantees:
         Seed and index decide, or a column that was declared public: never text, labels, edges
@@ -255,8 +249,6 @@ def partition(
             )
     elif facts.kind == "each":
         group, groups = member, members
-    elif facts.kind == "single":
-        group, groups = np.zeros(documents, np.int64), 1
     else:
         groups = facts.groups
         group = random_groups(members, groups, facts.seed or 0)[member]

@@ -41,14 +41,9 @@ def scores_in_mode(
     *,
     module: nn.Module | None = None,
 ) -> NDArray[Any]:
-    """Class scores ``[rows, classes]`` of some documents.
+    """Class scores ``[rows, classes]`` of some documents of a graph.
 
-    Args:
-        released: The trained model.
-        graph: The whole graph the documents are part of.
-        rows: The documents to score; in ``own-graph`` they are all that is seen.
-        mode: What else may be seen.
-        module: The user's own network, where the model is one.
+    ``module`` is the user's own network, where the model is one.
 
     Raises:
         ConfigError: The model was not trained for the prediction that its settings name.

@@ -1,7 +1,6 @@
 """What a run is doing just now: packages say it, and whoever watches shows it.
 
-A stage has a name and, where it can be counted, how much of it is done. Nobody watches unless
-asked to (:func:`watched`), and then telling costs nothing.
+A stage has a name and, where it can be counted, how much of it is done.
 """
 
 from __future__ import annotations
@@ -27,22 +26,20 @@ _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
 def begin(name: str) -> None:
-    """A stage begins, and the one before ends; without a name it only ends."""
-    watcher = _watcher.get()
-    if watcher is not None:
+    """A stage begins, and the one before ends; an empty name only ends it."""
+    if watcher := _watcher.get():
         watcher.begin(name)
 
 
 def advance(done: int, total: int) -> None:
     """So much of the stage is done."""
-    watcher = _watcher.get()
-    if watcher is not None:
+    if watcher := _watcher.get():
         watcher.advance(done, total)
 
 
 @contextmanager
 def watched(watcher: Watcher | None) -> Iterator[None]:
-    """Has progress shown while the block runs."""
+    """Has progress shown while the block runs, or nothing."""
     token = _watcher.set(watcher)
     try:
         yield
@@ -51,7 +48,7 @@ def watched(watcher: Watcher | None) -> Iterator[None]:
 
 
 class Printed:
-    """A watcher that prints, every so many seconds, how much of a stage is done.
+    """Prints, every so many seconds, how much of a stage is done.
 
     Each of the ``stages`` may begin with a line of its own.
     """
@@ -62,14 +59,12 @@ class Printed:
         self._every, self._file, self._stages = seconds, file, stages
         self._name, self._next = "", time.monotonic() + seconds
 
-    def begin(self, name: str) -> None:
-        """A line for the stage, unless there was one a moment ago."""
+    def begin(self, name: str) -> None:  # noqa: D102
         self._name = name
         if name:
             self._print(f"{name} ...", always=self._stages)
 
-    def advance(self, done: int, total: int) -> None:
-        """A line, unless there was one a moment ago."""
+    def advance(self, done: int, total: int) -> None:  # noqa: D102
         self._print(f"{self._name}: {done:,} of {total:,}")
 
     def _print(self, line: str, *, always: bool = False) -> None:

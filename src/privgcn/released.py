@@ -30,14 +30,13 @@ class Released:
 
     Attributes:
         kind: What the tensors are the weights of.
-        tensors: By the names that they have in ``model.safetensors``. Those of recipe
-            ``auto``: ``weight``, ``iterates`` and, where there are any, ``mean``,
-            ``class_bias`` and ``label_direction``. Of a network: the names of its parameters.
+        tensors: Of recipe ``auto``: ``weight``, ``iterates`` and, where there are any,
+            ``mean``, ``class_bias`` and ``label_direction``. Of a network: its parameters.
         settings: What it was trained with.
         plan: What its guarantee rests on; ``None`` for a non-private run.
         releasable: Whether noise and samples came from a secret source.
-        matching: The numbers that the prediction computes with, as they were saved with the
-            model; ``None`` takes those of this version.
+        matching: The numbers that the prediction computes with, if they were saved with the
+            model.
         title: The class of the module that the user brought, by name.
 
     Guarantees:
@@ -57,7 +56,6 @@ class Released:
         """The tensors as safetensors bytes; the same tensors give the same bytes."""
         from safetensors.numpy import save
 
-        contiguous = {
-            name: np.ascontiguousarray(self.tensors[name]) for name in sorted(self.tensors)
-        }
+        tensors = sorted(self.tensors.items())
+        contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors}
         return bytes(save(contiguous, metadata))

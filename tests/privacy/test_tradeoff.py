@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from privgcn.privacy.accounting import GaussianEvent, deltas_of, epsilon_of_events
+from privgcn.privacy.accounting import GaussianEvent, deltas_of, epsilon_of_events, strength_of
 from privgcn.privacy.selection import Selection
-from privgcn.privacy.tradeoff import strength_of
 
 DELTA = 1e-5
 

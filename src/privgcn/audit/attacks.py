@@ -64,8 +64,8 @@ class Members(NamedTuple):
 class AttackRow(_Record):
     """One attack on one kind of model in one inference mode, with 95 % intervals.
 
-    ``tpr`` has the true-positive rates at the false-positive rates of ``FALSE_POSITIVES``. What
-    texts tell without any model has no ``inference`` mode.
+    ``tpr`` has one rate for each of ``FALSE_POSITIVES``. What texts tell without any model has
+    no ``inference`` mode.
     """
 
     attack: Literal["document membership", "person membership", "edges"]
@@ -99,7 +99,7 @@ def read_attacks(path: Path) -> Attacks:
 def attack(target: Target, *, shadows: int = 16) -> Attacks:
     """Attacks models that train as the target does, and models without privacy beside them.
 
-    The own model of a run is asked about edges. ``shadows`` models of each kind tell
+    The own model of a private run is asked about edges. ``shadows`` models of each kind tell
     membership: 16 of them take about a minute.
     """
     corpus, given, graph = target.prepared.corpus, target.prepared.settings, target.graph
@@ -112,8 +112,7 @@ def attack(target: Target, *, shadows: int = 16) -> Attacks:
     for name, settings in kinds.items():
         own = settings is given
         progress.begin(f"{name}: {shadows} models for membership")
-        plan = target.plan if own else None
-        scores = membership(graph, settings, plan, shadows=shadows, seed=settings.seed)
+        scores = membership(graph, settings, target.plan if own else None, shadows=shadows)
         rows += [
             # Of each pair of models, one had the target.
             _row(f"{kind} membership", name, mode, members, copies=shadows // 2)
@@ -121,16 +120,14 @@ def attack(target: Target, *, shadows: int = 16) -> Attacks:
         ]
         if connected:
             progress.begin(f"{name}: edges")
-            same = own or (given.privacy is None and target.run is not None)
-            released = target.released if same else fit(prepare(corpus, settings), graph)
+            released = target.released if own else fit(prepare(corpus, settings), graph)
             rows += [
                 _row("edges", name, mode, stolen_edges(graph, answers(released, graph, mode)))
                 for mode in MODES
             ]
     if connected:
         texts = graph.features.toarray() if issparse(graph.features) else graph.features
-        alike = stolen_edges(graph, np.asarray(texts, np.float64))
-        rows.append(_row("edges", NO_MODEL, None, alike))
+        rows.append(_row("edges", NO_MODEL, None, stolen_edges(graph, texts)))
     return Attacks(
         source=corpus.name,
         unit=None if given.privacy is None else given.privacy.unit,
@@ -162,7 +159,6 @@ def membership(
     plan: PrivacyPlan | None,
     *,
     shadows: int,
-    seed: int = 0,
 ) -> dict[tuple[str, Mode], Members]:
     """Attacks every model by the others: scores of documents and of persons, by mode.
 
@@ -170,8 +166,7 @@ def membership(
     predictions about them depend on the target's text. In the other modes the target itself
     is asked about, in ``own-graph`` together with all others and the edges among them.
 
-    All ``shadows`` models, an even number, have the noise of ``plan``, which is that of a model
-    of all training documents, or none. ``seed`` is that of the halves that they train on.
+    All ``shadows`` models, an even number, have the noise of ``plan``, or none.
     """
     if shadows < _FEWEST or shadows % 2:
         raise ConfigError(
@@ -182,12 +177,13 @@ def membership(
     if graph.owners is not None:
         owner = np.unique(graph.owners[pool], return_inverse=True)[1]
     # Whether each unit is in each model: in one of each two.
-    coins = np.random.default_rng(seed).random((shadows // 2, int(owner.max()) + 1)) < 0.5
+    random = np.random.default_rng(settings.seed)
+    coins = random.random((shadows // 2, int(owner.max()) + 1)) < 0.5
     inside = np.stack([coins, ~coins], 1).reshape(shadows, -1)
     answers: dict[Mode, list[Floats]] = {mode: [] for mode in MODES}
     for number, chosen in enumerate(inside[:, owner]):
         rows = pool[chosen]
-        own = settings.changed({"seed": seed + number})
+        own = settings.changed({"seed": settings.seed + number})
         released = trained_on(graph, rows, own, plan)
         for mode in MODES:
             answers[mode].append(_answers(released, graph, pool, rows, mode))
@@ -211,9 +207,8 @@ def trained_on(
 
         checked = np.flatnonzero(graph.split == VALIDATION)
         return train_plain(train, graph.induced(np.concatenate([rows, checked])), settings)
-    units = len(rows)
-    if plan.unit == "person" and train.owners is not None:
-        units = len(np.unique(train.owners))
+    owned = plan.unit == "person" and train.owners is not None
+    units = len(np.unique(train.owners)) if owned else len(rows)
     each = plan.partition.kind == "each"
     fewer = plan_like(plan, units, units if each else plan.partition.groups)
     session = Session(fewer, Groups.of_plan(fewer, train), RandomSource.secret())
@@ -284,32 +279,26 @@ def answers(released: Released, graph: DocumentGraph, mode: Mode) -> Floats:
 
     Whoever asks knows documents but no edges. Only a ``full-graph`` service has the edges.
     """
-    asked = np.arange(len(graph))
     if mode != "full-graph":
         graph = replace(graph, edges=graph.edges[:, :0])
-    scores = scores_in_mode(released, graph, asked, mode)
+    scores = scores_in_mode(released, graph, np.arange(len(graph)), mode)
     return np.asarray(softmax(scores.astype(np.float64), axis=1))
 
 
 def stolen_edges(graph: DocumentGraph, vectors: Floats) -> Members:
     """Tells connected training documents from as many others by how alike their vectors are.
 
-    He et al. (2021). Connected documents are alike anyway: compare with the vectors of their
-    texts, which no model made.
+    He et al. (2021). Connected documents are alike anyway: compare with their texts.
     """
     random = np.random.default_rng(0)
     training = graph.split == TRAIN
     edges = graph.edges[:, training[graph.edges].all(0)]
-    if edges.shape[1] > _PAIRS:
-        edges = edges[:, random.permutation(edges.shape[1])[:_PAIRS]]
+    edges = edges[:, random.permutation(edges.shape[1])[:_PAIRS]]
     shape = (2, 4 * edges.shape[1] + 16)
     apart = np.sort(random.choice(np.flatnonzero(training), shape), axis=0)
-    known = np.isin(
-        apart[0] * len(graph) + apart[1], graph.edges[0] * len(graph) + graph.edges[1]
-    )
+    known = np.isin(*(pairs[0] * len(graph) + pairs[1] for pairs in (apart, graph.edges)))
     apart = apart[:, (apart[0] != apart[1]) & ~known][:, : edges.shape[1]]
     # The cosine of two vectors, each less the mean of all.
-    moved = vectors - vectors.mean(0)
+    moved = vectors - vectors.mean(0, dtype=np.float64)
     moved /= np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-9)
-    alike = ((moved[pairs[0]] * moved[pairs[1]]).sum(1) for pairs in (edges, apart))
-    return Members(*alike)
+    return Members(*((moved[a] * moved[b]).sum(1) for a, b in (edges, apart)))

@@ -3,10 +3,10 @@
     case -> many trainings with and without the unit -> a guess about each -> right guesses
          -> the least advantage (Clopper-Pearson) -> epsilon, with as much noise as it allows
 
-A bound above the claim shows a defect. A bound below it proves nothing but that this
-adversary, with so many runs, learned no more. Beside guesses, an auditor observes the engine
-itself: how far a unit moves a sum, and whether noise and samples are what the plan says. And
-what a claim says of everybody it says of the model's own errors (:func:`generalisation`).
+A bound above the claim shows a defect; one below it proves only that this adversary, with
+so many runs, learned no more. An auditor also observes the engine: how far a unit moves a sum,
+and whether noise and samples are what the plan says. And what a claim says of everybody it says
+of the model's own errors (:func:`generalisation`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from privgcn.errors import ConfigError
 from privgcn.graph import DocumentGraph
 from privgcn.inference import scores_in_mode
 from privgcn.mechanism.fixed_point import Grid
-from privgcn.privacy.accounting import GaussianEvent
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.released import Released
 from privgcn.runs.prepare import PreparedRun, graph_of, prepare
@@ -107,9 +106,8 @@ def audit(
 ) -> Audit:
     """Audits a plan by trainings of the production engine on worst cases.
 
-    Features are ``dense`` or not; the ``claim`` is the plan's epsilon unless another is given.
-    ``runs`` on each of two neighbours are about a minute's by default, of networks with fewer
-    steps than the plan has.
+    The ``claim`` is the plan's epsilon unless another is given. ``runs`` on each of two
+    neighbours are about a minute's by default, of networks with fewer steps than the plan has.
     """
     if not 0.5 <= confidence < 1.0:
         raise ConfigError(
@@ -119,15 +117,12 @@ def audit(
         raise ConfigError(f"The 'runs' of an audit must be at least {_AT_LEAST}. Got {runs}.")
     trainings = _trainings(settings, plan, dense, runs)
     one = replace(plan, selection=None, accountant="pld")
-    small = trainings.case.plan.training
-    event = GaussianEvent(
-        plan.noise_multiplier, small.count, small.sampling_probability, plan.sensitivity
-    )
+    event = replace(plan.training, count=trainings.case.plan.training.count)
     correct, guesses = trainings.guessed()
 
     def bound(doubt: float) -> float:
         advantage = least_advantage(correct, guesses, 1.0 - doubt)
-        return epsilon_of_advantage(advantage, event, plan.delta, one.training.count)
+        return epsilon_of_advantage(advantage, event, plan.delta, plan.training.count)
 
     doubt = 1.0 - confidence
     epsilon, surely = bound(_GUESSES * doubt), bound(_GUESSES * doubt / _ALARM)
@@ -171,12 +166,10 @@ def _trainings(
         groups = case.plan.partition.groups if plan.schedule.name == "epoch" else 1
         steps = groups * max(1, releases // runs // groups)
         case = replace(case, plan=replace(case.plan, steps=min(case.plan.steps, steps)))
-    trainings = Trainings(case)
+    trainings, random = Trainings(case), np.random.default_rng()
     for number in range(math.ceil(2 * runs / count)):
-        there = np.array([number % 2 == 0])
-        if columns:
-            there = np.random.default_rng().permutation(np.arange(count) % 2 == 0)
-        trainings.train(there)
+        half = np.arange(number, number + count) % 2 == 0
+        trainings.train(random.permutation(half))
     return trainings
 
 
@@ -209,8 +202,7 @@ def generalisation(
 
     A document changes the chance of any answer by e^epsilon and delta at most, the answer
     about itself included. So over documents of one kind, and models, the error on unseen ones
-    is at most e^epsilon times that on seen ones, plus delta. Whoever splits documents by kind
-    or time compares two kinds, of which this says nothing. ``allowed`` and ``least`` hold
+    is at most e^epsilon times that on seen ones, plus delta. ``allowed`` and ``least`` hold
     together with ``confidence``; without labels of either kind there is no answer.
     """
     wrong = []
@@ -229,9 +221,6 @@ def generalisation(
         allowed=min(1.0, math.exp(min(epsilon, 700.0)) * most + delta),
         least=least_fraction(unseen, others, level),
     )
-
-
-# -- what is audited or attacked ---------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,12 +258,11 @@ class Target:
 
     @cached_property
     def plan(self) -> PrivacyPlan:
-        """The plan of the run; a ``ConfigError`` if it was trained without privacy."""
+        """The plan of the run; a ``ConfigError`` without privacy."""
         plan = self.prepared.plan if self.run is None else self.released.plan
         if plan is None:
             raise ConfigError(
-                "An audit needs a private run: without a claim there is nothing to hold it "
-                "to. Got one without privacy. Add --epsilon 1."
+                "An audit needs a private run. Got one without privacy. Add --epsilon 1."
             )
         return plan
 
@@ -299,6 +287,7 @@ def audit_target(target: Target, *, runs: int | None = None, confidence: float =
     sure = 1.0 - (1.0 - confidence) / _ALARM
     errors = generalisation(target.released, graph, target.claim, plan.delta, sure)
     broken = made.broken
+    # Whoever splits by kind or time compares two kinds of documents.
     alike = target.prepared.corpus.facts.split_origin == "random"
     if errors is not None and alike and errors.least > errors.allowed:
         broken += (

@@ -1,13 +1,13 @@
 """Neighbouring documents as bad as a plan allows.
 
-What can be worst depends on the mechanism. A canary's rows are far longer than the clip norm,
-so that it is clipped in nearly every step; there are many classes, so that it is hardly ever
-learned; where it shares its group, the others there pull the opposite way once it is gone;
-its edges lead into other groups, where nothing of it must arrive.
+A canary's rows are far longer than the clip norm, so that it is clipped in nearly every step;
+there are many classes, so that it is hardly ever learned; where it shares its group, the others
+there pull the opposite way once it is gone; its edges lead into other groups, where nothing of
+it must arrive.
 
 Where every unit of a linear model is its own group, many canaries fit into one training, each
-with a feature column of its own: what is released in that column is about this canary and
-nobody else, and so each of them is a run of its own.
+with a feature column of its own: what is released there is about this canary and nobody else,
+and so each of them is a run of its own.
 """
 
 from __future__ import annotations
@@ -25,12 +25,8 @@ from privgcn.graph import DocumentGraph, partition
 from privgcn.mechanism import Groups
 from privgcn.privacy.plan import PrivacyPlan, Schedule
 
-CLASSES = 8
-"""With many classes a canary is hardly ever right by chance, and so hardly ever silent."""
-
-LOUD = 32.0
-"""Length of a canary's rows: far above any clip norm."""
-
+# Classes, and length of a canary's rows: far above any clip norm.
+_CLASSES, _LOUD = 8, 32.0
 # Units of a worst case, groups at most, and documents of a person; of one with company in a
 # group, whose mean must turn around with that person, many.
 _UNITS, _MOST_GROUPS, _LETTERS, _MANY_LETTERS = 6, 3, 3, 400
@@ -89,12 +85,12 @@ def column_case(settings: Settings, plan: PrivacyPlan, *, dense: bool, count: in
     letters = _LETTERS if plan.unit == "person" else 1
     target_of = np.repeat(np.arange(count), letters)
     documents = len(target_of)
-    rows: Any = csr_array((np.full(documents, LOUD, "f4"), (np.arange(documents), target_of)))
+    rows: Any = csr_array((np.full(documents, _LOUD, "f4"), (np.arange(documents), target_of)))
     present = DocumentGraph(
         features=rows.toarray() if dense else rows,
         edges=np.zeros((2, 0), np.int64),
-        labels=np.random.default_rng().integers(0, CLASSES, count)[target_of],
-        classes=CLASSES,
+        labels=np.random.default_rng().integers(0, _CLASSES, count)[target_of],
+        classes=_CLASSES,
         split=np.zeros(documents, np.int8),
         owners=target_of if plan.partition.by == "owner" else None,
     )
@@ -131,12 +127,12 @@ def single_case(settings: Settings, plan: PrivacyPlan, *, dense: bool) -> Case:
     opposed = bool(mates.any()) or plan.relation == "replace"
     sign, label = (1.0, 1) if hidden else (-1.0, 0)
     rows[mates] = [sign * _QUIET * size, 0.0]
-    rows[members] = [LOUD * size * (_QUIET if mates.any() else 1.0), 0.0]
+    rows[members] = [_LOUD * size * (_QUIET if mates.any() else 1.0), 0.0]
     labels[mates], labels[members] = label, 0
     others, first = np.flatnonzero(group_of != group_of[0]), int(np.flatnonzero(members)[0])
     edges = np.sort(np.stack([np.full_like(others, first), others]), axis=0)
     split = np.zeros(len(owners), np.int8)
-    classes = 2 if hidden and opposed else CLASSES
+    classes = 2 if hidden and opposed else _CLASSES
     stored: Any = np.asarray if dense else csr_array
     features = stored(rows.astype(np.float32))
     present = DocumentGraph(features, edges, labels, classes, split, owners)

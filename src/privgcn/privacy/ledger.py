@@ -1,9 +1,8 @@
 """The ledger: what all released models of one corpus cost together.
 
-A file of JSON lines, one for each release. Beside ``ledger.jsonl`` lies ``ledger.jsonl.head``:
-the SHA-256 of all lines, written after they are. So the lines are those that the head
-remembers, or one more, whose writer was stopped in between; anything else was done by somebody
-else: a line that was changed, cut off or deleted is noticed.
+A file of JSON lines, one for each release. ``ledger.jsonl.head`` has the SHA-256 of all lines
+and is written after they are. So the lines are those that the head remembers, or one more,
+whose writer was stopped in between; anything else was done by somebody else.
 
     ledger = Ledger("ledger.jsonl")
     ledger.record(statement, budget=Budget(4.0, 1e-5))
@@ -28,13 +27,7 @@ from privgcn.files import read_bounded, write_atomically
 from privgcn.privacy.accounting import Delta, epsilon_of_events
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement import PrivacyStatement
-from privgcn.privacy.values import (
-    Real,
-    Sha256,
-    in_plain_values,
-    read_strictly,
-    strict,
-)
+from privgcn.privacy.values import Real, Sha256, in_plain_values, read_strictly, strict
 from privgcn.privacy.wording import groups_in_words
 
 #: Tens of thousands of releases. A larger file is none of ours.
@@ -153,10 +146,10 @@ class Ledger:
 
     def _read(self) -> tuple[bytes, tuple[LedgerEntry, ...]]:
         """All lines, once they are what the head remembers, and what they say."""
-        begun, head = os.path.lexists(self.path), self._head.exists()
+        begun = os.path.lexists(self.path)
         content = read_bounded(self.path, most=MOST_BYTES) if begun else b""
         remembered = b"" if begun else _hash(b"")
-        if head:
+        if self._head.exists():
             remembered = read_bounded(self._head, most=100)
         before_last = content[: content[:-1].rfind(b"\n") + 1]
         whole = not content or content.endswith(b"\n")
@@ -196,10 +189,9 @@ class Ledger:
                     f"The releases for unit '{plan.unit}' in {self.path} must come from one "
                     "and the same partition, known from its seed. Got groups "
                     f"{groups_in_words(plan)} after {groups_in_words(first)}, of {plan.units} "
-                    f"and {first.units} documents. A group of one partition overlaps several "
-                    "of another, so their guarantees do not add up. Train with the documents, "
-                    "parts and seed of the first release, or protect unit 'document' or "
-                    "'person', which add up over all partitions."
+                    f"and {first.units} documents. A group of one overlaps several of another, "
+                    "so guarantees do not add up. Train with the documents, parts and seed of "
+                    "the first release, or protect unit 'document' or 'person'."
                 )
         # What a search costs is known in Renyi divergences, so all must be added up in these.
         searched = any(plan.selection is not None for plan in plans)

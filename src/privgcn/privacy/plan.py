@@ -1,9 +1,8 @@
-"""The plan: the only door to private training.
+"""The plan: everything that decides the guarantee, bound to one accounting event.
 
-A plan binds unit, relation, partition, schedule, clip norm, noise and steps to one accounting
-event. Epsilon is computed from that event and cannot be set. The schedule that a session
-samples with is the one that the event follows from, so a run cannot visit every group and
-account for random ones.
+Epsilon is computed from that event and cannot be set. The schedule that a session samples with
+is the one that the event follows from, so a run cannot visit every group and account for
+random ones.
 
     >>> plan = PrivacyPlan.for_epsilon(
     ...     1.0,
@@ -52,24 +51,20 @@ if TYPE_CHECKING:
 Unit = Literal["document", "person", "part", "graph"]
 Relation = Literal["remove", "replace"]
 
-_OWNER = "a privacy plan"
-_SCHEDULE = "a sampling schedule"
+_OWNER, _SCHEDULE = "a privacy plan", "a sampling schedule"
 #: Above this fraction of 1/n, delta alone allows publishing some unit outright.
 _WEAK_DELTA = 0.1
 _COLUMN = "column:"
+_WHOLE_UNITS = {"document": "document", "person": "owner"}
 
 
 @strict("a partition", kw_only=True)
 class PartitionFacts:
     """How the training graph is divided into groups, as far as the guarantee depends on it.
 
-    Attributes:
-        kind: ``each`` (every document or owner its own group), ``random`` (balanced, from seed
-            and index alone), ``column`` (from a column declared public) or ``single``.
-        groups: How many groups there are.
-        by: ``owner`` if no group splits the documents of one owner, else ``document``.
-        column: The public column of kind ``column``, else ``None``.
-        seed: The seed of kind ``random``, else ``None``.
+    ``each`` document or owner is a group, or groups are ``random`` (balanced, from ``seed`` and
+    index alone), from a ``column`` that was declared public, or a ``single`` one. By ``owner``,
+    no group splits the documents of one owner.
     """
 
     kind: Literal["each", "random", "column", "single"]
@@ -79,16 +74,12 @@ class PartitionFacts:
     seed: Annotated[int, Field(ge=0)] | None = None
 
     def __post_init__(self) -> None:
-        for broken, rule in (
-            (self.kind == "single" and self.groups != 1, "'groups' must be 1 for 'single'"),
-            (
-                (self.kind == "column") == (self.column is None),
-                "'column' is for 'column' alone",
-            ),
-            ((self.kind == "random") == (self.seed is None), "'seed' is for 'random' alone"),
-        ):
-            if broken:
-                raise ValueError(f"{rule}, among the kinds of a partition")
+        if self.kind == "single" and self.groups != 1:
+            raise ValueError("'groups' must be 1 for kind 'single'")
+        if (self.kind == "column") == (self.column is None):
+            raise ValueError("'column' is for kind 'column' alone")
+        if (self.kind == "random") == (self.seed is None):
+            raise ValueError("'seed' is for kind 'random' alone")
 
 
 @strict(_SCHEDULE)
@@ -100,11 +91,6 @@ class Schedule:
     group after the other, each once per epoch. Groups are disjoint, so a unit is touched once
     per epoch begun; given the past, a step on another group has the same law on both
     neighbours, so this holds for adaptive steps too. No amplification is claimed for it.
-
-    Attributes:
-        name: ``all``, ``poisson`` or ``epoch``.
-        groups: How many groups there are.
-        sampling_probability: Of ``poisson``; ``None`` for the others.
     """
 
     name: Annotated[Literal["all", "poisson", "epoch"], Field(title="sampling")]
@@ -121,7 +107,7 @@ class Schedule:
 
     @property
     def rate(self) -> float:
-        """The rate at which a group joins a release, as far as amplification is claimed."""
+        """The rate at which a group joins a release, where amplification is claimed."""
         return 1.0 if self.sampling_probability is None else self.sampling_probability
 
     @property
@@ -144,24 +130,21 @@ class Schedule:
         return np.asarray(source.sample(self.groups, self.rate))
 
 
-# --- the plan -------------------------------------------------------------------------------
-
-
 @strict(_OWNER, kw_only=True)
 class PrivacyPlan:
     """Everything that decides the guarantee of a training run.
 
     Attributes:
-        unit: What is protected: ``document``, ``person``, ``part`` or ``graph``.
-        relation: How neighbouring data differ: ``remove`` or ``replace``.
+        unit: What is protected.
+        relation: How neighbouring data differ.
         partition: How the training graph is divided into groups.
         schedule: Which groups a step uses.
         clip_norm: The bound on the joint norm of one group's vector.
         noise_multiplier: Noise standard deviation over clip norm.
         steps: How many noisy sums are released.
-        delta: The delta of the guarantee.
+        delta: Of the guarantee.
         units: How many documents train, or owners for unit ``person``.
-        accountant: ``pld``, ``rdp`` or ``moments``.
+        accountant: By which epsilon is computed.
         selection: The search that this run won, if any; epsilon is then that of the search.
 
     Guarantees:
@@ -196,64 +179,57 @@ class PrivacyPlan:
     selection: Selection | None = None
 
     def __post_init__(self) -> None:
-        facts, search, units = self.partition, self.selection, self.units
-        # Validation documents are whole units of these two alone.
-        scored = search is not None and search.score is not None
+        unit, groups, units = self.unit, self.partition.groups, self.units
+        _require(
+            unit != "person" or self.partition.by == "owner",
+            "The 'partition' of a plan for unit 'person' must be by 'owner': the documents of "
+            "an owner are in one group.",
+        )
+        _require(
+            unit != "graph" or groups == 1,
+            "The 'partition' of a plan for unit 'graph' must have one group. "
+            f"Got {groups}. Use unit 'part' to protect one of several groups.",
+        )
+        _require(
+            groups == units or (groups < units and not self.group_is_unit),
+            f"The 'partition' of a plan over {units} units must have at most as many groups, "
+            f"and as many if each unit is a group. Got {groups}.",
+        )
+        _require(
+            self.schedule.groups == groups,
+            f"The 'schedule' of {_OWNER} must have as many groups as the partition. "
+            f"Got {self.schedule.groups} and {groups}.",
+        )
+        scored = self.selection is not None and self.selection.score is not None
+        _require(
+            not scored or unit in _WHOLE_UNITS,
+            "A search that scores on private validation documents must protect unit document "
+            f"or person. Got '{unit}', of which validation documents are no part. Declare "
+            "them public with --public-validation.",
+        )
         most = 1.0 / self.protected_units
-        for broken, rule in (
-            (
-                self.unit == "person" and facts.by != "owner",
-                "The 'partition' of a plan for unit 'person' must keep each owner's documents "
-                f"in one group (by 'owner'). Got by '{facts.by}'. Partition by owner, or "
-                "protect unit 'document'.",
-            ),
-            (
-                self.unit == "graph" and facts.groups != 1,
-                "The 'partition' of a plan for unit 'graph' must have one group. "
-                f"Got {facts.groups}. Use unit 'part' to protect one of several groups.",
-            ),
-            (
-                facts.groups > units or (self.group_is_unit and facts.groups != units),
-                f"The 'partition' of a plan over {units} units must have at most as many "
-                f"groups, and as many if each unit is a group. Got {facts.groups}. Use parts "
-                "'each' for the finest partition.",
-            ),
-            (
-                self.schedule.groups != facts.groups,
-                f"The 'schedule' of {_OWNER} must have as many groups as the partition. "
-                f"Got {self.schedule.groups} and {facts.groups}.",
-            ),
-            (
-                scored and self.unit not in ("document", "person"),
-                "A search that scores on private validation documents must protect unit "
-                f"document or person. Got '{self.unit}', of which validation documents are no "
-                "part. Declare them public with --public-validation.",
-            ),
-            (
-                self.delta > most,
-                f"The 'delta' of {_OWNER} must be at most one over the number of units, "
-                f"1/{self.protected_units} = {most:.3g}. Got {self.delta:g}: that allows "
-                f"publishing a unit outright. Use {0.1 * most:.1g} or less.",
-            ),
-        ):
-            if broken:
-                raise PrivacyContractError(rule)
+        _require(
+            self.delta <= most,
+            f"The 'delta' of {_OWNER} must be at most one over the number of units, "
+            f"1/{self.protected_units} = {most:.3g}. Got {self.delta:g}: that allows "
+            f"publishing a unit outright. Use {0.1 * most:.1g} or less.",
+        )
         # Whatever an accountant would refuse is refused before any data are touched.
         check_accountant(self.accountant, [self.event])
 
     @property
     def group_is_unit(self) -> bool:
         """Whether every group is exactly one protected unit."""
-        own = {"document": "document", "person": "owner"}
-        return self.partition.kind == "each" and own.get(self.unit) == self.partition.by
+        by = self.partition.by
+        return self.partition.kind == "each" and _WHOLE_UNITS.get(self.unit) == by
 
     @property
     def sensitivity(self) -> int:
         """How many clip norms one unit can move the sum of clipped vectors: 1 or 2.
 
-        Replacing a unit exchanges one vector for another: two clip norms apart. Removing it
-        takes one vector away, but only where the group vanishes with the unit. A group that
-        holds more than the unit keeps a vector, and that may turn around completely.
+        Replacing a unit exchanges one vector for another. Removing it takes one vector away,
+        but only where the group vanishes with the unit: a group that holds more keeps a vector,
+        which may turn around completely.
         """
         vanishes = self.group_is_unit or self.unit in ("part", "graph")
         return 1 if self.relation == "remove" and vanishes else 2
@@ -288,7 +264,7 @@ class PrivacyPlan:
 
     @property
     def epsilon(self) -> float:
-        """The epsilon of the guarantee; computed once, as accounting remembers events."""
+        """The epsilon of the guarantee."""
         return epsilon_of_events([self.event], delta=self.delta, accountant=self.accountant)
 
     @property
@@ -312,9 +288,6 @@ class PrivacyPlan:
         """The plan with the least noise whose epsilon is at most this; the rest is given."""
         # Every rule is checked on a draft before any search for noise begins.
         draft = cls(noise_multiplier=1.0, **fields)
-        if draft.selection is not None:
-            raise ValueError("A plan with a search has its noise already.")
-
         made = calibrate_event(
             epsilon,
             lambda noise: replace(draft.training, noise_multiplier=noise),
@@ -322,6 +295,11 @@ class PrivacyPlan:
             accountant=draft.accountant,
         )
         return replace(draft, noise_multiplier=made.noise_multiplier)
+
+
+def _require(holds: bool, rule: str) -> None:
+    if not holds:
+        raise PrivacyContractError(rule)
 
 
 def plan_for(
@@ -334,16 +312,15 @@ def plan_for(
 ) -> PrivacyPlan:
     """The plan of a run, calibrated to its epsilon or with the noise multiplier given.
 
-    ``units`` is how many documents train, or owners for unit ``person``. One of their
-    ``columns`` is read, if declared public; ``seed`` is that of a random partition.
+    One of the ``columns`` is read, if declared public; ``seed`` is that of a random partition.
     """
     if (privacy.epsilon is None) == (privacy.noise_multiplier is None):
         raise ConfigError(
             "The privacy settings must have either 'epsilon' or 'noise_multiplier'. "
             f"Got {privacy.epsilon} and {privacy.noise_multiplier}."
         )
-    parts, person = privacy.parts, privacy.unit == "person"
-    by: Literal["document", "owner"] = "owner" if person else "document"
+    parts = privacy.parts
+    by: Literal["document", "owner"] = "owner" if privacy.unit == "person" else "document"
     if parts == "each":
         divided: dict[str, Any] = {"kind": "each", "groups": units}
     elif parts == 1:

@@ -66,8 +66,8 @@ class RunCount:
     def draw(self, source: RandomSource) -> int:
         """How many runs to make; must stay as secret as the noise.
 
-        Arrivals of a Poisson process within its rate, counted again until there is one:
-        no number is too large to come up.
+        Arrivals of a Poisson process, counted again until there is one: no number is too
+        large to come up.
         """
         runs, rate = 0, self.rate
         while not runs:
@@ -84,9 +84,8 @@ class RunCount:
         """Upper bounds on the Renyi divergences of the winner at ``ORDERS``.
 
         From those of one run, and for each order a a delta at which it is private with the
-        epsilon log(1 + 1/(a - 1)): theorem 6 of the paper. Leaving out the chance of no run
-        multiplies f' by one constant, which turns the theorem's rate under the logarithm into
-        the mean.
+        epsilon log(1 + 1/(a - 1)): theorem 6 of the paper. Without the chance of no run, f' is
+        larger by one constant, and the theorem's rate under the logarithm becomes the mean.
         """
         result = curve + math.log(self.expected) / (ORDERS - 1.0) + self.rate * deltas
         # A divergence of a lower order is never larger.
@@ -161,9 +160,9 @@ def calibrated_search(
 ) -> tuple[Selection, tuple[GaussianEvent, ...]]:
     """The search that costs at most its target, and the training of each candidate.
 
-    Every run costs the same whichever candidate it draws, so none is favoured, and a score
-    costs its validation documents what training costs the training documents. Of ``trainings``
-    the noise is replaced.
+    Every run costs the same whichever candidate it draws, and a score costs its validation
+    documents what training costs the training documents. Of ``trainings`` the noise is
+    replaced.
     """
     calibrated = partial(calibrate_event, epsilon, delta=delta, accountant="rdp")
     shapes = (*trainings, GaussianEvent(1.0))

@@ -1,7 +1,7 @@
 """The statement: what may be claimed about a model, and enough to compute the claim again.
 
-A statement holds a plan, two epsilons, and facts as codes with typed parameters. ``wording``
-turns all of it into words. Nothing that is checked depends on a sentence.
+Facts are codes with typed parameters, which ``wording`` turns into words. Nothing that is
+checked depends on a sentence.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pydantic import Field, model_serializer
 from privgcn.config import MODES, Mode
 from privgcn.errors import PrivacyContractError, PrivGCNError, shown
 from privgcn.privacy import wording
+from privgcn.privacy.accounting import strength_of
 from privgcn.privacy.plan import PrivacyPlan
-from privgcn.privacy.tradeoff import strength_of
 from privgcn.privacy.values import (
     Count,
     Real,
@@ -48,12 +48,7 @@ _NOT_COVERED_FOR: dict[str, tuple[str, ...]] = {
 }
 #: What follows from a plan. Claimed and recomputed numbers agree to this much; Fourier
 #: transforms differ by machine.
-_FIGURES = (
-    "epsilon",
-    "epsilon_without_amplification",
-    "gaussian_mu",
-    "detected_at_1_percent",
-)
+_FIGURES = ("epsilon", "epsilon_without_amplification", "gaussian_mu", "detected_at_1_percent")
 _AGREEMENT = 1e-6
 _OWNER = "a statement"
 # Whoever reads a statement reads it whole: no list or text in it is without an end.
@@ -105,11 +100,9 @@ _CLAIMS = tuple(InferenceClaim(mode, facts.covered) for mode, facts in MODES.ite
 class PrivacyStatement:
     """Everything that may be said about the privacy of one trained model.
 
-    Build it with :meth:`of`; check one that came from elsewhere with :meth:`verify`.
-
     Attributes:
         plan: Everything that epsilon follows from.
-        gaussian_mu: Of Gaussian differential privacy; see ``tradeoff.Strength``.
+        gaussian_mu: Of Gaussian differential privacy; see ``accounting.Strength``.
         detected_at_1_percent: The best attack's rate of true alarms at 1 % false alarms.
         noise: ``secret``, or ``seeded``: such a run must not be released.
         model_sha256: What ``privacy.verify.model_sha256`` gives for the model.
@@ -155,7 +148,7 @@ class PrivacyStatement:
             assumed_public: What this run takes as public, beyond what every run does: facts,
                 or a sentence for what no code says.
             not_covered: What this run leaves uncovered, likewise.
-            model_sha256: Of the model that the statement is about.
+            model_sha256: Of its model.
         """
         public, strength = list(_ALWAYS_PUBLIC), strength_of(plan.event, plan.delta)
         if plan.partition.kind == "column":

@@ -81,7 +81,7 @@ def checked(value: Any, kind: Any, name: str, owner: str) -> Any:
 
 
 def in_plain_values(value: Any) -> Any:
-    """A strict value as JSON holds it; :func:`read_strictly` reads it back."""
+    """A strict value as JSON holds it."""
     return TypeAdapter(type(value)).dump_python(value, mode="json", by_alias=True)
 
 

@@ -1,9 +1,8 @@
 """Checks a run or a release from its files: the claim, the settings and the model.
 
-An epsilon can be computed again from the statement alone. Words and facts that do not enter
-epsilon are bound by a digest, which the statement holds and the model file repeats. The model
-is bound by a hash over its tensors, its whole record (classes, features, what the prediction
-computes with) and its settings: editing one of the files is always noticed. Whoever rewrites
+Epsilon is computed again from the statement alone. Facts that do not enter it are bound by a
+digest, which the statement holds and the model file repeats; the model by a hash over its
+tensors, record and settings. So editing one of the files is always noticed. Whoever rewrites
 all of them together makes a new claim of their own; no file can prove that a run followed its
 plan.
 """
@@ -28,8 +27,8 @@ DIGEST_KEY = "statement_digest"
 def model_sha256(weights: bytes, record: Mapping[str, Any], settings: Settings) -> str:
     """SHA-256 of a model: its tensors, its whole record, and its settings but for ``data``.
 
-    Where the documents came from is no part of a release. The metadata of the safetensors
-    bytes repeat the statement's digest, and the statement holds this value.
+    Where the documents came from is no part of a release. The metadata beside the tensors
+    repeat the statement's digest, and the statement holds this value.
 
     Guarantees:
         The same value before and after a model was written and read.
@@ -64,8 +63,8 @@ def check_claim(
     if named != statement.digest:
         raise PrivacyContractError(
             f"The model in {where} must name the digest of its statement. "
-            f"Got {named!r}, but the statement's is {statement.digest!r}. "
-            "Statement and model do not belong together, or one of them was edited."
+            f"Got {named!r}, not {statement.digest!r}: one of them was edited, or they do not "
+            "belong together."
         )
     computed = model_sha256(weights, record, settings)
     if computed != statement.model_sha256:

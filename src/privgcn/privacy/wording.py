@@ -1,8 +1,7 @@
 """The one wording of a claim: statement text, report page, card and terminal all take it.
 
-Nothing here is computed anew: the statement says what may be claimed, and this module says it
-so that a review board understands it, in the sentences of ``words.toml``. Numbers are rounded
-against the claim, never for it.
+In the sentences of ``words.toml``, for a review board. Nothing is computed anew, and numbers
+are rounded against the claim, never for it.
 
     >>> guarantee_line(None)
     'No privacy guarantee: trained without --epsilon.'
@@ -82,19 +81,20 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
         "whole_graph": statement.unit == "graph" or whole,
         "moments": statement.accountant == "moments",
     }
+    verdicts = {True: "covered, for the training data", False: "NOT covered"}
     page: dict[str, Any] = {
         "claim": guarantee_line(statement),
         "promise": _WORDS["promise"].format(**values),
         "meaning": [line.format(**values) for line in _WORDS["meaning"]],
         "warnings": [
-            _WORDS["warnings"][name].format(**values) for name in applies if applies[name]
+            line.format(**values) for name, line in _WORDS["warnings"].items() if applies[name]
         ],
         "facts": [(name, line.format(**values)) for name, line in facts.items()],
         "modes": [
             {
                 "mode": each.mode,
                 "covered": each.covered,
-                "verdict": "covered, for the training data" if each.covered else "NOT covered",
+                "verdict": verdicts[each.covered],
                 "sees": f"What the model sees: {MODES[each.mode].sees}.",
             }
             for each in statement.inference_modes
@@ -105,7 +105,8 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
         "digest": statement.digest,
         "package": statement.package_version,
     }
-    return {name: _printable(value) for name, value in page.items()}
+    printable: dict[str, Any] = _printable(page)
+    return printable
 
 
 def text(statement: PrivacyStatement) -> str:
@@ -148,7 +149,7 @@ def in_words(statement: PrivacyStatement, facts: Sequence[Fact]) -> list[str]:
 
 
 def sentence(line: str) -> str:
-    """A line with a capital and a full stop; its words stay as they are."""
+    """A line with a capital and a full stop."""
     words = line.strip()
     return words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else ".")
 
@@ -166,8 +167,7 @@ def _values(statement: PrivacyStatement) -> dict[str, Any]:
     # guarantee bounds the total variation by (e^epsilon - 1 + 2 delta) / (e^epsilon + 1).
     inverse = math.exp(-statement.epsilon)
     guess = min(1.0, (1.0 + plan.delta * inverse) / (1.0 + inverse))
-    people = plan.unit == "person"
-    times = f"at most {round_up(factor, 3)} times"
+    people, times = plan.unit == "person", f"at most {round_up(factor, 3)} times"
     return {
         "plan": plan,
         "unit": _WORDS["unit"][plan.unit],
@@ -201,10 +201,10 @@ def _percent(chance: float) -> str:
 def _mu_in_words(statement: PrivacyStatement) -> str:
     if statement.gaussian_mu is None:
         return "no mu below 10,000 is known"
-    plan = statement.plan
-    exact = plan.selection is None and plan.schedule.rate == 1.0
-    range_ = "" if exact else f", for every delta from {round_up(statement.delta)} up"
-    return f"mu at most {round_up(statement.gaussian_mu)}{range_}"
+    mu, plan = f"mu at most {round_up(statement.gaussian_mu)}", statement.plan
+    if plan.selection is None and plan.schedule.rate == 1.0:
+        return mu
+    return f"{mu}, for every delta from {round_up(statement.delta)} up"
 
 
 def _printable(value: Any) -> Any:
@@ -214,5 +214,5 @@ def _printable(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _printable(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_printable(inner) for inner in value)
+        return type(value)(map(_printable, value))
     return value
