@@ -353,8 +353,8 @@ def recipe_settings(name: str, optimizer: Any = None) -> Settings:
     paces = values.pop("pace")
     optimizer = next(iter(paces)) if optimizer is None else optimizer
     # One that the recipe does not know fits no rule of its other settings.
-    pace = {"learning_rate": None, "epochs": 1}
-    pace |= next((paces[known] for known in paces if known == optimizer), {})
+    unknown: dict[str, Any] = {"learning_rate": None, "epochs": 1}
+    pace = unknown | next((paces[known] for known in paces if known == optimizer), {})
     chosen = {f"training.{key}": value for key, value in pace.items()}
     chosen |= {"recipe": name, "training.optimizer": optimizer}
     return Settings().changed({**chosen, **flattened(values)})

@@ -10,9 +10,16 @@ import pytest
 
 from builders import small_corpus, small_graph, small_settings
 from privgcn.audit.attacks import trained_on
-from privgcn.audit.audit import Audit, Target, audit, audit_target, generalisation
+from privgcn.audit.audit import (
+    Audit,
+    Target,
+    audit,
+    audit_target,
+    generalisation,
+    noise_defects,
+    twin_sources,
+)
 from privgcn.audit.canaries import column_case
-from privgcn.audit.observe import noise_defects, twin_sources
 from privgcn.config import Settings, make_settings
 from privgcn.data import TEST, TRAIN
 from privgcn.errors import ConfigError

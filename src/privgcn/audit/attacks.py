@@ -7,8 +7,6 @@ other pairs are its shadow models and say how the target would answer about a un
 had not, trained on it.
 
 *Edges*: are two training documents connected? Whoever asks knows documents but no edges.
-
-The result is a record that is written, read and shown on a report.
 """
 
 from __future__ import annotations
@@ -19,15 +17,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 from scipy.sparse import issparse
 from scipy.special import logsumexp, softmax
 
 from privgcn import progress
-from privgcn.audit.audit import Target
+from privgcn.audit.audit import Target, trained
 from privgcn.audit.bounds import FALSE_POSITIVES, Measured, auc, true_positives
 from privgcn.audit.canaries import plan_like
-from privgcn.audit.observe import trained
 from privgcn.config import MODES, Mode, Settings, make_settings
 from privgcn.data import TEST, TRAIN, VALIDATION
 from privgcn.errors import ConfigError, DataError
@@ -50,10 +47,6 @@ _MOST_BYTES = 1 << 20
 _PAIRS, _FEWEST = 4_000, 4
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
 class Members(NamedTuple):
     """Scores of members and of others; larger for likelier members."""
 
@@ -61,7 +54,7 @@ class Members(NamedTuple):
     outside: Floats
 
 
-class AttackRow(_Record):
+class AttackRow(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """One attack on one kind of model in one inference mode, with 95 % intervals.
 
     ``tpr`` has one rate for each of ``FALSE_POSITIVES``. What texts tell without any model has
@@ -76,7 +69,7 @@ class AttackRow(_Record):
     tpr: tuple[Measured, ...]
 
 
-class Attacks(_Record):
+class Attacks(BaseModel, frozen=True, extra="forbid"):
     """Everything that was tried on one corpus; the unit is what private models protect."""
 
     source: str
@@ -109,48 +102,36 @@ def attack(target: Target, *, shadows: int = 16) -> Attacks:
     if given.privacy is not None:
         kinds[f"epsilon {round_up(target.claim, 3)}"] = given
     rows: list[AttackRow] = []
+
+    def add(attack: Any, model: str, mode: Mode | None, scores: Members, copies: int) -> None:
+        private = model not in (NO_PRIVACY, NO_MODEL)
+        covered = private and mode is not None and MODES[mode].covered
+        tpr = tuple(true_positives(*scores, rate, copies) for rate in FALSE_POSITIVES)
+        row = {"attack": attack, "model": model, "inference": mode, "covered": covered}
+        rows.append(AttackRow(**row, auc=auc(*scores, copies), tpr=tpr))
+
     for name, settings in kinds.items():
         own = settings is given
         progress.begin(f"{name}: {shadows} models for membership")
-        scores = membership(graph, settings, target.plan if own else None, shadows=shadows)
-        rows += [
+        told = membership(graph, settings, target.plan if own else None, shadows=shadows)
+        for (kind, mode), members in told.items():
             # Of each pair of models, one had the target.
-            _row(f"{kind} membership", name, mode, members, copies=shadows // 2)
-            for (kind, mode), members in scores.items()
-        ]
+            add(f"{kind} membership", name, mode, members, shadows // 2)
         if connected:
             progress.begin(f"{name}: edges")
             released = target.released if own else fit(prepare(corpus, settings), graph)
-            rows += [
-                _row("edges", name, mode, stolen_edges(graph, answers(released, graph, mode)))
-                for mode in MODES
-            ]
+            for mode in MODES:
+                vectors = answers(released, graph, mode)
+                add("edges", name, mode, stolen_edges(graph, vectors), 1)
     if connected:
         texts = graph.features.toarray() if issparse(graph.features) else graph.features
-        rows.append(_row("edges", NO_MODEL, None, stolen_edges(graph, texts)))
+        add("edges", NO_MODEL, None, stolen_edges(graph, texts), 1)
     return Attacks(
         source=corpus.name,
-        unit=None if given.privacy is None else given.privacy.unit,
+        unit=given.privacy and given.privacy.unit,
         shadows=shadows,
         rows=tuple(sorted(rows, key=lambda row: row.attack)),
     )
-
-
-def _row(
-    attack: Any, model: str, mode: Mode | None, scores: Members, *, copies: int = 1
-) -> AttackRow:
-    private = model not in (NO_PRIVACY, NO_MODEL)
-    return AttackRow(
-        attack=attack,
-        model=model,
-        inference=mode,
-        covered=private and mode is not None and MODES[mode].covered,
-        auc=auc(*scores, copies),
-        tpr=tuple(true_positives(*scores, rate, copies) for rate in FALSE_POSITIVES),
-    )
-
-
-# -- membership, from answers about the labels of targets ---------------
 
 
 def membership(
@@ -207,8 +188,9 @@ def trained_on(
 
         checked = np.flatnonzero(graph.split == VALIDATION)
         return train_plain(train, graph.induced(np.concatenate([rows, checked])), settings)
-    owned = plan.unit == "person" and train.owners is not None
-    units = len(np.unique(train.owners)) if owned else len(rows)
+    units = len(rows)
+    if plan.unit == "person" and train.owners is not None:
+        units = len(np.unique(train.owners))
     each = plan.partition.kind == "each"
     fewer = plan_like(plan, units, units if each else plan.partition.groups)
     session = Session(fewer, Groups.of_plan(fewer, train), RandomSource.secret())
@@ -223,9 +205,9 @@ def _answers(
         return sureness(scores_in_mode(released, graph, pool, mode), graph.labels[pool])
     test = np.flatnonzero(graph.split == TEST)
     served = graph.induced(np.concatenate([rows, test]))
-    asked = np.arange(len(rows), len(served))
     scores = np.zeros((len(graph), graph.classes))
-    scores[test] = scores_in_mode(released, served, asked, mode)
+    about = np.arange(len(rows), len(served))
+    scores[test] = scores_in_mode(released, served, about, mode)
     # Of every edge between a target and a test document, the answer about the latter.
     position = np.full(len(graph), -1)
     position[pool] = np.arange(len(pool))
@@ -257,10 +239,10 @@ def _ratios(answers: Floats, inside: NDArray[np.bool_]) -> Floats:
 
 def _members(ratios: Floats, unit: NDArray[np.int64], inside: NDArray[np.bool_]) -> Members:
     """Of each unit the sum over its documents; nothing where none of them was asked about."""
-    sums, asked = np.zeros((2, *inside.T.shape))
+    sums, answered = np.zeros((2, *inside.T.shape))
     np.add.at(sums, unit, np.nan_to_num(ratios.T))
-    np.add.at(asked, unit, ~np.isnan(ratios.T))
-    return Members(sums[(asked > 0) & inside.T], sums[(asked > 0) & ~inside.T])
+    np.add.at(answered, unit, ~np.isnan(ratios.T))
+    return Members(*(sums[(answered > 0) & each] for each in (inside.T, ~inside.T)))
 
 
 def sureness(scores: NDArray[Any], labels: NDArray[np.int64]) -> Floats:
@@ -269,9 +251,6 @@ def sureness(scores: NDArray[Any], labels: NDArray[np.int64]) -> Floats:
     right = own[rows, labels]
     own[rows, labels] = -np.inf
     return np.asarray(right - logsumexp(own, axis=1))
-
-
-# -- edges, from predictions about training documents --------------------
 
 
 def answers(released: Released, graph: DocumentGraph, mode: Mode) -> Floats:

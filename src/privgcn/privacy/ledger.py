@@ -99,7 +99,7 @@ class Ledger:
 
         Raises:
             DataError: The file cannot be read or written, or was changed by somebody else.
-            PrivacyContractError: The statement may not be released, it does not add up with
+            PrivacyContractError: The statement may not be released, or does not add up with
                 those in the ledger, or the budget does not cover it.
         """
         check_releasable(statement, not_chosen=not_chosen)
@@ -110,8 +110,7 @@ class Ledger:
             content = before
             if entry.model_sha256 is None or entry not in entries:
                 entries = (*entries, entry)
-                line = json.dumps(in_plain_values(entry), sort_keys=True)
-                content += line.encode("ascii") + b"\n"
+                content += json.dumps(in_plain_values(entry), sort_keys=True).encode() + b"\n"
             total = self._composed([each.plan for each in entries], delta)
             if budget is not None and total > budget.epsilon:
                 raise PrivacyContractError(
@@ -152,8 +151,8 @@ class Ledger:
         if self._head.exists():
             remembered = read_bounded(self._head, most=100)
         before_last = content[: content[:-1].rfind(b"\n") + 1]
-        whole = not content or content.endswith(b"\n")
-        if not whole or remembered not in (_hash(content), _hash(before_last)):
+        cut = content and not content.endswith(b"\n")
+        if cut or remembered not in (_hash(content), _hash(before_last)):
             raise DataError(
                 f"The ledger {self.path} must hold what {self._head.name} beside it remembers, "
                 "and does not: lines were changed, cut off or deleted, or the head was. "
@@ -212,8 +211,8 @@ def check_releasable(statement: PrivacyStatement, *, not_chosen: bool = False) -
     if not statement.releasable:
         raise PrivacyContractError(
             "The statement of a release must be of secret noise. Got one whose noise was "
-            "seeded (--reproducible): whoever knows the seed can subtract it. Train again "
-            "without --reproducible."
+            "seeded: whoever knows the seed can subtract it. Train again without "
+            "--reproducible."
         )
     if statement.one_of_several and not not_chosen:
         raise PrivacyContractError(
