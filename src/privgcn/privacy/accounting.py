@@ -22,6 +22,7 @@ starts at once: dp-accounting has the same numbers (tests hold both to each othe
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -57,14 +58,8 @@ Noise = Annotated[
 Probability = Annotated[
     Real, Field(gt=0.0, le=1.0, description="Use 1.0 to take every group in every step.")
 ]
-Delta = Annotated[
-    Real,
-    Field(
-        ge=1e-300,
-        le=0.5,
-        description="Choose it well below one over the number of protected units.",
-    ),
-]
+_WELL_BELOW = "Choose it well below one over the number of protected units."
+Delta = Annotated[Real, Field(ge=1e-300, le=0.5, description=_WELL_BELOW)]
 _Target = Annotated[Real, Field(ge=1e-6, le=1e6)]
 _OWNER = "an account"
 #: Closed forms and root searches round; the claim is rounded up by more than they can err.
@@ -145,8 +140,7 @@ def check_accountant(accountant: str, events: Sequence[Event]) -> None:
         if not isinstance(event, GaussianEvent):
             if accountant != "rdp":
                 raise PrivacyContractError(
-                    f"The 'accountant' of a search must be rdp. Got {accountant}: what a "
-                    "search costs is known as a bound on Renyi divergences."
+                    f"The 'accountant' of a search must be rdp. Got {accountant}."
                 )
         elif accountant == "moments" and event.sampling_probability < 1 < event.sensitivity:
             raise PrivacyContractError(
@@ -174,12 +168,10 @@ def merged(events: _Gaussians) -> tuple[float, _Gaussians]:
 
     Unsampled Gaussians compose exactly: squares of sensitivity-to-noise ratios add up.
     """
-    squares = 0.0
-    counts: dict[GaussianEvent, int] = {}
+    squares, counts = 0.0, Counter[GaussianEvent]()
     for event in events:
         if event.sampling_probability < 1.0:
-            one = replace(event, count=1)
-            counts[one] = counts.get(one, 0) + event.count
+            counts[replace(event, count=1)] += event.count
         else:
             squares += event.count * (event.sensitivity / event.noise_multiplier) ** 2
     return math.sqrt(squares), tuple(replace(one, count=n) for one, n in counts.items())
@@ -322,13 +314,12 @@ def loss_distribution(event: GaussianEvent, grid: float) -> Any:
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
+    relations = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
     return from_gaussian_mechanism(
         event.noise_multiplier,
         sampling_prob=event.sampling_probability,
         value_discretization_interval=grid,
-        neighboring_relation=NeighboringRelation.REPLACE_ONE
-        if event.sensitivity == 2
-        else NeighboringRelation.ADD_OR_REMOVE_ONE,
+        neighboring_relation=relations[event.sensitivity - 1],
     )
 
 
@@ -410,8 +401,7 @@ def curve_deltas(curve: Array, epsilons: Array) -> Array:
     """The deltas at some epsilons of whatever has these Renyi divergences at ``ORDERS``."""
     gaps = curve - epsilons[:, None]
     logs = (ORDERS - 1.0) * (gaps + np.log1p(-1.0 / ORDERS)) - np.log(ORDERS)
-    deltas: Array = np.exp(np.minimum(logs.min(axis=1), 0.0))
-    return deltas
+    return np.asarray(np.exp(np.minimum(logs.min(axis=1), 0.0)))
 
 
 def _moments(events: _Gaussians, delta: float) -> float:
@@ -423,12 +413,8 @@ def _moments(events: _Gaussians, delta: float) -> float:
     return float((renyi_curve(events)[few] - math.log(delta) / (ORDERS[few] - 1.0)).min())
 
 
-ACCOUNTANTS: dict[str, Callable[[Any, float], float]] = {
-    "pld": _pld,
-    "rdp": _rdp,
-    "moments": _moments,
-}
-
+ACCOUNTANTS: dict[str, Callable[[Any, float], float]]
+ACCOUNTANTS = {"pld": _pld, "rdp": _rdp, "moments": _moments}
 
 _LOG_LEAST, _LOG_MOST = math.log(LEAST_NOISE), math.log(MOST_NOISE)
 #: Calibrated epsilon lies between this much below its target and the target.
@@ -460,12 +446,11 @@ def calibrate(
     Raises:
         NotCalibratedError: Too small for any noise.
     """
-    return calibrate_event(
-        epsilon,
-        lambda noise: GaussianEvent(noise, steps, sampling_probability, sensitivity),
-        delta=delta,
-        accountant=accountant,
-    )
+
+    def event(noise: float) -> GaussianEvent:
+        return GaussianEvent(noise, steps, sampling_probability, sensitivity)
+
+    return calibrate_event(epsilon, event, delta=delta, accountant=accountant)
 
 
 def calibrate_event(
@@ -506,9 +491,6 @@ def calibrate_event(
             "Use a larger epsilon or delta, fewer steps, or accountant 'pld'."
         )
     return made
-
-
-# The same claim as an attack: how often a test can be right that tells neighbours apart.
 
 
 class Strength(NamedTuple):

@@ -182,8 +182,7 @@ class PrivacyPlan:
         unit, groups, units = self.unit, self.partition.groups, self.units
         _require(
             unit != "person" or self.partition.by == "owner",
-            "The 'partition' of a plan for unit 'person' must be by 'owner': the documents of "
-            "an owner are in one group.",
+            "The 'partition' of a plan for unit 'person' must be by 'owner'.",
         )
         _require(
             unit != "graph" or groups == 1,
@@ -197,8 +196,7 @@ class PrivacyPlan:
         )
         _require(
             self.schedule.groups == groups,
-            f"The 'schedule' of {_OWNER} must have as many groups as the partition. "
-            f"Got {self.schedule.groups} and {groups}.",
+            f"The 'schedule' of {_OWNER} must have as many groups as the partition.",
         )
         scored = self.selection is not None and self.selection.score is not None
         _require(
@@ -255,11 +253,10 @@ class PrivacyPlan:
         """What is accounted: the training, or the whole search."""
         if self.selection is None:
             return self.training
-        if self.training not in self.selection.candidates:
-            raise PrivacyContractError(
-                f"The training of a plan must be one of the candidates of its search. Got "
-                f"{self.training!r}."
-            )
+        _require(
+            self.training in self.selection.candidates,
+            "The training of a plan must be one of the candidates of its search.",
+        )
         return self.selection
 
     @property
@@ -288,12 +285,12 @@ class PrivacyPlan:
         """The plan with the least noise whose epsilon is at most this; the rest is given."""
         # Every rule is checked on a draft before any search for noise begins.
         draft = cls(noise_multiplier=1.0, **fields)
-        made = calibrate_event(
-            epsilon,
-            lambda noise: replace(draft.training, noise_multiplier=noise),
-            delta=draft.delta,
-            accountant=draft.accountant,
-        )
+
+        def event(noise: float) -> GaussianEvent:
+            return replace(draft.training, noise_multiplier=noise)
+
+        by = draft.accountant
+        made = calibrate_event(epsilon, event, delta=draft.delta, accountant=by)
         return replace(draft, noise_multiplier=made.noise_multiplier)
 
 
@@ -354,6 +351,6 @@ def plan_for(
         "units": units,
         "accountant": privacy.accountant or "pld",
     }
-    if privacy.noise_multiplier is not None:
-        return PrivacyPlan(noise_multiplier=privacy.noise_multiplier, **fields)
-    return PrivacyPlan.for_epsilon(float(privacy.epsilon or 0), **fields)
+    if privacy.epsilon is not None:
+        return PrivacyPlan.for_epsilon(privacy.epsilon, **fields)
+    return PrivacyPlan(noise_multiplier=privacy.noise_multiplier, **fields)

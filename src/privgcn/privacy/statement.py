@@ -227,12 +227,11 @@ class PrivacyStatement:
                 raise _edited(name, f"{value!r}, computed from the plan", claimed)
         for name in ("assumed_public", "not_covered"):
             given = getattr(self, name)
-            missing = [fact.code for fact in getattr(again, name) if fact not in given]
-            if missing:
-                raise _edited(name, f"complete, with '{missing[0]}'", "a list without it")
+            for fact in getattr(again, name):
+                if fact not in given:
+                    raise _edited(name, f"complete, with '{fact.code}'", "a list without it")
         if self.inference_modes != _CLAIMS:
-            rule = f"{', '.join(MODES)}, covered but for the last"
-            raise _edited("inference_modes", rule, "others")
+            raise _edited("inference_modes", f"{', '.join(MODES)}, covered or not", "others")
         if self.digest != self.computed_digest():
             raise _edited("digest", "that of the other fields", self.digest)
 

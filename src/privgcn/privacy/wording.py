@@ -66,11 +66,10 @@ def guarantee_line(statement: PrivacyStatement | None) -> str:
 def explained(statement: PrivacyStatement) -> dict[str, Any]:
     """Everything that a page says about a guarantee, as plain values."""
     values, plan, search = _values(statement), statement.plan, statement.plan.selection
-    facts = {
-        **_WORDS["facts"],
-        **(_WORDS["search"] if search else {}),
-        **(_WORDS["search_on_private_documents"] if search and search.score else {}),
-    }
+    facts = dict(_WORDS["facts"])
+    if search is not None:
+        facts |= _WORDS["search"]
+        facts |= _WORDS["search_on_private_documents"] if search.score else {}
     whole = plan.unit == "part" and plan.partition.groups == 1
     applies = {
         "void": bool(statement.void),
@@ -121,21 +120,21 @@ def text(statement: PrivacyStatement) -> str:
     words, model = explained(statement), statement.model_sha256
     modes = [f"{m['mode']}: {m['verdict']}. {m['sees']}" for m in words["modes"]]
     facts = (filled(f"{name:<31}{value}", "", " " * 31) for name, value in words["facts"])
+    named = "" if model is None else f"model    {model}\n"
     blocks = [
         "PRIVACY STATEMENT",
         words["claim"],
-        *(filled(line) for line in (*words["warnings"], words["promise"])),
+        *map(filled, (*words["warnings"], words["promise"])),
         section("What it means", words["meaning"]),
         "\n".join(facts),
         section("Predictions", modes),
         section("Assumed to be public", words["assumed_public"]),
         section("Not covered", words["not_covered"]),
         section("Remember", words["notes"]),
-        f"Computed by {words['package']}. Check it: privgcn verify FOLDER"
-        + ("" if model is None else f"\nmodel    {model}")
-        + f"\ndigest   {words['digest']}",
+        f"Computed by {words['package']}. Check it: privgcn verify FOLDER\n"
+        f"{named}digest   {words['digest']}\n",
     ]
-    return "\n\n".join(blocks) + "\n"
+    return "\n\n".join(blocks)
 
 
 def in_words(statement: PrivacyStatement, facts: Sequence[Fact]) -> list[str]:
