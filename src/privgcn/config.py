@@ -376,9 +376,9 @@ def command_line(
 def resolve(*overrides: Overrides) -> Settings:
     """The settings of a run: what the user overrode, and the recipe's own for the rest.
 
-    Every way to a run goes through here, with the strongest overrides first. Recipe ``auto``,
-    which nobody needs to name, is ``module`` for a module that the user brings, and ``plain``
-    without an epsilon (or with ``None``): there is nothing to protect with.
+    The strongest overrides come first. Recipe ``auto``, which nobody needs to name, is
+    ``module`` for a module that the user brings, and ``plain`` without an epsilon (or with
+    ``None``): there is nothing to protect with.
     """
     known: dict[str, tuple[Any, str]] = {}
     for source, values in overrides:
@@ -405,10 +405,7 @@ def resolve(*overrides: Overrides) -> Settings:
     private = [name for name in chosen if name.startswith("privacy.")]
     # A run without privacy writes its privacy settings down as none.
     if "privacy" in chosen and (chosen.pop("privacy") is not None or private):
-        raise ConfigError(
-            "The 'privacy' of the settings is a section. Name its settings one by one, such "
-            "as privacy.unit, or leave all of them out."
-        )
+        raise ConfigError("The 'privacy' of the settings is a section, such as privacy.unit.")
     why = "recipe 'plain' is. Use recipe 'auto'"
     if recipe in ("auto", "module") and not bounded:
         recipe, why = "plain", "this is without an epsilon. Add --epsilon 1"

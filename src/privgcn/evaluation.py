@@ -93,11 +93,6 @@ def probability_scores(truth: Classes, probabilities: NDArray[np.float64]) -> di
     Confidence is the probability of the predicted class. The calibration error is the distance
     between mean confidence and accuracy in each of 15 bins of equal width, averaged over
     documents (Naeini et al. 2015).
-
-    Examples:
-        >>> sure = np.array([[0.9, 0.1], [0.9, 0.1]])
-        >>> round(probability_scores(np.array([0, 1]), sure)["calibration_error"], 3)
-        0.4
     """
     known = truth >= 0
     truth, probabilities = truth[known], probabilities[known]

@@ -1,18 +1,10 @@
 """Documents as a graph: feature rows, edges, propagation, and the partition into groups.
 
 Examples:
-    >>> import numpy as np
-    >>> graph = DocumentGraph(
-    ...     features=np.eye(3, dtype=np.float32),
-    ...     edges=np.array([[0], [2]]),
-    ...     labels=np.array([0, 1, -1]),
-    ...     classes=2,
-    ...     split=np.zeros(3, np.int8),
-    ... )
+    >>> rows, labels = np.eye(3, dtype=np.float32), np.array([0, 1, -1])
+    >>> graph = DocumentGraph(rows, np.array([[0], [2]]), labels, 2, np.zeros(3, np.int8))
     >>> graph.propagation.toarray().round(2).tolist()
     [[0.5, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.0, 0.5]]
-    >>> graph.induced(np.array([2, 0])).edges.tolist()
-    [[0], [1]]
 """
 
 from __future__ import annotations
@@ -186,10 +178,9 @@ def unmap(rows: Features) -> None:
 
 
 def scaled_rows(features: Features, norm: Literal["none", "l1", "l2"]) -> Features:
-    """Feature rows in float32, each divided by its own norm.
+    """Feature rows in float32, each divided by its own norm: this costs no privacy.
 
-    Only a document's own row decides, so this costs no privacy. Rows that hold a number that
-    is not finite, in float32, become zero; so do rows without length.
+    Rows without length, or with a number that is not finite in float32, become zero.
     """
     sparse = issparse(features)
     rows = features.tocsr() if sparse else features
@@ -254,8 +245,7 @@ def partition(
         group = random_groups(members, groups, facts.seed or 0)[member]
     if groups != facts.groups:
         raise PrivacyContractError(
-            f"The plan is for {facts.groups} groups, but the training documents give {groups}. "
-            "Make the plan from the documents it is used with."
+            f"The plan is for {facts.groups} groups, but the training documents give {groups}."
         )
     return group
 

@@ -1,11 +1,4 @@
-"""All that leaves training: what prediction, model files and reports are made of.
-
-Examples:
-    >>> weight = np.zeros((3, 2), np.float32)
-    >>> released = Released("linear", {"weight": weight}, Settings())
-    >>> released.plan is None, len(released.serialised()) > weight.nbytes
-    (True, True)
-"""
+"""All that leaves training: what prediction, model files and reports are made of."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_attacks_stand_beside_the_run_that_they_are_about(scores):
     tried = {"attack": "document membership", "model": "epsilon 1", "inference": "alone"}
     rates = {"auc": (0.7, 0.6, 0.8), "tpr": ((0.1, 0.0, 0.2), (0.2, 0.1, 0.3))}
     row = AttackRow(**tried, **rates, covered=True)
-    attacks = Attacks(source="archive", unit="document", shadows=16, rows=(row,))
+    attacks = Attacks(source="archive", shadows=16, rows=(row,))
     page = run_page(make_settings(STATEMENT), STATEMENT, scores, attacks=attacks)
     assert "0.700 (0.600 to 0.800)" in page
     assert "epsilon 1, document membership, alone: 0.700" in page

@@ -39,9 +39,8 @@ from privgcn.released import Released
 from privgcn.runs.prepare import prepare
 from privgcn.runs.train import fit
 
+# Names of a model without privacy, and of what texts alone tell without any model.
 NO_PRIVACY, NO_MODEL = "without privacy", "no model"
-"""Names of a model without privacy, and of what texts alone tell without any model."""
-
 _MOST_BYTES = 1 << 20
 # Pairs of each kind, at most, and shadow models, at least.
 _PAIRS, _FEWEST = 4_000, 4
@@ -70,19 +69,17 @@ class AttackRow(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
 
 class Attacks(BaseModel, frozen=True, extra="forbid"):
-    """Everything that was tried on one corpus; the unit is what private models protect."""
+    """Everything that was tried on one corpus."""
 
     source: str
-    unit: str | None
     shadows: int
     rows: tuple[AttackRow, ...]
 
 
 def read_attacks(path: Path) -> Attacks:
     """Reads what ``privgcn attack --out`` wrote."""
-    text = read_bounded(path, most=_MOST_BYTES)
     try:
-        return Attacks.model_validate_json(text)
+        return Attacks.model_validate_json(read_bounded(path, most=_MOST_BYTES))
     except ValidationError:
         raise DataError(
             f"The file {path} holds no attacks. Write it with 'privgcn attack --out {path}'."
@@ -126,12 +123,8 @@ def attack(target: Target, *, shadows: int = 16) -> Attacks:
     if connected:
         texts = graph.features.toarray() if issparse(graph.features) else graph.features
         add("edges", NO_MODEL, None, stolen_edges(graph, texts), 1)
-    return Attacks(
-        source=corpus.name,
-        unit=given.privacy and given.privacy.unit,
-        shadows=shadows,
-        rows=tuple(sorted(rows, key=lambda row: row.attack)),
-    )
+    ordered = tuple(sorted(rows, key=lambda row: row.attack))
+    return Attacks(source=corpus.name, shadows=shadows, rows=ordered)
 
 
 def membership(

@@ -65,9 +65,8 @@ _NOISE, _VALUES, _BITS = 1 << 24, 256, 8
 class Generalisation(NamedTuple):
     """Errors of a private model, each document alone, as fractions.
 
-    Training documents (``seen``) and test documents (``unseen``); the most that ``seen`` and
-    the claim allow on documents of the same kind; the ``least`` that ``unseen`` leaves
-    plausible.
+    On training documents (``seen``) and others; the most that ``seen`` and the claim allow on
+    documents of the same kind; the ``least`` that ``unseen`` leaves plausible.
     """
 
     seen: float
@@ -301,15 +300,11 @@ def audit_target(target: Target, *, runs: int | None = None, confidence: float =
     # Whoever splits by kind or time compares two kinds of documents.
     alike = target.prepared.corpus.facts.split_origin == "random"
     if errors is not None and alike and errors.least > errors.allowed:
-        broken += (
-            f"the model errs on at least {errors.least:.1%} of unseen documents, the claim "
-            f"allows {errors.allowed:.1%}",
-        )
+        least, most = f"{errors.least:.1%}", f"{errors.allowed:.1%}"
+        broken += (f"the model errs on at least {least} of others, the claim allows {most}",)
     return made._replace(generalisation=errors, broken=broken)
 
 
-# What trainings release, beside what they would have released in other worlds.
-#
 # The engine has no hook that could leak a sum, and needs none. Sessions with the same key draw
 # the same noise: what two of them answer to one question differs by their documents alone. So
 # beside the session that trains there are others that are asked the same questions: one without

@@ -1,7 +1,6 @@
 """From counts of right guesses to a lower bound on epsilon, and how well scores tell.
 
-Every bound here holds with the stated confidence for any mechanism that keeps its claim. None
-of them proves a claim: a mechanism may be worse than the guesses that were tried.
+Bounds hold with the stated confidence for any mechanism that keeps its claim, and prove none.
 """
 
 from __future__ import annotations
@@ -46,10 +45,6 @@ def least_fraction(successes: float, trials: float, confidence: float) -> float:
     """The lower end of a one-sided Clopper-Pearson interval of a success probability.
 
     Counts need not be whole: trials that depend on each other count for less than one.
-
-    Examples:
-        >>> round(least_fraction(100, 100, 0.95), 4)
-        0.9705
     """
     from scipy.stats import beta
 
@@ -113,12 +108,7 @@ def _sampled(event: GaussianEvent, delta: float) -> tuple[float, float]:
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The mu of Gaussian differential privacy (Dong et al. 2022) with this epsilon at delta.
-
-    Examples:
-        >>> round(gaussian_mu(gaussian_epsilon(0.5, 1e-5), 1e-5), 6)
-        0.5
-    """
+    """The mu of Gaussian differential privacy (Dong et al. 2022) with this epsilon at delta."""
     if epsilon <= 0.0:
         return 0.0
     return root(
@@ -131,10 +121,6 @@ def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike, copies: int = 1) -> 
 
     Each target has ``copies`` scores on either side. They may rise and fall together, so the
     interval is that of one score for each.
-
-    Examples:
-        >>> auc([2.0, 3.0], [0.0, 1.0]).value
-        1.0
     """
     from scipy.stats import mannwhitneyu
 
@@ -143,12 +129,9 @@ def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike, copies: int = 1) -> 
     area = float(ordered) / (len(first) * len(second))
     twice_positive, twice_negative = area / (2 - area), 2 * area * area / (1 + area)
     targets, others = len(first) / copies, len(second) / copies
-    variance = (
-        area * (1 - area)
-        + (targets - 1) * (twice_positive - area * area)
-        + (others - 1) * (twice_negative - area * area)
-    ) / (targets * others)
-    spread = _NORMAL_95 * math.sqrt(max(0.0, variance))
+    variance = area * (1 - area) + (targets - 1) * (twice_positive - area * area)
+    variance += (others - 1) * (twice_negative - area * area)
+    spread = _NORMAL_95 * math.sqrt(max(0.0, variance) / (targets * others))
     return Measured(area, max(0.0, area - spread), min(1.0, area + spread))
 
 
@@ -158,10 +141,9 @@ def true_positives(
     false_positive_rate: float,
     copies: int = 1,
 ) -> Measured:
-    """The fraction of positives above all but a few negatives (Clopper and Pearson).
+    """The fraction of positives above all but a few negatives; ``copies`` as for :func:`auc`.
 
-    The interval is of the positives; the threshold is taken as it came out. ``copies`` as for
-    :func:`auc`.
+    The interval (Clopper and Pearson) is of the positives; the threshold is as it came out.
     """
     first, second = np.asarray(positives, float), np.sort(np.asarray(negatives, float))
     allowed = math.floor(false_positive_rate * len(second))

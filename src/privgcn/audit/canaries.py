@@ -109,12 +109,9 @@ def single_case(settings: Settings, plan: PrivacyPlan, *, dense: bool) -> Case:
         letters = _LETTERS if plan.group_is_unit else _MANY_LETTERS
         owners = np.concatenate([np.zeros(letters - 1, np.int64), owners])
     group_of = partition(small.partition, len(owners), owners, {})
-    members = {
-        "document": np.arange(len(owners)) == 0,
-        "person": owners == 0,
-        "part": group_of == group_of[0],
-        "graph": np.ones(len(owners), bool),
-    }[plan.unit]
+    own = {"document": np.arange(len(owners)), "person": owners, "part": group_of}
+    own["graph"] = np.zeros_like(owners)
+    members = own[plan.unit] == own[plan.unit][0]
     mates = (group_of == group_of[0]) & ~members
     size = max(1.0, plan.clip_norm)
     rows, labels = np.zeros((len(owners), 2)), np.full(len(owners), -1)
@@ -182,13 +179,8 @@ def plan_like(plan: PrivacyPlan, units: int, groups: int) -> PrivacyPlan:
 
 def _on_processor(settings: Settings) -> Settings:
     """Settings of a small training; who does not know the masks of dropout knows less."""
-    kind = settings.model.kind
-    return settings.changed(
-        {
-            "training.device": "cpu",
-            "model.hidden": min(settings.model.hidden, _HIDDEN),
-            "model.dropout": 0.0,
-            # A user's module is clipped as any other network.
-            "model.kind": "gcn" if kind == "module" else kind,
-        }
-    )
+    hidden, kind = min(settings.model.hidden, _HIDDEN), settings.model.kind
+    # A user's module is clipped as any other network.
+    model = {"hidden": hidden, "dropout": 0.0, "kind": "gcn" if kind == "module" else kind}
+    changes = {f"model.{name}": value for name, value in model.items()}
+    return settings.changed({"training.device": "cpu", **changes})

@@ -4,9 +4,7 @@ A file of JSON lines, one for each release. ``ledger.jsonl.head`` has the SHA-25
 and is written after they are. So the lines are those that the head remembers, or one more,
 whose writer was stopped in between; anything else was done by somebody else.
 
-    ledger = Ledger("ledger.jsonl")
-    ledger.record(statement, budget=Budget(4.0, 1e-5))
-    ledger.spent(1e-5)
+    Ledger("ledger.jsonl").record(statement, budget=Budget(4.0, 1e-5))
 """
 
 from __future__ import annotations
@@ -28,12 +26,10 @@ from privgcn.privacy.accounting import Delta, epsilon_of_events
 from privgcn.privacy.plan import PrivacyPlan
 from privgcn.privacy.statement import PrivacyStatement
 from privgcn.privacy.values import Real, Sha256, in_plain_values, read_strictly, strict
-from privgcn.privacy.wording import groups_in_words
+from privgcn.privacy.wording import groups_in_words, round_up
 
-#: Tens of thousands of releases. A larger file is none of ours.
-MOST_BYTES = 1 << 24
-#: Of what is wrong with a line, so that it stays one line.
-_SHOWN = 300
+#: Tens of thousands of releases, and what is shown of a line that cannot be read.
+MOST_BYTES, _SHOWN = 1 << 24, 300
 
 
 @strict("a budget")
@@ -59,13 +55,12 @@ class Ledger:
     Guarantees:
         A release is on disk before :meth:`record` returns, or not recorded at all; one that
         was stopped in between counts once. Two processes never record at once. The composed
-        epsilon counts every recorded release and holds for every unit: units that depend on
-        how the graph was divided add up over one and the same partition alone.
+        epsilon counts every release and holds for every unit: units that depend on how the
+        graph was divided add up over one and the same partition alone.
     Assumes:
         All models trained on the corpus go through the same ledger. For units ``part`` and
         ``graph``, the training documents and their order are the same for all: a plan knows
-        only how many there are. Nobody writes the ledger and its head by hand: the head is a
-        plain hash, so whoever can write both can make them say anything.
+        only how many there are. Nobody writes the ledger and its head by hand.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -116,7 +111,7 @@ class Ledger:
                 raise PrivacyContractError(
                     f"The budget of {self.path} must cover all releases: epsilon "
                     f"{budget.epsilon:g} at delta {budget.delta:g}. With this one they cost "
-                    f"{total:.4g}. Train with a smaller epsilon, or do not release it."
+                    f"{round_up(total)}. Train with a smaller epsilon, or do not release it."
                 )
             if len(content) > MOST_BYTES:
                 raise DataError(
@@ -176,8 +171,7 @@ class Ledger:
             if (first.unit, first.relation) != (plan.unit, plan.relation):
                 raise PrivacyContractError(
                     f"The releases in {self.path} must protect the same unit and relation. Got "
-                    f"'{plan.unit}' and '{plan.relation}' after '{first.unit}' and "
-                    f"'{first.relation}'. Guarantees for different units do not add up."
+                    f"{plan.unit}, {plan.relation} after {first.unit}, {first.relation}."
                 )
             if plan.unit in ("document", "person"):
                 continue  # A document or a person is the same one in every partition.

@@ -135,16 +135,10 @@ class PrivacyPlan:
     """Everything that decides the guarantee of a training run.
 
     Attributes:
-        unit: What is protected.
-        relation: How neighbouring data differ.
-        partition: How the training graph is divided into groups.
-        schedule: Which groups a step uses.
         clip_norm: The bound on the joint norm of one group's vector.
         noise_multiplier: Noise standard deviation over clip norm.
         steps: How many noisy sums are released.
-        delta: Of the guarantee.
         units: How many documents train, or owners for unit ``person``.
-        accountant: By which epsilon is computed.
         selection: The search that this run won, if any; epsilon is then that of the search.
 
     Guarantees:

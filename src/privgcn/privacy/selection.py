@@ -1,19 +1,16 @@
 """What it costs to keep the best of a secret number of private runs.
 
-Papernot and Steinke (2022), "Hyperparameter tuning with Renyi differential privacy". A run
-draws a candidate from a fixed distribution, trains it privately and scores it privately. A
-random number of runs, drawn from a Poisson law that does not look at the data, is made; the
-best scored one is kept and nothing is said about the others, not even how many there were.
+Papernot and Steinke (2022), "Hyperparameter tuning with Renyi differential privacy". A random
+number of runs is made, from a Poisson law that does not look at the data. Each draws a
+candidate from a fixed distribution, trains it privately and scores it privately; nothing is
+said about any but the best, not even how many there were.
 
 Why there is a bound at all: let ``f`` be the generating function of the number of runs. The
-chance of keeping the outcome y is f(Q(<= y)) - f(Q(< y)), that is Q(y) times a mean of f'
-over that interval. The Renyi moment of the winner is therefore at most that of one run times
-the largest f'(x)^a f'(x')^(1-a), where x and x' are what one event gets from a run on the one
-and on the other of two neighbouring datasets (the paper's lemma 7). How far x and x' can be
-apart, one run's own guarantee says.
-
-    >>> RunCount(200.0).rate
-    200.0
+chance of the outcome y is f(Q(<= y)) - f(Q(< y)), that is Q(y) times a mean of f' over that
+interval. The Renyi moment of the winner is therefore at most that of one run times the largest
+f'(x)^a f'(x')^(1-a), where x and x' are what one event gets from a run on the one and on the
+other of two neighbouring datasets (lemma 7). How far these can be apart, one run's own
+guarantee says.
 """
 
 from __future__ import annotations
@@ -96,12 +93,9 @@ class RunCount:
 class Selection:
     """How a model was chosen among several private runs of which it is one.
 
-    Attributes:
-        expected_runs: The mean of the secret number of runs; see ``RunCount``.
-        candidates: The training of every candidate that could be drawn, each kind once.
-        score: The noisy score of one run on private validation documents; ``None`` where
-            these were declared public.
-        validation_units: How many documents (or owners) the score protects; 0 for ``None``.
+    The mean of their secret number; the training of every candidate, each kind once; the noisy
+    ``score`` of one run on private validation documents, ``None`` where these were declared
+    public, and how many documents (or owners) it protects.
 
     Assumes:
         Candidates are drawn independently from a distribution that never looked at the data.

@@ -52,7 +52,6 @@ def strict(owner: str, *, kw_only: bool = False) -> Callable[[type[_T]], type[_T
     """Makes a frozen pydantic dataclass whose errors are those of this package.
 
     ``dataclasses.replace`` checks every rule again, which copies of a pydantic model do not.
-    The description of a field is the remedy that its error ends with.
     """
 
     def decorate(cls: type[_T]) -> type[_T]:

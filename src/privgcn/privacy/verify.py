@@ -27,8 +27,8 @@ DIGEST_KEY = "statement_digest"
 def model_sha256(weights: bytes, record: Mapping[str, Any], settings: Settings) -> str:
     """SHA-256 of a model: its tensors, its whole record, and its settings but for ``data``.
 
-    Where the documents came from is no part of a release. The metadata beside the tensors
-    repeat the statement's digest, and the statement holds this value.
+    Where the documents came from is no part of a release. The metadata beside the tensors do
+    not count: they repeat the digest of the statement, which holds this value.
 
     Guarantees:
         The same value before and after a model was written and read.
@@ -57,21 +57,19 @@ def check_claim(
     if settings.privacy is None:
         raise PrivacyContractError(
             f"The settings in {where} must have a [privacy] section, as the statement claims a "
-            "private run. They have none: one of the two files was edited."
+            "private run. One of the two files was edited."
         )
     named = _split_weights(weights)[1].get(DIGEST_KEY)
     if named != statement.digest:
         raise PrivacyContractError(
-            f"The model in {where} must name the digest of its statement. "
-            f"Got {named!r}, not {statement.digest!r}: one of them was edited, or they do not "
-            "belong together."
+            f"The model in {where} must name the digest of its statement, {statement.digest}. "
+            f"Got {named!r}: one of them was edited, or they do not belong together."
         )
     computed = model_sha256(weights, record, settings)
     if computed != statement.model_sha256:
         raise PrivacyContractError(
             f"The model in {where} must have the SHA-256 that the statement names, "
-            f"{statement.model_sha256}. Got {computed}. Its weights, its record (classes, "
-            "features, prediction) or its settings are not those that were stated."
+            f"{statement.model_sha256}. Got {computed}: weights, record or settings were edited."
         )
 
 
