@@ -62,10 +62,10 @@ def classification_scores(
 
     known = truth >= 0
     truth, predicted = truth[known], predicted[known]
-    labels = np.arange(len(classes))
     if len(truth) == 0:
-        empty = dict.fromkeys(HEADLINE)
-        return {**empty, "documents": 0, "intervals": {}, "per_class": [], "confusion": []}
+        nothing = {"documents": 0, "intervals": {}, "per_class": [], "confusion": []}
+        return dict.fromkeys(HEADLINE) | nothing
+    labels = np.arange(len(classes))
     rates = precision_recall_fscore_support(truth, predicted, labels=labels, zero_division=0.0)
     f1, support = rates[2:]
     confusion = confusion_matrix(truth, predicted, labels=labels)
@@ -242,12 +242,8 @@ def _candidates(
     if released is None or released.settings != chosen:
         visible = np.flatnonzero(np.isin(graph.split, (TRAIN, VALIDATION)))
         released = train_plain(train, graph.induced(visible), chosen)
-    network = released
-
-    def by_network(rows: Classes, mode: Mode) -> Classes:
-        return np.asarray(scores_in_mode(network, graph, rows, mode).argmax(axis=1))
-
-    yield "gcn", by_network
+    own = partial(scores_in_mode, released, graph)
+    yield "gcn", lambda rows, mode: np.asarray(own(rows, mode).argmax(axis=1))
     known = train.labels >= 0
     if len(np.unique(train.labels[known])) < 2:
         return

@@ -5,10 +5,8 @@
     full-graph  all documents of the graph, training documents included
 
 ``full-graph``, the paper's protocol, lets texts of and edges to training documents flow into
-predictions without noise: it is **not** covered by the guarantee.
-
-Fewer than ``FEWEST`` documents tell nothing about each other that is worth its risk: recipe
-``auto`` answers about them as it does about each one alone, in every mode.
+predictions without noise: it is **not** covered by the guarantee. Fewer than ``FEWEST``
+documents tell too little about each other: recipe ``auto`` answers as about each alone.
 """
 
 from __future__ import annotations

@@ -45,6 +45,8 @@ def test_a_hopeless_budget_is_called_so_with_remedies_that_work() -> None:
     made = Budget.of(300, 10, 1.0, kind="hashing")
     assert made.signal < GUESSING
     assert "300 documents at epsilon 1: expect no better than guessing" in made.advice[0]
+    # What is spent is never said to be less.
+    assert "at epsilon 1.01:" in Budget.of(300, 5, 1.003).advice[0]
     assert "a public encoder (--features both) needs 40% of that" in made.advice[0]
     need = made.advice[0].split("; you need about ")[1]
     documents = int(need.split(" documents, or epsilon ")[0].replace(",", ""))

@@ -26,7 +26,7 @@ from privgcn.audit.audit import Target, trained
 from privgcn.audit.bounds import FALSE_POSITIVES, Measured, auc, true_positives
 from privgcn.audit.canaries import plan_like
 from privgcn.config import MODES, Mode, Settings, make_settings
-from privgcn.data import TEST, TRAIN, VALIDATION
+from privgcn.data import TRAIN, VALIDATION
 from privgcn.errors import ConfigError, DataError
 from privgcn.files import read_bounded
 from privgcn.graph import DocumentGraph
@@ -134,40 +134,40 @@ def membership(
     *,
     shadows: int,
 ) -> dict[tuple[str, Mode], Members]:
-    """Attacks every model by the others: scores of documents and of persons, by mode.
+    """Attacks every model by the others: scores of documents and of persons, by covered mode.
 
-    A ``full-graph`` service is asked about the test documents that a target has edges to: its
-    predictions about them depend on the target's text. In the other modes the target itself
-    is asked about, in ``own-graph`` together with all others and the edges among them.
-
-    All ``shadows`` models, an even number, have the noise of ``plan``, or none.
+    A model is asked about the targets, in ``own-graph`` about all together. The ``shadows``
+    models, an even number, have the noise of ``plan``, or none.
     """
     if shadows < _FEWEST or shadows % 2:
         raise ConfigError(
             f"The 'shadows' of an attack must be even and at least {_FEWEST}. Got {shadows}."
         )
     pool = np.flatnonzero((graph.split == TRAIN) & (graph.labels >= 0))
-    document = owner = np.arange(len(pool))
+    owner = np.arange(len(pool))
     if graph.owners is not None:
         owner = np.unique(graph.owners[pool], return_inverse=True)[1]
     # Whether each unit is in each model: in one of each two.
     random = np.random.default_rng(settings.seed)
     coins = random.random((shadows // 2, int(owner.max()) + 1)) < 0.5
     inside = np.stack([coins, ~coins], 1).reshape(shadows, -1)
-    answers: dict[Mode, list[Floats]] = {mode: [] for mode in MODES}
+    covered = [mode for mode, facts in MODES.items() if facts.covered]
+    answers = {mode: np.zeros((shadows, len(pool))) for mode in covered}
     for number, chosen in enumerate(inside[:, owner]):
-        rows = pool[chosen]
         own = settings.changed({"seed": settings.seed + number})
-        released = trained_on(graph, rows, own, plan)
-        for mode in MODES:
-            answers[mode].append(_answers(released, graph, pool, rows, mode))
+        released = trained_on(graph, pool[chosen], own, plan)
+        for mode, known in answers.items():
+            scores = scores_in_mode(released, graph, pool, mode)
+            known[number] = sureness(scores, graph.labels[pool])
     attacked: dict[tuple[str, Mode], Members] = {}
-    for mode, each in answers.items():
-        ratios = _ratios(np.stack(each), inside[:, owner])
-        if not np.isnan(ratios).all():
-            attacked["document", mode] = _members(ratios, document, inside[:, owner])
-            if graph.owners is not None:
-                attacked["person", mode] = _members(ratios, owner, inside)
+    for mode, known in answers.items():
+        there = inside[:, owner]
+        ratios = _ratios(known, there)
+        attacked["document", mode] = Members(ratios[there], ratios[~there])
+        if graph.owners is not None:
+            sums = np.zeros(inside.T.shape)
+            np.add.at(sums, owner, ratios.T)
+            attacked["person", mode] = Members(sums.T[inside], sums.T[~inside])
     return attacked
 
 
@@ -190,29 +190,6 @@ def trained_on(
     return trained(session, settings)
 
 
-def _answers(
-    released: Released, graph: DocumentGraph, pool: Any, rows: Any, mode: Mode
-) -> Floats:
-    """How sure a model of ``rows`` is of the label of each target; NaN without a question."""
-    if mode != "full-graph":
-        return sureness(scores_in_mode(released, graph, pool, mode), graph.labels[pool])
-    test = np.flatnonzero(graph.split == TEST)
-    served = graph.induced(np.concatenate([rows, test]))
-    scores = np.zeros((len(graph), graph.classes))
-    about = np.arange(len(rows), len(served))
-    scores[test] = scores_in_mode(released, served, about, mode)
-    # Of every edge between a target and a test document, the answer about the latter.
-    position = np.full(len(graph), -1)
-    position[pool] = np.arange(len(pool))
-    ends = np.concatenate([graph.edges, graph.edges[::-1]], axis=1)
-    ends = ends[:, (position[ends[0]] >= 0) & (graph.split[ends[1]] == TEST)]
-    sure = sureness(scores[ends[1]], graph.labels[ends[0]])
-    sums = np.bincount(position[ends[0]], sure, len(pool))
-    counts = np.bincount(position[ends[0]], minlength=len(pool))
-    with np.errstate(invalid="ignore"):
-        return np.asarray(sums / counts)
-
-
 def _ratios(answers: Floats, inside: NDArray[np.bool_]) -> Floats:
     """Log likelihood ratios of each target in each model, by the other models.
 
@@ -225,17 +202,9 @@ def _ratios(answers: Floats, inside: NDArray[np.bool_]) -> Floats:
         # Without the pair that is attacked: of either kind as many models are left.
         means = (known.sum(0) - np.repeat(pairs, 2, 0)) / (len(pairs) - 1)
         rest = (answers - known.sum(0) / len(pairs))[group]
-        spread = 1e-9 if np.isnan(rest).all() else max(float(np.nanstd(rest)), 1e-9)
+        spread = max(float(rest.std()), 1e-9)
         logs.append(-0.5 * ((answers - means) / spread) ** 2 - np.log(spread))
     return np.asarray(logs[0] - logs[1])
-
-
-def _members(ratios: Floats, unit: NDArray[np.int64], inside: NDArray[np.bool_]) -> Members:
-    """Of each unit the sum over its documents; nothing where none of them was asked about."""
-    sums, answered = np.zeros((2, *inside.T.shape))
-    np.add.at(sums, unit, np.nan_to_num(ratios.T))
-    np.add.at(answered, unit, ~np.isnan(ratios.T))
-    return Members(*(sums[(answered > 0) & each] for each in (inside.T, ~inside.T)))
 
 
 def sureness(scores: NDArray[Any], labels: NDArray[np.int64]) -> Floats:

@@ -29,6 +29,7 @@ from privgcn.config import make_settings, without_none
 from privgcn.errors import ConfigError, shown
 from privgcn.privacy.accounting import LEAST_NOISE, epsilon_of_events
 from privgcn.privacy.plan import PrivacyPlan, plan_for
+from privgcn.privacy.wording import round_up
 
 GUESSING, ENOUGH = 0.2, 0.7
 """Signals: below the first, a run is hardly better than guessing; the second is enough."""
@@ -113,7 +114,8 @@ class Budget:
         counted = "people" if self.plan.unit == "person" else "documents"
         hopeless = self.signal < GUESSING
         outlook = "no better than guessing" if hopeless else "noise to cost much of the score"
-        here = f"{self.plan.units:,} {counted} at epsilon {self.plan.epsilon:.3g}"
+        epsilon = f"{float(round_up(self.plan.epsilon, 3)):g}"
+        here = f"{self.plan.units:,} {counted} at epsilon {epsilon}"
         line = f"{here}: expect {outlook}"
         if remedies := self._remedies(counted):
             line += f"; you need {', or '.join(remedies)}"

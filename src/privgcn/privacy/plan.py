@@ -3,20 +3,6 @@
 Epsilon is computed from that event and cannot be set. The schedule that a session samples with
 is the one that the event follows from, so a run cannot visit every group and account for
 random ones.
-
-    >>> plan = PrivacyPlan.for_epsilon(
-    ...     1.0,
-    ...     unit="document",
-    ...     relation="remove",
-    ...     partition=PartitionFacts(kind="each", groups=1208),
-    ...     schedule=Schedule("all", 1208),
-    ...     clip_norm=1.0,
-    ...     steps=30,
-    ...     delta=1e-5,
-    ...     units=1208,
-    ... )
-    >>> plan.epsilon <= 1.0, plan.sensitivity, round(plan.noise_multiplier, 1)
-    (True, 1, 20.4)
 """
 
 from __future__ import annotations
@@ -345,6 +331,6 @@ def plan_for(
         "units": units,
         "accountant": privacy.accountant or "pld",
     }
-    if privacy.epsilon is not None:
-        return PrivacyPlan.for_epsilon(privacy.epsilon, **fields)
-    return PrivacyPlan(noise_multiplier=privacy.noise_multiplier, **fields)
+    if privacy.noise_multiplier is not None:
+        return PrivacyPlan(noise_multiplier=privacy.noise_multiplier, **fields)
+    return PrivacyPlan.for_epsilon(float(privacy.epsilon or 0), **fields)

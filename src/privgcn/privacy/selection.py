@@ -43,10 +43,8 @@ if TYPE_CHECKING:
 
 #: So that a claim is computed again in well under a second, whoever wrote it.
 MOST_CANDIDATES = 100
-ExpectedRuns = Annotated[
-    Real,
-    Field(ge=1.01, le=500.0, description="One run is no search: use 'privgcn train'."),
-]
+_NO_SEARCH = "One run is no search: use 'privgcn train'."
+ExpectedRuns = Annotated[Real, Field(ge=1.01, le=500.0, description=_NO_SEARCH)]
 
 
 @strict("a search")
@@ -128,15 +126,13 @@ class Selection:
         """
         # One run's deltas at these epsilons are what the bound needs.
         epsilons = np.log1p(1.0 / (ORDERS - 1.0))
-        curves, deltas = [], []
+        worst, deltas = np.zeros((2, ORDERS.size))
         for event in self.alternatives:
-            curves.append(renyi_curve((event,)))
-            ratio, sampled = merged((event,))
-            by_curve = curve_deltas(curves[-1], epsilons)
-            deltas.append(by_curve if sampled else gaussian_deltas(ratio, epsilons))
-        return RunCount(self.expected_runs).bound(
-            np.max(curves, axis=0), np.max(deltas, axis=0)
-        )
+            curve, (ratio, sampled) = renyi_curve((event,)), merged((event,))
+            own = curve_deltas(curve, epsilons)
+            own = own if sampled else gaussian_deltas(ratio, epsilons)
+            worst, deltas = np.maximum(worst, curve), np.maximum(deltas, own)
+        return RunCount(self.expected_runs).bound(worst, deltas)
 
     def without_amplification(self) -> Selection:
         """The same search for someone who knows every sample of every run."""

@@ -69,7 +69,7 @@ def check_claim(
     if computed != statement.model_sha256:
         raise PrivacyContractError(
             f"The model in {where} must have the SHA-256 that the statement names, "
-            f"{statement.model_sha256}. Got {computed}: weights, record or settings were edited."
+            f"{statement.model_sha256}. Got {computed}: one of its files was edited."
         )
 
 
