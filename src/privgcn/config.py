@@ -25,7 +25,6 @@ from privgcn.files import read_bounded
 
 Mode = Literal["alone", "own-graph", "full-graph"]
 OptimizerName = Literal["sgd", "adam"]
-
 _MOST_BYTES = 1 << 20
 
 
@@ -360,8 +359,8 @@ def recipe_settings(name: str, optimizer: Any = None) -> Settings:
     return Settings().changed({**chosen, **flattened(values)})
 
 
+#: Where a user named settings, and these by dotted name or section.
 Overrides: TypeAlias = tuple[str, Mapping[str, Any]]
-"""Where a user named settings, and these by dotted name or section."""
 
 
 def command_line(

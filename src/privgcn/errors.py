@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic.fields import FieldInfo
 
+# Characters of a message; the middle of a longer one is left out.
 LONGEST_MESSAGE = 2000
-"""Characters of a message; the middle of a longer one is left out."""
 
 
 def shown(value: object) -> str:

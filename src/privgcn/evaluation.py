@@ -36,13 +36,10 @@ Predict = Callable[[Classes, Mode], Classes]
 
 HEADLINE = ("micro_f1", "macro_f1", "accuracy")
 PROBABILITIES = ("log_loss", "calibration_error", "confidence")
-
+# How often an interval holds the true value.
 LEVEL = 0.95
-"""How often an interval holds the true value."""
-
+# Regressions that a run without privacy is compared with, beside a GCN, and their hops.
 HOPS = {"propagated regression": 2, "logistic regression": 0}
-"""Regressions that a run without privacy is compared with, beside a GCN, and their hops."""
-
 # Of the regressions, inverse to their regularisation; the validation documents choose.
 _STRENGTHS = (1.0, 10.0, 100.0)
 # Bins of confidence; and how often test documents are sampled again.
@@ -221,10 +218,8 @@ def references(
             # Of several strengths of a regression, the first of the best stays.
             if count > known.get(name, -1):
                 known[name], predicted[mode][name] = count, predict(test, mode)
-    return {
-        mode: {"best": max(known, key=known.__getitem__), "predicted": predicted[mode]}
-        for mode, known in right.items()
-    }
+    best = {mode: max(known, key=known.__getitem__) for mode, known in right.items()}
+    return {mode: {"best": best[mode], "predicted": predicted[mode]} for mode in MODES}
 
 
 def _candidates(

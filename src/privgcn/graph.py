@@ -26,8 +26,8 @@ from privgcn.files import array_on_disk
 if TYPE_CHECKING:
     from privgcn.privacy.plan import PartitionFacts
 
+# One row per document: an array, a ``numpy.memmap`` or a ``csr_array``.
 Features: TypeAlias = Any
-"""One row per document: an array, a ``numpy.memmap`` or a ``csr_array``."""
 
 
 @dataclass(frozen=True, eq=False)

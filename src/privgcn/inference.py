@@ -27,8 +27,8 @@ from privgcn.released import Released
 if TYPE_CHECKING:
     from torch import nn
 
+# Documents that must be there for recipe ``auto`` to look at them together.
 FEWEST = 40
-"""Documents that must be there for recipe ``auto`` to look at them together."""
 
 
 def scores_in_mode(

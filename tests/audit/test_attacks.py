@@ -23,7 +23,6 @@ from privgcn.audit.attacks import (
     membership,
     read_attacks,
     stolen_edges,
-    sureness,
     trained_on,
 )
 from privgcn.audit.audit import Target
@@ -48,9 +47,6 @@ def noisy_graph(documents: int = 160, *, owners: bool = False) -> DocumentGraph:
 MEMORISING = {"model.kind": "mlp", "model.dropout": 0.0, "training.patience": 0}
 
 
-# -- membership -------------------------------------------------------------------------
-
-
 def test_a_model_that_learns_by_heart_gives_documents_and_people_away() -> None:
     # People are in or out with all their documents.
     settings = make_settings("plain", changes={**MEMORISING, "training.epochs": 40})
@@ -70,17 +66,9 @@ def test_a_private_model_does_not() -> None:
     assert abs(rates.value - 0.5) < 0.15
 
 
-def test_how_sure_a_model_is_are_the_odds_of_a_label() -> None:
-    scores = np.log(np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]]))
-    assert np.allclose(sureness(scores, np.array([0, 2])), np.log([7 / 3, 1 / 9]))
-
-
 def test_an_odd_number_of_models_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"even and at least 4. Got 5"):
         membership(noisy_graph(), make_settings("plain"), None, shadows=5)
-
-
-# -- edges ------------------------------------------------------------------------------
 
 
 def test_only_a_full_graph_service_sees_edges() -> None:
@@ -108,9 +96,6 @@ def test_edges_are_told_by_vectors_that_share_them() -> None:
     assert len(told.inside) == len(told.outside)
 
 
-# -- all together -----------------------------------------------------------------------
-
-
 def test_all_attacks_make_one_record(tmp_path: Path) -> None:
     frame = small_frame(120, owners=20, split=False)
     corpus = Corpus.from_frame(frame, edges=small_edges(120), classes=list(WORDS))
@@ -136,4 +121,3 @@ def test_without_edges_none_are_attacked() -> None:
     corpus = replace(corpus, edges=corpus.edges[:, :0])
     record = attack(Target(prepare(corpus, small_settings())), shadows=4)
     assert {row.attack for row in record.rows} == {"document membership"}
-    assert {row.inference for row in record.rows} == {"alone", "own-graph"}

@@ -16,6 +16,7 @@ from privgcn.privacy.accounting import (
     ORDERS,
     GaussianEvent,
     calibrate,
+    deltas_of,
     epsilon_of,
     epsilon_of_events,
     gaussian_deltas,
@@ -23,7 +24,9 @@ from privgcn.privacy.accounting import (
     log_gaussian_delta,
     log_moments,
     renyi_curve,
+    strength_of,
 )
+from privgcn.privacy.selection import Selection
 
 
 def gaussian_delta(epsilon: float, ratio: float) -> float:
@@ -139,19 +142,20 @@ def distribution(event: GaussianEvent, delta: float = 1e-5) -> float:
 
 
 @pytest.mark.parametrize(
-    "event",
+    "fields",
     [
-        GaussianEvent(4.0, 1000, 0.1, 1),
-        GaussianEvent(4.0, 1000, 0.1, 2),
-        GaussianEvent(1.0, 20_000, 0.001, 2),
-        GaussianEvent(5.0, 6040, 1 / 1208, 1),
-        GaussianEvent(1.0, 1000, 1e-6, 2),
-        GaussianEvent(500.0, 250_000, 0.5, 1),
+        (4.0, 1000, 0.1, 1),
+        (4.0, 1000, 0.1, 2),
+        (1.0, 20_000, 0.001, 2),
+        (5.0, 6040, 1 / 1208, 1),
+        (1.0, 1000, 1e-6, 2),
+        (500.0, 250_000, 0.5, 1),
     ],
 )
 def test_halving_the_grid_moves_epsilon_by_less_than_a_thousandth(
-    event: GaussianEvent, monkeypatch: pytest.MonkeyPatch
+    fields: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    event = GaussianEvent(*fields)
     epsilon, made = distribution(event), accounting.loss_distribution
     # What rounding can take from delta is reserved.
     assert epsilon_of_events([event], delta=1e-5) >= epsilon
@@ -210,6 +214,11 @@ def test_extremes_give_a_finite_bound(
     event = GaussianEvent(noise, steps, rate, sensitivity)
     pld, rdp = (epsilon_of_events([event], delta=delta, accountant=a) for a in ("pld", "rdp"))
     assert 0.0 <= pld <= rdp * (1 + 1e-9) < math.inf
+    mu, detected = strength_of(event, delta)
+    # Who knows every sample is as strong as anybody can be.
+    known = sensitivity * math.sqrt(event.count) / event.noise_multiplier
+    assert 0.0 < (mu or known) <= known * (1 + 1e-8) + 2e-12
+    assert 0.01 <= detected <= 1.0
 
 
 def test_bad_values_are_named_and_not_searched() -> None:
@@ -326,3 +335,83 @@ def test_targets_that_no_noise_reaches_or_that_need_none_and_a_jump_of_epsilon()
     with pytest.raises(NotCalibratedError, match="larger epsilon or delta"):
         calibrate(epsilon=0.35, steps=100, accountant="moments")
     assert calibrate(epsilon=1e6, steps=1).noise_multiplier == pytest.approx(0.01)
+
+
+# --- the same claim as an attack ------------------------------------------------------------
+
+
+def best_attack(noise: float, rate: float, sensitivity: int, alarms: float = 0.01) -> float:
+    """Detections of the likelihood ratio test of one sampled sum, in the worse direction."""
+    points = np.linspace(-14 * noise, 14 * noise, 400_001)
+
+    def law(mean: float) -> Any:
+        at = norm.pdf(points, mean, noise)
+        return (1 - rate) * norm.pdf(points, 0, noise) + rate * at
+
+    here, there = law(1.0), law(-1.0 if sensitivity == 2 else 0.0)
+    best = 0.0
+    for truth, other in ((here, there), (there, here)):
+        order = np.argsort(-(truth / other))
+        false = np.cumsum(other[order]) * (points[1] - points[0])
+        true = np.cumsum(truth[order]) * (points[1] - points[0])
+        best = max(best, float(np.interp(alarms, false, true)))
+    return best
+
+
+def test_a_gaussian_is_exact() -> None:
+    for noise, count, sensitivity in ((20.0, 30, 1), (8.0, 1, 2), (1.0, 4, 1), (1e6, 1, 1)):
+        mu, detected = strength_of(GaussianEvent(noise, count, 1.0, sensitivity), 1e-5)
+        assert mu == pytest.approx(sensitivity * math.sqrt(count) / noise, rel=1e-8, abs=2e-12)
+        assert detected == pytest.approx(norm.sf(norm.isf(0.01) - mu), rel=1e-8)
+    # At a rate of almost 1, deltas at a few epsilons must nearly give the same.
+    mu, detected = strength_of(GaussianEvent(20.0, 30, 1.0 - 1e-13), 1e-5)
+    exact = strength_of(GaussianEvent(20.0, 30), 1e-5)
+    assert exact.mu <= mu * (1 + 1e-9) <= 1.01 * exact.mu
+    assert exact.detections <= detected <= 1.01 * exact.detections
+
+
+@pytest.mark.parametrize("sensitivity", [1, 2])
+@pytest.mark.parametrize(("noise", "rate"), [(1.0, 0.1), (0.6, 0.5), (3.0, 0.3)])
+def test_no_test_of_one_sampled_sum_beats_the_bound(
+    noise: float, rate: float, sensitivity: int
+) -> None:
+    bound = strength_of(GaussianEvent(noise, 1, rate, sensitivity), 1e-5).detections
+    assert best_attack(noise, rate, sensitivity) <= bound * (1 + 1e-6)
+    assert bound <= best_attack(noise, rate, sensitivity) * 1.02
+
+
+SEARCH = Selection(
+    expected_runs=5.0,
+    candidates=(GaussianEvent(20.0, 10), GaussianEvent(40.0, 40)),
+    score=GaussianEvent(8.0),
+    validation_units=30,
+)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        GaussianEvent(4.0, 1000, 0.1),
+        GaussianEvent(2.0, 50, 0.3, 2),
+        GaussianEvent(1.0, 300, 0.01),
+        SEARCH,
+    ],
+    ids=["sampled", "replaced", "rare", "search"],
+)
+def test_the_gaussian_of_mu_has_no_smaller_delta_anywhere(event: Any) -> None:
+    gaussian = isinstance(event, GaussianEvent)
+    epsilon = epsilon_of_events([event], delta=1e-5, accountant="pld" if gaussian else "rdp")
+    mu, detected = strength_of(event, 1e-5)
+    assert mu is not None
+    epsilons = np.linspace(0.0, epsilon, 31)
+    # And nearly all of mu is needed: it is no looser than one that the claim itself needs.
+    theirs, fewer = (
+        norm.cdf(m / 2 - epsilons / m) - np.exp(epsilons) * norm.cdf(-m / 2 - epsilons / m)
+        for m in (mu, 0.9 * mu)
+    )
+    deltas = deltas_of(event, epsilons, 1e-5)
+    assert (deltas <= theirs * (1 + 1e-6)).all()
+    assert deltas[-1] == pytest.approx(1e-5, rel=0.1)
+    assert (deltas > fewer).any()
+    # Whoever has epsilon alone can say no more than this.
+    assert 0.01 < detected <= min(1.0, 0.01 * math.exp(epsilon) + 1e-5) * (1 + 1e-6)

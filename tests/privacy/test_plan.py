@@ -46,9 +46,6 @@ def test_unit_relation_and_partition_decide_the_sensitivity(
         assert made.epsilon == cost == replace(made, clip_norm=7.0).epsilon
 
 
-# --- schedules ------------------------------------------------------------------------------
-
-
 # hazard 11
 @pytest.mark.parametrize(("name", "expected"), [("all", 7.0), ("epoch", 1.0)])
 def test_each_group_is_used_as_often_as_it_pays(name: Any, expected: float) -> None:
@@ -110,8 +107,6 @@ def test_running_one_schedule_and_accounting_another_is_impossible() -> None:
         made.schedule = Schedule("epoch", 100)  # type: ignore[misc]
 
 
-# --- what is refused ------------------------------------------------------------------------
-
 POISSON = Schedule("poisson", 100, 0.1)
 
 
@@ -167,9 +162,6 @@ def test_delta_is_weak_above_a_tenth_over_the_units() -> None:
     assert [plan(delta=delta).weak_delta for delta in (1e-3, 1.1e-3, 1e-2)] == [0, 1, 1]
 
 
-# --- reading --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -186,9 +178,6 @@ def test_a_plan_survives_the_way_through_plain_values(changes: dict[str, Any]) -
     again = read_strictly(PrivacyPlan, json.dumps(in_plain_values(made)), "a plan")
     assert again == made
     assert again.epsilon == made.epsilon <= made.epsilon_without_amplification * (1 + 1e-8)
-
-
-# --- from settings --------------------------------------------------------------------------
 
 
 def planned(units: int = 100, **settings: Any) -> PrivacyPlan:

@@ -58,9 +58,6 @@ def test_it_claims_what_the_plan_gives_and_reads_back_as_the_same(
     again.verify()
 
 
-# --- edits ----------------------------------------------------------------------------------
-
-
 # Every leaf of the JSON, with another value of its type: none may pass.
 def edits(record: Any, path: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...], Any]]:
     if isinstance(record, dict):
@@ -101,12 +98,6 @@ def test_every_single_edit_is_noticed() -> None:
     assert tried > 70
 
 
-def verify_resealed(record: Any) -> None:
-    """Gives an edited statement a matching digest, and verifies it."""
-    made = PrivacyStatement.from_json(json.dumps(record))
-    replace(made, digest=made.computed_digest()).verify()
-
-
 # hazards 25 and 28
 @pytest.mark.parametrize(
     ("name", "value"),
@@ -138,8 +129,9 @@ def test_an_edit_is_noticed_even_with_a_fresh_digest(
     for key in path:
         node = node[key]
     node[last] = value
-    with pytest.raises(PrivacyContractError):
-        verify_resealed(record)
+    with pytest.raises(PrivacyContractError):  # noqa: PT012
+        made = PrivacyStatement.from_json(json.dumps(record))
+        replace(made, digest=made.computed_digest()).verify()
 
 
 def test_reading_is_strict(stated: PrivacyStatement) -> None:
@@ -180,9 +172,6 @@ def test_lists_and_texts_are_bounded(stated: PrivacyStatement) -> None:
         with pytest.raises(PrivacyContractError, match="at most") as caught:
             PrivacyStatement.from_json(json.dumps(record))
         assert len(str(caught.value)) < 1000
-
-
-# --- what it says ---------------------------------------------------------------------------
 
 
 # hazards 25 and 32

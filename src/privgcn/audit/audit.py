@@ -29,7 +29,7 @@ from privgcn.audit.bounds import (
     least_advantage,
     least_fraction,
 )
-from privgcn.audit.canaries import Case, column_case, holds_columns, single_case
+from privgcn.audit.canaries import Case, column_case, single_case
 from privgcn.config import Settings
 from privgcn.data import TEST, TRAIN, load_corpus, resolved_source
 from privgcn.errors import ConfigError
@@ -160,14 +160,13 @@ def audit(
 def _trainings(
     settings: Settings, plan: PrivacyPlan, dense: bool, runs: int | None
 ) -> Trainings:
-    count, columns = 1, holds_columns(settings, plan)
-    if columns:
+    count, linear = 1, settings.model.kind == "linear"
+    if plan.group_is_unit and plan.schedule.name != "epoch" and linear:
         count = min(_COLUMNS, 2 * (runs or _MOST_RUNS), int(0.5 / plan.delta)) // 2 * 2
         case = column_case(settings, plan, dense=dense, count=count)
     else:
         case = single_case(settings, plan, dense=dense)
     if runs is None:
-        linear = settings.model.kind == "linear"
         releases = (_RELEASES if linear else _RELEASES_OF_NETWORKS) * count // 2
         runs = max(_FEWEST_RUNS, min(_MOST_RUNS, releases // case.plan.steps))
         groups = case.plan.partition.groups if plan.schedule.name == "epoch" else 1

@@ -22,14 +22,11 @@ from privgcn.privacy.accounting import (
     root,
 )
 
+# Rates of false positives at which true positives are counted.
 FALSE_POSITIVES = (0.01, 0.001)
-"""Rates of false positives at which true positives are counted."""
-
-# Of losses; what rounding adds to an advantage makes a bound smaller.
-_GRID = 1e-3
-# Of the logarithm of the factor of two within which a noise multiplier is searched for.
-_HALVINGS = 10
-_LEAST_MU, _MOST_MU = 1e-9, 1e6
+# Of losses, what rounding adds to an advantage makes a bound smaller; and of the logarithm of
+# the factor of two within which a noise multiplier is searched for.
+_GRID, _HALVINGS = 1e-3, 10
 _NORMAL_95, _TWO_SIDED_95 = 1.959964, 0.975
 
 
@@ -111,9 +108,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """The mu of Gaussian differential privacy (Dong et al. 2022) with this epsilon at delta."""
     if epsilon <= 0.0:
         return 0.0
-    return root(
-        lambda mu: log_gaussian_delta(mu, epsilon) < math.log(delta), _LEAST_MU, _MOST_MU
-    )
+    return root(lambda mu: log_gaussian_delta(mu, epsilon) < math.log(delta), 1e-9, 1e6)
 
 
 def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike, copies: int = 1) -> Measured:

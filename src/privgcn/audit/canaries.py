@@ -30,18 +30,16 @@ _CLASSES, _LOUD = 8, 32.0
 # Units of a worst case, groups at most, and documents of a person; of one with company in a
 # group, whose mean must turn around with that person, many.
 _UNITS, _MOST_GROUPS, _LETTERS, _MANY_LETTERS = 6, 3, 3, 400
-# Length, over the clip norm or one, of rows that pull back once a canary is gone.
-_QUIET = 8.0
-_HIDDEN = 4
+# Length, over the clip norm or one, of rows that pull back once a canary is gone; hidden units.
+_QUIET, _HIDDEN = 8.0, 4
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
     """Worlds that differ in one unit, or in many of them that do not touch each other.
 
-    ``plan`` makes the releases of the audited plan. ``present`` has every target; ``absent``
-    none of them, or others in their stead. Where each target has a column of its own,
-    ``target_of`` says which target each document is of.
+    ``present`` has every target; ``absent`` none of them, or others in their stead. Where each
+    target has a column of its own, ``target_of`` says which target each document is of.
     """
 
     settings: Settings
@@ -71,14 +69,8 @@ class Case:
         return without(self.present, ~there[self.target_of], self.plan.relation)
 
 
-def holds_columns(settings: Settings, plan: PrivacyPlan) -> bool:
-    """Whether targets can have groups and columns of their own, all of them in a step."""
-    together = plan.schedule.name != "epoch"
-    return plan.group_is_unit and together and settings.model.kind == "linear"
-
-
 def column_case(settings: Settings, plan: PrivacyPlan, *, dense: bool, count: int) -> Case:
-    """So many targets with a column each, for a plan that ``holds_columns``.
+    """So many targets with a group and a column each, all of them in a step.
 
     Where features are ``dense``, the first release may be their mean.
     """
