@@ -94,8 +94,7 @@ class FeatureSettings(_Section):
     """How text becomes numbers.
 
     Attributes:
-        kind: A registered feature kind, ``fast`` or ``best``; ``None`` takes given vectors,
-            else what ``privgcn.features.choose`` says.
+        kind: A kind, ``fast`` or ``best``; ``None`` takes given vectors, or else chooses.
         language: Of the texts, as declared: part of what ``None`` means.
         normalise: Per-document scaling of the feature rows.
         options: Options of the feature kind.
@@ -129,17 +128,14 @@ class TrainingSettings(_Section):
     Attributes:
         optimizer: ``sgd`` or ``adam``.
         learning_rate: Step size of usual descent; ``None`` where ``noise_scale`` sets it.
-        noise_scale: How far the noise of all steps together may carry a score. It chooses the
-            large steps of recipe ``auto`` (``docs/concepts/recipe.md``), for private linear
-            models only.
-        balanced: Whether rare classes count as much as frequent ones: for macro F1, at a cost
-            in micro F1. Needs ``noise_scale``.
+        noise_scale: How far the noise of all steps together may carry a score: chooses the
+            large steps of recipe ``auto``, for private linear models only.
+        balanced: Whether rare classes count as much as frequent ones. Needs ``noise_scale``.
         epochs: Passes over the training documents, at most.
         patience: Epochs without a better validation loss before training stops; 0 trains
             to the end. Private runs never stop early.
         parts: Parts of a non-private run; each is one step of an epoch.
-        memory: GiB that feature rows may take in memory, counted from public numbers. Those
-            of larger corpora stay on disk: no bit of a private model depends on it.
+        memory: GiB that feature rows may take in memory; those of larger corpora stay on disk.
         device: Where training runs; ``auto`` takes what is faster at the run's size. Noise of
             a releasable run is always drawn by the cipher, on the CPU.
     """
@@ -172,8 +168,7 @@ class PrivacySettings(_Section):
         sampling: Which parts a step sees: all, a Poisson sample, or one after the other.
         sampling_probability: Of ``poisson``; default one over the number of parts.
         clip_norm: The length to which the vector of each part is clipped.
-        noise_multiplier: Standard deviation of the noise over the clip norm; computed from
-            ``epsilon`` otherwise.
+        noise_multiplier: Standard deviation of the noise over the clip norm.
         accountant: Default ``pld``; a search is always accounted by ``rdp``.
         reproducible: Seeds noise and samples too; such a run must not be released.
     """
@@ -195,8 +190,7 @@ class PredictionSettings(_Section):
     """What happens at prediction time.
 
     Attributes:
-        method: ``direct`` scores with the model as trained; ``matched`` fits it anew to
-            the query documents (see ``docs/concepts/recipe.md``).
+        method: ``direct``: the model as trained; ``matched``: fitted anew to query documents.
         hops: Hops of the personalised PageRank along which features are propagated.
         restart: Restart probability of that PageRank.
     """
