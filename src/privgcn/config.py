@@ -325,17 +325,18 @@ def to_toml(tree: Mapping[str, Any]) -> str:
     return tomli_w.dumps(without_none(tree))
 
 
-#: Learning rate of the paper, but for Adam-DP, and the range in which it tuned that one:
-#: choosing among them costs privacy.
-PAPER_RATE, PAPER_LEARNING_RATES = 0.01, (0.1, 1.0, 10.0, 50.0, 100.0)
-#: Epochs of the paper, for private and non-private runs alike.
-PAPER_EPOCHS: dict[OptimizerName, int] = {"sgd": 2000, "adam": 500}
-
 #: By name, what differs from the defaults, by section; ``pace`` has rate and epochs for each
 #: optimizer, the recipe's own first.
 RECIPES: dict[str, dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("recipes.toml").read_text(encoding="utf-8")
 )
+_PAPER = RECIPES["plain"]["pace"]
+#: Learning rate of the paper, but for Adam-DP, and the range in which it tuned that one:
+#: choosing among them costs privacy.
+PAPER_RATE: float = _PAPER["sgd"]["learning_rate"]
+PAPER_LEARNING_RATES = (0.1, 1.0, 10.0, 50.0, 100.0)
+#: Epochs of the paper, for private and non-private runs alike.
+PAPER_EPOCHS: dict[OptimizerName, int] = {name: _PAPER[name]["epochs"] for name in _PAPER}
 
 
 def recipe_settings(name: str, optimizer: Any = None) -> Settings:

@@ -87,9 +87,8 @@ def classification_scores(
 def probability_scores(truth: Classes, probabilities: NDArray[np.float64]) -> dict[str, Any]:
     """Log loss, calibration error and mean confidence of probabilities, and the bins.
 
-    Confidence is the probability of the predicted class. The calibration error is the distance
-    between mean confidence and accuracy in each of 15 bins of equal width, averaged over
-    documents (Naeini et al. 2015).
+    Confidence is the probability of the predicted class; the error is its distance from
+    accuracy in each of 15 bins of equal width, averaged over documents (Naeini et al. 2015).
     """
     known = truth >= 0
     truth, probabilities = truth[known], probabilities[known]
@@ -141,10 +140,9 @@ def wilson(right: float, documents: int) -> Interval:
 
 
 def bootstrap_macro_f1(confusion: NDArray[Any]) -> Interval:
-    """The 95 % bootstrap interval of macro F1: test documents sampled again, with replacement.
+    """The 95 % bootstrap interval of macro F1; seeded, so that it is the same again.
 
-    A document enters through its cell of the confusion matrix alone, so cells are sampled. The
-    samples are seeded: the same scores have the same interval.
+    A document enters through its cell of the confusion matrix alone, so cells are sampled.
     """
     truth, predicted = np.nonzero(confusion)
     counts = confusion[truth, predicted]

@@ -118,6 +118,5 @@ def test_all_attacks_make_one_record(tmp_path: Path) -> None:
 
 def test_without_edges_none_are_attacked() -> None:
     corpus = small_corpus()
-    corpus = replace(corpus, edges=corpus.edges[:, :0])
-    record = attack(Target(prepare(corpus, small_settings())), shadows=4)
-    assert {row.attack for row in record.rows} == {"document membership"}
+    target = Target(prepare(replace(corpus, edges=corpus.edges[:, :0]), small_settings()))
+    assert {row.attack for row in attack(target, shadows=4).rows} == {"document membership"}

@@ -208,15 +208,13 @@ def test_bad_values_are_named_and_not_searched() -> None:
         calibrate(epsilon=0.0, steps=10)
 
 
-def test_tiny_rates_do_not_round_to_nothing() -> None:
-    # The leading term: q^2 a (a-1) / 2 (exp(1/s^2) - 1).
-    (moment,) = log_moments(1.0, 1e-12, np.array([4]))
-    assert moment == pytest.approx(1e-24 * 6 * math.expm1(1.0), rel=1e-6)
-
-
 def test_divergences_and_their_epsilon_are_the_librarys() -> None:
     from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
     from dp_accounting.rdp import RdpAccountant, compute_epsilon
+
+    # Tiny rates do not round to nothing. The leading term: q^2 a (a-1) / 2 (exp(1/s^2) - 1).
+    (moment,) = log_moments(1.0, 1e-12, np.array([4]))
+    assert moment == pytest.approx(1e-24 * 6 * math.expm1(1.0), rel=1e-6)
 
     whole = (ORDERS >= 2) & (ORDERS <= 64) & (ORDERS % 1 == 0)
     for noise, rate in ((4.0, 0.1), (1.0, 0.01), (30.0, 0.3), (8.0, 1.0)):
@@ -267,11 +265,8 @@ def test_group_bound_dominates_the_replacement_divergence() -> None:
 def test_the_target_is_met_and_nearly_used_up(
     target: float, accountant: str, rate: float
 ) -> None:
-    common: dict[str, Any] = {
-        "steps": 200,
-        "sampling_probability": rate,
-        "accountant": accountant,
-    }
+    common: dict[str, Any] = {"steps": 200, "sampling_probability": rate}
+    common["accountant"] = accountant
     made = calibrate(epsilon=target, **common)
     assert epsilon_of(noise_multiplier=made.noise_multiplier, **common) == made.epsilon
     assert target * 0.9999 < made.epsilon <= target

@@ -74,19 +74,13 @@ def test_what_may_not_be_released(ledger: Ledger) -> None:
         ledger.record(statement(relation="replace"))
 
 
-# --- units that depend on the partition -----------------------------------------------------
-
-
 def divided(**facts: Any) -> dict[str, Any]:
     """The fields of a plan for unit ``part``, ten random groups of 100 documents by default."""
     given = {"kind": "random", "groups": 10, "seed": 1, **facts}
-    units = given.pop("units", 100)
-    return {
-        "unit": "graph" if given["kind"] == "single" else "part",
-        "partition": PartitionFacts(**given),
-        "schedule": Schedule("all", given["groups"]),
-        "units": units,
-    }
+    units, unit = given.pop("units", 100), "graph" if given["kind"] == "single" else "part"
+    schedule = Schedule("all", given["groups"])
+    partition = PartitionFacts(**given)
+    return {"unit": unit, "partition": partition, "schedule": schedule, "units": units}
 
 
 COLUMN = {"kind": "column", "column": "ward", "seed": None}
@@ -139,9 +133,6 @@ def test_documents_and_persons_add_up_over_all_partitions(
     # One release at one clip norm, three at two: noise 20 and 10 for ten steps each, which
     # is as much as 130 steps at noise 20.
     assert total == pytest.approx(epsilon_of(noise_multiplier=20.0, steps=130), rel=1e-3)
-
-
-# --- the file -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

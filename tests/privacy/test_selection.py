@@ -207,16 +207,12 @@ def test_a_plan_refuses_a_search_it_did_not_run(changes: dict[str, Any], words: 
 
 
 def test_a_search_refuses_nonsense() -> None:
-    for name, value in (
-        ("expected_runs", 1),
-        ("expected_runs", 1e4),
-        ("candidates", ()),
-        ("candidates", (SHORT, SHORT)),
-        ("score", None),
-        ("validation_units", 0),
+    for change in (
+        *({"expected_runs": 1}, {"expected_runs": 1e4}, {"score": None}),
+        *({"candidates": ()}, {"candidates": (SHORT, SHORT)}, {"validation_units": 0}),
     ):
         with pytest.raises(ConfigError):
-            selection(**{name: value})
+            selection(**change)
 
 
 # hazard 30

@@ -128,11 +128,7 @@ def attack(target: Target, *, shadows: int = 16) -> Attacks:
 
 
 def membership(
-    graph: DocumentGraph,
-    settings: Settings,
-    plan: PrivacyPlan | None,
-    *,
-    shadows: int,
+    graph: DocumentGraph, settings: Settings, plan: PrivacyPlan | None, *, shadows: int
 ) -> dict[tuple[str, Mode], Members]:
     """Attacks every model by the others: scores of documents and of persons, by covered mode.
 

@@ -15,7 +15,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -282,14 +282,8 @@ class Target:
 def audit_target(target: Target, *, runs: int | None = None, confidence: float = 0.95) -> Audit:
     """Audits a run or a corpus: worst cases in many runs, and the errors of its own model."""
     plan, graph = target.plan, target.graph
-    made = audit(
-        target.prepared.settings,
-        plan,
-        dense=graph.dense,
-        claim=target.claim,
-        runs=runs,
-        confidence=confidence,
-    )
+    own = partial(audit, target.prepared.settings, plan, dense=graph.dense, claim=target.claim)
+    made = own(runs=runs, confidence=confidence)
     sure = 1.0 - (1.0 - confidence) / _ALARM
     errors = generalisation(target.released, graph, target.claim, plan.delta, sure)
     broken = made.broken

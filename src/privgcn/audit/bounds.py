@@ -131,17 +131,14 @@ def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike, copies: int = 1) -> 
 
 
 def true_positives(
-    positives: npt.ArrayLike,
-    negatives: npt.ArrayLike,
-    false_positive_rate: float,
-    copies: int = 1,
+    positives: npt.ArrayLike, negatives: npt.ArrayLike, rate: float, copies: int = 1
 ) -> Measured:
     """The fraction of positives above all but a few negatives; ``copies`` as for :func:`auc`.
 
     The interval (Clopper and Pearson) is of the positives; the threshold is as it came out.
     """
     first, second = np.asarray(positives, float), np.sort(np.asarray(negatives, float))
-    allowed = math.floor(false_positive_rate * len(second))
+    allowed = math.floor(rate * len(second))
     threshold = second[len(second) - 1 - allowed]
     above, trials = int((first > threshold).sum()) / copies, len(first) / copies
     return Measured(

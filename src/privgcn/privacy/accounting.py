@@ -42,18 +42,10 @@ Array: TypeAlias = NDArray[np.float64]
 LEAST_NOISE, MOST_NOISE = 0.01, 1e9
 
 Accountant = Literal["pld", "rdp", "moments"]
-Noise = Annotated[
-    Real,
-    Field(
-        ge=LEAST_NOISE,
-        le=MOST_NOISE,
-        description="Less protects nothing, more drowns everything; recipe 'plain' trains "
-        "without privacy.",
-    ),
-]
-Probability = Annotated[
-    Real, Field(gt=0.0, le=1.0, description="Use 1.0 to take every group in every step.")
-]
+_LESS = "Less protects nothing, more drowns everything; 'plain' trains without privacy."
+Noise = Annotated[Real, Field(ge=LEAST_NOISE, le=MOST_NOISE, description=_LESS)]
+_ALWAYS = "Use 1.0 to take every group in every step."
+Probability = Annotated[Real, Field(gt=0.0, le=1.0, description=_ALWAYS)]
 _WELL_BELOW = "Choose it well below one over the number of protected units."
 Delta = Annotated[Real, Field(ge=1e-300, le=0.5, description=_WELL_BELOW)]
 _Target = Annotated[Real, Field(ge=1e-6, le=1e6)]

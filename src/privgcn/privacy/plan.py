@@ -41,6 +41,7 @@ _OWNER, _SCHEDULE = "a privacy plan", "a sampling schedule"
 #: Above this fraction of 1/n, delta alone allows publishing some unit outright.
 _WEAK_DELTA = 0.1
 _COLUMN = "column:"
+_CLIPPED = "It bounds the norm of one group's vector; outside, rounding is not bounded."
 _WHOLE_UNITS = {"document": "document", "person": "owner"}
 
 
@@ -142,15 +143,7 @@ class PrivacyPlan:
     relation: Relation
     partition: PartitionFacts
     schedule: Schedule
-    clip_norm: Annotated[
-        Real,
-        Field(
-            ge=1e-6,
-            le=1e6,
-            description="It bounds the norm of one group's vector; outside this range "
-            "rounding could not be bounded.",
-        ),
-    ]
+    clip_norm: Annotated[Real, Field(ge=1e-6, le=1e6, description=_CLIPPED)]
     noise_multiplier: Noise
     steps: Count
     delta: Delta
@@ -280,12 +273,7 @@ def _require(holds: bool, rule: str) -> None:
 
 
 def plan_for(
-    privacy: PrivacySettings,
-    units: int,
-    *,
-    epochs: int,
-    seed: int,
-    columns: Mapping[str, Any],
+    privacy: PrivacySettings, units: int, *, epochs: int, seed: int, columns: Mapping[str, Any]
 ) -> PrivacyPlan:
     """The plan of a run, calibrated to its epsilon or with the noise multiplier given.
 
