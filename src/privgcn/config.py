@@ -29,13 +29,12 @@ _MOST_BYTES = 1 << 20
 
 
 class ModeFacts(NamedTuple):
-    """What a prediction of one inference mode sees, in words, and whether it is covered."""
+    """What a prediction sees, and whether it is covered: mere post-processing of the model."""
 
     sees: str
     covered: bool
 
 
-#: Covered is what looks at nothing but the released model and new documents: post-processing.
 MODES: dict[Mode, ModeFacts] = {
     "alone": ModeFacts("the new document only", covered=True),
     "own-graph": ModeFacts("the new documents and the edges among them", covered=True),

@@ -114,8 +114,7 @@ def probability_scores(truth: Classes, probabilities: NDArray[np.float64]) -> di
 def better_mode(truth: Classes, alone: Classes, own_graph: Classes) -> dict[str, Any]:
     """The covered mode that is right more often, ``alone`` of two equal ones.
 
-    Also how many documents either mode alone gets right, and how often chance would divide
-    these as unequally (McNemar's exact test).
+    And how often chance would divide the documents as unequally (McNemar's exact test).
     """
     from scipy.stats import binomtest
 
@@ -201,8 +200,7 @@ def references(
     """
     if settings.privacy is not None:
         raise PrivacyContractError(
-            "References train on the documents without noise, and no epsilon counts that. "
-            "Got private settings. Compare with a run without --epsilon, on public documents."
+            "References train on the documents without noise, and no epsilon counts that."
         )
     train, validation, test = (
         np.flatnonzero(graph.split == code) for code in (TRAIN, VALIDATION, TEST)

@@ -94,8 +94,7 @@ def check_room(path: Path) -> None:
 def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
     """Writes a file through a draft beside it, so that a crash leaves the old one or none.
 
-    The new file is on disk when this returns. The system takes the umask off its ``mode``;
-    0o600 keeps others out, whatever the umask.
+    The new file is on disk when this returns. The system takes the umask off its ``mode``.
     """
     data = content.encode() if isinstance(content, str) else content
     with writing(path):

@@ -35,10 +35,8 @@ class DocumentGraph:
     """A graph of documents, ready for a model.
 
     Attributes:
-        features: One row per document.
         edges: ``[2, m]``, undirected, each edge once with the smaller index first.
         labels: Class of each document, -1 where there is none.
-        classes: Number of classes.
         split: 0 train, 1 validation, 2 test, 3 outside.
         owners: Owner of each document, or ``None``.
     """
@@ -129,8 +127,8 @@ def check_rows(graph: DocumentGraph, rows: NDArray[np.int64] | None) -> None:
     A row of a ``csc_array`` would be a column, a document that was chosen twice in two groups.
     """
     features = graph.features
-    dense = type(features) in (np.ndarray, np.memmap)
-    if not (dense or (issparse(features) and features.format == "csr")):
+    stored = features.format if issparse(features) else type(features)
+    if stored not in ("csr", np.ndarray, np.memmap):
         raise ValueError("Feature rows must be an array or a csr_array.")
     if features.ndim != 2 or features.dtype.kind not in "biuf":
         raise ValueError("Feature rows must be a table of real numbers.")

@@ -39,9 +39,7 @@ def scores_in_mode(
     *,
     module: nn.Module | None = None,
 ) -> NDArray[Any]:
-    """Class scores ``[rows, classes]`` of some documents of a graph.
-
-    ``module`` is the user's own network, where the model is one.
+    """Class scores ``[rows, classes]``; ``module`` is the user's own network, if it is one.
 
     Raises:
         ConfigError: The model was not trained for the prediction that its settings name.

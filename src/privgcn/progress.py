@@ -48,10 +48,7 @@ def watched(watcher: Watcher | None) -> Iterator[None]:
 
 
 class Printed:
-    """Prints, every so many seconds, how much of a stage is done.
-
-    Each of the ``stages`` may begin with a line of its own.
-    """
+    """Prints how much is done every so many seconds and, if asked, how ``stages`` begin."""
 
     def __init__(
         self, seconds: float = 5.0, file: TextIO | None = None, *, stages: bool = True

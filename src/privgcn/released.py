@@ -22,10 +22,8 @@ class Released:
     """A trained model, without a way back to the documents it was trained on.
 
     Attributes:
-        kind: What the tensors are the weights of.
         tensors: Of recipe ``auto``: ``weight``, ``iterates`` and, where there are any,
             ``mean``, ``class_bias`` and ``label_direction``. Of a network: its parameters.
-        settings: What it was trained with.
         plan: What its guarantee rests on; ``None`` for a non-private run.
         releasable: Whether noise and samples came from a secret source.
         matching: The numbers that the prediction computes with, if they were saved with the

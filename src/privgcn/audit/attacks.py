@@ -89,8 +89,7 @@ def read_attacks(path: Path) -> Attacks:
 def attack(target: Target, *, shadows: int = 16) -> Attacks:
     """Attacks models that train as the target does, and models without privacy beside them.
 
-    The own model of a private run is asked about edges. ``shadows`` models of each kind tell
-    membership: 16 of them take about a minute.
+    ``shadows`` models of each kind tell membership: 16 of them take about a minute.
     """
     corpus, given, graph = target.prepared.corpus, target.prepared.settings, target.graph
     connected = bool((graph.split[graph.edges] == TRAIN).all(0).any())
@@ -223,10 +222,7 @@ def answers(released: Released, graph: DocumentGraph, mode: Mode) -> Floats:
 
 
 def stolen_edges(graph: DocumentGraph, vectors: Floats) -> Members:
-    """Tells connected training documents from as many others by how alike their vectors are.
-
-    He et al. (2021). Connected documents are alike anyway: compare with their texts.
-    """
+    """Tells connected training documents from others by their vectors (He et al. 2021)."""
     random = np.random.default_rng(0)
     training = graph.split == TRAIN
     edges = graph.edges[:, training[graph.edges].all(0)]

@@ -3,10 +3,9 @@
     case -> many trainings with and without the unit -> a guess about each -> right guesses
          -> the least advantage (Clopper-Pearson) -> epsilon, with as much noise as it allows
 
-A bound above the claim shows a defect; one below it proves only that this adversary, with
-so many runs, learned no more. An auditor also observes the engine: how far a unit moves a sum,
-and whether noise and samples are what the plan says. And what a claim says of everybody it says
-of the model's own errors (:func:`generalisation`).
+A bound above the claim shows a defect; one below it proves little. An auditor also observes how
+far a unit moves a sum, and whether noise and samples are what the plan says. And what a claim
+says of everybody it says of the model's own errors (:func:`generalisation`).
 """
 
 from __future__ import annotations
@@ -62,10 +61,9 @@ _NOISE, _VALUES, _BITS = 1 << 24, 256, 8
 
 
 class Generalisation(NamedTuple):
-    """Errors of a private model, each document alone, as fractions.
+    """Errors on training documents (``seen``) and others, each alone, as fractions.
 
-    On training documents (``seen``) and others; the most that ``seen`` and the claim allow on
-    documents of the same kind; the ``least`` that ``unseen`` leaves plausible.
+    And the most that ``seen`` and the claim allow, the ``least`` that ``unseen`` leaves open.
     """
 
     seen: float
@@ -181,12 +179,10 @@ def _trainings(
 
 def _defects(trainings: Trainings, plan: PrivacyPlan, level: float) -> list[str]:
     """What an auditor observes of the engine that contradicts its plan."""
-    reasons = []
-    if trainings.largest_move > plan.sensitivity * _ROUNDING:
-        reasons.append(
-            f"one unit moved a sum by {trainings.largest_move:.3g} clip norms, the plan "
-            f"accounts for {plan.sensitivity}"
-        )
+    reasons, moved, paid = [], trainings.largest_move, plan.sensitivity
+    if moved > paid * _ROUNDING:
+        words = f"one unit moved a sum by {moved:.3g} clip norms, the plan accounts for {paid}"
+        reasons.append(words)
     if trainings.foreign:
         reasons.append(f"{trainings.foreign} releases were of sums that neither neighbour has")
     grid = Grid.of(plan.noise_multiplier, trainings.case.plan.partition.groups)
@@ -194,10 +190,8 @@ def _defects(trainings: Trainings, plan: PrivacyPlan, level: float) -> list[str]
     rate = plan.training.sampling_probability
     least = least_fraction(trainings.sampled, trainings.could, level)
     if least > rate:
-        reasons.append(
-            f"steps used a group with a probability of at least {least:.3g}, the plan accounts "
-            f"for {rate:.3g}"
-        )
+        words = f"steps used a group with a probability of at least {least:.3g}"
+        reasons.append(f"{words}, the plan accounts for {rate:.3g}")
     return reasons
 
 
@@ -295,11 +289,10 @@ def audit_target(target: Target, *, runs: int | None = None, confidence: float =
     return made._replace(generalisation=errors, broken=broken)
 
 
-# The engine has no hook that could leak a sum, and needs none. Sessions with the same key draw
-# the same noise: what two of them answer to one question differs by their documents alone. So
-# beside the session that trains there are others that are asked the same questions: one without
-# any document, whose answers are the noise, and, with a key of their own, those of the worlds
-# that an adversary compares.
+# The engine has no hook that could leak a sum. Sessions with the same key draw the same noise:
+# what two of them answer differs by their documents alone. So beside the session that trains
+# there are others that are asked the same questions: one without any document, whose answers
+# are the noise, and, with a key of their own, those of the worlds that an adversary compares.
 
 
 @dataclass(eq=False)
@@ -331,9 +324,8 @@ class Trainings:
 
     def guessed(self) -> tuple[int, int]:
         """Right guesses and all of them, by the strongest test of an engine as planned."""
-        there = np.concatenate(self.there)
-        guesses = np.concatenate(self.releases) > 0.0
-        return int((guesses == there).sum()), len(there)
+        right = np.concatenate(self.there) == (np.concatenate(self.releases) > 0.0)
+        return int(right.sum()), len(right)
 
 
 class _WatchedSession(Session):

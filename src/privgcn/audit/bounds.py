@@ -97,11 +97,7 @@ def epsilon_of_advantage(
 def _sampled(event: GaussianEvent, delta: float) -> tuple[float, float]:
     """Advantage and epsilon of a sampled event, by the library alone; both from above."""
     composed = loss_distribution(event, _GRID).self_compose(event.count)
-    advantage, epsilon = (
-        composed.get_delta_for_epsilon(0.0),
-        composed.get_epsilon_for_delta(delta),
-    )
-    return float(advantage), float(epsilon)
+    return composed.get_delta_for_epsilon(0.0), composed.get_epsilon_for_delta(delta)
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:

@@ -6,8 +6,7 @@ there pull the opposite way once it is gone; its edges lead into other groups, w
 it must arrive.
 
 Where every unit of a linear model is its own group, many canaries fit into one training, each
-with a feature column of its own: what is released there is about this canary and nobody else,
-and so each of them is a run of its own.
+with a feature column of its own, and so each of them is a run of its own.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Case:
     @cached_property
     def always(self) -> PrivacyPlan:
         """The plan without chance: which targets a step uses is known."""
-        if self.plan.training.sampling_probability == 1.0:
+        if self.plan.schedule.name != "poisson":
             return self.plan
         return replace(self.plan, schedule=Schedule("all", self.plan.partition.groups))
 
@@ -125,9 +124,8 @@ def single_case(settings: Settings, plan: PrivacyPlan, *, dense: bool) -> Case:
     stored: Any = np.asarray if dense else csr_array
     features = stored(rows.astype(np.float32))
     present = DocumentGraph(features, edges, labels, classes, split, owners)
-    if plan.relation == "remove":
-        absent = without(present, members)
-    else:
+    absent = without(present, members)
+    if plan.relation == "replace":
         rows[members] *= sign
         turned, other = stored(rows.astype(np.float32)), np.where(members, label, labels)
         absent = replace(present, features=turned, labels=other)

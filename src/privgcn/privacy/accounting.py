@@ -177,7 +177,7 @@ def _pld(events: _Gaussians, delta: float) -> float:
     """The tightest of three proven bounds.
 
     Where rounding spoils the loss distribution (tiny rates over very many steps, huge epsilon,
-    tiny delta), the Renyi bound or the bound for someone who sees the samples is tighter.
+    tiny delta), Renyi's or the one for somebody who sees the samples is tighter.
     """
     ratio, sampled = merged(events)
     if not sampled:
@@ -193,10 +193,9 @@ def ratio_of(events: _Gaussians) -> float:
 
 
 def deltas_of(event: Event, epsilons: Array, delta: float) -> Array:
-    """Upper bounds on the deltas of one event at some epsilons of at least 0.
+    """Upper bounds on the deltas of one event at some epsilons, on a grid for ``delta``.
 
-    The least of the three bounds of ``pld``, on a grid for ``delta``; of a search, the Renyi
-    bound.
+    The least of the three bounds of ``pld``; of a search, the Renyi bound.
     """
     deltas = curve_deltas(renyi_curve((event,)), epsilons)
     if isinstance(event, GaussianEvent):
@@ -385,10 +384,7 @@ def curve_deltas(curve: Array, epsilons: Array) -> Array:
 
 
 def _moments(events: _Gaussians, delta: float) -> float:
-    """Epsilon by the moments accountant as the paper used it: its orders 1 to 32.
-
-    Order 32 is often too low to be best, and the classical conversion is not the tightest.
-    """
+    """As the paper used it: orders 1 to 32, and a conversion that is not the tightest."""
     few = (ORDERS >= 2) & (ORDERS <= 33) & (ORDERS % 1 == 0)
     return float((renyi_curve(events)[few] - math.log(delta) / (ORDERS[few] - 1.0)).min())
 

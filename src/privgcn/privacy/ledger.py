@@ -126,7 +126,6 @@ class Ledger:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keeps everybody else out; what the system says becomes one line."""
         try:
             # The lock would make folders that nobody asked for.
             os.stat(self.path.parent)
@@ -165,7 +164,7 @@ class Ledger:
         return content, tuple(entries)
 
     def _composed(self, plans: Sequence[PrivacyPlan], delta: float) -> float:
-        """Their epsilon together; refuses releases whose units are not the same ones."""
+        """Their epsilon together, if their units are the same ones."""
         for plan in plans[1:]:
             first = plans[0]
             if (first.unit, first.relation) != (plan.unit, plan.relation):

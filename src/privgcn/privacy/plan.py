@@ -73,11 +73,11 @@ class PartitionFacts:
 class Schedule:
     """Which groups a step uses, and with that what all steps cost.
 
-    ``all`` uses every group in every step. ``poisson`` takes each group independently with one
-    probability; that the samples stay as secret as the noise is assumed. ``epoch`` uses one
-    group after the other, each once per epoch. Groups are disjoint, so a unit is touched once
-    per epoch begun; given the past, a step on another group has the same law on both
-    neighbours, so this holds for adaptive steps too. No amplification is claimed for it.
+    ``all`` uses every group. ``poisson`` takes each group independently with one probability;
+    that the samples stay as secret as the noise is assumed. ``epoch`` uses one group after the
+    other. Groups are disjoint, so a unit is touched once per epoch begun; given the past, a
+    step on another group has the same law on both neighbours, so this holds for adaptive steps
+    too. No amplification is claimed for it.
     """
 
     name: Annotated[Literal["all", "poisson", "epoch"], Field(title="sampling")]

@@ -59,11 +59,8 @@ class RunCount:
         return root(lambda rate: -rate / math.expm1(-rate) < self.expected, 1e-3, 501.0)
 
     def draw(self, source: RandomSource) -> int:
-        """How many runs to make; must stay as secret as the noise.
-
-        Arrivals of a Poisson process, counted again until there is one: no number is too
-        large to come up.
-        """
+        """How many runs to make; must stay as secret as the noise."""
+        # Arrivals of a Poisson process, again until there is one: no number is too large.
         runs, rate = 0, self.rate
         while not runs:
             time = 0.0

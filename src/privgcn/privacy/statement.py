@@ -51,17 +51,14 @@ _NOT_COVERED_FOR: dict[str, tuple[str, ...]] = {
 _FIGURES = ("epsilon", "epsilon_without_amplification", "gaussian_mu", "detected_at_1_percent")
 _AGREEMENT = 1e-6
 _OWNER = "a statement"
-# Whoever reads a statement reads it whole: no list or text in it is without an end.
+# No list or text of a statement is without an end.
 _Text = Annotated[str, Field(max_length=20_000)]
 _Version = Annotated[str, Field(max_length=200)]
 
 
 @strict("a fact")
 class Fact:
-    """One fact: a code of ``wording``, and the parameters that its sentence takes.
-
-    ``count`` and ``kind`` are of features or classes; ``detail`` says what no code does.
-    """
+    """One fact: a code of ``wording``, and the parameters that its sentence takes."""
 
     code: Annotated[str, Field(max_length=50)]
     count: Count | None = None
@@ -142,13 +139,9 @@ class PrivacyStatement:
     ) -> PrivacyStatement:
         """States what a run that followed ``plan`` may claim.
 
-        Args:
-            plan: The plan that the session ran.
-            releasable: Whether noise and samples came from a secret source.
-            assumed_public: What this run takes as public, beyond what every run does: facts,
-                or a sentence for what no code says.
-            not_covered: What this run leaves uncovered, likewise.
-            model_sha256: Of its model.
+        It is ``releasable`` if noise and samples came from a secret source. What it assumes to
+        be public or leaves uncovered, beyond what every run does, are facts, or sentences for
+        what no code says.
         """
         public, strength = list(_ALWAYS_PUBLIC), strength_of(plan.event, plan.delta)
         if plan.partition.kind == "column":
@@ -226,9 +219,8 @@ class PrivacyStatement:
             if not math.isclose(*pair, rel_tol=_AGREEMENT, abs_tol=1e-12):
                 raise _edited(name, f"{value!r}, computed from the plan", claimed)
         for name in ("assumed_public", "not_covered"):
-            given = getattr(self, name)
             for fact in getattr(again, name):
-                if fact not in given:
+                if fact not in getattr(self, name):
                     raise _edited(name, f"complete, with '{fact.code}'", "a list without it")
         if self.inference_modes != _CLAIMS:
             raise _edited("inference_modes", f"{', '.join(MODES)}, covered or not", "others")

@@ -27,8 +27,7 @@ _WORDS: dict[str, Any] = tomllib.loads(
     Path(__file__).with_name("words.toml").read_text(encoding="utf-8")
 )
 SHORT_UNIT: dict[str, str] = _WORDS["short_unit"]
-#: What a statement assumes to be public, and what it does not cover: sentences by code. The
-#: braces that a fact fills in itself (``count``, ``kind``, ``detail``) are its parameters.
+#: What a statement assumes to be public, and what it does not cover: sentences by code.
 SENTENCES: dict[str, str] = {**_WORDS["public"], **_WORDS["gaps"]}
 #: Above this, the bound lets a determined guesser be right nearly always.
 _LARGE_EPSILON = 8.0
@@ -104,8 +103,7 @@ def explained(statement: PrivacyStatement) -> dict[str, Any]:
         "digest": statement.digest,
         "package": statement.package_version,
     }
-    printable: dict[str, Any] = _printable(page)
-    return printable
+    return {name: _printable(value) for name, value in page.items()}
 
 
 def text(statement: PrivacyStatement) -> str:
@@ -207,7 +205,7 @@ def _mu_in_words(statement: PrivacyStatement) -> str:
 
 
 def _printable(value: Any) -> Any:
-    """The same texts without what could steer a terminal: others may have written them."""
+    """Texts without what could steer a terminal: others may have written them."""
     if isinstance(value, str):
         return "".join(c if c.isprintable() else " " for c in value)
     if isinstance(value, dict):
