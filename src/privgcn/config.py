@@ -4,9 +4,6 @@ A setting can be overridden by a flag (or a constructor parameter), by ``--set``
 settings file, in this order of strength; a recipe has the values that nobody named. A setting
 of ``privacy`` may be named twice only if both say the same: the weaker override would otherwise
 be dropped, or the stronger one be a slip that nobody notices.
-
-    >>> resolve(("a flag", {"privacy.epsilon": 1.0, "seed": 3})).recipe
-    'auto'
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""Documents as a graph: feature rows, edges, propagation, and the partition into groups.
-
-Examples:
-    >>> rows, labels = np.eye(3, dtype=np.float32), np.array([0, 1, -1])
-    >>> graph = DocumentGraph(rows, np.array([[0], [2]]), labels, 2, np.zeros(3, np.int8))
-    >>> graph.propagation.toarray().round(2).tolist()
-    [[0.5, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.0, 0.5]]
-"""
+"""Documents as a graph: feature rows, edges, propagation, and the partition into groups."""
 
 from __future__ import annotations
 
