@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import UnionType
@@ -120,24 +121,32 @@ def _rows(model: type[BaseModel], prefix: str, names: tuple[str, ...]) -> str:
 
 def _recipes() -> str:
     defaults = flattened(Settings(privacy=PrivacySettings()).model_dump())
-    blocks = ["## Recipes", "What each recipe sets, where it differs from the default."]
+    lines = []
     for name in RECIPES:
-        chosen = flattened(
-            make_settings(name, epsilon=None if name == "plain" else 1.0).model_dump()
-        )
-        rows = [
-            (f"`{key}`", _written(value))
-            for key, value in chosen.items()
+        settings = make_settings(name, epsilon=None if name == "plain" else 1.0)
+        chosen = [
+            f"`{key}={value}`"
+            for key, value in flattened(settings.model_dump()).items()
             if key not in ("recipe", "privacy", "privacy.epsilon")
             and value != defaults.get(key)
         ]
-        blocks += [f"### `{name}`", _table(("setting", "value"), rows)]
-    return "\n\n".join(blocks)
+        lines.append(f"- **{name}**: {', '.join(chosen)}.")
+    intro = "What each recipe sets, where it differs from the default."
+    return "\n\n".join(("## Recipes", intro, "\n".join(lines)))
 
 
 def command_line_page() -> str:
-    """Every verb with its arguments and options."""
+    """Every verb with its arguments and options; what several verbs take stands there once."""
     group: Any = typer.main.get_command(app)
+    verbs = {name: group.get_command(None, name) for name in group.list_commands(None)}
+    rows = {
+        name: [_parameter_row(p) for p in command.params if not p.hidden]
+        for name, command in verbs.items()
+    }
+    often = Counter(row for table in rows.values() for row in table if row[0][1] == "-")
+    # Of two meanings of one option the usual one; the other stays with its verb.
+    shared = dict(row for row, count in reversed(often.most_common()) if count > 1)
+    everywhere = [option for (option, _), count in often.items() if count == len(verbs)]
     blocks = [
         "# Command line",
         "Made by `python scripts/reference.py` from the program's own help. `privgcn VERB -h` "
@@ -147,13 +156,20 @@ def command_line_page() -> str:
         "Ctrl-C, and 1 for a bug. `privgcn --install-completion` completes words in your "
         "shell.",
     ]
-    for verb in group.list_commands(None):
-        command = group.get_command(None, verb)
+    for name, command in verbs.items():
         words = [_name(p) for p in command.params if p.param_type_name == "argument"]
-        usage = " ".join(["privgcn", verb, *words, "[OPTIONS]"])
-        blocks += [f"## `{verb}`", _help(command.help), f"```text\n{usage}\n```"]
-        rows = [_parameter_row(p) for p in command.params if not p.hidden]
-        blocks.append(_table(("option", "meaning"), rows))
+        usage = " ".join(["privgcn", name, *words, "[OPTIONS]"])
+        blocks += [f"## `{name}`", _help(command.help), f"```text\n{usage}\n```"]
+        own = [row for row in rows[name] if row not in shared.items()]
+        also = [row[0] for row in rows[name] if row not in own and row[0] not in everywhere]
+        blocks.append(_table(("option", "meaning"), own))
+        if also:
+            blocks.append(f"[As other verbs](#options-of-several-verbs): {', '.join(also)}.")
+    blocks += [
+        "## Options of several verbs",
+        f"Every verb takes {', '.join(everywhere)}.",
+        _table(("option", "meaning"), list(reversed(shared.items()))),
+    ]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -165,7 +181,7 @@ def _help(text: str | None) -> str:
 def _name(argument: Any) -> str:
     """An argument as the usage line writes it."""
     name = argument.metavar or argument.name.upper()
-    name += "..." if argument.nargs == -1 else ""
+    name = name.removesuffix("...") + ("..." if argument.nargs == -1 else "")
     return name if argument.required else f"[{name}]"
 
 
