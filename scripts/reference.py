@@ -151,10 +151,9 @@ def command_line_page() -> str:
         "# Command line",
         "Made by `python scripts/reference.py` from the program's own help. `privgcn VERB -h` "
         "says the same. Answers go to standard output, everything else to standard error. The "
-        "exit code is 0, 2 for a mistake of the user, 3 for data that are not available, 4 "
-        "where a rank of `torchrun` was lost, 5 where an audit found a claim broken, 130 after "
-        "Ctrl-C, and 1 for a bug. `privgcn --install-completion` completes words in your "
-        "shell.",
+        "exit code is 0, 2 for a mistake of the user, 3 for data that are not available, 5 "
+        "where an audit found a claim broken, 130 after Ctrl-C, and 1 for a lost rank of "
+        "`torchrun` or a bug. `privgcn --install-completion` completes words in your shell.",
     ]
     for name, command in verbs.items():
         words = [_name(p) for p in command.params if p.param_type_name == "argument"]

@@ -38,7 +38,7 @@ class PrivGCNError(Exception):
     """Base of all errors that this package raises on purpose; the message is one line.
 
     ``exit_code`` is what the command line returns: 2 for a mistake of the user, 3 for data
-    that cannot be had, 4 for a lost rank, 1 for a bug.
+    that cannot be had, 1 for a lost rank or a bug.
     """
 
     exit_code = 1
@@ -91,8 +91,6 @@ class PrivacyContractError(PrivGCNError):
 
 class RankLostError(PrivGCNError):
     """A process that trains the same model is gone, or cannot be reached."""
-
-    exit_code = 4
 
 
 class MissingExtraError(ConfigError):

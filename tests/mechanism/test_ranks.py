@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from brute_force import plan_of, random_graph
-from privgcn.errors import ConfigError, PrivGCNError
+from privgcn.errors import ConfigError, RankLostError
 from privgcn.graph import partition
 from privgcn.mechanism import Groups, RandomSource, Ranks, Session, SoftmaxGradient, Statistics
 from privgcn.mechanism.ranks import TIMEOUT
@@ -109,7 +109,7 @@ def work(task: str, folder: Path) -> None:
                 if ranks.number == 1:
                     time.sleep(600)
                 ranks.sum(np.zeros(1))
-    except PrivGCNError as error:
+    except RankLostError as error:
         print(f"Error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
 

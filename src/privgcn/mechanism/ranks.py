@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privgcn.errors import ConfigError, PrivGCNError
+from privgcn.errors import ConfigError, RankLostError
 
 TIMEOUT = "PRIVGCN_RANK_TIMEOUT"  # seconds without a word after which a rank counts as lost
 
@@ -85,7 +85,7 @@ class Ranks:
 
 
 def _lost(*_: object) -> NoReturn:
-    raise PrivGCNError(
+    raise RankLostError(
         "A rank was lost: its process ended or was told to end, or it was silent for more "
         f"than {_seconds_to_wait()} s (see {TIMEOUT}). Start the run again."
     ) from None
