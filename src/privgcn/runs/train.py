@@ -391,7 +391,7 @@ def _encoded(prepared: PreparedRun) -> DocumentGraph:
     if ranks is not None and plan is not None and shares:
         train = corpus.train
         groups = partition(plan.partition, len(train), train.owners, train.columns)
-        mine = np.full(len(corpus), ranks.leads)
+        mine = ranks.holds(np.arange(len(corpus)))
         mine[corpus.split == TRAIN] = ranks.holds(groups)
         encoded = np.flatnonzero(mine)
     return graph_of(corpus, prepared.featurizer, prepared.settings, encoded)
