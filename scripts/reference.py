@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -161,15 +161,19 @@ def command_line_page() -> str:
         blocks += [f"## `{name}`", _help(command.help), f"```text\n{usage}\n```"]
         own = [row for row in rows[name] if row not in shared.items()]
         also = [row[0] for row in rows[name] if row not in own and row[0] not in everywhere]
-        blocks.append(_table(("option", "meaning"), own))
+        blocks.append(_options(own))
         if also:
             blocks.append(f"[As other verbs](#options-of-several-verbs): {', '.join(also)}.")
     blocks += [
         "## Options of several verbs",
         f"Every verb takes {', '.join(everywhere)}.",
-        _table(("option", "meaning"), list(reversed(shared.items()))),
+        _options(reversed(shared.items())),
     ]
     return "\n\n".join(blocks) + "\n"
+
+
+def _options(rows: Iterable[tuple[str, str]]) -> str:
+    return "\n".join(f"- {name}: {meaning}" for name, meaning in rows)
 
 
 def _help(text: str | None) -> str:
