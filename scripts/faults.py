@@ -42,7 +42,7 @@ COMMANDS: dict[str, list[str]] = {
     "release": [*PRIVGCN, *RELEASE],
     "reproduce": [
         *(*PRIVGCN, "reproduce", "experiment-a", "--quick", "--datasets", "letters"),
-        *("--workers", "2", "--out", "made/run"),
+        *("--workers", "2", "--quiet", "--out", "made/run"),
     ],
 }
 
