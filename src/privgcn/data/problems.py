@@ -69,9 +69,11 @@ class Problems:
             self.add(str(error).removesuffix("."))
         elif error is not None:
             return False
-        for problem in self.by_rule.values():
-            if problem.stops and not self.check:
-                raise DataError(str(problem)) from None
+        stopping = [str(problem) for problem in self.by_rule.values() if problem.stops]
+        if stopping and not self.check:
+            # Columns that were named and are not there are one mistake.
+            columns = [line for line in stopping if line.startswith("The column of --")]
+            raise DataError(" ".join(columns or stopping[:1])) from None
         return True
 
     def add(
