@@ -43,3 +43,14 @@ def test_a_run_tells_its_stages_in_order_and_counts_its_steps(tmp_path: Path) ->
     progress.begin("training")
     progress.advance(1, 2)
     assert silent.names == []
+
+
+def test_a_long_stage_prints_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    for seconds in (0.0, 60.0):
+        with progress.watched(progress.Printed(seconds, stages=False)):
+            progress.begin("encoding")
+            progress.advance(900, 1_000)
+    assert capsys.readouterr().out.splitlines() == [
+        "encoding ...",
+        "encoding: 900 of 1,000, 0 s left",
+    ]

@@ -48,21 +48,25 @@ def watched(watcher: Watcher | None) -> Iterator[None]:
 
 
 class Printed:
-    """Prints how much is done every so many seconds and, if asked, how ``stages`` begin."""
+    """A watcher that prints, every so many seconds, how much of a stage is done and is left.
+
+    Each of the ``stages`` may begin with a line of its own.
+    """
 
     def __init__(
         self, seconds: float = 5.0, file: TextIO | None = None, *, stages: bool = True
     ) -> None:
         self._every, self._file, self._stages = seconds, file, stages
-        self._name, self._next = "", time.monotonic() + seconds
+        self._name, self._begun, self._next = "", 0.0, time.monotonic() + seconds
 
     def begin(self, name: str) -> None:  # noqa: D102
-        self._name = name
+        self._name, self._begun = name, time.monotonic()
         if name:
             self._print(f"{name} ...", always=self._stages)
 
     def advance(self, done: int, total: int) -> None:  # noqa: D102
-        self._print(f"{self._name}: {done:,} of {total:,}")
+        left = (time.monotonic() - self._begun) * (total - done) / max(done, 1)
+        self._print(f"{self._name}: {done:,} of {total:,}, {left:,.0f} s left")
 
     def _print(self, line: str, *, always: bool = False) -> None:
         now = time.monotonic()

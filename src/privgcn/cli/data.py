@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from typer import Argument, Option
 
 from privgcn.cli.flags import READING, Chosen, takes
-from privgcn.cli.output import Answer, shown_progress, watched_by_a_person
+from privgcn.cli.output import Answer, shown_progress
 from privgcn.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,28 +28,27 @@ def check(source: str, chosen: Chosen) -> Answer:
     reading = resolve(*chosen.overrides()).data.reading
     with shown_progress():
         found = check_documents(source, **reading)
+    facts, options = found.facts, {**reading, **found.options}
     record = {
         "trainable": found.trainable,
         "problems": [asdict(problem) for problem in found.problems],
-        "facts": found.facts,
+        "facts": facts,
         "options": found.options,
     }
-    options = {**reading, **found.options}
-    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    after = f"Mend what is wrong. Next: privgcn {shlex.join(['check', source, *words])}"
+    verb, more, after = "check", list[str](), "Mend what is wrong"
     if found.trainable:
-        unit = ["--unit", "person"] * bool(found.facts["owners"] or options.get("owner"))
-        following = shlex.join(["train", source, *words, "--epsilon", "1", *unit])
-        after = f"Nothing stops training. Next: privgcn {following}"
-    lines = [*_problems(found), *_facts(found.facts), after]
+        verb, more, after = "train", ["--epsilon", "1"], "Nothing stops training"
+        more += ["--unit", "person"] * bool(facts["owners"] or options.get("owner"))
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    following = f"{after}. Next: privgcn {shlex.join([verb, source, *words, *more])}"
+    lines = [*_problems(found), *_facts(facts), following]
     return Answer(record, lines, 0 if found.trainable else 2)
 
 
 def _problems(found: Check) -> Iterator[str]:
     ranked = sorted(found.problems, key=lambda problem: not problem.stops)
     for number, problem in enumerate(ranked, start=1):
-        head = f"Problem {number}" if problem.stops else "Note"
-        yield f"{head}: {problem.rule}."
+        yield f"{f'Problem {number}' if problem.stops else 'Note'}: {problem.rule}."
         more = problem.count - len(problem.examples)
         if problem.examples:
             yield "  Got " + "; ".join(problem.examples) + f"; {more:,} more" * (more > 0)
@@ -63,10 +63,8 @@ def _facts(facts: dict[str, Any]) -> Iterator[str]:
     yield f"Found {facts['documents']:,} documents{owners} and {facts['edges']:,} edges."
     for name in ("classes", "split"):
         counts = ", ".join(f"{key} {count:,}" for key, count in facts[name].items() if count)
-        if counts:
-            yield f"{name.capitalize()}: {counts}."
-    if facts["unlabelled"]:
-        yield f"Without a label: {facts['unlabelled']:,}."
+        yield f"{name.capitalize()}: {counts}." if counts else ""
+    yield f"Without a label: {facts['unlabelled']:,}." if facts["unlabelled"] else ""
 
 
 @takes(data_dir="Where to look (default: PRIVGCN_DATA or the user cache folder).")
@@ -79,8 +77,7 @@ def datasets(data_dir: Path | None = None) -> Answer:
     folder, records = data_folder(data_dir), []
     columns = ("name", "documents", "edges", "classes", "where", "title")
     for card in map(dataset, dataset_names()):
-        where = "not fetched" if card.missing(folder) else "here"
-        known = {**vars(card), "where": where}
+        known = {**vars(card), "where": "not fetched" if card.missing(folder) else "here"}
         more = ("features", "language", "licence")
         records.append({name: known[name] for name in (*columns, *more)})
     rows = [tuple(record[name] for name in columns) for record in records]
@@ -99,12 +96,11 @@ def fetch(name: str, data_dir: Path | None = None, copy: Path | None = None) -> 
     from privgcn.files import data_folder
 
     card, folder = dataset(name), data_folder(data_dir)
-    files = card.fetch(folder, source=copy, progressbar=watched_by_a_person())
+    files = card.fetch(folder, source=copy, progressbar=sys.stderr.isatty())
     lines = [f"{card.name} comes with the package: nothing to download."]
     if files:
-        lines = [f"{card.name}: {len(files)} files, checked, in {files[0].parent}"]
-    if files and copy is not None:
-        lines.append(card.load(folder, 0).summary)
+        read = card.load(folder, 0).summary if copy is not None else ""
+        lines = [f"{card.name}: {len(files)} files, checked, in {files[0].parent}", read]
     record = {"dataset": card.name, "data_dir": str(folder), "files": list(map(str, files))}
     return Answer(record, lines)
 
@@ -128,9 +124,7 @@ def cache(purge: bool = False, cache_dir: Path | None = None) -> Answer:
     lines = [f"Deleted from {folder}: {found}." if purge else f"{folder}: {found}."]
     if files and not purge:
         which = [] if cache_dir is None else ["--cache-dir", str(cache_dir)]
-        lines += [
-            "Vectors of private texts, not covered by any privacy guarantee.",
-            f"Delete them with: {shlex.join(['privgcn', 'cache', '--purge', *which])}",
-        ]
+        delete = shlex.join(["privgcn", "cache", "--purge", *which])
+        lines.append(f"Vectors of private texts, which no guarantee covers. Delete: {delete}")
     record = {"files": files, "size": size, "folder": str(folder), "purged": purge}
     return Answer(record, lines)

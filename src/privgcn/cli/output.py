@@ -7,15 +7,12 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from privgcn.errors import ConfigError, one_line
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from privgcn.report.tables import Table
 
 Verbosity = Literal["quiet", "usual", "verbose"]
@@ -23,8 +20,6 @@ Verbosity = Literal["quiet", "usual", "verbose"]
 STANDARD_OUTPUT = Path("-")
 """The file name that means standard output."""
 
-# From one line about a long stage to the next, where nobody watches a terminal.
-_SECONDS = 30.0
 # Wider than any table: where nobody watches, nothing is wrapped.
 _WIDE = 1_000
 
@@ -44,10 +39,8 @@ class Answer(NamedTuple):
 
     def show(self) -> None:
         """Prints one or the other."""
-        if _as_json:
-            say(json.dumps(self.record, indent=2, allow_nan=False))
-            return
-        for line in self.lines:
+        record = json.dumps(self.record, indent=2, allow_nan=False)
+        for line in [record] if _as_json else self.lines:
             if isinstance(line, str) and line:
                 say(line)
             elif line:
@@ -84,7 +77,7 @@ def say(text: str) -> None:
 
 def note(text: str) -> None:
     """Says something beside the result, on stderr, unless ``--quiet`` was given."""
-    if _verbosity != "quiet" and leads():
+    if text and _verbosity != "quiet" and leads():
         print(text, file=sys.stderr)
 
 
@@ -95,19 +88,19 @@ def print_table(table: Table) -> None:
     from rich.table import Table as Drawn
     from rich.text import Text
 
+    if not leads():
+        return
     drawn = Drawn(box=SIMPLE_HEAD, header_style="", show_edge=False, pad_edge=False)
     for index, name in enumerate(table.columns):
         drawn.add_column(Text(name), justify="right" if table.numeric(index) else "left")
     for row in table.texts():
         drawn.add_row(*map(Text, row))
-    say(table.title)
-    if leads():
-        Console(width=None if sys.stdout.isatty() else _WIDE).print(drawn)
-    for line in table.notes:
-        say(line)
+    print(table.title)
+    Console(width=None if sys.stdout.isatty() else _WIDE).print(drawn)
+    print(*table.notes, sep="\n", end="\n" if table.notes else "")
 
 
-def print_error(kind: str, message: str, exit_code: int) -> int:
+def print_error(kind: str, message: str, exit_code: int) -> None:
     """One line on stderr, or one JSON object on stdout where ``--json`` was given."""
     line = one_line(message)
     if wants_json():
@@ -115,7 +108,6 @@ def print_error(kind: str, message: str, exit_code: int) -> int:
         print(json.dumps({"error": error}, indent=2))
     else:
         print(f"Error: {line}", file=sys.stderr)
-    return exit_code
 
 
 def check_out(out: Path, *, overwrite: bool) -> None:
@@ -125,73 +117,30 @@ def check_out(out: Path, *, overwrite: bool) -> None:
 
     if out == STANDARD_OUTPUT:
         if wants_json():
-            raise ConfigError(
-                "The options --json and --out - both write to standard output. Leave one of "
-                "them out."
-            )
+            raise ConfigError("--json and --out - both write to standard output. Use one.")
         return
     with writing(out):
         path = Path(os.path.realpath(out))
         if is_stored(path.parent):
-            raise ConfigError(
-                f"The folder {out.parent} is a run, model or release, which must stay as it "
-                f"is. Got {out}. Name a file elsewhere."
-            )
-        if path.exists() and not path.is_file():
-            raise ConfigError(
-                "The output file must be a regular file, or - for standard output. Got "
-                f"{out}. Name another."
-            )
-        if path.exists() and not overwrite:
-            raise ConfigError(
-                f"The file {out} exists already. Add --overwrite to replace it, or name "
-                "another."
-            )
-        check_room(path)
-
-
-def watched_by_a_person() -> bool:
-    """Whether somebody at a terminal wants to see what goes on."""
-    return sys.stderr.isatty() and _verbosity != "quiet" and leads()
+            rule = "is in a run, model or release, which must stay as it is. Name another"
+        elif path.exists() and not path.is_file():
+            rule = "must be a regular file, or - for standard output. Name another"
+        elif path.exists() and not overwrite:
+            rule = "exists already. Add --overwrite to replace it, or name another"
+        else:
+            check_room(path)
+            return
+    raise ConfigError(f"The output file {out} {rule}.")
 
 
 @contextmanager
 def shown_progress(stage: str = "") -> Iterator[None]:
-    """Shows on stderr what the block is doing, with the time left where it is counted.
-
-    At a terminal a bar moves; elsewhere a long stage prints a line now and then.
-    """
+    """Says on stderr what the block is doing: every stage at a terminal, else long ones."""
     from privgcn import progress
 
-    if not watched_by_a_person():
-        quiet = _verbosity == "quiet" or not leads()
-        lines = None if quiet else progress.Printed(_SECONDS, sys.stderr, stages=False)
-        with progress.watched(lines):
-            yield
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    bar = Progress(console=Console(stderr=True), transient=True)
-    with bar, progress.watched(_Bar(bar)):
+    spoken, terminal = _verbosity != "quiet" and leads(), sys.stderr.isatty()
+    seconds = 5.0 if terminal else 30.0  # from one line to the next
+    printed = progress.Printed(seconds, sys.stderr, stages=terminal)
+    with progress.watched(printed if spoken else None):
         progress.begin(stage)
         yield
-
-
-@dataclass
-class _Bar:
-    """One line for what runs just now."""
-
-    bar: Progress
-
-    def begin(self, name: str) -> None:
-        """The line before gives way; an empty name only takes it away."""
-        for task in self.bar.task_ids:
-            self.bar.remove_task(task)
-        if name:
-            self.bar.add_task(name, total=None)
-
-    def advance(self, done: int, total: int) -> None:
-        """Moves the bar; until then it only says that something runs."""
-        for task in self.bar.task_ids:
-            self.bar.update(task, completed=done, total=total)
