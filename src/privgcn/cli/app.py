@@ -1,8 +1,7 @@
 """Joins the verbs and turns errors into one clear line and an exit code.
 
-A verb's module is imported when it runs; for the list of all verbs their modules say one line
-each and import little. Verbs of other packages come by entry points of the group
-``privgcn.commands``, each of which names a function like those here.
+A verb's module is imported when it runs, and imports little for the list of all verbs. Verbs
+of other packages come by entry points of the group ``privgcn.commands``.
 """
 
 from __future__ import annotations
@@ -39,8 +38,10 @@ _MODULES = {verb: module for verbs in _GROUPS.values() for verb, module in verbs
 VERBS = tuple(_MODULES)
 """The verbs of this package, in the order of the help."""
 _OTHER_NAMES = {"account": "plan", "calibrate": "plan"}
-_HELP = {"help_option_names": ["-h", "--help"]}
-_VERSION = "Show the version and exit."
+_STYLE: dict[str, Any] = {
+    "rich_markup_mode": None,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
 
 
 class Verbs(TyperGroup):
@@ -52,16 +53,12 @@ class Verbs(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One verb with its options; ``None`` where there is none of that name."""
-        from privgcn.cli.flags import command
-
         own, further = _OTHER_NAMES.get(cmd_name, cmd_name), _further_verbs()
         if own not in VERBS and own not in further:
             return None
         verb = _own_verb(own) if own in VERBS else further[own].load()
-        single = typer.Typer(
-            rich_markup_mode=None, context_settings=_HELP, add_completion=False
-        )
-        single.command(cmd_name)(command(verb))
+        single = typer.Typer(add_completion=False, **_STYLE)
+        single.command(cmd_name)(verb)
         return typer.main.get_command(single)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -85,12 +82,7 @@ class Verbs(TyperGroup):
 
 
 app = typer.Typer(
-    name="privgcn",
-    cls=Verbs,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings=_HELP,
+    name="privgcn", cls=Verbs, no_args_is_help=True, pretty_exceptions_enable=False, **_STYLE
 )
 
 
@@ -102,19 +94,16 @@ def _further_verbs() -> dict[str, Any]:
     return {point.name: point for point in entry_points(group="privgcn.commands")}
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        print(f"privgcn {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _every_verb(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help=_VERSION)
+        bool, typer.Option("--version", help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Text classification on graphs of documents, under differential privacy."""
+    if version:
+        print(f"privgcn {__version__}")
+        raise typer.Exit
 
 
 def run(words: list[str]) -> int:
@@ -128,32 +117,32 @@ def run(words: list[str]) -> int:
     try:
         code = app(words, prog_name="privgcn", standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except PrivGCNError as error:
-        if verbosity() == "verbose":
-            traceback.print_exc()
-        # All ranks fail alike and the first speaks for them; a loss only the others know.
-        if leads() or isinstance(error, RankLostError):
-            print_error(type(error).__name__, str(error), error.exit_code)
-        if isinstance(error, RankLostError):
-            # Half-open connections may abort a process that clears them away.
-            os._exit(error.exit_code)
-        return error.exit_code
     except Exception as error:
-        name, said = type(error).__name__, getattr(error, "format_message", None)
-        if name == "Abort":
+        kind, code, message = type(error).__name__, 1, str(error)
+        usage = getattr(error, "format_message", None)
+        if kind == "Abort":
             raise KeyboardInterrupt from None
-        if name == "NoArgsIsHelpError":
-            print(said and said())
+        if kind == "NoArgsIsHelpError":
+            print(usage and usage())
             return 2
-        if said is not None:
-            # Words that are no command.
+        if isinstance(error, PrivGCNError):
+            code = error.exit_code
+        elif usage is not None:
             context = getattr(error, "ctx", None)
             where = "privgcn" if context is None else context.command_path
-            message = f"{said().rstrip('.')}. See '{where} --help'."
-            return print_error("UsageError", message, 2)
-        if not wants_json():
+            kind, code, message = "UsageError", 2, usage().rstrip(".")
+            message = f"{message}. See '{where} --help'."
+        elif wants_json():
+            message = f"{message or repr(error)} (a bug of privgcn; --verbose shows where)"
+        else:
             raise
-        if verbosity() == "verbose":
+        if verbosity() == "verbose" and usage is None:
             traceback.print_exc()
-        bug = "a bug of privgcn; --verbose shows where it arose"
-        return print_error(name, f"{str(error) or repr(error)} ({bug})", 1)
+        lost = isinstance(error, RankLostError)
+        # All ranks fail alike and the first speaks for them; a loss only the others know.
+        if leads() or lost:
+            print_error(kind, message, code)
+        if lost:
+            # Half-open connections may abort a process that clears them away.
+            os._exit(code)
+        return code

@@ -47,19 +47,18 @@ def audit(
         f"One unit moved a sum by {result.largest_move:.4f} clip norms at most; the plan "
         f"accounts for {result.sensitivity}.",
     ]
+    record = {"source": source, "share": result.share, **result._asdict()}
     errors = result.generalisation
     if errors is not None:
+        record["generalisation"] = errors._asdict()
         lines.append(
             f"A model of these documents, each seen alone, errs on {errors.seen:.1%} of those "
             f"that trained it and on {errors.unseen:.1%} of others; the claim allows "
             f"{errors.allowed:.1%} on documents of the same kind."
         )
-    sound = "Nothing contradicts the claim. An audit bounds epsilon from below; it is no proof."
-    record = {"source": source, "share": result.share, **result._asdict()}
-    if errors is not None:
-        record["generalisation"] = errors._asdict()
     if result.broken:
         return Answer(record, lines, BROKEN)
+    sound = "Nothing contradicts the claim. An audit bounds epsilon from below; it is no proof."
     return Answer(record, [*lines, sound])
 
 
@@ -86,12 +85,9 @@ def attack(
 
     if out is not None:
         check_out(out, overwrite=overwrite)
-    if (
-        chosen.flags["epsilon"] is None
-        and chosen.config is None
-        and not is_stored(Path(source))
-    ):
-        chosen = chosen._replace(flags={**chosen.flags, "epsilon": 1.0})
+    flags = chosen.flags
+    if flags["epsilon"] is None and chosen.config is None and not is_stored(Path(source)):
+        chosen = chosen._replace(flags={**flags, "epsilon": 1.0})
     target = _target(source, chosen)
     with shown_progress("attacking"):
         result = attack_target(target, shadows=shadows)

@@ -4,8 +4,8 @@
     def audit(source: str, chosen: Chosen, repeats: int | None = None) -> Answer:
         settings = resolve(*chosen.overrides(source=source))
 
-What a verb returns is printed, as JSON if that was asked for. The flag of a setting is ``None``
-unless it was typed, so that no default of an option stands above ``--set`` or ``--config``.
+The flag of a setting is ``None`` unless it was typed, so that no default of an option stands
+above ``--set`` or ``--config``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ RUN_OR_RELEASE = Argument(help="A run or release folder.", metavar="RUN")
 
 # What a parameter means for all verbs that have it.
 _SHARED: dict[str, Any] = {
-    "source": Argument(help="A dataset's name, or a folder or file of documents."),
     "run": Argument(help="A run folder.", metavar="RUN"),
     "out": "Run folder (default: below runs).",
     "overwrite": "Replace the run or release in that folder, and only its own files.",
@@ -74,6 +73,7 @@ _SECTIONS: dict[str, dict[str, tuple[type, Any]]] = {
         "encoder": (str, "A Hugging Face encoder on this machine, by folder or name."),
     },
     "data.": {
+        "source": (str, Argument(help="A dataset's name, or a folder or file of documents.")),
         "classes": (str, "The class set, comma-separated, if it is public knowledge."),
         "id": (str, "The column with the ids, if it has another name than id."),
         "text": (str, "The column with the texts."),
@@ -85,7 +85,7 @@ _SECTIONS: dict[str, dict[str, tuple[type, Any]]] = {
     },
 }
 _OTHER_NAMES = {"features": "kind", "encoder": "options.model"}
-# Of each flag: the setting, its type and what it means.
+# Of each flag, and of the argument: the setting, its type and what it means.
 _SETTINGS = {
     flag: (section + _OTHER_NAMES.get(flag, flag), kind, meaning)
     for section, flags in _SECTIONS.items()
@@ -107,78 +107,71 @@ class Chosen(NamedTuple):
         return [f"--{name}" for name, value in named.items() if value not in (None, [])]
 
     def overrides(self, **more: Any) -> list[Overrides]:
-        """What was typed, the strongest first; ``more`` is by flag, or the ``source``."""
+        """What was typed, the strongest first; ``more`` is by the names of ``flags``."""
         from privgcn.config import command_line
 
         flags = {**self.flags, **more}
         if flags.get("classes"):
             names = map(str.strip, flags["classes"].split(","))
             flags["classes"] = [name for name in names if name]
-        values = {"data.source": flags.pop("source", None)}
-        values |= {_SETTINGS[name][0]: value for name, value in flags.items()}
+        values = {_SETTINGS[name][0]: value for name, value in flags.items()}
         return command_line(values, self.assignments, self.config)
 
 
-def takes(*settings: str, **meanings: Any) -> Callable[[Verb], Verb]:
+def takes(*settings: str, **meanings: Any) -> Callable[[Verb], Callable[..., None]]:
     """Says which settings have flags, and what a verb's parameters mean.
 
     Settings come in ``chosen``, with ``--set`` and ``--config``; or, where they only say how to
     read documents, in ``reading``. A meaning is the help, or an option or argument of Typer.
+    What Typer gets has the options of all verbs, too, and prints what the verb answers.
     """
 
-    def declared(verb: Verb) -> Verb:
-        verb.takes = settings, meanings  # type: ignore[attr-defined]
-        return verb
+    def declared(verb: Verb) -> Callable[..., None]:
+        signature = inspect.signature(verb, eval_str=True).parameters
+        typed: dict[str, tuple[Any, Any]] = {}
+        for name, own in signature.items():
+            if name not in ("chosen", "reading"):
+                typed[name] = own.annotation, own.default
+                continue
+            typed |= {flag: (_SETTINGS[flag][1] | None, None) for flag in settings}
+            if name == "chosen":
+                typed |= {
+                    "config": (Path | None, None),
+                    "assignments": (list[str] | None, None),
+                }
+        caches = ["no_cache"] * ("features" in settings or "encoder" in signature)
+        typed |= dict.fromkeys(["as_json", *caches, "quiet", "verbose"], (bool, False))
+
+        @wraps(verb)
+        def run(as_json: bool, quiet: bool, verbose: bool, **options: Any) -> None:
+            set_manner("quiet" if quiet else "verbose" if verbose else "usual", as_json=as_json)
+            no_cache = options.pop("no_cache", False)
+            flags = {name: options.pop(name) for name in settings}
+            if "chosen" in signature:
+                more = options.pop("assignments"), options.pop("config")
+                options["chosen"] = Chosen(flags, *more)
+            elif "reading" in signature:
+                options["reading"] = {k: v for k, v in flags.items() if v is not None}
+            with ExitStack() as stack:
+                if no_cache:
+                    from privgcn.features.cache import disabled
+
+                    stack.enter_context(disabled())
+                answer = verb(**options)
+            if answer is not None:
+                answer.show()
+                if answer.code:
+                    raise Exit(answer.code)
+
+        # An encoder is a folder to most verbs, and a setting where it is among the flags.
+        usual = {name: row[2] for name, row in _SETTINGS.items()}
+        known = {**usual, **_SHARED, **{name: usual[name] for name in settings}, **meanings}
+        parameters = [_parameter(name, *typed[name], known.get(name)) for name in typed]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        return run
 
     return declared
-
-
-def command(verb: Callable[..., Answer | None]) -> Callable[..., None]:
-    """A verb as Typer reads it, with the options that all verbs have."""
-    names, own_meanings = getattr(verb, "takes", ((), {}))
-    # An encoder is a folder to most verbs, and a setting where it is among the flags.
-    usual = {name: row[2] for name, row in _SETTINGS.items()}
-    meanings = {**usual, **_SHARED, **{name: usual[name] for name in names}, **own_meanings}
-    signature = inspect.signature(verb, eval_str=True).parameters
-    typed: dict[str, tuple[Any, Any]] = {}
-    for name, own in signature.items():
-        if name not in ("chosen", "reading"):
-            typed[name] = own.annotation, own.default
-            continue
-        typed |= {flag: (_SETTINGS[flag][1] | None, None) for flag in names}
-        if name == "chosen":
-            typed |= {"config": (Path | None, None), "assignments": (list[str] | None, None)}
-    caches = ["no_cache"] * ("features" in names or "encoder" in signature)
-    typed |= dict.fromkeys(["as_json", *caches, "quiet", "verbose"], (bool, False))
-
-    @wraps(verb)
-    def run(as_json: bool, quiet: bool, verbose: bool, **options: Any) -> None:
-        set_manner("quiet" if quiet else "verbose" if verbose else "usual", as_json=as_json)
-        no_cache = options.pop("no_cache", False)
-        flags = {name: options.pop(name) for name in names}
-        if "chosen" in signature:
-            more = options.pop("assignments"), options.pop("config")
-            options["chosen"] = Chosen(flags, *more)
-        elif "reading" in signature:
-            options["reading"] = {k: v for k, v in flags.items() if v is not None}
-        with ExitStack() as stack:
-            if no_cache:
-                from privgcn.features.cache import disabled
-
-                stack.enter_context(disabled())
-            answer = verb(**options)
-        if answer is not None:
-            answer.show()
-            if answer.code:
-                raise Exit(answer.code)
-
-    parameters = [
-        _parameter(name, kind, default, meanings.get(name))
-        for name, (kind, default) in typed.items()
-    ]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    return run
 
 
 def _parameter(name: str, kind: Any, default: Any, meaning: Any) -> inspect.Parameter:

@@ -49,14 +49,11 @@ def plan(
     from privgcn.privacy.wording import round_up
 
     if documents is not None and classes is not None and steps is None:
-        epsilon = 1.0 if epsilon is None else epsilon
         more = {"features": features, "kind": kind, "unit": unit, "relation": relation}
-        return _budget(documents, classes, epsilon, delta=delta, **more)
-    if (
-        steps is None
-        or documents is not None
-        or (noise_multiplier is None) == (epsilon is None)
-    ):
+        bought = 1.0 if epsilon is None else epsilon
+        return _budget(documents, classes, bought, delta=delta, **more)
+    alternatives = (noise_multiplier is None) != (epsilon is None)
+    if steps is None or documents is not None or not alternatives:
         raise ConfigError(
             "A plan needs --documents and --classes, or --steps with either "
             "--noise-multiplier or --epsilon. Add what is missing."
@@ -73,10 +70,9 @@ def plan(
     mechanism["noise_multiplier"] = noise_multiplier
     spent = epsilon_of(**mechanism)
     # Rounded up, too: less noise would cost more.
-    noise = round_up(mechanism["noise_multiplier"], 6)
     line = (
-        f"noise multiplier {noise} gives epsilon at most {round_up(spent)} at "
-        f"delta {round_up(mechanism['delta'])}, accountant {accountant}"
+        f"noise multiplier {round_up(mechanism['noise_multiplier'], 6)} gives epsilon at most "
+        f"{round_up(spent)} at delta {round_up(mechanism['delta'])}, accountant {accountant}"
     )
     return Answer({"epsilon": spent, **mechanism}, [line])
 
@@ -123,21 +119,20 @@ def ledger(path: Path, delta: float | None = None) -> Answer:
 
     if not path.is_file():
         raise DataError(f"There is no ledger {path}. 'privgcn release --ledger' makes one.")
-    book = Ledger(path)
-    plans = [(entry.digest, entry.plan) for entry in book.entries()]
-    names = ("epsilon", "delta", "unit", "relation")
+    book, names = Ledger(path), ("epsilon", "delta", "unit", "relation")
     releases = [
-        {"digest": digest, **{name: getattr(plan, name) for name in names}}
-        for digest, plan in plans
+        {"digest": entry.digest, **{name: getattr(entry.plan, name) for name in names}}
+        for entry in book.entries()
     ]
-    at = delta if delta is not None else plans[-1][1].delta if plans else 1e-5
-    spent = book.spent(at)
+    if delta is None:
+        delta = releases[-1]["delta"] if releases else 1e-5
+    spent = book.spent(delta)
     rows = [
-        (digest[:12], round_up(plan.epsilon), round_up(plan.delta), plan.unit, plan.relation)
-        for digest, plan in plans
+        (digest[:12], round_up(epsilon), round_up(own), unit, relation)
+        for digest, epsilon, own, unit, relation in (each.values() for each in releases)
     ]
     columns = ("statement", "epsilon at most", "delta", "unit", "relation")
     table = Table(f"Releases in {path}", columns, rows)
-    total = f"Together: epsilon at most {round_up(spent)} at delta {round_up(at)}."
-    record = {"ledger": str(path), "releases": releases, "spent": spent, "delta": at}
+    total = f"Together: epsilon at most {round_up(spent)} at delta {round_up(delta)}."
+    record = {"ledger": str(path), "releases": releases, "spent": spent, "delta": delta}
     return Answer(record, [table, total])

@@ -1,9 +1,7 @@
-"""What is done with a run: evaluate, predict, verify, release and report."""
+"""``privgcn evaluate``, ``predict``, ``verify``, ``release`` and ``report``: with a run."""
 
 from __future__ import annotations
 
-import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +44,11 @@ def evaluate(
     finished = Run(run)
     with shown_progress():
         record = score_documents(finished, source, inference, encoder=encoder, reading=reading)
-    private, left_out = finished.statement is not None, record["left_out"]
+    claim, left_out = finished.statement, record["left_out"]
     lines: list[Line] = [
-        mode_table({**record, "modes": record["scores"]}, private=private),
+        mode_table({**record, "modes": record["scores"]}, private=claim is not None),
         f"Left out: {left_out} documents that the model was trained on." if left_out else "",
-        guarantee_line(finished.statement),
+        guarantee_line(claim),
     ]
     return Answer(record, lines)
 
@@ -77,26 +75,16 @@ def predict(
 
     Of the documents that the run was made from, those that trained it are left out.
     """
-    from privgcn.runs.predictions import check_format, predict_source
+    from privgcn.runs.predictions import predict_source
 
-    check_format(out)
+    if out.suffix not in ("", ".csv"):
+        raise ConfigError(
+            f"Predictions must be written to a file that ends with .csv. Got {out}. Rename it."
+        )
     check_out(out, overwrite=overwrite)
     with shown_progress():
         predictions = predict_source(run, source, inference, encoder=encoder, reading=reading)
     answered, left_out = len(predictions.ids), predictions.left_out
-    lines = [f"Wrote {answered} predictions to {out} (inference {inference})."]
-    if left_out:
-        lines.append(
-            f"Answered {answered} of {answered + left_out} documents. Left out: {left_out} "
-            "documents that trained the model; to predict a document, put it in a folder of "
-            "its own."
-        )
-    lines.append(predictions.coverage)
-    if out == STANDARD_OUTPUT:
-        sys.stdout.write(predictions.csv_text(all_classes=all_classes))
-        note("\n".join(lines))
-        return None
-    predictions.write(out, all_classes=all_classes)
     record = {
         "predictions": str(out),
         "documents": answered,
@@ -106,6 +94,18 @@ def predict(
         "training_documents": list(predictions.trained),
         "left_out": left_out,
     }
+    lines = [f"Wrote {answered} predictions to {out} (inference {inference})."]
+    if left_out:
+        lines.append(
+            f"Answered {answered} of {answered + left_out} documents. Left out: {left_out} "
+            "documents that trained the model."
+        )
+    lines.append(predictions.coverage)
+    if out == STANDARD_OUTPUT:
+        say(predictions.csv_text(all_classes=all_classes).removesuffix("\n"))
+        note("\n".join(lines))
+        return None
+    predictions.write(out, all_classes=all_classes)
     return Answer(record, lines)
 
 
@@ -117,14 +117,9 @@ def verify(run: Path) -> Answer:
 
     statement, checked = verify_run(run)
     warnings = explained(statement)["warnings"]
-    names = ("epsilon", "delta", "unit", "relation", "accountant", "releasable")
-    record = {
-        "verified": True,
-        **{name: getattr(statement, name) for name in names},
-        "checked": list(checked),
-        "digest": statement.digest,
-        "warnings": warnings,
-    }
+    names = ("epsilon", "delta", "unit", "relation", "accountant", "releasable", "digest")
+    claim = {name: getattr(statement, name) for name in names}
+    record = {"verified": True, **claim, "checked": list(checked), "warnings": warnings}
     lines = [
         f"verified: {guarantee_line(statement).removeprefix('Guarantee: ')}",
         f"checked against each other: {', '.join(checked)}",
@@ -167,9 +162,8 @@ def release(
     from privgcn.privacy.wording import round_up
     from privgcn.report.card import privacy_card
     from privgcn.report.registry import registry_entry
-    from privgcn.runs import release as releases
+    from privgcn.runs import run as runs
     from privgcn.runs.folder import CARD, CARD_PAGE
-    from privgcn.runs.run import Run
 
     if (budget, delta) != (None, None) and None in (ledger, budget, delta):
         raise ConfigError(
@@ -178,33 +172,28 @@ def release(
         )
     if entry and registry is None:
         raise ConfigError("The option --entry needs --registry, a .yaml file to write.")
-    finished = Run(run)
-    statement = releases.releasable_statement(
+    finished = runs.Run(run)
+    runs.check_release_target(finished, folder, overwrite=overwrite)
+    statement = runs.releasable_statement(
         finished, learned_features=with_learned_features, not_chosen=not_chosen
     )
-    releases.check_release_target(finished, folder, overwrite=overwrite)
-    listed, lines = "", [f"Released to {folder}: model, statement and card."]
+    lines, listed, spent = [f"Released to {folder}: model, statement and card."], "", None
     if registry is not None:
         check_out(registry, overwrite=overwrite)
         known = {"description": about, "intended_use": intended_use}
         listed = registry_entry(statement, _answers(entry or [], known))
         lines.append(f"Registry entry, a draft to read before you send it: {registry}")
-    spent = None
     if ledger is not None:
         limit = None if budget is None or delta is None else Budget(budget, delta)
         spent = Ledger(ledger).record(statement, budget=limit, not_chosen=not_chosen)
         lines.append(f"All releases in {ledger} together: epsilon {round_up(spent)}.")
-    card = partial(
-        privacy_card,
-        statement,
-        releases.public_settings(finished),
-        about=about,
-        classes=finished.settings.data.classes,
-        intended_use=intended_use,
-        contact=contact,
-    )
-    pages = {CARD: card(template="card.md"), CARD_PAGE: card(template="card.html")}
-    releases.write_release(finished, folder, pages, overwrite=overwrite)
+    said = {"about": about, "intended_use": intended_use, "contact": contact}
+    classes, public = finished.settings.data.classes, runs.public_settings(finished)
+    pages = {
+        name: privacy_card(statement, public, template=template, classes=classes, **said)
+        for name, template in ((CARD, "card.md"), (CARD_PAGE, "card.html"))
+    }
+    runs.write_release(finished, folder, pages, overwrite=overwrite)
     if registry is not None:
         write_atomically(registry, listed)
     record = {"release": str(folder), "epsilon": statement.epsilon, "spent": spent}
@@ -214,12 +203,11 @@ def release(
 def _answers(entries: list[str], known: dict[str, str | None]) -> dict[str, list[str]]:
     """What only a person knows of a registry entry, by its field."""
     answers: dict[str, list[str]] = {}
-    for text in entries:
-        name, separator, value = text.partition("=")
-        if not separator:
-            raise ConfigError(f"An --entry must be FIELD=TEXT. Got {text!r}.")
+    for name, equals, value in (text.partition("=") for text in entries):
+        if not equals:
+            raise ConfigError(f"An --entry must be FIELD=TEXT. Got {name!r}.")
         answers.setdefault(name.strip(), []).append(value)
-    return {**{name: [text] for name, text in known.items() if text is not None}, **answers}
+    return answers | {name: [text] for name, text in known.items() if text is not None}
 
 
 @takes(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,7 @@ from privgcn.cli.output import Answer, Line, note, shown_progress, verbosity
 if TYPE_CHECKING:
     from privgcn.config import Settings
     from privgcn.data import Corpus
-    from privgcn.mechanism.ranks import Ranks
     from privgcn.privacy.statement import PrivacyStatement
-    from privgcn.runs.prepare import PreparedRun
 
 _DEMO = Path("runs/demo")
 
@@ -48,7 +47,7 @@ def train(
     from privgcn.config import resolve
 
     settings = resolve(*chosen.overrides(source=source))
-    return _run(settings, out, overwrite=overwrite, dry_run=dry_run, seeds=seeds)
+    return _run(settings, out, overwrite, dry_run, seeds)
 
 
 @takes(
@@ -75,28 +74,24 @@ def tune(
     """Search for better settings; epsilon covers all runs, and only the best is stored."""
     from privgcn import progress
     from privgcn.config import resolve
-    from privgcn.data import load_corpus, resolved_source
     from privgcn.privacy.selection import RunCount
     from privgcn.report.page import run_page
     from privgcn.runs.folder import check_target
     from privgcn.runs.run import write_run
     from privgcn.runs.tune import search, search_space
 
-    resolved = resolve(*chosen.overrides(source=resolved_source(source)))
-    candidates = search_space(resolved.recipe, space, tries or [])
+    settings = resolve(*chosen.overrides(source=source))
+    candidates = search_space(settings.recipe, space, tries or [])
     count = RunCount(expected_runs)
     with shown_progress():
-        corpus = load_corpus(source, seed=resolved.seed, **resolved.data.reading)
-    if corpus.remarks is not None:
-        note(corpus.summary)
-    _note_unit(corpus, resolved)
-    folder = out if out is not None else Path("runs") / f"{corpus.name}-tuned"
-    check_target(folder, overwrite=overwrite)
-    with shown_progress("searching"):
+        settings, corpus = _read(settings)
+        folder = out if out is not None else Path("runs") / f"{corpus.name}-tuned"
+        check_target(folder, overwrite=overwrite)
+        progress.begin("searching")
         # Nothing of the search is counted: how many runs there are must stay secret.
         with progress.watched(None):
             run, values = search(
-                corpus, resolved, candidates, count, public_validation=public_validation
+                corpus, settings, candidates, count, public_validation=public_validation
             )
         record = write_run(folder, run, run_page, overwrite=overwrite)
     words = ", ".join(f"{name} = {value}" for name, value in values.items())
@@ -123,42 +118,56 @@ def demo(epsilon: float = 1.0, out: Path = _DEMO, overwrite: bool = False) -> An
     )
     named = {"features.kind": "static", "privacy.unit": "person", "privacy.epsilon": epsilon}
     settings = make_settings(changes={"data.source": "clinic", **named})
-    return _run(settings, out, overwrite=overwrite)
+    return _run(settings, out, overwrite)
 
 
 def _run(
-    settings: Settings,
-    out: Path | None,
-    *,
-    overwrite: bool,
-    dry_run: bool = False,
-    seeds: int = 1,
+    settings: Settings, out: Path | None, overwrite: bool, dry_run: bool = False, seeds: int = 1
 ) -> Answer | None:
     """Trains and writes a run; of several ranks the first has an answer."""
+    from privgcn.config import to_toml
     from privgcn.mechanism.ranks import Ranks
+    from privgcn.privacy.statement import Fact
     from privgcn.report.page import run_page
-    from privgcn.runs.run import write_run
+    from privgcn.runs.folder import check_target
+    from privgcn.runs.prepare import features_remark, prepare
+    from privgcn.runs.run import runs_beside, write_run
     from privgcn.runs.train import train as train_model
 
-    begun, first = time.perf_counter(), settings.seed
+    begun = time.perf_counter()
     with Ranks.of_environment() as ranks, shown_progress():
-        shared = ranks if ranks.size > 1 else None
-        prepared, folder = _read(
-            settings, out, dry_run=dry_run, overwrite=overwrite, ranks=shared
-        )
+        if out is not None and not dry_run:
+            check_target(out, overwrite=overwrite)
+        settings, corpus = _read(settings)
+        folder = out or _usual_folder(corpus, settings)
+        if not dry_run:
+            check_target(folder, overwrite=overwrite)
+        beside = runs_beside(folder, settings)
+        if beside:
+            note(
+                f"{folder.parent} holds other private runs of the same documents, such as "
+                f"{beside[0].name}. Keeping the best of several is a search no epsilon counts, "
+                "and the statement says so. To choose, use 'privgcn tune'."
+            )
+        prepared = prepare(corpus, settings, ranks=ranks if ranks.size > 1 else None)
+        prepared = replace(prepared, gaps=(Fact("one_of_several"),) if beside else ())
+        for line in (features_remark(prepared), *prepared.advice):
+            note(line)
+        if verbosity() == "verbose":
+            note(to_toml(settings.model_dump()).strip())
         if dry_run:
             record = {
                 "dry_run": True,
                 "run": str(folder),
-                "dataset": prepared.corpus.name,
-                "read": {**prepared.corpus.sizes, "remarks": prepared.corpus.remarks or ()},
-                "settings": prepared.settings.model_dump(),
+                "dataset": corpus.name,
+                "read": {**corpus.sizes, "remarks": corpus.remarks or ()},
+                "settings": settings.model_dump(),
             }
             return Answer(record, ["Dry run: nothing was trained or written."])
         if seeds > 1:
             note(
-                f"The model is that of seed {first}, whatever it scores. Seeds up to "
-                f"{first + seeds - 1} only show how far the score varies."
+                f"The model is that of seed {settings.seed}, whatever it scores. Seeds up to "
+                f"{settings.seed + seeds - 1} only show how far the score varies."
             )
         run = train_model(prepared)
         if not ranks.leads:
@@ -168,88 +177,29 @@ def _run(
     return _answer(record, run.model.statement)
 
 
-def _read(
-    settings: Settings, out: Path | None, *, dry_run: bool, overwrite: bool, ranks: Ranks | None
-) -> tuple[PreparedRun, Path]:
-    """Says what the documents are and how they are protected, and decides about the run."""
-    from privgcn.config import to_toml
+def _read(settings: Settings) -> tuple[Settings, Corpus]:
+    """The documents, and where they lie in full; says what they are and how protected."""
     from privgcn.data import load_corpus, resolved_source
-    from privgcn.privacy.statement import Fact
-    from privgcn.runs.folder import check_target
-    from privgcn.runs.prepare import prepare
-    from privgcn.runs.run import runs_beside
+    from privgcn.runs.prepare import unit_remark
 
-    source, edges = resolved_source(str(settings.data.source)), settings.data.edges
+    data = settings.data
+    source, edges = resolved_source(str(data.source)), data.edges
     edges = None if edges is None else os.path.realpath(os.path.expanduser(edges))
     settings = settings.changed({"data.source": source, "data.edges": edges})
-    if not (out is None or dry_run):
-        check_target(out, overwrite=overwrite)
     corpus = load_corpus(source, seed=settings.seed, **settings.data.reading)
-    privacy = settings.privacy
-    if privacy is None:
+    if settings.privacy is None:
         note("NOT PRIVATE: no --epsilon was given.")
     note(corpus.summary)
-    _note_unit(corpus, settings)
-    if out is None:
-        words = [corpus.name, settings.recipe]
-        if privacy is not None:
-            words.append(f"epsilon-{privacy.epsilon:g}" if privacy.epsilon else "noise")
-            words.append(privacy.unit)
-        out = Path("runs") / "-".join([*words, f"seed-{settings.seed}"])
-    if not dry_run:
-        check_target(out, overwrite=overwrite)
-    beside = runs_beside(out, settings)
-    if beside:
-        note(
-            f"{out.parent} holds other private runs of the same documents, such as "
-            f"{beside[0].name}. Keeping the best of several is a search no epsilon counts, "
-            "and the statement says so. To choose, use 'privgcn tune'."
-        )
-    gaps = (Fact("one_of_several"),) if beside else ()
-    prepared = prepare(corpus, settings, ranks=ranks, gaps=gaps)
-    _note_features(prepared)
-    for line in prepared.advice:
-        note(line)
-    if verbosity() == "verbose":
-        note(to_toml(settings.model_dump()).strip())
-    return prepared, out
+    note(unit_remark(corpus, settings))
+    return settings, corpus
 
 
-def _note_unit(corpus: Corpus, settings: Settings) -> None:
-    privacy = settings.privacy
-    if privacy is None or privacy.unit != "document":
-        return
-    if corpus.owners is not None:
-        note(
-            "Each document is protected by itself. Documents have owners: --unit person "
-            "protects all documents of a person together."
-        )
-    elif corpus.remarks is not None and corpus.columns:
-        names = ", ".join(f"'{name}'" for name in corpus.columns)
-        note(
-            f"No column is named 'owner', so no person is protected as a whole. If one of "
-            f"{names} says whose a document is, add --owner with its name and --unit person."
-        )
-
-
-def _note_features(prepared: PreparedRun) -> None:
-    from privgcn.data.catalogue import usual_encodings
-    from privgcn.features import NAMED, cache, choose
-    from privgcn.runs.prepare import public_size
-
-    corpus, made, features = prepared.corpus, prepared.featurizer, prepared.settings.features
-    usual = made.kind == "given" or usual_encodings(corpus.facts.source)
-    if features.kind in (None, *NAMED) and not (usual or features.options):
-        size = public_size(corpus, prepared.settings)
-        note(str(choose(size, language=features.language, wanted=features.kind)))
-    else:
-        note(f"Features: {made.kind}, {made.dimension:,} numbers for each document.")
-    if cache.enabled() and "cache_dir" in type(made).model_fields:
-        folder = features.options.get("cache_dir") or cache.default_cache()
-        note(
-            f"Vectors of the texts stay in {folder}, so that none is encoded twice: --no-cache "
-            "keeps none, 'privgcn cache --purge' deletes them."
-        )
+def _usual_folder(corpus: Corpus, settings: Settings) -> Path:
+    words, privacy = [corpus.name, settings.recipe], settings.privacy
+    if privacy is not None:
+        words.append(f"epsilon-{privacy.epsilon:g}" if privacy.epsilon else "noise")
+        words.append(privacy.unit)
+    return Path("runs") / "-".join([*words, f"seed-{settings.seed}"])
 
 
 def _answer(record: dict[str, Any], statement: PrivacyStatement | None, *more: str) -> Answer:
@@ -257,18 +207,19 @@ def _answer(record: dict[str, Any], statement: PrivacyStatement | None, *more: s
     from privgcn.privacy.wording import guarantee_line
     from privgcn.report.scores import deployment, mode_table, reference_table, repeat_table
 
-    modes, folder = record["scores"], shlex.quote(record["run"])
-    scored = any(row["documents"] for row in modes.values())
-    table = mode_table({**record, "modes": modes}, private=statement is not None)
-    lines: list[Line] = [
-        table
-        if scored
-        else "No document has the split 'test' and a label: nothing was scored.",
+    folder, report = shlex.quote(record["run"]), shlex.quote(f"{record['run']}/report.html")
+    scores: Line = "No document has the split 'test' and a label: nothing was scored."
+    if any(row["documents"] for row in record["scores"].values()):
+        scores = mode_table(
+            {**record, "modes": record["scores"]}, private=statement is not None
+        )
+    lines = [
+        scores,
         reference_table(record),
         repeat_table(record),
         ". ".join(deployment(record) or ()),
         guarantee_line(statement),
-        f"Run: {folder}    Report: {shlex.quote(record['run'] + '/report.html')}",
+        f"Run: {folder}    Report: {report}",
         f"Next: privgcn verify {folder}; privgcn release {folder} DIR" if statement else "",
         *more,
     ]
